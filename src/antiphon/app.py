@@ -1,0 +1,65 @@
+"""The application: routes, middlewares, engines, and how it is started and stopped."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import aiohttp
+from aiohttp import web
+
+from antiphon.engines.pool import Pool
+from antiphon.engines.upstream import Engine
+from antiphon.http import engine_routes, responses
+from antiphon.http.middlewares import authenticated, enveloped, identified
+from antiphon.http.responses import GATEWAY
+from antiphon.service import Gateway
+from antiphon.settings import Settings
+
+
+def make_session() -> aiohttp.ClientSession:
+    """No limit on connections: the engine itself knows how many requests it can take."""
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=60),
+        auto_decompress=True,
+        read_bufsize=64 * 1024,
+        headers={"User-Agent": "antiphon"},
+        cookie_jar=aiohttp.DummyCookieJar(),
+    )
+
+
+def make_app(settings: Settings, session: aiohttp.ClientSession) -> web.Application:
+    pool = Pool([Engine(url, session, settings) for url in settings.upstream])
+    app = web.Application(
+        middlewares=[identified, enveloped, authenticated(settings.api_key)], client_max_size=settings.max_body_bytes
+    )
+    app[GATEWAY] = Gateway(pool, settings)
+    app.add_routes(
+        [
+            web.post("/v1/responses", responses.create),
+            web.get("/v1/responses", responses.upgrade, allow_head=False),
+            web.get("/v1/models", engine_routes.models),
+            web.get("/v1/models/{id:.+}", engine_routes.model),
+            web.post("/v1/chat/completions", engine_routes.passed_through),
+            web.post("/v1/completions", engine_routes.passed_through),
+            web.post("/v1/embeddings", engine_routes.passed_through),
+            web.get("/health", engine_routes.health),
+            web.get("/ready", engine_routes.ready),
+        ]
+    )
+    app.cleanup_ctx.append(_watching)
+    return app
+
+
+async def _watching(app: web.Application) -> AsyncIterator[None]:
+    watch = asyncio.create_task(app[GATEWAY].pool.watch())
+    yield
+    watch.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await watch
+
+
+def make_runner(app: web.Application, settings: Settings) -> web.AppRunner:
+    """A client that goes away cancels its handler, and with it the engine's work."""
+    return web.AppRunner(
+        app, access_log=None, handler_cancellation=True, shutdown_timeout=settings.shutdown_timeout, handle_signals=False
+    )

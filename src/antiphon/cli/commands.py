@@ -1,0 +1,85 @@
+"""The commands and their flags."""
+
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from antiphon import __version__, settings
+from antiphon.cli.serving import NoEngine, serve_forever
+from antiphon.dialects import BY_NAME
+from antiphon.replay import replay as replay_stream
+
+app = typer.Typer(
+    help="OpenAI's Responses API in front of any Chat Completions engine.",
+    no_args_is_help=False,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"antiphon {__version__}")
+        raise typer.Exit
+
+
+def _fail(message: str) -> NoReturn:
+    typer.echo(f"antiphon: {message}", err=True)
+    raise typer.Exit(2)
+
+
+@app.callback()
+def root(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False,
+) -> None:
+    """Without a command: serve."""
+
+
+@app.command()
+def serve(
+    host: Annotated[str | None, typer.Option(help="Address to listen on. [127.0.0.1]")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on. [8484]")] = None,
+    upstream: Annotated[
+        list[str] | None, typer.Option(help="An engine's URL, with or without /v1; several make a pool.")
+    ] = None,
+    upstream_key: Annotated[str | None, typer.Option(help="The key that the engines want.")] = None,
+    dialect: Annotated[str | None, typer.Option(help=f"The engine's dialect, if detection errs: {', '.join(BY_NAME)}.")] = None,
+    api_key: Annotated[list[str] | None, typer.Option(help="A key that clients must send; several are allowed.")] = None,
+    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error. [info]")] = None,
+    config: Annotated[Path | None, typer.Option(help="A TOML file of settings. [antiphon.toml, if there is one]")] = None,
+) -> None:
+    """Serve the Responses API. Every flag is also ANTIPHON_… in the environment and a key in antiphon.toml."""
+    flags: dict[str, Any] = {
+        "host": host,
+        "port": port,
+        "upstream": upstream,
+        "upstream_key": upstream_key,
+        "dialect": dialect,
+        "api_key": api_key,
+        "log_level": log_level,
+    }
+    try:
+        chosen = settings.load(flags, file=config)
+    except settings.SettingsError as wrong:
+        _fail(str(wrong))
+    if chosen.dialect is not None and chosen.dialect not in BY_NAME:
+        _fail(f"unknown dialect {chosen.dialect!r}; there are {', '.join(BY_NAME)}")
+    try:
+        serve_forever(chosen)
+    except NoEngine as none:
+        _fail(str(none))
+    except OSError as busy:
+        _fail(f"cannot listen on {chosen.host}:{chosen.port}: {busy.strerror or busy}")
+
+
+@app.command()
+def replay(
+    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A recorded stream of an engine (.sse).")],
+    dialect: Annotated[str | None, typer.Option(help="Accepted for clarity: streams tell their dialect themselves.")] = None,
+) -> None:
+    """Show the Responses events that a recorded engine stream becomes."""
+    if dialect is not None and dialect not in BY_NAME:
+        _fail(f"unknown dialect {dialect!r}; there are {', '.join(BY_NAME)}")
+    typer.echo(replay_stream([file.read_bytes()]), nl=False)

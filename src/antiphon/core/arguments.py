@@ -1,0 +1,28 @@
+"""A call's arguments as chat templates need them: a JSON object, always.
+
+Models write broken JSON, clients replay it, and then one turn breaks every turn after it: Ollama answers with an error, and
+vLLM's templates fail.
+"""
+
+import msgspec
+
+
+def object_arguments(arguments: str) -> str:
+    """The same string where it is a JSON object; otherwise an object that still shows the model what it had written."""
+    text = arguments.strip()
+    if not text:
+        return "{}"
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return _encode({"invalid_json": arguments})
+    if isinstance(value, dict):
+        return arguments
+    # Some models write the object as a string.
+    if isinstance(value, str) and object_arguments(value) == value:
+        return value
+    return _encode({"value": value})
+
+
+def _encode(value: object) -> str:
+    return msgspec.json.encode(value).decode("utf-8", "replace")

@@ -1,0 +1,43 @@
+"""Untyped JSON → Structs, with errors that name the field as a client would write it."""
+
+import re
+from typing import Any, TypeVar
+
+import msgspec
+
+from antiphon.errors import InvalidRequest
+from antiphon.wire.responses import CreateResponse
+
+T = TypeVar("T")
+
+_AT = re.compile(r" - at `(?:key` in `)?\$?\.?(?P<path>[^`]*)`$")
+_MISSING = re.compile(r"missing required field `(?P<field>[^`]+)`")
+
+
+def convert(value: Any, kind: type[T], where: str) -> T:
+    """`where` is the path of the value in the request body: `input[3]`."""
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as wrong:
+        message = str(wrong)
+        inner = _AT.search(message)
+        param = _join(where, inner["path"] if inner else "")
+        if missing := _MISSING.search(message):
+            param = _join(param, missing["field"])
+        raise InvalidRequest(f"Invalid `{param}`: {_AT.sub('', message)}.", param=param or None) from None
+
+
+def _join(outer: str, inner: str) -> str:
+    return outer + inner if not outer or not inner or inner.startswith("[") else f"{outer}.{inner}"
+
+
+def body_to_request(body: bytes) -> tuple[CreateResponse, list[str]]:
+    """The request, and the names of the fields that are no part of the API."""
+    try:
+        value = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as broken:
+        raise InvalidRequest(f"The body is not JSON: {broken}.", code="invalid_json") from None
+    if not isinstance(value, dict):
+        raise InvalidRequest("The body must be a JSON object.", code="invalid_json")
+    request = convert(value, CreateResponse, "")
+    return request, sorted(value.keys() - set(CreateResponse.__struct_fields__))

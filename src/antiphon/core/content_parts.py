@@ -1,0 +1,99 @@
+"""The parts of a message or of a tool's output → parts of a chat message. One converter per type, in a table."""
+
+import base64
+import binascii
+from collections.abc import Callable
+from typing import Any
+
+from antiphon.core.checking import convert
+from antiphon.errors import InvalidRequest
+from antiphon.wire.input_items import InputAudio, InputFile, InputImage
+
+Part = dict[str, Any]
+
+
+def text_part(part: Part, where: str) -> Part:
+    text = part.get("text")
+    if not isinstance(text, str):
+        raise InvalidRequest(f"Invalid `{where}.text`: expected a string.", param=f"{where}.text")
+    return {"type": "text", "text": text}
+
+
+def refusal_part(part: Part, where: str) -> Part:
+    return text_part({"text": part.get("refusal")}, where)
+
+
+def image_part(part: Part, where: str) -> Part:
+    image = convert(part, InputImage, where)
+    if not image.image_url:
+        raise InvalidRequest(
+            f"`{where}` has no `image_url`: only URLs and data URLs reach the engine, there are no stored files.",
+            param=f"{where}.image_url",
+        )
+    url: Part = {"url": image.image_url}
+    # "original" is the Responses API's own; engines know auto, low and high.
+    if image.detail in ("auto", "low", "high"):
+        url["detail"] = image.detail
+    return {"type": "image_url", "image_url": url}
+
+
+def file_part(part: Part, where: str) -> Part:
+    file = convert(part, InputFile, where)
+    if file.file_data is None:
+        raise InvalidRequest(
+            f"`{where}` needs `file_data`: files are read only when they come with the request.", param=f"{where}.file_data"
+        )
+    head, _, data = file.file_data.rpartition(",")
+    try:
+        raw = base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError):
+        raise InvalidRequest(f"`{where}.file_data` is not base64 or a data URL.", param=f"{where}.file_data") from None
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" in text or raw.startswith(b"%PDF-"):
+        kind = head.removeprefix("data:").partition(";")[0] or "binary"
+        raise InvalidRequest(
+            f"`{where}` is a {kind} file. Only text files can be passed on to the engine.",
+            param=f"{where}.file_data",
+            code="unsupported_file",
+        )
+    name = file.filename or "file"
+    return {"type": "text", "text": f'<file name="{name}">\n{text}\n</file>'}
+
+
+def audio_part(part: Part, where: str) -> Part:
+    audio = convert(part, InputAudio, where).input_audio
+    return {"type": "input_audio", "input_audio": {"data": audio.data, "format": audio.format}}
+
+
+CONVERTERS: dict[str, Callable[[Part, str], Part]] = {
+    "input_text": text_part,
+    "output_text": text_part,
+    "text": text_part,
+    "summary_text": text_part,
+    "reasoning_text": text_part,
+    "refusal": refusal_part,
+    "input_image": image_part,
+    "input_file": file_part,
+    "input_audio": audio_part,
+}
+
+
+def content_to_parts(content: str | list[Part], where: str) -> list[Part]:
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return [_part(part, f"{where}[{at}]") for at, part in enumerate(content)]
+
+
+def _part(part: Part, where: str) -> Part:
+    kind = part.get("type")
+    converter = CONVERTERS.get(kind) if isinstance(kind, str) else None
+    if converter is None:
+        raise InvalidRequest(f"Invalid `{where}.type`: {kind!r} is none of {', '.join(CONVERTERS)}.", param=f"{where}.type")
+    return converter(part, where)
+
+
+def parts_to_text(parts: list[Part]) -> str:
+    return "\n".join(part["text"] for part in parts if part["type"] == "text")

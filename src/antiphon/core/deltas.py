@@ -1,0 +1,47 @@
+"""The Delta union: all that the translator understands, whatever engine it came from."""
+
+from msgspec import Struct
+
+from antiphon.errors import ApiError
+from antiphon.wire.responses import Logprob, Usage
+
+
+class ReasoningDelta(Struct, frozen=True, gc=False):
+    text: str
+
+
+class TextDelta(Struct, frozen=True):
+    text: str
+    logprobs: list[Logprob] | None = None
+
+
+class RefusalDelta(Struct, frozen=True, gc=False):
+    text: str
+
+
+class CallDelta(Struct, frozen=True, gc=False):
+    """A piece of a tool call. Engines may leave out any of these; the translator finds the call that it belongs to."""
+
+    index: int | None = None
+    id: str | None = None
+    name: str | None = None
+    arguments: str = ""
+
+
+class ThoughtEnded(Struct, frozen=True, gc=False):
+    """A `</think>` that nothing in the stream had opened: what was shown as text until here had been a thought."""
+
+
+class UsageReport(Struct, frozen=True):
+    usage: Usage
+
+
+class Finished(Struct, frozen=True, gc=False):
+    reason: str
+
+
+class EngineFailed(Struct, frozen=True):
+    error: ApiError
+
+
+Delta = ReasoningDelta | TextDelta | RefusalDelta | CallDelta | ThoughtEnded | UsageReport | Finished | EngineFailed

@@ -1,0 +1,123 @@
+"""What an engine says when it fails → the error that the client gets. One table, read from the top."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from antiphon.errors import (
+    ApiError,
+    ContextLengthExceeded,
+    EngineDisagrees,
+    EngineError,
+    EngineUnavailable,
+    InvalidRequest,
+    RateLimited,
+)
+
+# Codex shows the body of an error; an engine's stack trace helps nobody.
+LONGEST_MESSAGE = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class EngineFailure:
+    """An engine's error, whatever its shape: an HTTP answer or an error object inside a stream."""
+
+    status: int
+    kind: str
+    message: str
+    retry_after: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The first row whose conditions all hold decides. An empty condition holds always."""
+
+    error: Callable[[EngineFailure], ApiError]
+    statuses: frozenset[int] = frozenset()
+    kinds: frozenset[str] = frozenset()
+    words: re.Pattern[str] | None = None
+
+    def holds(self, failure: EngineFailure) -> bool:
+        return (
+            (not self.statuses or failure.status in self.statuses)
+            and (not self.kinds or failure.kind in self.kinds)
+            and (self.words is None or self.words.search(failure.message) is not None)
+        )
+
+
+# Each engine's way of saying that the prompt is too long, as its source words it.
+OVERFLOW = re.compile(
+    r"exceeds? the available context size"  # llama.cpp
+    r"|maximum context length|maximum model length|max_model_len"  # vLLM
+    r"|longer than the model'?s context length"  # SGLang
+    r"|INPUT_LENGTH_ERROR|session_len"  # LMDeploy
+    r"|(input|prompt)( length)? (is too long|exceeds the (maximum )?context)"  # Ollama
+    r"|(greater|more) than the (model'?s )?context (length|window)|context length of only",  # LM Studio
+    re.IGNORECASE,
+)
+NO_MODEL = re.compile(r"model .*(does not exist|not found|not loaded|no such)|unknown model", re.IGNORECASE | re.DOTALL)
+NO_MEDIA = re.compile(r"(image|audio|video|multi-?modal)\b.*\bnot support|not a multi-?modal model", re.IGNORECASE | re.DOTALL)
+TEMPLATE = re.compile(r"jinja|chat template|template exception|roles must alternate", re.IGNORECASE)
+
+
+def _invalid(failure: EngineFailure) -> ApiError:
+    return InvalidRequest(f"The engine refused the request: {failure.message}")
+
+
+TABLE: tuple[Row, ...] = (
+    Row(lambda f: ContextLengthExceeded(f.message, param="input"), kinds=frozenset({"exceed_context_size_error"})),
+    Row(lambda f: ContextLengthExceeded(f.message, param="input"), words=OVERFLOW),
+    Row(lambda f: InvalidRequest(f.message, param="model", code="model_not_found"), words=NO_MODEL),
+    # llama.cpp answers these with a 500 although no retry can help.
+    Row(lambda f: InvalidRequest(f.message, param="input", code="unsupported_content"), words=NO_MEDIA),
+    Row(_invalid, words=TEMPLATE),
+    Row(
+        lambda f: EngineError(
+            f"The engine refused our key (HTTP {f.status}). Check --upstream-key.", code="engine_refused_key"
+        ),
+        statuses=frozenset({401, 403}),
+    ),
+    Row(
+        lambda f: EngineDisagrees("The engine has no /v1/chat/completions (HTTP 404). Check --upstream."),
+        statuses=frozenset({404, 405}),
+    ),
+    Row(lambda f: RateLimited(f.message, retry_after=f.retry_after), statuses=frozenset({429})),
+    Row(
+        lambda f: EngineUnavailable(f"The engine is not ready: {f.message}", retry_after=f.retry_after or 2),
+        statuses=frozenset({408, 503}),
+    ),
+    Row(_invalid, statuses=frozenset(range(400, 500))),
+    Row(lambda f: EngineError(f"The engine failed: {f.message}", retry_after=f.retry_after or 1)),
+)
+
+
+def failure_to_error(failure: EngineFailure) -> ApiError:
+    return next(row for row in TABLE if row.holds(failure)).error(failure)
+
+
+def error_object_to_failure(error: Any, *, status: int = 500, retry_after: float | None = None) -> EngineFailure:
+    """An `error` member in any of the shapes that engines give it: an object, a string, a number in `code`, nothing."""
+    if isinstance(error, str):
+        return EngineFailure(status, "", error[:LONGEST_MESSAGE], retry_after)
+    if not isinstance(error, dict):
+        return EngineFailure(status, "", "no reason was given", retry_after)
+    code = error.get("code")
+    if isinstance(code, int) and 400 <= code <= 599:
+        status = code
+    message = error.get("message") or error.get("detail") or "no reason was given"
+    return EngineFailure(status, str(error.get("type") or ""), str(message)[:LONGEST_MESSAGE], retry_after)
+
+
+def http_answer_to_failure(status: int, body: bytes, retry_after: float | None = None) -> EngineFailure:
+    try:
+        answer = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        text = body.decode("utf-8", "replace").strip()
+        return EngineFailure(status, "", text[:LONGEST_MESSAGE] or f"HTTP {status}", retry_after)
+    error = answer.get("error", answer) if isinstance(answer, dict) else answer
+    failure = error_object_to_failure(error, status=status, retry_after=retry_after)
+    # The HTTP status is the engine's word on the whole request; `code` is only its echo, and some engines get it wrong.
+    return EngineFailure(status, failure.kind, failure.message, retry_after)

@@ -1,0 +1,217 @@
+"""One converter per input item type, and their table.
+
+read     message, reasoning, function_call, function_call_output, item_reference, custom_tool_call(+_output),
+         agent_message: as what they are
+carried  calls and outputs of tools that other servers run: as calls and outputs, or as a short note in the text
+hoisted  additional_tools: its tools are offered like the request's own
+dropped  with a notice: items that mean nothing to an engine, and every type that is not listed
+refused  an item with neither a type nor a role; a malformed item of a listed type
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from antiphon.core.checking import convert
+from antiphon.core.content_parts import content_to_parts, parts_to_text
+from antiphon.core.draft import ChatDraft
+from antiphon.errors import InvalidRequest
+from antiphon.wire.input_items import (
+    InputAgentMessage,
+    InputCallOutput,
+    InputCustomCall,
+    InputFunctionCall,
+    InputItemReference,
+    InputMessage,
+    InputReasoning,
+)
+
+Item = dict[str, Any]
+Converter = Callable[[ChatDraft, Item, str], None]
+
+LONGEST_NOTE = 2000
+# Members that tell a model nothing, or are as large as a picture.
+SILENT = frozenset({"type", "id", "status", "call_id", "encrypted_content", "result", "created_by", "caller", "container_id"})
+
+
+# ---- read ------------------------------------------------------------------------------------------------------------
+
+
+def message_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
+    message = convert(item, InputMessage, where)
+    parts = content_to_parts(message.content, f"{where}.content")
+    if message.role == "user":
+        draft.user(parts)
+        return
+    if any(part["type"] != "text" for part in parts):
+        draft.notice(f"{where}: only the text of a {message.role} message was sent")
+    text = parts_to_text(parts)
+    if message.role == "assistant":
+        draft.assistant(text)
+    else:
+        draft.system(text)
+
+
+def reasoning_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
+    reasoning = convert(item, InputReasoning, where)
+    content = parts_to_text(content_to_parts(reasoning.content or [], f"{where}.content"))
+    draft.reasoning(content or parts_to_text(content_to_parts(reasoning.summary or [], f"{where}.summary")))
+
+
+def function_call_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
+    call = convert(item, InputFunctionCall, where)
+    arguments = call.arguments if isinstance(call.arguments, str) else _json(call.arguments or {})
+    draft.call(call.call_id, call.name, arguments)
+
+
+def call_output_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
+    output = convert(item, InputCallOutput, where)
+    value = [output.output] if isinstance(output.output, dict) else output.output or ""
+    draft.output(output.call_id, content_to_parts(value, f"{where}.output"), where)
+
+
+def custom_call_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
+    call = convert(item, InputCustomCall, where)
+    draft.call(call.call_id, call.name, _json({"input": call.input}))
+
+
+def agent_message_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
+    message = convert(item, InputAgentMessage, where)
+    content = message.content
+    if isinstance(content, list):
+        readable = [part for part in content if part.get("type") != "encrypted_content"]
+        if len(readable) < len(content):
+            draft.notice(f"{where}: the encrypted part of an agent's message cannot be read here")
+        content = readable
+    parts = content_to_parts(content, f"{where}.content")
+    draft.user([{"type": "text", "text": f"Message from {message.author}:"}, *parts])
+
+
+# ---- carried ---------------------------------------------------------------------------------------------------------
+
+
+def carried_call(name: str, member: str) -> Converter:
+    """A call of a tool that is no function: the engine sees it as one, with that member as its arguments."""
+
+    def to_chat(draft: ChatDraft, item: Item, where: str) -> None:
+        call_id = item.get("call_id") or item.get("id")
+        if not isinstance(call_id, str):
+            note_to_chat(draft, item, where)
+            return
+        draft.call(call_id, name, _json(item.get(member) or {}))
+
+    return to_chat
+
+
+def carried_output(member: str) -> Converter:
+    def to_chat(draft: ChatDraft, item: Item, where: str) -> None:
+        value = item.get(member)
+        text = value if isinstance(value, str) else _json(value)
+        call_id = item.get("call_id") or item.get("id")
+        if isinstance(call_id, str) and draft.has_call(call_id):
+            draft.output(call_id, [{"type": "text", "text": text}], where)
+        else:
+            draft.user([{"type": "text", "text": f"[{item['type']}: {text[:LONGEST_NOTE]}]"}])
+
+    return to_chat
+
+
+def note_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
+    """What another server's tool did, in the assistant's words."""
+    rest = {member: value for member, value in item.items() if member not in SILENT and value is not None}
+    draft.assistant(f"[{item['type']}: {_json(rest)[:LONGEST_NOTE]}]")
+
+
+def compaction_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
+    draft.notice(f"{where}: a sealed compaction cannot be opened here")
+    draft.user([{"type": "text", "text": "[Earlier parts of this conversation were left out to save room.]"}])
+
+
+# ---- dropped ---------------------------------------------------------------------------------------------------------
+
+
+def dropped(draft: ChatDraft, item: Item, where: str) -> None:
+    draft.notice(f"{where}: {item['type']} was left out")
+
+
+def hoisted(draft: ChatDraft, item: Item, where: str) -> None:
+    """Nothing is said here: `additional_tools` has put the tools where the request's own are."""
+
+
+CONVERTERS: dict[str, Converter] = {
+    "message": message_to_chat,
+    "reasoning": reasoning_to_chat,
+    "function_call": function_call_to_chat,
+    "function_call_output": call_output_to_chat,
+    "custom_tool_call": custom_call_to_chat,
+    "custom_tool_call_output": call_output_to_chat,
+    "agent_message": agent_message_to_chat,
+    "local_shell_call": carried_call("local_shell", "action"),
+    "local_shell_call_output": carried_output("output"),
+    "shell_call": carried_call("shell", "action"),
+    "shell_call_output": carried_output("output"),
+    "apply_patch_call": carried_call("apply_patch", "operation"),
+    "apply_patch_call_output": carried_output("output"),
+    "tool_search_call": carried_call("tool_search", "arguments"),
+    "tool_search_output": carried_output("tools"),
+    "computer_call": note_to_chat,
+    "computer_call_output": dropped,
+    "web_search_call": note_to_chat,
+    "file_search_call": note_to_chat,
+    "code_interpreter_call": note_to_chat,
+    "image_generation_call": note_to_chat,
+    "mcp_call": note_to_chat,
+    "mcp_approval_request": note_to_chat,
+    "mcp_approval_response": carried_output("approve"),
+    "program": note_to_chat,
+    "program_output": carried_output("result"),
+    "compaction": compaction_to_chat,
+    "context_compaction": compaction_to_chat,
+    "additional_tools": hoisted,
+    "mcp_list_tools": dropped,
+    "compaction_trigger": dropped,
+    "configuration_update": dropped,
+}
+
+
+def items_to_draft(items: Sequence[Item]) -> ChatDraft:
+    draft = ChatDraft()
+    by_id = {item["id"]: item for item in items if isinstance(item.get("id"), str) and _kind(item) != "item_reference"}
+    for at, item in enumerate(items):
+        where = f"input[{at}]"
+        if _kind(item) == "item_reference":
+            reference = convert(item, InputItemReference, where)
+            if reference.id not in by_id:
+                raise InvalidRequest(f"Item {reference.id!r} not found.", param=f"{where}.id", code="item_not_found")
+            item = by_id[reference.id]
+        kind = _kind(item)
+        if kind is None:
+            raise InvalidRequest(f"Invalid `{where}`: an item needs a `type` or a `role`.", param=f"{where}.type")
+        CONVERTERS.get(kind, dropped)(draft, item, where)
+    return draft
+
+
+def additional_tools(items: Sequence[Item]) -> list[Item]:
+    """Tools that came as input items instead of in `tools`."""
+    found: list[Item] = []
+    for at, item in enumerate(items):
+        if item.get("type") == "additional_tools":
+            found += convert(item.get("tools") or [], list[Item], f"input[{at}].tools")
+    return found
+
+
+def _kind(item: Item) -> str | None:
+    """`type` is optional on messages and on references."""
+    kind = item.get("type")
+    if isinstance(kind, str):
+        return kind
+    if kind is None and "role" in item:
+        return "message"
+    if kind is None and item.keys() <= {"id", "type"} and "id" in item:
+        return "item_reference"
+    return None
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()

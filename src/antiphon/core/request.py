@@ -1,0 +1,265 @@
+"""Responses request → chat request, and the response object that it begins. A pure function of the request and the dialect."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from antiphon.core.dialect import Dialect
+from antiphon.core.input_items import additional_tools, items_to_draft
+from antiphon.core.tools import choice_to_echo, choice_to_offer, tools_to_box
+from antiphon.errors import InvalidRequest
+from antiphon.wire.chat import ChatRequest, StreamOptions
+from antiphon.wire.responses import CreateResponse, Response, TextFormat, TextOptions
+
+# What becomes of each field of the request. A field that is not listed is no part of the API: dropped with a notice.
+#   sent     the engine gets it, mapped where it must be
+#   used     Antiphon itself acts on it
+#   echoed   means nothing to an engine on one's own machine; the response repeats it
+#   ignored  says something about the client only
+#   refused  a 400 when it asks for anything: it cannot be done
+FIELDS: dict[str, str] = {
+    "model": "sent",
+    "input": "sent",
+    "instructions": "sent",
+    "tools": "sent",
+    "tool_choice": "sent",
+    "parallel_tool_calls": "sent",
+    "text": "sent",
+    "reasoning": "sent",
+    "max_output_tokens": "sent",
+    "temperature": "sent",
+    "top_p": "sent",
+    "presence_penalty": "sent",
+    "frequency_penalty": "sent",
+    "top_logprobs": "sent",
+    "stop": "sent",
+    "seed": "sent",
+    "user": "sent",
+    "include": "used",
+    "stream": "used",
+    "stream_options": "used",
+    "prompt_cache_key": "used",
+    "max_tool_calls": "echoed",
+    "metadata": "echoed",
+    "service_tier": "echoed",
+    "safety_identifier": "echoed",
+    "truncation": "echoed",
+    "prompt_cache_retention": "ignored",
+    "store": "ignored",
+    "client_metadata": "ignored",
+    "previous_response_id": "refused",
+    "conversation": "refused",
+    "prompt": "refused",
+    "background": "refused",
+}
+
+LOGPROBS = "message.output_text.logprobs"
+INCLUDABLE = frozenset(
+    {
+        LOGPROBS,
+        "reasoning.encrypted_content",
+        "file_search_call.results",
+        "web_search_call.results",
+        "web_search_call.action.sources",
+        "message.input_image.image_url",
+        "computer_call_output.output.image_url",
+        "code_interpreter_call.outputs",
+    }
+)
+
+VERBOSITY = {
+    "low": "Keep your answers short: only what was asked for.",
+    "medium": "",
+    "high": "Answer at length, with explanations and details.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    chat: ChatRequest
+    notices: tuple[str, ...]
+    tools: tuple[dict[str, Any], ...]
+    logprobs: bool
+
+
+def refuse_unsupported(request: CreateResponse) -> None:
+    if request.previous_response_id is not None:
+        raise InvalidRequest(
+            f"Previous response with id {request.previous_response_id!r} not found.",
+            param="previous_response_id",
+            code="previous_response_not_found",
+        )
+    for name in ("conversation", "prompt", "background"):
+        if getattr(request, name):
+            raise InvalidRequest(f"`{name}` is not supported.", param=name, code="unsupported_parameter")
+    for at, name in enumerate(request.include or ()):
+        if name not in INCLUDABLE:
+            raise InvalidRequest(
+                f"Invalid `include[{at}]`: {name!r} is none of {', '.join(sorted(INCLUDABLE))}.", param=f"include[{at}]"
+            )
+
+
+def request_to_items(request: CreateResponse) -> list[dict[str, Any]]:
+    if isinstance(request.input, str):
+        return [{"type": "message", "role": "user", "content": request.input}]
+    return request.input or []
+
+
+def request_to_chat(request: CreateResponse, items: Sequence[dict[str, Any]], dialect: Dialect, model: str) -> Conversion:
+    refuse_unsupported(request)
+    draft = items_to_draft(items)
+    box = tools_to_box([*(request.tools or ()), *additional_tools(items)])
+    offer = choice_to_offer(request.tool_choice, box, dialect)
+    text = request.text or TextOptions()
+    schema = _shown_schema(text.format, dialect)
+    chat = ChatRequest(
+        model=model,
+        messages=draft.messages(dialect, head=request.instructions or "", tail=[VERBOSITY[text.verbosity or "medium"], schema]),
+        response_format=_format_to_chat(text.format),
+        temperature=_given(request.temperature),
+        top_p=_given(request.top_p),
+        presence_penalty=_given(request.presence_penalty),
+        frequency_penalty=_given(request.frequency_penalty),
+        stop=_given(request.stop),
+        seed=_given(request.seed),
+        user=_given(request.user),
+        stream_options=StreamOptions(),
+    )
+    notices = [*draft.notices, *box.notices]
+    if offer.tools:
+        chat.tools = offer.tools
+        chat.tool_choice = offer.choice
+        chat.parallel_tool_calls = request.parallel_tool_calls is not False
+    if request.max_output_tokens is not None:
+        setattr(chat, dialect.max_tokens_member, request.max_output_tokens)
+    logprobs = _logprobs(request, chat, dialect, notices)
+    _effort(request, chat, dialect, notices)
+    _say_what_is_missing(request, notices)
+    for name, value in dialect.extra.items():
+        setattr(chat, name, value)
+    return Conversion(chat, tuple(notices), tuple(box.echo), logprobs)
+
+
+def chat_to_bytes(chat: ChatRequest) -> bytes:
+    return msgspec.json.encode(chat)
+
+
+def _given(value: Any) -> Any:
+    return UNSET if value is None else value
+
+
+def _format_to_chat(format: TextFormat | None) -> Any:
+    if format is None or format.type == "text":
+        return UNSET
+    if format.type == "json_object":
+        return {"type": "json_object"}
+    if not format.name or format.schema is None:
+        missing = "schema" if format.name else "name"
+        raise InvalidRequest(f"`text.format.{missing}` is required for json_schema.", param=f"text.format.{missing}")
+    schema: dict[str, Any] = {"name": format.name, "schema": format.schema}
+    if format.description is not None:
+        schema["description"] = format.description
+    if format.strict is not None:
+        schema["strict"] = format.strict
+    return {"type": "json_schema", "json_schema": schema}
+
+
+def _shown_schema(format: TextFormat | None, dialect: Dialect) -> str:
+    """Engines constrain the answer to a schema without showing it to the model, which then guesses at the meaning."""
+    if format is None or format.type != "json_schema" or dialect.shows_schema or format.schema is None:
+        return ""
+    schema = msgspec.json.encode(format.schema).decode()
+    return f"Answer with one JSON object that follows this JSON schema, and with nothing else:\n{schema}"
+
+
+def _logprobs(request: CreateResponse, chat: ChatRequest, dialect: Dialect, notices: list[str]) -> bool:
+    if not request.top_logprobs and LOGPROBS not in (request.include or ()):
+        return False
+    if chat.tools is not UNSET and not dialect.takes_logprobs_with_tools:
+        notices.append("logprobs were left out: this engine does not give them together with tools")
+        return False
+    chat.logprobs = True
+    chat.top_logprobs = request.top_logprobs or 0
+    return True
+
+
+def _effort(request: CreateResponse, chat: ChatRequest, dialect: Dialect, notices: list[str]) -> None:
+    effort = request.reasoning.effort if request.reasoning else None
+    if effort is None:
+        return
+    sent = dialect.efforts.get(effort, "medium")
+    if sent != effort:
+        notices.append(f"reasoning effort {effort} was sent as {sent}")
+    chat.reasoning_effort = sent
+
+
+def _say_what_is_missing(request: CreateResponse, notices: list[str]) -> None:
+    if request.truncation == "auto":
+        notices.append("truncation auto has no effect: an input that is too long is refused")
+    if request.max_tool_calls is not None:
+        notices.append("max_tool_calls has no effect: it limits hosted tools, and none runs here")
+
+
+# ---- the response object ---------------------------------------------------------------------------------------------
+
+
+def request_to_response(
+    request: CreateResponse, tools: Sequence[dict[str, Any]], *, response_id: str, model: str, now: int
+) -> Response:
+    """The response as it begins: what was asked for is echoed, what was not has the API's default."""
+
+    def default(value: Any, otherwise: Any) -> Any:
+        return otherwise if value is None else value
+
+    return Response(
+        id=response_id,
+        created_at=now,
+        model=model,
+        instructions=request.instructions,
+        max_output_tokens=request.max_output_tokens,
+        max_tool_calls=request.max_tool_calls,
+        parallel_tool_calls=request.parallel_tool_calls is not False,
+        frequency_penalty=default(request.frequency_penalty, 0.0),
+        presence_penalty=default(request.presence_penalty, 0.0),
+        temperature=default(request.temperature, 1.0),
+        top_p=default(request.top_p, 1.0),
+        top_logprobs=default(request.top_logprobs, 0),
+        truncation=default(request.truncation, "disabled"),
+        service_tier="default" if request.service_tier in (None, "auto") else request.service_tier,
+        prompt_cache_key=request.prompt_cache_key,
+        safety_identifier=request.safety_identifier,
+        metadata=default(request.metadata, {}),
+        reasoning=_reasoning_to_echo(request),
+        text=_text_to_echo(request.text or TextOptions()),
+        tools=list(tools),
+        tool_choice=choice_to_echo(request.tool_choice),
+    )
+
+
+def _reasoning_to_echo(request: CreateResponse) -> dict[str, str | None] | None:
+    asked = request.reasoning
+    return None if asked is None else {"effort": asked.effort, "summary": wants_summary(request)}
+
+
+def wants_summary(request: CreateResponse) -> str | None:
+    """`generate_summary` is the older name of `reasoning.summary`."""
+    asked = request.reasoning
+    return None if asked is None else asked.summary or asked.generate_summary
+
+
+def _text_to_echo(text: TextOptions) -> dict[str, Any]:
+    format = text.format or TextFormat()
+    echo: dict[str, Any] = {"format": {"type": format.type}}
+    if format.type == "json_schema":
+        echo["format"] |= {
+            "name": format.name,
+            "description": format.description,
+            "schema": format.schema,
+            "strict": bool(format.strict),
+        }
+    if text.verbosity is not None:
+        echo["verbosity"] = text.verbosity
+    return echo

@@ -1,0 +1,337 @@
+"""Deltas → numbered events → the response object.
+
+This is the only place that numbers events and assigns output indexes. Items follow one another and never interleave: one item
+is live, and what belongs to a later one waits in a queue until the live one may be closed. The answer that is not streamed, the
+stream, and everything else that comes of a response drain this one machine.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from antiphon.core.deltas import (
+    CallDelta,
+    Delta,
+    EngineFailed,
+    Finished,
+    ReasoningDelta,
+    RefusalDelta,
+    TextDelta,
+    ThoughtEnded,
+    UsageReport,
+)
+from antiphon.core.output_items import CallState, MessageState, ReasoningState, RefusalPart, Style, TextPart
+from antiphon.errors import ApiError, EngineDisagrees, EngineError
+from antiphon.wire import events
+from antiphon.wire.events import Event
+from antiphon.wire.responses import (
+    FunctionCall,
+    IncompleteDetails,
+    Logprob,
+    OutputItem,
+    OutputMessage,
+    OutputText,
+    Response,
+    ResponseError,
+    Status,
+    Usage,
+)
+
+State = MessageState | ReasoningState | CallState
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What a finish_reason means for the response. A reason that is not listed is an ordinary end."""
+
+    incomplete: str | None = None
+    error: str | None = None
+
+
+COMPLETED = Ending()
+ENDINGS: dict[str, Ending] = {
+    "length": Ending(incomplete="max_output_tokens"),
+    "content_filter": Ending(incomplete="content_filter"),
+    # LMDeploy and SGLang.
+    "abort": Ending(error="The engine aborted the request."),
+    "error": Ending(error="The engine gave up in the middle of its answer."),
+    "parse_error": Ending(error="The engine could not read its model's tool call."),
+}
+
+
+class Translator:
+    """`start()`, then `receive()` each delta, then `close()`; `take()` gives the encoded events since the last call."""
+
+    def __init__(
+        self,
+        response: Response,
+        *,
+        new_id: Callable[[str], str],
+        encode: Callable[[Event], bytes],
+        style: Style,
+        most_calls: int | None = None,
+    ) -> None:
+        self.response = response
+        self.usage: Usage | None = None
+        self.error: ApiError | None = None
+        self._new_id = new_id
+        self._encode = encode
+        self._style = style
+        self._most_calls = most_calls
+        self._out: list[bytes] = []
+        self._count = 0
+        self._opened: list[State] = []
+        self._live: State | None = None
+        self._queue: deque[State] = deque()
+        self._calls: list[CallState] = []
+        self._call_at: dict[int, CallState] = {}
+        self._reason: str | None = None
+        self._closed = False
+        self._receivers: dict[type[Any], Callable[[Any], None]] = {
+            TextDelta: self._receive_text,
+            ReasoningDelta: self._receive_reasoning,
+            CallDelta: self._receive_call,
+            RefusalDelta: self._receive_refusal,
+            ThoughtEnded: self._receive_thought_ended,
+            UsageReport: self._receive_usage,
+            Finished: self._receive_finished,
+            EngineFailed: self._receive_failure,
+        }
+
+    # ---- the life of a response --------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        self._emit((events.ResponseCreated(response=self.response), events.ResponseInProgress(response=self.response)))
+
+    def heartbeat(self) -> None:
+        """Says again that the response is in progress: comments do not reset a client's idle timer, this does."""
+        if not self._closed:
+            self._emit((events.ResponseInProgress(response=self.response),))
+
+    def receive(self, delta: Delta) -> None:
+        if self.error is None and not self._closed:
+            self._receivers[type(delta)](delta)
+
+    def fail(self, error: ApiError) -> None:
+        """The engine is lost. Not an error any more once it has said why it finished."""
+        if self._reason is None and self.error is None:
+            self.error = error
+
+    def close(self, *, now: int, ended: bool = True, estimate: Usage | None = None) -> None:
+        """Makes the one terminal event. `ended`: the engine said so; otherwise only a finish_reason counts as an end."""
+        if self._closed:
+            return
+        if not ended:
+            self.fail(EngineDisagrees("The engine's stream ended before the answer did."))
+        ending = ENDINGS.get(self._reason or "", COMPLETED)
+        if ending.error and self.error is None:
+            self.error = EngineError(ending.error)
+        self._close_items("incomplete" if self.error or ending.incomplete else "completed")
+        self._closed = True
+        self.response.output = [state.item for state in self._opened]
+        if self.error is not None:
+            self._end_failed(self.error)
+        elif ending.incomplete:
+            self._end(events.ResponseIncomplete, "incomplete", estimate)
+        else:
+            self.response.completed_at = now
+            self._end(events.ResponseCompleted, "completed", estimate)
+
+    def take(self) -> list[bytes]:
+        out, self._out = self._out, []
+        return out
+
+    @property
+    def finished(self) -> bool:
+        """Nothing more can change the output."""
+        return self._closed or self.error is not None
+
+    def written(self) -> str:
+        """All that the model wrote so far, for counting."""
+        return "".join(_item_text(state.item) for state in [*self._opened, *self._queue])
+
+    # ---- deltas ------------------------------------------------------------------------------------------------------
+
+    def _receive_text(self, delta: TextDelta) -> None:
+        tail = self._tail()
+        if type(tail) is MessageState:
+            self._feed(tail, tail.feed(TextPart, delta.text, delta.logprobs))
+            return
+        # Engines put line breaks between a thought and what follows it; a message does not begin with them, and white space
+        # between two calls is none.
+        text = delta.text.lstrip("\r\n")
+        if text and not (text.isspace() and self._opened):
+            self._message(TextPart, text, delta.logprobs)
+
+    def _receive_refusal(self, delta: RefusalDelta) -> None:
+        tail = self._tail()
+        if type(tail) is MessageState:
+            self._feed(tail, tail.feed(RefusalPart, delta.text))
+        else:
+            self._message(RefusalPart, delta.text, None)
+
+    def _receive_reasoning(self, delta: ReasoningDelta) -> None:
+        tail = self._tail()
+        if type(tail) is ReasoningState:
+            self._feed(tail, tail.feed(delta.text))
+            return
+        if text := delta.text.lstrip():
+            state = ReasoningState(self._new_id("rs"), self._style)
+            state.feed(text)
+            self._begin(state)
+
+    def _receive_call(self, delta: CallDelta) -> None:
+        state = self._find_call(delta)
+        if state is None:
+            state = self._new_call(delta)
+        elif delta.id and state.engine_id is None:
+            state.engine_id = delta.id
+        if delta.name and not state.name:
+            state.name = delta.name
+            self._advance()
+        # Only white space can follow arguments that were whole, and the client has been told that they were.
+        if delta.arguments and not state.closed:
+            self._feed(state, state.feed(delta.arguments))
+
+    def _receive_thought_ended(self, delta: ThoughtEnded) -> None:
+        if self._live is not None and not self._queue:
+            self._close_live("completed")
+
+    def _receive_usage(self, delta: UsageReport) -> None:
+        self.usage = delta.usage
+
+    def _receive_finished(self, delta: Finished) -> None:
+        self._reason = delta.reason
+        ending = ENDINGS.get(delta.reason, COMPLETED)
+        self._close_items("incomplete" if ending.incomplete or ending.error else "completed")
+
+    def _receive_failure(self, delta: EngineFailed) -> None:
+        self.fail(delta.error)
+
+    # ---- items -------------------------------------------------------------------------------------------------------
+
+    def _tail(self) -> State | None:
+        return self._queue[-1] if self._queue else self._live
+
+    def _message(self, kind: type[TextPart] | type[RefusalPart], text: str, logprobs: list[Logprob] | None) -> None:
+        state = MessageState(self._new_id("msg"), self._style)
+        state.feed(kind, text, logprobs)
+        self._begin(state)
+
+    def _begin(self, state: State) -> None:
+        self._queue.append(state)
+        self._advance()
+
+    def _advance(self) -> None:
+        while self._queue:
+            if self._live is not None:
+                if not self._live.finishable():
+                    return
+                self._close_live("completed")
+            if not _ready(self._queue[0]):
+                return
+            self._open(self._queue.popleft())
+
+    def _feed(self, state: State, fed: Iterable[Event]) -> None:
+        self._emit(fed)
+        if self._queue and state is self._live:
+            self._advance()
+
+    def _open(self, state: State) -> None:
+        self._live = state
+        self._opened.append(state)
+        self._emit(state.open(len(self._opened) - 1))
+
+    def _close_live(self, status: Status) -> None:
+        assert self._live is not None
+        self._emit(self._live.close(status))
+        self._live = None
+
+    def _close_items(self, last: Status) -> None:
+        """Ends every item, in order; only what was cut off is incomplete."""
+        while self._live is not None or self._queue:
+            if self._live is not None:
+                whole = self._queue and self._live.finishable()
+                self._close_live("completed" if whole else last)
+            elif _ready(self._queue[0]):
+                self._open(self._queue.popleft())
+            elif self._drop_nameless() and self.error is None:
+                self.error = EngineDisagrees("The engine sent a tool call without a name.")
+
+    def _drop_nameless(self) -> bool:
+        """Takes a call that never got its name out of the queue; true if it was more than an empty placeholder."""
+        call = self._queue.popleft()
+        return isinstance(call, CallState) and bool(call.arguments)
+
+    # ---- calls -------------------------------------------------------------------------------------------------------
+
+    def _find_call(self, delta: CallDelta) -> CallState | None:
+        """The call that a piece belongs to, or None if it opens one.
+
+        Engines leave out ids, leave out indexes, or give every parallel call the index 0.
+        """
+        if delta.id:
+            known = next((call for call in self._calls if call.engine_id == delta.id), None)
+            if known is not None:
+                return known
+        if delta.index is None:
+            return None if delta.name or delta.id or not self._calls else self._calls[-1]
+        occupant = self._call_at.get(delta.index)
+        if occupant is None or (not delta.id and not delta.name):
+            return occupant
+        if delta.id and occupant.engine_id is not None:
+            return None
+        another = delta.name and occupant.name and (delta.name != occupant.name or occupant.finishable())
+        return None if another else occupant
+
+    def _new_call(self, delta: CallDelta) -> CallState:
+        state = CallState(self._new_id("fc"), delta.id, lambda: self._new_id("call"), self._style)
+        state.name = delta.name or ""
+        self._calls.append(state)
+        if delta.index is not None:
+            self._call_at[delta.index] = state
+        # Calls past the limit are collected, so that their pieces do not land in another call, but never shown.
+        if self._most_calls is None or len(self._calls) <= self._most_calls:
+            self._begin(state)
+        return state
+
+    # ---- events ------------------------------------------------------------------------------------------------------
+
+    def _emit(self, made: Iterable[Event]) -> None:
+        for event in made:
+            event.sequence_number = self._count
+            self._count += 1
+            self._out.append(self._encode(event))
+
+    def _end(
+        self,
+        kind: type[events.ResponseCompleted] | type[events.ResponseIncomplete],
+        status: str,
+        estimate: Usage | None,
+    ) -> None:
+        self.response.status = status
+        self.response.usage = self.usage or estimate
+        if status == "incomplete":
+            self.response.incomplete_details = IncompleteDetails(ENDINGS[self._reason or ""].incomplete or "")
+        self._emit((kind(response=self.response),))
+
+    def _end_failed(self, error: ApiError) -> None:
+        self.response.status = "failed"
+        self.response.usage = self.usage
+        self.response.error = ResponseError(code=error.event_code, message=error.message)
+        self._emit((events.ResponseFailed(response=self.response),))
+
+
+def _ready(state: State) -> bool:
+    return not isinstance(state, CallState) or bool(state.name)
+
+
+def _item_text(item: OutputItem) -> str:
+    match item:
+        case OutputMessage():
+            return "".join(part.text if isinstance(part, OutputText) else part.refusal for part in item.content)
+        case FunctionCall():
+            return item.name + item.arguments
+        case _:
+            return "".join(part.text for part in item.content or [])

@@ -1,0 +1,49 @@
+"""Several engines as one: a conversation goes to the same engine each time, so that its prefix cache is warm."""
+
+import asyncio
+import hashlib
+import itertools
+from collections.abc import Sequence
+
+from antiphon.engines.upstream import Engine
+from antiphon.errors import EngineUnavailable
+
+# How soon an engine that was not there is asked again.
+ASK_AGAIN = 1.0
+
+
+class Pool:
+    def __init__(self, engines: Sequence[Engine]) -> None:
+        self.engines = list(engines)
+        self.there = asyncio.Event()
+        self._turn = itertools.count()
+
+    @property
+    def ready(self) -> bool:
+        return any(engine.ready for engine in self.engines)
+
+    async def choose(self, model: str | None, key: str | None) -> list[Engine]:
+        """The engines to try, best first: those that serve the model, ordered by the cache key."""
+        if not self.ready:
+            await asyncio.gather(*(engine.know() for engine in self.engines))
+        there = [engine for engine in self.engines if engine.ready]
+        if not there:
+            addresses = ", ".join(engine.root for engine in self.engines)
+            raise EngineUnavailable(f"No engine answers at {addresses} yet.", retry_after=ASK_AGAIN)
+        serving = [engine for engine in there if model and engine.serves(model)] or there
+        if key is None:
+            first = next(self._turn) % len(serving)
+            return serving[first:] + serving[:first]
+        return sorted(serving, key=lambda engine: _rendezvous(key, engine.root), reverse=True)
+
+    async def watch(self) -> None:
+        """Keeps asking engines that are not there, so that readiness is known before a request needs it."""
+        while True:
+            await asyncio.gather(*(engine.know() for engine in self.engines))
+            if self.ready:
+                self.there.set()
+            await asyncio.sleep(ASK_AGAIN)
+
+
+def _rendezvous(key: str, root: str) -> bytes:
+    return hashlib.blake2b(f"{key}\0{root}".encode(), digest_size=8).digest()

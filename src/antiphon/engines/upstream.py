@@ -1,0 +1,209 @@
+"""One engine over HTTP: chat requests out, byte streams in, and every failure as one of our errors."""
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+import msgspec
+from msgspec import UNSET
+from multidict import CIMultiDictProxy
+
+from antiphon.core.dialect import Dialect
+from antiphon.core.failures import failure_to_error, http_answer_to_failure
+from antiphon.core.request import chat_to_bytes
+from antiphon.dialects import BY_NAME, PLAIN
+from antiphon.engines.detection import detect
+from antiphon.errors import ApiError, EngineDisagrees, EngineError, EngineStalled, EngineUnavailable
+from antiphon.settings import Settings
+from antiphon.wire.chat import ChatRequest
+
+LARGEST_ERROR = 64 * 1024
+# Nobody waits longer for an engine that asks for patience; a longer Retry-After is passed on to the client.
+LONGEST_WAIT = 5.0
+RETRIED = frozenset({408, 429, 502, 503, 504})
+# How long the end of a stream may take before its connection is given up rather than kept for the next request.
+TAIL = 0.25
+
+# Foreign errors → ours, first match first. The reading of an answer and the opening of it meet the same ones.
+FOREIGN: tuple[tuple[type[Exception], type[EngineError], str], ...] = (
+    (aiohttp.ConnectionTimeoutError, EngineUnavailable, "The engine at {root} did not answer in time."),
+    (aiohttp.ServerDisconnectedError, EngineUnavailable, "The engine at {root} closed the connection."),
+    (aiohttp.ClientConnectorError, EngineUnavailable, "The engine at {root} is not reachable."),
+    (aiohttp.ClientPayloadError, EngineError, "The connection to the engine was cut."),
+    (aiohttp.ClientConnectionError, EngineUnavailable, "The connection to the engine was lost."),
+    (asyncio.TimeoutError, EngineStalled, "The engine at {root} did not answer in time."),
+    (aiohttp.InvalidURL, EngineUnavailable, "{root} is not an address of an engine."),
+    (aiohttp.ClientError, EngineDisagrees, "The engine at {root} did not answer as an HTTP server does."),
+    (OSError, EngineUnavailable, "The connection to the engine at {root} failed."),
+)
+
+
+@asynccontextmanager
+async def ours(root: str) -> AsyncIterator[None]:
+    """Everything that can go wrong on the line to an engine, as one of our errors."""
+    try:
+        yield
+    except ApiError:
+        raise
+    except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as foreign:
+        for kind, error, message in FOREIGN:
+            if isinstance(foreign, kind):
+                raise error(message.format(root=root), retry_after=1) from foreign
+        raise EngineDisagrees(f"The engine at {root} did not answer as an HTTP server does.", retry_after=1) from foreign
+
+
+class Reply:
+    """An engine's answer, its status known to be good, its body still to be read."""
+
+    def __init__(self, root: str, answer: aiohttp.ClientResponse) -> None:
+        self._root = root
+        self._answer = answer
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """The body as it comes; each piece is all that had arrived."""
+        async with ours(self._root):
+            content = self._answer.content
+            while data := await content.readany():
+                yield data
+
+    def close(self) -> None:
+        """Ends the engine's work at once."""
+        self._answer.close()
+
+    async def finish(self) -> None:
+        """Keeps the connection for the next request if the answer is at its end."""
+        try:
+            async with asyncio.timeout(TAIL):
+                while await self._answer.content.readany():
+                    pass
+        except (TimeoutError, aiohttp.ClientError):
+            pass
+        self._answer.release() if self._answer.content.at_eof() else self._answer.close()
+
+
+class Refused(Exception):
+    """An attempt that brought no answer. `may_pass`: another one may fare better."""
+
+    def __init__(self, error: ApiError, *, may_pass: bool, retry_after: float | None = None) -> None:
+        super().__init__(error.message)
+        self.error = error
+        self.may_pass = may_pass
+        self.retry_after = retry_after
+
+
+class Engine:
+    """One engine, and what is known of it."""
+
+    def __init__(self, url: str, session: aiohttp.ClientSession, settings: Settings) -> None:
+        self.root = url.rstrip("/").removesuffix("/v1")
+        self.dialect: Dialect = BY_NAME[settings.dialect] if settings.dialect else PLAIN
+        self.models: tuple[dict[str, Any], ...] = ()
+        self.ready = False
+        # Learned from earlier answers: models whose template opens the thought, and whether usage is reported.
+        self.opens_thought: set[str] = set()
+        self.reports_usage = True
+        self._takes_stream_options = True
+        self._session = session
+        self._settings = settings
+        self._headers = {"Content-Type": "application/json"}
+        if settings.upstream_key:
+            self._headers["Authorization"] = f"Bearer {settings.upstream_key}"
+        self._detecting: asyncio.Task[None] | None = None
+
+    # ---- what it is --------------------------------------------------------------------------------------------------
+
+    async def know(self) -> None:
+        """Finds out what the engine is, once; requests that come meanwhile wait for the same answer."""
+        if self.ready:
+            return
+        if self._detecting is None:
+            self._detecting = asyncio.create_task(self._detect())
+            self._detecting.add_done_callback(lambda _: setattr(self, "_detecting", None))
+        await asyncio.shield(self._detecting)
+
+    async def _detect(self) -> None:
+        found = await detect(self._session, self.root, self._headers)
+        if found is None:
+            return
+        self.models = found.models
+        if not self._settings.dialect:
+            self.dialect = found.dialect
+        self.ready = True
+
+    def serves(self, model: str) -> bool:
+        return any(known["id"] == model for known in self.models)
+
+    # ---- asking it ---------------------------------------------------------------------------------------------------
+
+    async def open_chat(self, chat: ChatRequest) -> Reply:
+        """Posts a chat request and waits for its status. Tried again only before the first byte of an answer."""
+        for attempt in itertools.count():
+            if not self._takes_stream_options:
+                chat.stream_options = UNSET
+            try:
+                return await self._try_chat(chat)
+            except Refused as refused:
+                error = refused.error
+                wait = refused.retry_after if refused.retry_after is not None else _back_off(attempt)
+                useful = refused.may_pass and wait <= LONGEST_WAIT
+            if self._takes_stream_options and "stream_options" in error.message:
+                self._takes_stream_options = self.reports_usage = False
+            elif useful and attempt < self._settings.retries:
+                await asyncio.sleep(wait)
+            else:
+                raise error
+        raise AssertionError("unreachable")
+
+    async def _try_chat(self, chat: ChatRequest) -> Reply:
+        try:
+            answer = await self.post("/v1/chat/completions", chat_to_bytes(chat))
+            if answer.status == 200:
+                return Reply(self.root, answer)
+            async with ours(self.root):
+                body = await answer.content.read(LARGEST_ERROR)
+        except EngineUnavailable as unavailable:
+            self.ready = False
+            raise Refused(unavailable, may_pass=True) from unavailable
+        answer.close()
+        retry_after = read_retry_after(answer.headers)
+        error = failure_to_error(http_answer_to_failure(answer.status, body, retry_after))
+        word = answer.headers.get("x-should-retry")
+        raise Refused(error, may_pass=word == "true" or (answer.status in RETRIED and word != "false"), retry_after=retry_after)
+
+    async def post(self, path: str, body: bytes, headers: dict[str, str] | None = None) -> aiohttp.ClientResponse:
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=self._settings.connect_timeout)
+        async with ours(self.root):
+            async with asyncio.timeout(self._settings.first_byte_timeout):
+                return await self._session.post(
+                    self.root + path, data=body, headers=self._headers | (headers or {}), timeout=timeout
+                )
+
+    async def count_tokens(self, text: str, model: str) -> int | None:
+        """By the engine's own tokenizer, where it has an endpoint for it."""
+        tokenizer = self.dialect.tokenizer
+        if tokenizer is None:
+            return None
+        body = msgspec.json.encode({tokenizer.text_key: text, "model": model})
+        try:
+            async with ours(self.root), asyncio.timeout(2):
+                answer = await self.post(tokenizer.path, body)
+                value = msgspec.json.decode(await answer.read())
+            tokens = value.get(tokenizer.tokens_key) if isinstance(value, dict) else None
+            return len(tokens) if isinstance(tokens, list) else None
+        except (ApiError, msgspec.DecodeError):
+            return None
+
+
+def _back_off(attempt: int) -> float:
+    return 0.1 * 4.0**attempt
+
+
+def read_retry_after(headers: CIMultiDictProxy[str]) -> float | None:
+    """Seconds; a date is not read, because no engine sends one."""
+    try:
+        return max(0.0, float(headers.get("Retry-After", "")))
+    except ValueError:
+        return None

@@ -1,0 +1,115 @@
+"""Every error that a client can meet.
+
+    ApiError
+    ├── InvalidRequest            400   the client can mend it; names the field
+    │   └── ContextLengthExceeded 400   a `response.failed` when streaming: Codex compacts on it
+    ├── Unauthorized              401
+    ├── NotFound                  404
+    ├── MethodNotAllowed          405
+    ├── BodyTooLarge              413
+    ├── UpgradeRequired           426
+    ├── RateLimited               429   the engine's own, passed on
+    └── EngineError               502   the engine is at fault, or the line to it
+        ├── EngineUnavailable     503   not there, not ready, or shutting down: try again
+        ├── EngineStalled         504   it said nothing for too long
+        └── EngineDisagrees       502   it answered, but not as Chat Completions
+
+`status` and `kind` are the HTTP answer; `event_code` is the code inside a `response.failed`, where Codex tells a fatal error
+from one that it tries again.
+"""
+
+from typing import ClassVar
+
+
+class ApiError(Exception):
+    status: ClassVar[int] = 500
+    kind: ClassVar[str] = "server_error"
+    default_code: ClassVar[str | None] = None
+    event_code: ClassVar[str] = "server_error"
+    # Once a client asked for a stream, some errors serve it better as an event than as an HTTP status.
+    streams: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        param: str | None = None,
+        code: str | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.param = param
+        self.code = code or self.default_code
+        self.retry_after = retry_after
+
+    def envelope(self) -> dict[str, dict[str, str | None]]:
+        return {"error": {"message": self.message, "type": self.kind, "param": self.param, "code": self.code}}
+
+
+class InvalidRequest(ApiError):
+    status = 400
+    kind = "invalid_request_error"
+    event_code = "invalid_prompt"
+
+
+class ContextLengthExceeded(InvalidRequest):
+    default_code = "context_length_exceeded"
+    event_code = "context_length_exceeded"
+    streams = True
+
+
+class Unauthorized(ApiError):
+    status = 401
+    kind = "invalid_request_error"
+    default_code = "invalid_api_key"
+
+
+class NotFound(ApiError):
+    status = 404
+    kind = "invalid_request_error"
+    default_code = "not_found"
+
+
+class MethodNotAllowed(ApiError):
+    status = 405
+    kind = "invalid_request_error"
+    default_code = "method_not_allowed"
+
+
+class BodyTooLarge(ApiError):
+    status = 413
+    kind = "invalid_request_error"
+    default_code = "request_too_large"
+
+
+class UpgradeRequired(ApiError):
+    status = 426
+    kind = "invalid_request_error"
+    default_code = "upgrade_required"
+
+
+class RateLimited(ApiError):
+    status = 429
+    kind = "rate_limit_error"
+    default_code = "rate_limit_exceeded"
+    event_code = "rate_limit_exceeded"
+
+
+class EngineError(ApiError):
+    status = 502
+    default_code = "engine_error"
+
+
+class EngineUnavailable(EngineError):
+    status = 503
+    default_code = "engine_unavailable"
+
+
+class EngineStalled(EngineError):
+    status = 504
+    default_code = "engine_stalled"
+
+
+class EngineDisagrees(EngineError):
+    default_code = "engine_answer_not_understood"

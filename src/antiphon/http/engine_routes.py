@@ -1,0 +1,119 @@
+"""What is the engine's own: its models, its readiness, and the routes that are passed through unchanged."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from antiphon.engines.upstream import ours
+from antiphon.errors import EngineError, EngineUnavailable, InvalidRequest, NotFound
+from antiphon.http.middlewares import LOGGED, REQUEST_ID
+from antiphon.http.responses import GATEWAY
+
+# Headers that speak of one connection or of a body's coding, and not of the answer.
+HOP_BY_HOP = frozenset(
+    {
+        "connection",
+        "content-encoding",
+        "content-length",
+        "date",
+        "keep-alive",
+        "proxy-authenticate",
+        "server",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        "x-request-id",
+    }
+)
+
+
+async def health(request: web.Request) -> web.Response:
+    return _json({"status": "ok"})
+
+
+async def ready(request: web.Request) -> web.Response:
+    pool = request.app[GATEWAY].pool
+    if not pool.ready:
+        await asyncio.gather(*(engine.know() for engine in pool.engines))
+    if not pool.ready:
+        raise EngineUnavailable("No engine is ready.", retry_after=1)
+    return _json(
+        {
+            "status": "ready",
+            "engines": [
+                {"url": engine.root, "dialect": engine.dialect.name, "models": [model["id"] for model in engine.models]}
+                for engine in pool.engines
+                if engine.ready
+            ],
+        }
+    )
+
+
+async def models(request: web.Request) -> web.Response:
+    return _json({"object": "list", "data": list((await _models(request)).values())})
+
+
+async def model(request: web.Request) -> web.Response:
+    name = request.match_info["id"]
+    found = (await _models(request)).get(name)
+    if found is None:
+        raise NotFound(f"The model {name!r} does not exist.", param="model", code="model_not_found")
+    return _json(found)
+
+
+async def passed_through(request: web.Request) -> web.StreamResponse:
+    """The body goes to the engine as it came, and the answer comes back as it is."""
+    body = await request.read()
+    engine = (await request.app[GATEWAY].pool.choose(_model_of(body), None))[0]
+    request[LOGGED]["engine"] = engine.root
+    answer = await engine.post(request.path, body)
+    response = web.StreamResponse(
+        status=answer.status,
+        headers={name: value for name, value in answer.headers.items() if name.lower() not in HOP_BY_HOP},
+    )
+    response.headers["x-request-id"] = request[REQUEST_ID]
+    try:
+        await response.prepare(request)
+        async with ours(engine.root):
+            while data := await answer.content.readany():
+                await response.write(data)
+        await response.write_eof()
+        return response
+    except EngineError:
+        # The status has gone out: only a broken connection can still tell the client that this was not the end.
+        if not response.prepared or request.transport is None:
+            raise
+        request.transport.close()
+        return response
+    finally:
+        answer.close() if not answer.content.at_eof() else answer.release()
+
+
+async def _models(request: web.Request) -> dict[str, dict[str, Any]]:
+    pool = request.app[GATEWAY].pool
+    engines = await pool.choose(None, None)
+    return {
+        known["id"]: {"id": known["id"], "object": "model", "created": known.get("created") or 0, "owned_by": _owner(known)}
+        for engine in engines
+        for known in engine.models
+    }
+
+
+def _owner(known: dict[str, Any]) -> str:
+    return str(known.get("owned_by") or "engine")
+
+
+def _model_of(body: bytes) -> str | None:
+    try:
+        value = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as broken:
+        raise InvalidRequest(f"The body is not JSON: {broken}.", code="invalid_json") from None
+    model = value.get("model") if isinstance(value, dict) else None
+    return model if isinstance(model, str) else None
+
+
+def _json(value: Any) -> web.Response:
+    return web.Response(body=msgspec.json.encode(value), content_type="application/json")

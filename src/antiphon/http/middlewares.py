@@ -1,0 +1,98 @@
+"""Around every request: its id, its key, its errors as OpenAI's envelope, and one line in the log."""
+
+import hmac
+import logging
+import re
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from antiphon.errors import ApiError, BodyTooLarge, EngineError, InvalidRequest, MethodNotAllowed, NotFound, Unauthorized
+from antiphon.logs import log
+from antiphon.service import new_id
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+REQUEST_ID = web.RequestKey("request_id", str)
+LOGGED = web.RequestKey("logged", dict[str, Any])
+# What a client may name its request; anything else could forge a line in a log.
+_SANE_ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
+# Alive and ready are asked by machines that hold no key.
+OPEN_PATHS = frozenset({"/health", "/ready"})
+
+
+@web.middleware
+async def identified(request: web.Request, handler: Handler) -> web.StreamResponse:
+    given = request.headers.get("x-request-id", "")
+    request[REQUEST_ID] = given if _SANE_ID.fullmatch(given) else new_id("req")
+    request[LOGGED] = {}
+    began = time.perf_counter()
+    status = 499
+    try:
+        response = await handler(request)
+        status = response.status
+        if not response.prepared:
+            response.headers["x-request-id"] = request[REQUEST_ID]
+        return response
+    finally:
+        log(
+            "request",
+            level=logging.DEBUG if request.path in OPEN_PATHS else logging.INFO,
+            request_id=request[REQUEST_ID],
+            method=request.method,
+            path=request.path,
+            status=status,
+            seconds=round(time.perf_counter() - began, 4),
+            **request[LOGGED],
+        )
+
+
+@web.middleware
+async def enveloped(request: web.Request, handler: Handler) -> web.StreamResponse:
+    try:
+        return await handler(request)
+    except ApiError as error:
+        answer = error
+    except web.HTTPRequestEntityTooLarge as large:
+        answer = BodyTooLarge(f"The body is larger than {large.text or 'allowed'}.")
+    except web.HTTPNotFound:
+        answer = NotFound(f"There is no {request.method} {request.path} here.")
+    except web.HTTPMethodNotAllowed as wrong:
+        answer = MethodNotAllowed(f"{request.path} takes {', '.join(sorted(wrong.allowed_methods))}, not {request.method}.")
+    except web.HTTPException as other:
+        answer = InvalidRequest(f"{other.reason}.")
+    except Exception as bug:
+        # A 500 makes Codex hide the message and try thirty times; a bug of ours is worth neither.
+        log("bug", level=logging.ERROR, exc_info=bug, request_id=request[REQUEST_ID])
+        answer = EngineError("The gateway failed. This is a bug; the log has its trace.", code="internal_error")
+    request[LOGGED]["error"] = answer.code or answer.kind
+    return error_to_answer(answer)
+
+
+def authenticated(keys: Sequence[str]) -> Callable[..., Awaitable[web.StreamResponse]]:
+    known = [key.encode() for key in keys]
+
+    @web.middleware
+    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if known and request.path not in OPEN_PATHS:
+            scheme, _, given = request.headers.get("Authorization", "").partition(" ")
+            if scheme.lower() != "bearer" or not given:
+                raise Unauthorized("No key: send `Authorization: Bearer KEY`.")
+            # Every key is compared, and each in constant time.
+            if sum(hmac.compare_digest(given.strip().encode(), key) for key in known) == 0:
+                raise Unauthorized("Incorrect API key provided.")
+        return await handler(request)
+
+    return check
+
+
+def error_to_answer(error: ApiError) -> web.Response:
+    headers = {}
+    if error.retry_after is not None:
+        headers["Retry-After"] = str(max(1, round(error.retry_after)))
+    return web.Response(
+        status=error.status, body=msgspec.json.encode(error.envelope()), content_type="application/json", headers=headers
+    )

@@ -1,0 +1,93 @@
+"""POST /v1/responses: as JSON, or as server-sent events."""
+
+import asyncio
+
+import msgspec
+from aiohttp import web
+
+from antiphon.errors import UpgradeRequired
+from antiphon.http.middlewares import LOGGED, REQUEST_ID
+from antiphon.service import Gateway, Turn, output_text
+
+GATEWAY = web.AppKey("gateway", Gateway)
+
+LONGEST_NOTICE = 4000
+
+
+async def create(request: web.Request) -> web.StreamResponse:
+    gateway = request.app[GATEWAY]
+    turn = await gateway.begin(await request.read())
+    try:
+        if turn.streams:
+            return await _stream(request, turn, gateway.settings.heartbeat)
+        return await _whole(turn)
+    finally:
+        note(request, turn)
+        await turn.close()
+
+
+async def upgrade(request: web.Request) -> web.StreamResponse:
+    """Codex asks for a WebSocket first and, told so, goes on with POST at once and silently."""
+    raise UpgradeRequired("WebSocket mode is not offered; use POST.")
+
+
+async def _whole(turn: Turn) -> web.StreamResponse:
+    async def nobody(data: bytes) -> None:
+        pass
+
+    await turn.connect()
+    await turn.run(nobody)
+    if turn.error is not None:
+        raise turn.error
+    turn.response.output_text = output_text(turn.response)
+    return web.Response(body=msgspec.json.encode(turn.response), content_type="application/json", headers=_notice_header(turn))
+
+
+async def _stream(request: web.Request, turn: Turn, patience: float) -> web.StreamResponse:
+    await turn.connect(patience)
+    response = web.StreamResponse(
+        headers={
+            "Content-Type": "text/event-stream; charset=utf-8",
+            "Cache-Control": "no-cache",
+            "X-Accel-Buffering": "no",
+            "x-request-id": request[REQUEST_ID],
+            **_notice_header(turn),
+        }
+    )
+    await response.prepare(request)
+    try:
+        await turn.run(response.write)
+    except asyncio.CancelledError:
+        # The client is gone, or we are going: then it still gets its terminal event.
+        if request.transport is not None and not request.transport.is_closing():
+            await response.write(turn.interrupt())
+            await response.write_eof()
+        raise
+    await response.write_eof()
+    return response
+
+
+def note(request: web.Request, turn: Turn) -> None:
+    response = turn.response
+    request[LOGGED].update(
+        response_id=response.id,
+        model=response.model,
+        engine=turn.engine.root,
+        dialect=turn.engine.dialect.name,
+        stream=turn.streams,
+        outcome=response.status,
+    )
+    if response.usage is not None:
+        request[LOGGED].update(input_tokens=response.usage.input_tokens, output_tokens=response.usage.output_tokens)
+    if turn.error is not None:
+        request[LOGGED]["error"] = turn.error.code or turn.error.kind
+    if turn.notices:
+        request[LOGGED]["notices"] = turn.notices
+
+
+def _notice_header(turn: Turn) -> dict[str, str]:
+    text = "; ".join(turn.notices)
+    if not text:
+        return {}
+    plain = "".join(letter if " " <= letter <= "~" else "?" for letter in text)
+    return {"antiphon-notice": plain[:LONGEST_NOTICE]}

@@ -1,0 +1,307 @@
+"""The one room where core meets I/O: a request becomes a turn, and a turn is run to its end.
+
+Streaming or not, the turn is the same: bytes from the engine → frames → deltas → events. Whoever runs it gives a `write`, and
+everything that one read brought is one write.
+"""
+
+import asyncio
+import secrets
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from msgspec import UNSET
+
+from antiphon.core.checking import body_to_request
+from antiphon.core.dialect import ChunkReader
+from antiphon.core.output_items import PADDED_TO, REASONING, REASONING_TEXT, Style
+from antiphon.core.request import (
+    Conversion,
+    request_to_chat,
+    request_to_items,
+    request_to_response,
+    wants_summary,
+)
+from antiphon.core.sse import DONE, FrameReader, event_to_frame
+from antiphon.core.think_tags import Start
+from antiphon.core.translator import Translator
+from antiphon.engines.pool import Pool
+from antiphon.engines.upstream import Engine, Reply
+from antiphon.errors import ApiError, EngineStalled, EngineUnavailable
+from antiphon.settings import Settings
+from antiphon.wire.chat import ChatRequest
+from antiphon.wire.responses import (
+    CreateResponse,
+    InputTokensDetails,
+    OutputMessage,
+    OutputText,
+    OutputTokensDetails,
+    Response,
+    Usage,
+)
+
+Write = Callable[[bytes], Awaitable[None]]
+
+REASONING_EVENTS = {"reasoning_text": REASONING_TEXT, "reasoning": REASONING}
+# Roughly what English and code take, for an engine that neither reports usage nor has a tokenizer to ask.
+CHARACTERS_PER_TOKEN = 4
+ESTIMATED = "usage is estimated: the engine reports none"
+
+
+def new_id(prefix: str) -> str:
+    return f"{prefix}_{secrets.token_hex(24)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One engine that may serve the request, and the request in its dialect."""
+
+    engine: Engine
+    conversion: Conversion
+
+
+class Gateway:
+    def __init__(self, pool: Pool, settings: Settings) -> None:
+        self.pool = pool
+        self.settings = settings
+
+    async def begin(self, body: bytes) -> "Turn":
+        """Reads a request and prepares its turn; nothing has been asked of an engine yet."""
+        request, unknown = body_to_request(body)
+        engines = await self.pool.choose(request.model, request.prompt_cache_key)
+        items = request_to_items(request)
+        attempts = []
+        for engine in engines:
+            model = request.model or next((known["id"] for known in engine.models), "default")
+            attempts.append(Attempt(engine, request_to_chat(request, items, engine.dialect, model)))
+        notices = [f"field {name} is unknown and was left out" for name in unknown]
+        return Turn(request, attempts, notices, self.settings)
+
+
+class Turn:
+    """One response in the making: `connect()`, then `run()`, and `close()` however it went."""
+
+    def __init__(self, request: CreateResponse, attempts: list[Attempt], notices: list[str], settings: Settings) -> None:
+        self._request = request
+        self._attempts = attempts
+        self._used = attempts[0]
+        self._notices = notices
+        self._settings = settings
+        self._opening: asyncio.Task[Reply] | None = None
+        self._reply: Reply | None = None
+        self._stalled = False
+        self._heard = asyncio.get_running_loop().time()
+        self._spoke = False
+        self._frames = FrameReader()
+        self._reader = ChunkReader(self._start())
+        self._translator = Translator(
+            request_to_response(
+                request,
+                self._used.conversion.tools,
+                response_id=new_id("resp"),
+                model=self._used.conversion.chat.model,
+                now=int(time.time()),
+            ),
+            new_id=new_id,
+            encode=event_to_frame,
+            style=self._style(),
+            most_calls=1 if request.parallel_tool_calls is False else None,
+        )
+
+    # ---- what is known of it -----------------------------------------------------------------------------------------
+
+    @property
+    def streams(self) -> bool:
+        return bool(self._request.stream)
+
+    @property
+    def response(self) -> Response:
+        return self._translator.response
+
+    @property
+    def error(self) -> ApiError | None:
+        return self._translator.error
+
+    @property
+    def engine(self) -> Engine:
+        return self._used.engine
+
+    @property
+    def notices(self) -> list[str]:
+        notices = [*self._notices, *self._used.conversion.notices]
+        return notices if self.engine.reports_usage else [*notices, ESTIMATED]
+
+    # ---- its life ----------------------------------------------------------------------------------------------------
+
+    async def connect(self, patience: float | None = None) -> None:
+        """Asks the engine, and waits for its word at most so long; what it refuses is raised.
+
+        After that the turn can be run: an engine that is still silent may be reading a long prompt.
+        """
+        self._opening = asyncio.create_task(self._open())
+        done, _ = await asyncio.wait({self._opening}, timeout=patience)
+        error = self._opening.exception() if done else None
+        if error is not None and not (self.streams and isinstance(error, ApiError) and error.streams):
+            raise error
+
+    async def run(self, write: Write) -> None:
+        """Writes every event, to the terminal one. Never raises for what the engine does."""
+        translator = self._translator
+        translator.start()
+        await self._flush(write)
+        watching = asyncio.create_task(self._watch(write))
+        try:
+            await self._translate(write)
+        except ApiError as error:
+            translator.fail(EngineStalled("The engine said nothing for too long.") if self._stalled else error)
+        finally:
+            watching.cancel()
+        for delta in self._reader.close():
+            translator.receive(delta)
+        estimate = None
+        if translator.usage is None and translator.error is None:
+            estimate = await self._estimate()
+        self._end(estimate)
+        await self._flush(write, DONE)
+
+    def interrupt(self) -> bytes:
+        """The end of a turn that the gateway itself has to break off."""
+        self._translator.fail(EngineUnavailable("The gateway is shutting down."))
+        self._end(None)
+        return b"".join((*self._translator.take(), DONE))
+
+    async def close(self) -> None:
+        if self._opening is not None and not self._opening.done():
+            self._opening.cancel()
+        elif self._reply is None and self._opening is not None and self._opening.exception() is None:
+            self._reply = self._opening.result()
+        if self._reply is not None:
+            if self._reader.ended:
+                await self._reply.finish()
+            else:
+                self._reply.close()
+
+    # ---- its steps ---------------------------------------------------------------------------------------------------
+
+    async def _open(self) -> Reply:
+        """The first engine that takes the request; another is tried only where one is not there."""
+        for attempt in self._attempts[:-1]:
+            try:
+                self._used = attempt
+                return await attempt.engine.open_chat(attempt.conversion.chat)
+            except EngineUnavailable:
+                continue
+        self._used = self._attempts[-1]
+        return await self._used.engine.open_chat(self._used.conversion.chat)
+
+    async def _translate(self, write: Write) -> None:
+        assert self._opening is not None
+        self._reply = await self._opening
+        translator, reader, frames = self._translator, self._reader, self._frames
+        now = asyncio.get_running_loop().time
+        self._heard = now()
+        async for data in self._reply.chunks():
+            self._heard = now()
+            self._spoke = True
+            for frame in frames.receive(data):
+                for delta in reader.receive(frame):
+                    translator.receive(delta)
+            out = translator.take()
+            if out:
+                await write(b"".join(out) if len(out) > 1 else out[0])
+            if reader.ended or translator.finished:
+                return
+        for frame in frames.close():
+            for delta in reader.receive(frame):
+                translator.receive(delta)
+
+    async def _flush(self, write: Write, last: bytes = b"") -> None:
+        out = self._translator.take()
+        if out or last:
+            await write(b"".join((*out, last)))
+
+    def _end(self, estimate: Usage | None) -> None:
+        reader, engine = self._reader, self.engine
+        if reader.template_opens_thought:
+            engine.opens_thought.add(self.response.model)
+        self._translator.close(now=int(time.time()), ended=reader.ended, estimate=estimate)
+
+    async def _watch(self, write: Write) -> None:
+        """Tells a waiting client that it is not forgotten, and gives up an engine that says nothing at all."""
+        settings = self._settings
+        now = asyncio.get_running_loop().time
+        said = self._heard
+        while True:
+            limit = settings.idle_timeout if self._spoke else settings.first_byte_timeout
+            due = min(max(said, self._heard) + settings.heartbeat, self._heard + limit)
+            if due > now():
+                await asyncio.sleep(due - now())
+                continue
+            if self._heard + limit <= now():
+                self._stalled = True
+                if self._reply is not None:
+                    self._reply.close()
+                return
+            said = now()
+            if self.streams:
+                self._translator.heartbeat()
+                await self._flush(write)
+
+    async def _estimate(self) -> Usage:
+        """Codex compacts its history on the usage that it is told: a guess serves it better than nothing."""
+        engine, model = self.engine, self.response.model
+        engine.reports_usage = False
+        if ESTIMATED not in self._notices:
+            self._notices.append(ESTIMATED)
+        prompt = _prompt_text(self._used.conversion.chat)
+        spent = await self._count(engine, prompt, model), await self._count(engine, self._translator.written(), model)
+        return Usage(spent[0], InputTokensDetails(), spent[1], OutputTokensDetails(), sum(spent))
+
+    async def _count(self, engine: Engine, text: str, model: str) -> int:
+        counted = await engine.count_tokens(text, model) if text else 0
+        return counted if counted is not None else -(-len(text) // CHARACTERS_PER_TOKEN)
+
+    # ---- how it is told ----------------------------------------------------------------------------------------------
+
+    def _start(self) -> Start:
+        request, chat = self._request, self._used.conversion.chat
+        # A constrained answer, or one without thinking, does not begin inside a thought.
+        constrained = chat.response_format is not UNSET or chat.reasoning_effort == "none"
+        if chat.model in self.engine.opens_thought and not constrained:
+            return Start.INSIDE
+        return Start.UNKNOWN if request.stream else Start.PATIENT
+
+    def _style(self) -> Style:
+        options = self._request.stream_options
+        padded = options is not None and options.include_obfuscation
+        return Style(
+            summary=wants_summary(self._request) is not None,
+            logprobs=self._used.conversion.logprobs,
+            padding=secrets.token_urlsafe(PADDED_TO) if padded else None,
+            reasoning_events=REASONING_EVENTS[self._settings.reasoning_events],
+        )
+
+
+def output_text(response: Response) -> str:
+    return "".join(
+        part.text
+        for item in response.output
+        if isinstance(item, OutputMessage)
+        for part in item.content
+        if isinstance(part, OutputText)
+    )
+
+
+def _prompt_text(chat: ChatRequest) -> str:
+    """What the engine reads, near enough to count it; pictures cost by their size in pixels, not by their bytes."""
+    texts = []
+    for message in chat.messages:
+        if isinstance(message.content, str):
+            texts.append(message.content)
+        elif isinstance(message.content, list):
+            texts += [part["text"] for part in message.content if part["type"] == "text"]
+        for call in message.tool_calls or ():
+            texts += [call.function.name, call.function.arguments]
+    for tool in chat.tools or ():
+        texts += [tool.function.name, tool.function.description or "", str(tool.function.parameters)]
+    return "\n".join(texts)

@@ -1,0 +1,105 @@
+"""Settings: flags over environment over file over these defaults."""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+PREFIX = "ANTIPHON_"
+Seconds = Annotated[float, Meta(gt=0)]
+
+
+class SettingsError(Exception):
+    """A setting that cannot be used; the message names it and where it came from."""
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    host: str = "127.0.0.1"
+    port: Annotated[int, Meta(ge=0, le=65535)] = 8484
+    # Base URLs of engines, with or without /v1. None: the well-known ports of this machine are looked at.
+    upstream: tuple[str, ...] = ()
+    upstream_key: str | None = None
+    # The engine's dialect by name; None: it is detected.
+    dialect: str | None = None
+    # Any one of these opens the door; none: it stands open.
+    api_key: tuple[str, ...] = ()
+    # How often a silent engine's clients are told that the response is in progress.
+    heartbeat: Seconds = 15.0
+    connect_timeout: Seconds = 5.0
+    # A long prompt is read before the first token; this is the time for it.
+    first_byte_timeout: Seconds = 900.0
+    idle_timeout: Seconds = 300.0
+    # How often a request is tried again before its first byte.
+    retries: Annotated[int, Meta(ge=0, le=10)] = 2
+    max_body_bytes: Annotated[int, Meta(gt=0)] = 64 * 1024 * 1024
+    # How long running streams may go on after the signal to stop.
+    shutdown_timeout: Seconds = 30.0
+    # The name of raw reasoning's delta event: response.reasoning_text.delta or response.reasoning.delta.
+    reasoning_events: Literal["reasoning_text", "reasoning"] = "reasoning_text"
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+
+LISTS = frozenset({"upstream", "api_key"})
+
+
+def load(flags: Mapping[str, Any], environment: Mapping[str, str] = os.environ, file: Path | None = None) -> Settings:
+    """`flags` holds what the command line gave; what it did not give is None or empty."""
+    values: dict[str, Any] = {}
+    _merge(values, _from_file(file or _default_file(environment)), "the configuration file")
+    _merge(values, _from_environment(environment), "the environment")
+    _merge(values, {name: value for name, value in flags.items() if value not in (None, [], ())}, "the command line")
+    return _convert(values, "the settings")
+
+
+def _merge(values: dict[str, Any], layer: Mapping[str, Any], source: str) -> None:
+    unknown = sorted(layer.keys() - set(Settings.__struct_fields__))
+    if unknown:
+        raise SettingsError(f"{source} has an unknown setting: {', '.join(unknown)}")
+    _convert(layer, source)
+    values.update(layer)
+
+
+def _convert(values: Mapping[str, Any], source: str) -> Settings:
+    try:
+        return msgspec.convert(dict(values), Settings, strict=False)
+    except msgspec.ValidationError as wrong:
+        raise SettingsError(f"{source}: {wrong}") from None
+
+
+def _default_file(environment: Mapping[str, str]) -> Path | None:
+    if given := environment.get(f"{PREFIX}CONFIG"):
+        return Path(given)
+    here = Path("antiphon.toml")
+    return here if here.is_file() else None
+
+
+def _from_file(path: Path | None) -> dict[str, Any]:
+    if path is None:
+        return {}
+    try:
+        values = tomllib.loads(path.read_text())
+    except OSError as missing:
+        raise SettingsError(f"cannot read {path}: {missing.strerror}") from None
+    except tomllib.TOMLDecodeError as broken:
+        raise SettingsError(f"{path} is not TOML: {broken}") from None
+    named = {name.replace("-", "_"): value for name, value in values.items()}
+    return {name: _listed(name, value) for name, value in named.items()}
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        name: _listed(name, environment[PREFIX + name.upper()])
+        for name in Settings.__struct_fields__
+        if environment.get(PREFIX + name.upper())
+    }
+
+
+def _listed(name: str, value: Any) -> Any:
+    """One value stands for a list of one; in the environment several are parted by commas."""
+    if name in LISTS and isinstance(value, str):
+        return [part.strip() for part in value.split(",") if part.strip()]
+    return value

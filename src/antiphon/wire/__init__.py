@@ -1,0 +1,1 @@
+"""The two protocols as msgspec Structs: no logic, and nothing of ours imported."""

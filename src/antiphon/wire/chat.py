@@ -1,0 +1,159 @@
+"""Chat Completions, the engines' side: the request we send and the chunks we read.
+
+Reading is lenient (engines differ and add keys), writing is exact: a field that is UNSET is not sent.
+"""
+
+from typing import Any
+
+from msgspec import UNSET, Struct, UnsetType
+
+# ---- what we send ----------------------------------------------------------------------------------------------------
+
+
+class ChatFunction(Struct, omit_defaults=True):
+    name: str
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+    strict: bool | None = None
+
+
+class ChatTool(Struct):
+    function: ChatFunction
+    type: str = "function"
+
+
+class ChatCallFunction(Struct):
+    name: str
+    arguments: str
+
+
+class ChatCall(Struct):
+    id: str
+    function: ChatCallFunction
+    type: str = "function"
+
+
+class ChatMessage(Struct):
+    role: str
+    content: str | list[dict[str, Any]] | UnsetType = UNSET
+    reasoning_content: str | UnsetType = UNSET
+    reasoning: str | UnsetType = UNSET
+    tool_calls: list[ChatCall] | UnsetType = UNSET
+    tool_call_id: str | UnsetType = UNSET
+
+
+class StreamOptions(Struct):
+    include_usage: bool = True
+
+
+class ChatRequest(Struct, kw_only=True):
+    model: str
+    messages: list[ChatMessage]
+    tools: list[ChatTool] | UnsetType = UNSET
+    tool_choice: str | dict[str, Any] | UnsetType = UNSET
+    parallel_tool_calls: bool | UnsetType = UNSET
+    response_format: dict[str, Any] | UnsetType = UNSET
+    reasoning_effort: str | UnsetType = UNSET
+    max_tokens: int | UnsetType = UNSET
+    max_completion_tokens: int | UnsetType = UNSET
+    temperature: float | UnsetType = UNSET
+    top_p: float | UnsetType = UNSET
+    presence_penalty: float | UnsetType = UNSET
+    frequency_penalty: float | UnsetType = UNSET
+    stop: str | list[str] | UnsetType = UNSET
+    seed: int | UnsetType = UNSET
+    user: str | UnsetType = UNSET
+    logprobs: bool | UnsetType = UNSET
+    top_logprobs: int | UnsetType = UNSET
+    reasoning_format: str | UnsetType = UNSET
+    stream: bool = True
+    stream_options: StreamOptions | UnsetType = UNSET
+
+
+# ---- what we read ----------------------------------------------------------------------------------------------------
+
+
+class FunctionDelta(Struct, gc=False):
+    name: str | None = None
+    arguments: str | dict[str, Any] | None = None
+
+
+class CallChunk(Struct):
+    index: int | None = None
+    id: str | None = None
+    function: FunctionDelta | None = None
+
+
+class ContentPart(Struct):
+    type: str = "text"
+    text: str = ""
+
+
+class DeltaChunk(Struct):
+    content: str | list[ContentPart] | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    thinking: str | None = None
+    refusal: str | None = None
+    tool_calls: list[CallChunk] | None = None
+    function_call: FunctionDelta | None = None
+
+
+class TopLogprob(Struct):
+    token: str
+    logprob: float
+    bytes: list[int] | None = None
+
+
+class Logprob(Struct):
+    token: str
+    logprob: float
+    bytes: list[int] | None = None
+    top_logprobs: list[TopLogprob] | None = None
+
+
+class Logprobs(Struct):
+    content: list[Logprob] | None = None
+
+
+class Choice(Struct):
+    index: int = 0
+    delta: DeltaChunk | None = None
+    # A server that ignores `stream` answers with one whole chat.completion: its `message` reads like one large delta.
+    message: DeltaChunk | None = None
+    finish_reason: str | None = None
+    logprobs: Logprobs | None = None
+
+
+class PromptTokensDetails(Struct):
+    cached_tokens: int | None = None
+
+
+class CompletionTokensDetails(Struct):
+    reasoning_tokens: int | None = None
+
+
+class ChatUsage(Struct):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    total_tokens: int | None = None
+    prompt_tokens_details: PromptTokensDetails | None = None
+    completion_tokens_details: CompletionTokensDetails | None = None
+
+
+class Timings(Struct):
+    """llama.cpp's own counters, sent beside the usage."""
+
+    cache_n: int | None = None
+
+
+class Chunk(Struct):
+    choices: list[Choice] | None = None
+    usage: ChatUsage | None = None
+    timings: Timings | None = None
+    error: Any = None
+    # A few servers send a bare error: {"object": "error", "message": …}.
+    object: str | None = None
+    message: str | None = None
+    code: int | str | None = None
+    type: str | None = None

@@ -1,0 +1,142 @@
+"""The events of a Responses stream, each named by its `type`. Only the translator fills in `sequence_number`."""
+
+from msgspec import UNSET, Struct, UnsetType
+
+from antiphon.wire.responses import (
+    Logprob,
+    OutputItem,
+    OutputRefusal,
+    OutputText,
+    ReasoningText,
+    Response,
+    SummaryText,
+)
+
+
+class Event(Struct, kw_only=True):
+    sequence_number: int = -1
+
+
+class ResponseCreated(Event, tag="response.created"):
+    response: Response
+
+
+class ResponseInProgress(Event, tag="response.in_progress"):
+    response: Response
+
+
+class ResponseCompleted(Event, tag="response.completed"):
+    response: Response
+
+
+class ResponseIncomplete(Event, tag="response.incomplete"):
+    response: Response
+
+
+class ResponseFailed(Event, tag="response.failed"):
+    response: Response
+
+
+class OutputItemAdded(Event, tag="response.output_item.added"):
+    output_index: int
+    item: OutputItem
+
+
+class OutputItemDone(Event, tag="response.output_item.done"):
+    output_index: int
+    item: OutputItem
+
+
+Part = OutputText | OutputRefusal | ReasoningText
+
+
+class PartEvent(Event):
+    item_id: str
+    output_index: int
+    content_index: int
+
+
+class ContentPartAdded(PartEvent, tag="response.content_part.added"):
+    part: Part
+
+
+class ContentPartDone(PartEvent, tag="response.content_part.done"):
+    part: Part
+
+
+class OutputTextDelta(PartEvent, tag="response.output_text.delta"):
+    delta: str
+    logprobs: list[Logprob] = []
+    obfuscation: str | UnsetType = UNSET
+
+
+class OutputTextDone(PartEvent, tag="response.output_text.done"):
+    text: str
+    logprobs: list[Logprob] = []
+
+
+class RefusalDelta(PartEvent, tag="response.refusal.delta"):
+    delta: str
+    obfuscation: str | UnsetType = UNSET
+
+
+class RefusalDone(PartEvent, tag="response.refusal.done"):
+    refusal: str
+
+
+class ReasoningTextDelta(PartEvent, tag="response.reasoning_text.delta"):
+    delta: str
+    obfuscation: str | UnsetType = UNSET
+
+
+class ReasoningTextDone(PartEvent, tag="response.reasoning_text.done"):
+    text: str
+
+
+class ReasoningDelta(PartEvent, tag="response.reasoning.delta"):
+    """The name that the Open Responses document has for ReasoningTextDelta."""
+
+    delta: str
+    obfuscation: str | UnsetType = UNSET
+
+
+class ReasoningDone(PartEvent, tag="response.reasoning.done"):
+    text: str
+
+
+class SummaryEvent(Event):
+    item_id: str
+    output_index: int
+    summary_index: int
+
+
+class ReasoningSummaryPartAdded(SummaryEvent, tag="response.reasoning_summary_part.added"):
+    part: SummaryText
+
+
+class ReasoningSummaryPartDone(SummaryEvent, tag="response.reasoning_summary_part.done"):
+    part: SummaryText
+
+
+class ReasoningSummaryTextDelta(SummaryEvent, tag="response.reasoning_summary_text.delta"):
+    delta: str
+    obfuscation: str | UnsetType = UNSET
+
+
+class ReasoningSummaryTextDone(SummaryEvent, tag="response.reasoning_summary_text.done"):
+    text: str
+
+
+class CallEvent(Event):
+    item_id: str
+    output_index: int
+
+
+class FunctionCallArgumentsDelta(CallEvent, tag="response.function_call_arguments.delta"):
+    delta: str
+    obfuscation: str | UnsetType = UNSET
+
+
+class FunctionCallArgumentsDone(CallEvent, tag="response.function_call_arguments.done"):
+    name: str
+    arguments: str

@@ -1,0 +1,66 @@
+"""The input items that have a shape of their own to check. What is not named here is carried or dropped by its type alone."""
+
+from typing import Any, Literal
+
+from msgspec import Struct
+
+
+class InputMessage(Struct):
+    role: Literal["user", "assistant", "system", "developer"]
+    content: str | list[dict[str, Any]]
+
+
+class InputReasoning(Struct):
+    summary: list[dict[str, Any]] | None = None
+    content: list[dict[str, Any]] | str | None = None
+
+
+class InputFunctionCall(Struct):
+    call_id: str
+    name: str
+    arguments: str | dict[str, Any] | None = None
+
+
+class InputCallOutput(Struct):
+    call_id: str
+    output: str | dict[str, Any] | list[dict[str, Any]] | None = None
+
+
+class InputCustomCall(Struct):
+    call_id: str
+    name: str
+    input: str = ""
+
+
+class InputAgentMessage(Struct):
+    content: str | list[dict[str, Any]]
+    author: str = "another agent"
+
+
+class InputItemReference(Struct):
+    id: str
+
+
+# ---- content parts ---------------------------------------------------------------------------------------------------
+
+
+class InputImage(Struct):
+    image_url: str | None = None
+    file_id: str | None = None
+    detail: str | None = None
+
+
+class InputFile(Struct):
+    file_data: str | None = None
+    file_url: str | None = None
+    file_id: str | None = None
+    filename: str | None = None
+
+
+class AudioData(Struct):
+    data: str
+    format: str = "wav"
+
+
+class InputAudio(Struct):
+    input_audio: AudioData

@@ -1,0 +1,206 @@
+"""The Responses API, the clients' side: the request as it comes, the items and the response object as they go.
+
+The request's `input` and `tools` stay plain dictionaries here: each item is converted by its own type, in a table, so that
+an unknown one meets a policy and not a decoding error.
+"""
+
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType, field
+
+# ---- the request -----------------------------------------------------------------------------------------------------
+
+Temperature = Annotated[float, Meta(ge=0, le=2)]
+Share = Annotated[float, Meta(ge=0, le=1)]
+Penalty = Annotated[float, Meta(ge=-2, le=2)]
+Metadata = Annotated[
+    dict[Annotated[str, Meta(max_length=64)], Annotated[str, Meta(max_length=512)]],
+    Meta(max_length=16),
+]
+
+
+class ReasoningOptions(Struct):
+    effort: str | None = None
+    summary: Literal["auto", "concise", "detailed"] | None = None
+    generate_summary: Literal["auto", "concise", "detailed"] | None = None
+
+
+class TextFormat(Struct):
+    type: Literal["text", "json_object", "json_schema"] = "text"
+    name: str | None = None
+    description: str | None = None
+    schema: dict[str, Any] | None = None
+    strict: bool | None = None
+
+
+class TextOptions(Struct):
+    format: TextFormat | None = None
+    verbosity: Literal["low", "medium", "high"] | None = None
+
+
+class StreamOptions(Struct):
+    include_obfuscation: bool | None = None
+
+
+class CreateResponse(Struct):
+    model: str | None = None
+    input: str | list[dict[str, Any]] | None = None
+    instructions: str | None = None
+    tools: list[dict[str, Any]] | None = None
+    tool_choice: str | dict[str, Any] | None = None
+    parallel_tool_calls: bool | None = None
+    text: TextOptions | None = None
+    reasoning: ReasoningOptions | None = None
+    include: list[str] | None = None
+    max_output_tokens: Annotated[int, Meta(ge=1)] | None = None
+    max_tool_calls: Annotated[int, Meta(ge=1)] | None = None
+    temperature: Temperature | None = None
+    top_p: Share | None = None
+    presence_penalty: Penalty | None = None
+    frequency_penalty: Penalty | None = None
+    top_logprobs: Annotated[int, Meta(ge=0, le=20)] | None = None
+    stop: str | list[str] | None = None
+    seed: int | None = None
+    user: str | None = None
+    metadata: Metadata | None = None
+    service_tier: str | None = None
+    safety_identifier: str | None = None
+    prompt_cache_key: str | None = None
+    prompt_cache_retention: str | None = None
+    truncation: Literal["auto", "disabled"] | None = None
+    previous_response_id: str | None = None
+    conversation: str | dict[str, Any] | None = None
+    prompt: dict[str, Any] | None = None
+    store: bool | None = None
+    background: bool | None = None
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    client_metadata: dict[str, Any] | None = None
+
+
+# ---- output items ----------------------------------------------------------------------------------------------------
+
+Status = Literal["in_progress", "completed", "incomplete"]
+
+
+class TopLogprob(Struct):
+    token: str
+    logprob: float
+    bytes: list[int]
+
+
+class Logprob(Struct):
+    token: str
+    logprob: float
+    bytes: list[int]
+    top_logprobs: list[TopLogprob]
+
+
+class OutputText(Struct, tag="output_text"):
+    text: str
+    annotations: list[Any] = []
+    logprobs: list[Logprob] | UnsetType = UNSET
+
+
+class OutputRefusal(Struct, tag="refusal"):
+    refusal: str
+
+
+class ReasoningText(Struct, tag="reasoning_text"):
+    text: str
+
+
+class SummaryText(Struct, tag="summary_text"):
+    text: str
+
+
+class OutputMessage(Struct, tag="message"):
+    id: str
+    status: Status
+    role: str = "assistant"
+    content: list[OutputText | OutputRefusal] = []
+
+
+class ReasoningItem(Struct, tag="reasoning"):
+    id: str
+    status: Status
+    summary: list[SummaryText] = []
+    content: list[ReasoningText] | UnsetType = UNSET
+
+
+class FunctionCall(Struct, tag="function_call"):
+    id: str
+    call_id: str
+    name: str
+    arguments: str
+    status: Status
+
+
+OutputItem = OutputMessage | ReasoningItem | FunctionCall
+
+
+# ---- the response object ---------------------------------------------------------------------------------------------
+
+
+class InputTokensDetails(Struct):
+    cached_tokens: int = 0
+    cache_write_tokens: int = 0
+
+
+class OutputTokensDetails(Struct):
+    reasoning_tokens: int = 0
+
+
+class Usage(Struct):
+    input_tokens: int
+    input_tokens_details: InputTokensDetails
+    output_tokens: int
+    output_tokens_details: OutputTokensDetails
+    total_tokens: int
+
+
+class IncompleteDetails(Struct):
+    reason: str
+
+
+class ResponseError(Struct):
+    code: str
+    message: str
+
+
+class Response(Struct, kw_only=True):
+    """All 31 keys of the Open Responses `ResponseResource`, in the order in which OpenAI sends them."""
+
+    id: str
+    object: str = "response"
+    created_at: int
+    status: str = "in_progress"
+    background: bool = False
+    completed_at: int | None = None
+    error: ResponseError | None = None
+    frequency_penalty: float = 0.0
+    incomplete_details: IncompleteDetails | None = None
+    instructions: str | None = None
+    max_output_tokens: int | None = None
+    max_tool_calls: int | None = None
+    model: str
+    output: list[OutputItem] = []
+    parallel_tool_calls: bool = True
+    presence_penalty: float = 0.0
+    previous_response_id: str | None = None
+    prompt_cache_key: str | None = None
+    reasoning: dict[str, str | None] | None = None
+    safety_identifier: str | None = None
+    service_tier: str = "default"
+    store: bool = False
+    temperature: float = 1.0
+    text: dict[str, Any] = field(default_factory=lambda: {"format": {"type": "text"}})
+    tool_choice: str | dict[str, Any] = "auto"
+    tools: list[dict[str, Any]] = []
+    top_logprobs: int = 0
+    top_p: float = 1.0
+    truncation: str = "disabled"
+    usage: Usage | None = None
+    metadata: dict[str, str] = {}
+    # A convenience of answers that are not streamed; events never carry it.
+    output_text: str | UnsetType = UNSET
