@@ -9,9 +9,7 @@ OWN_FLAGS = frozenset({"-h", "--help", "--version"})
 
 def main() -> None:
     """`antiphon` alone, or with flags only, is `antiphon serve`."""
-    first = sys.argv[1] if len(sys.argv) > 1 else ""
-    if not first or (
-        first.startswith("-") and first not in ("--help", "--version", "--install-completion", "--show-completion")
-    ):
-        sys.argv.insert(1, "serve")
+    arguments = sys.argv[1:]
+    if not arguments or (arguments[0].startswith("-") and arguments[0] not in OWN_FLAGS):
+        arguments.insert(0, "serve")
     app(arguments)

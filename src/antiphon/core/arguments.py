@@ -6,6 +6,8 @@ vLLM's templates fail.
 
 import msgspec
 
+from antiphon.wire import UNREADABLE
+
 
 def object_arguments(arguments: str) -> str:
     """The same string where it is a JSON object; otherwise an object that still shows the model what it had written."""
@@ -14,7 +16,7 @@ def object_arguments(arguments: str) -> str:
         return "{}"
     try:
         value = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeEncodeError):
+    except UNREADABLE:
         return _encode({"invalid_json": arguments})
     if isinstance(value, dict):
         return arguments

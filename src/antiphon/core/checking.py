@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from antiphon.errors import InvalidRequest
+from antiphon.wire import UNREADABLE
 from antiphon.wire.responses import CreateResponse
 
 T = TypeVar("T")
@@ -35,7 +36,7 @@ def body_to_request(body: bytes) -> tuple[CreateResponse, list[str]]:
     """The request, and the names of the fields that are no part of the API."""
     try:
         value = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as broken:
+    except UNREADABLE as broken:
         raise InvalidRequest(f"The body is not JSON: {broken}.", code="invalid_json") from None
     if not isinstance(value, dict):
         raise InvalidRequest("The body must be a JSON object.", code="invalid_json")

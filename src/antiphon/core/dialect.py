@@ -22,7 +22,7 @@ from antiphon.core.deltas import (
 from antiphon.core.failures import error_object_to_failure, failure_to_error
 from antiphon.core.think_tags import Start, ThinkTags
 from antiphon.errors import EngineDisagrees
-from antiphon.wire import chat, responses
+from antiphon.wire import UNREADABLE, chat, responses
 
 DONE = b"[DONE]"
 _decode = msgspec.json.Decoder(chat.Chunk).decode
@@ -141,7 +141,7 @@ class ChunkReader:
             return []
         try:
             chunk = _decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError) as broken:
+        except UNREADABLE as broken:
             return [EngineFailed(EngineDisagrees(f"The engine sent a chunk that is not one of Chat Completions: {broken}"))]
         deltas: list[Delta] = []
         if chunk.error is not None or chunk.object == "error":

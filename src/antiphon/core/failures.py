@@ -16,6 +16,7 @@ from antiphon.errors import (
     InvalidRequest,
     RateLimited,
 )
+from antiphon.wire import UNREADABLE
 
 # Codex shows the body of an error; an engine's stack trace helps nobody.
 LONGEST_MESSAGE = 2000
@@ -114,7 +115,7 @@ def error_object_to_failure(error: Any, *, status: int = 500, retry_after: float
 def http_answer_to_failure(status: int, body: bytes, retry_after: float | None = None) -> EngineFailure:
     try:
         answer = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         text = body.decode("utf-8", "replace").strip()
         return EngineFailure(status, "", text[:LONGEST_MESSAGE] or f"HTTP {status}", retry_after)
     error = answer.get("error", answer) if isinstance(answer, dict) else answer

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypedDict
 import msgspec
 from msgspec import UNSET
 
-from antiphon.wire import events
+from antiphon.wire import UNREADABLE, events
 from antiphon.wire.events import Event
 from antiphon.wire.responses import (
     FunctionCall,
@@ -309,5 +309,5 @@ def is_json_object(text: str) -> bool:
         return False
     try:
         return isinstance(msgspec.json.decode(text), dict)
-    except (msgspec.DecodeError, UnicodeEncodeError):
+    except UNREADABLE:
         return False

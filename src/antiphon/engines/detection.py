@@ -9,6 +9,7 @@ import msgspec
 
 from antiphon.core.dialect import Dialect, Sign
 from antiphon.dialects import KNOWN, PLAIN
+from antiphon.wire import UNREADABLE
 
 PROBE_TIMEOUT = aiohttp.ClientTimeout(total=5, sock_connect=2)
 LARGEST_ANSWER = 4 * 1024 * 1024
@@ -61,7 +62,7 @@ class Prober:
                 if answer.status != 200:
                     return None
                 return msgspec.json.decode(await answer.content.read(LARGEST_ANSWER))
-        except (TimeoutError, aiohttp.ClientError, msgspec.DecodeError, OSError):
+        except (aiohttp.ClientError, OSError, *UNREADABLE):
             return None
 
 

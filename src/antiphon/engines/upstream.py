@@ -18,6 +18,7 @@ from antiphon.dialects import BY_NAME, PLAIN
 from antiphon.engines.detection import detect
 from antiphon.errors import ApiError, EngineDisagrees, EngineError, EngineStalled, EngineUnavailable
 from antiphon.settings import Settings
+from antiphon.wire import UNREADABLE
 from antiphon.wire.chat import ChatRequest
 
 LARGEST_ERROR = 64 * 1024
@@ -193,7 +194,7 @@ class Engine:
                 value = msgspec.json.decode(await answer.read())
             tokens = value.get(tokenizer.tokens_key) if isinstance(value, dict) else None
             return len(tokens) if isinstance(tokens, list) else None
-        except (ApiError, msgspec.DecodeError):
+        except (ApiError, *UNREADABLE):
             return None
 
 

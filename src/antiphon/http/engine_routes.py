@@ -10,6 +10,7 @@ from antiphon.engines.upstream import ours
 from antiphon.errors import EngineError, EngineUnavailable, InvalidRequest, NotFound
 from antiphon.http.middlewares import LOGGED, REQUEST_ID
 from antiphon.http.responses import GATEWAY
+from antiphon.wire import UNREADABLE
 
 # Headers that speak of one connection or of a body's coding, and not of the answer.
 HOP_BY_HOP = frozenset(
@@ -109,7 +110,7 @@ def _owner(known: dict[str, Any]) -> str:
 def _model_of(body: bytes) -> str | None:
     try:
         value = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as broken:
+    except UNREADABLE as broken:
         raise InvalidRequest(f"The body is not JSON: {broken}.", code="invalid_json") from None
     model = value.get("model") if isinstance(value, dict) else None
     return model if isinstance(model, str) else None

@@ -1,0 +1,79 @@
+"""Recorded engine streams and the exact events that they become."""
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.streams import check_stream, parse
+
+from antiphon.core.output_items import Style
+from antiphon.replay import replay
+
+STREAMS = Path(__file__).parent / "streams"
+RECORDED = sorted(STREAMS.glob("*.sse"))
+IDS = [path.stem for path in RECORDED]
+
+
+def expected_of(path: Path) -> Path:
+    return path.parent.parent / "events" / path.name
+
+
+def in_single_bytes(raw: bytes) -> Iterator[bytes]:
+    return (raw[at : at + 1] for at in range(len(raw)))
+
+
+def in_random_pieces(raw: bytes, seed: int) -> Iterator[bytes]:
+    chance = random.Random(seed)
+    at = 0
+    while at < len(raw):
+        size = chance.choice((1, 2, 7, 40, 300, 5000))
+        yield raw[at : at + size]
+        at += size
+
+
+def test_there_are_recordings_and_each_has_its_events() -> None:
+    assert len(RECORDED) >= 40
+    assert {path.name for path in (STREAMS.parent / "events").glob("*.sse")} == {path.name for path in RECORDED}
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=IDS)
+def test_a_recording_becomes_exactly_these_events(path: Path) -> None:
+    assert replay([path.read_bytes()]) == expected_of(path).read_bytes()
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=IDS)
+def test_byte_by_byte_gives_the_same_events(path: Path) -> None:
+    raw = path.read_bytes()
+    assert replay(in_single_bytes(raw)) == expected_of(path).read_bytes()
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=IDS)
+def test_random_splits_give_the_same_events(path: Path) -> None:
+    raw = path.read_bytes()
+    for seed in range(5):
+        assert replay(in_random_pieces(raw, seed)) == expected_of(path).read_bytes()
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=IDS)
+def test_every_invariant_holds_and_the_sdk_knows_every_event(path: Path) -> None:
+    check_stream(parse(expected_of(path).read_bytes()))
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=IDS)
+def test_summaries_padding_and_logprobs_hold_the_invariants_too(path: Path) -> None:
+    style = Style(summary=True, logprobs=True, padding="x" * 16)
+    check_stream(parse(replay([path.read_bytes()], style=style)))
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=IDS)
+def test_line_ends_of_the_other_kind_change_nothing(path: Path) -> None:
+    raw = path.read_bytes()
+    assert replay([raw.replace(b"\n", b"\r\n")]) == expected_of(path).read_bytes()
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=IDS)
+def test_a_cut_anywhere_ends_in_one_terminal_event(path: Path) -> None:
+    raw = path.read_bytes()
+    for at in range(0, len(raw), max(1, len(raw) // 12)):
+        check_stream(parse(replay([raw[:at]])))

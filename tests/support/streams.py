@@ -1,0 +1,151 @@
+"""Reading a Responses stream strictly, and what must hold of every one of them."""
+
+from typing import Any
+
+import msgspec
+from openai.types.responses import Response as SdkResponse
+from openai.types.responses import ResponseStreamEvent
+from pydantic import TypeAdapter
+
+SDK_EVENT: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
+
+TERMINAL = {"response.completed", "response.incomplete", "response.failed"}
+
+# All keys of the Open Responses document's ResponseResource, and those of them that are never null.
+RESPONSE_KEYS = set(
+    "id object created_at completed_at status incomplete_details model previous_response_id instructions output error tools "
+    "tool_choice truncation parallel_tool_calls text top_p presence_penalty frequency_penalty top_logprobs temperature reasoning "
+    "usage max_output_tokens max_tool_calls store background service_tier metadata safety_identifier prompt_cache_key".split()
+)
+NEVER_NULL = set(
+    "temperature top_p presence_penalty frequency_penalty top_logprobs service_tier truncation text store background".split()
+)
+
+Event = dict[str, Any]
+
+
+def parse(raw: bytes, *, done: bool = True) -> list[Event]:
+    """The events of a stream; fails where a frame is not exactly what we promise to send."""
+    frames = raw.decode().split("\n\n")
+    assert frames.pop() == "", "the stream ends with a blank line"
+    if done:
+        assert frames.pop() == "data: [DONE]"
+    events = []
+    for frame in frames:
+        head, data = frame.split("\n")
+        event = msgspec.json.decode(data.removeprefix("data: "))
+        assert head == f"event: {event['type']}"
+        events.append(event)
+    return events
+
+
+def check_response(response: dict[str, Any]) -> None:
+    assert response.keys() >= RESPONSE_KEYS, RESPONSE_KEYS - response.keys()
+    assert all(response[key] is not None for key in NEVER_NULL)
+    assert isinstance(response["created_at"], int)
+    assert response["reasoning"] is None or response["reasoning"].keys() == {"effort", "summary"}
+    for tool in response["tools"]:
+        if tool["type"] == "function":
+            assert tool.keys() >= {"name", "description", "parameters", "strict"}
+    usage = response["usage"]
+    if usage is not None:
+        assert usage["input_tokens_details"].keys() == {"cached_tokens", "cache_write_tokens"}
+        assert usage["output_tokens_details"].keys() == {"reasoning_tokens"}
+        assert all(isinstance(usage[key], int) for key in ("input_tokens", "output_tokens", "total_tokens"))
+
+
+def check_stream(events: list[Event]) -> dict[str, Any]:
+    """Holds every invariant of a Responses stream against these events, and gives the final response."""
+    assert [event["type"] for event in events[:2]] == ["response.created", "response.in_progress"]
+    assert [event["sequence_number"] for event in events] == list(range(len(events)))
+    terminal = [event["type"] for event in events if event["type"] in TERMINAL]
+    assert len(terminal) == 1, terminal
+    assert events[-1]["type"] == terminal[0]
+    done_items: list[dict[str, Any]] = []
+    watch: ItemWatch | None = None
+    for event in events:
+        _sdk_knows(event)
+        if "response" in event:
+            check_response(event["response"])
+        elif event["type"] == "response.output_item.added":
+            assert watch is None, "items never interleave"
+            assert event["output_index"] == len(done_items)
+            watch = ItemWatch(event)
+        elif event["type"] == "response.output_item.done":
+            assert watch is not None
+            watch.finish(event)
+            done_items.append(event["item"])
+            watch = None
+        else:
+            assert watch is not None, f"{event['type']} outside of an item"
+            watch.see(event)
+    assert watch is None, "every item that was added is done"
+    response: dict[str, Any] = events[-1]["response"]
+    assert response["output"] == done_items
+    assert events[-1]["type"] == f"response.{response['status']}"
+    if response["status"] == "completed":
+        assert all(item["status"] == "completed" for item in done_items)
+    assert all(item["status"] != "in_progress" for item in done_items)
+    return response
+
+
+class ItemWatch:
+    """One item between added and done."""
+
+    def __init__(self, added: Event) -> None:
+        self.item = added["item"]
+        self.index = added["output_index"]
+        assert self.item["status"] == "in_progress"
+        assert not self.item.get("content")
+        assert not self.item.get("arguments")
+        self.deltas: dict[str, list[str]] = {}
+        self.open_part: str | None = None
+        self.finished: set[str] = set()
+        self.parts: list[dict[str, Any]] = []
+
+    def see(self, event: Event) -> None:
+        kind = event["type"]
+        assert event["item_id"] == self.item["id"]
+        assert event["output_index"] == self.index
+        key = f"{kind.rsplit('.', 1)[0]}/{event.get('content_index', event.get('summary_index', 0))}"
+        if kind == "response.content_part.added":
+            assert event["content_index"] == len(self.parts)
+            assert self.open_part is None
+            self.open_part = key
+        elif kind == "response.content_part.done":
+            assert self.open_part == key
+            self.open_part = None
+            self.parts.append(event["part"])
+        elif kind.endswith(".delta"):
+            assert event["delta"] != "", "no empty deltas"
+            assert key not in self.finished
+            self.deltas.setdefault(key, []).append(event["delta"])
+        elif kind.endswith(".done") and "part" not in event:
+            assert key not in self.finished
+            self.finished.add(key)
+            whole = next(event[name] for name in ("text", "arguments", "refusal", "input") if name in event)
+            assert "".join(self.deltas.get(key, [])) == whole
+
+    def finish(self, done: Event) -> None:
+        item = done["item"]
+        assert done["output_index"] == self.index
+        assert item["id"] == self.item["id"]
+        assert item["type"] == self.item["type"]
+        assert self.open_part is None
+        assert set(self.deltas) == self.finished, "what was streamed is done"
+        if item["type"] == "function_call":
+            assert item["arguments"] == "".join(self.deltas.get("response.function_call_arguments/0", []))
+            assert item["call_id"] == self.item["call_id"]
+        else:
+            assert item["content"] == self.parts
+
+
+def _sdk_knows(event: Event) -> None:
+    # Codex needs context_length_exceeded, which the SDK's closed list of codes does not have.
+    if event["type"] == "response.failed" and event["response"]["error"]["code"] == "context_length_exceeded":
+        event = msgspec.json.decode(msgspec.json.encode(event))
+        event["response"]["error"]["code"] = "server_error"
+    if not event["type"].startswith("response.reasoning.") and event["type"] not in {"response.reasoning.delta"}:
+        SDK_EVENT.validate_python(event)
+    if "response" in event:
+        SdkResponse.model_validate(event["response"])
