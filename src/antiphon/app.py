@@ -15,6 +15,9 @@ from antiphon.http.responses import GATEWAY
 from antiphon.service import Gateway
 from antiphon.settings import Settings
 
+# After turns have been drained, handlers have this long to write what is left.
+LAST_WORDS = 2.0
+
 
 def make_session() -> aiohttp.ClientSession:
     """No limit on connections: the engine itself knows how many requests it can take."""
@@ -47,6 +50,7 @@ def make_app(settings: Settings, session: aiohttp.ClientSession) -> web.Applicat
         ]
     )
     app.cleanup_ctx.append(_watching)
+    app.on_shutdown.append(_draining)
     return app
 
 
@@ -58,8 +62,10 @@ async def _watching(app: web.Application) -> AsyncIterator[None]:
         await watch
 
 
-def make_runner(app: web.Application, settings: Settings) -> web.AppRunner:
+async def _draining(app: web.Application) -> None:
+    await app[GATEWAY].drain()
+
+
+def make_runner(app: web.Application) -> web.AppRunner:
     """A client that goes away cancels its handler, and with it the engine's work."""
-    return web.AppRunner(
-        app, access_log=None, handler_cancellation=True, shutdown_timeout=settings.shutdown_timeout, handle_signals=False
-    )
+    return web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=LAST_WORDS)

@@ -7,7 +7,8 @@ everything that one read brought is one write.
 import asyncio
 import secrets
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from msgspec import UNSET
@@ -64,6 +65,9 @@ class Gateway:
     def __init__(self, pool: Pool, settings: Settings) -> None:
         self.pool = pool
         self.settings = settings
+        self._running: set[Turn] = set()
+        self._idle = asyncio.Event()
+        self._idle.set()
 
     async def begin(self, body: bytes) -> "Turn":
         """Reads a request and prepares its turn; nothing has been asked of an engine yet."""
@@ -77,6 +81,27 @@ class Gateway:
         notices = [f"field {name} is unknown and was left out" for name in unknown]
         return Turn(request, attempts, notices, self.settings)
 
+    @asynccontextmanager
+    async def running(self, turn: "Turn") -> AsyncIterator[None]:
+        """Holds the shutdown up while the turn runs, and leaves nothing of it behind."""
+        self._running.add(turn)
+        self._idle.clear()
+        try:
+            yield
+        finally:
+            await turn.close()
+            self._running.discard(turn)
+            if not self._running:
+                self._idle.set()
+
+    async def drain(self) -> None:
+        """Lets running turns finish, and breaks off, with a proper end, those that take too long."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.settings.shutdown_timeout):
+                await self._idle.wait()
+        for turn in self._running:
+            turn.abandon(EngineUnavailable("The gateway is shutting down.", retry_after=1))
+
 
 class Turn:
     """One response in the making: `connect()`, then `run()`, and `close()` however it went."""
@@ -89,7 +114,7 @@ class Turn:
         self._settings = settings
         self._opening: asyncio.Task[Reply] | None = None
         self._reply: Reply | None = None
-        self._stalled = False
+        self._abandoned: ApiError | None = None
         self._heard = asyncio.get_running_loop().time()
         self._spoke = False
         self._frames = FrameReader()
@@ -153,7 +178,7 @@ class Turn:
         try:
             await self._translate(write)
         except ApiError as error:
-            translator.fail(EngineStalled("The engine said nothing for too long.") if self._stalled else error)
+            translator.fail(self._abandoned or error)
         finally:
             watching.cancel()
         for delta in self._reader.close():
@@ -164,11 +189,13 @@ class Turn:
         self._end(estimate)
         await self._flush(write, DONE)
 
-    def interrupt(self) -> bytes:
-        """The end of a turn that the gateway itself has to break off."""
-        self._translator.fail(EngineUnavailable("The gateway is shutting down."))
-        self._end(None)
-        return b"".join((*self._translator.take(), DONE))
+    def abandon(self, error: ApiError) -> None:
+        """Gives the engine up; the run then ends with this error as it would with one of the engine's."""
+        self._abandoned = error
+        if self._reply is not None:
+            self._reply.close()
+        elif self._opening is not None:
+            self._opening.cancel()
 
     async def close(self) -> None:
         if self._opening is not None and not self._opening.done():
@@ -196,7 +223,12 @@ class Turn:
 
     async def _translate(self, write: Write) -> None:
         assert self._opening is not None
-        self._reply = await self._opening
+        try:
+            self._reply = await self._opening
+        except asyncio.CancelledError:
+            if self._abandoned is None:
+                raise
+            raise self._abandoned from None
         translator, reader, frames = self._translator, self._reader, self._frames
         now = asyncio.get_running_loop().time
         self._heard = now()
@@ -238,9 +270,7 @@ class Turn:
                 await asyncio.sleep(due - now())
                 continue
             if self._heard + limit <= now():
-                self._stalled = True
-                if self._reply is not None:
-                    self._reply.close()
+                self.abandon(EngineStalled("The engine said nothing for too long.", retry_after=1))
                 return
             said = now()
             if self.streams:

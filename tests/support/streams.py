@@ -14,8 +14,8 @@ TERMINAL = {"response.completed", "response.incomplete", "response.failed"}
 # All keys of the Open Responses document's ResponseResource, and those of them that are never null.
 RESPONSE_KEYS = set(
     "id object created_at completed_at status incomplete_details model previous_response_id instructions output error tools "
-    "tool_choice truncation parallel_tool_calls text top_p presence_penalty frequency_penalty top_logprobs temperature reasoning "
-    "usage max_output_tokens max_tool_calls store background service_tier metadata safety_identifier prompt_cache_key".split()
+    "tool_choice truncation parallel_tool_calls text top_p presence_penalty frequency_penalty top_logprobs temperature "
+    "reasoning usage max_output_tokens max_tool_calls store background service_tier metadata safety_identifier prompt_cache_key".split()
 )
 NEVER_NULL = set(
     "temperature top_p presence_penalty frequency_penalty top_logprobs service_tier truncation text store background".split()

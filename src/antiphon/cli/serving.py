@@ -62,7 +62,7 @@ async def _serve(settings: Settings) -> None:
                 raise NoEngine(NONE_FOUND.format(places=places))
             settings = msgspec.structs.replace(settings, upstream=tuple(found))
         app = make_app(settings, session)
-        runner = make_runner(app, settings)
+        runner = make_runner(app)
         await runner.setup()
         try:
             await web.TCPSite(runner, settings.host, settings.port).start()

@@ -39,6 +39,8 @@ FOREIGN: tuple[tuple[type[Exception], type[EngineError], str], ...] = (
     (aiohttp.InvalidURL, EngineUnavailable, "{root} is not an address of an engine."),
     (aiohttp.ClientError, EngineDisagrees, "The engine at {root} did not answer as an HTTP server does."),
     (OSError, EngineUnavailable, "The connection to the engine at {root} failed."),
+    # What aiohttp raises for a read on a connection that has just been closed.
+    (RuntimeError, EngineError, "The connection to the engine was cut."),
 )
 
 
@@ -49,7 +51,7 @@ async def ours(root: str) -> AsyncIterator[None]:
         yield
     except ApiError:
         raise
-    except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as foreign:
+    except (aiohttp.ClientError, OSError, ValueError, RuntimeError) as foreign:
         for kind, error, message in FOREIGN:
             if isinstance(foreign, kind):
                 raise error(message.format(root=root), retry_after=1) from foreign

@@ -1,7 +1,5 @@
 """POST /v1/responses: as JSON, or as server-sent events."""
 
-import asyncio
-
 import msgspec
 from aiohttp import web
 
@@ -17,13 +15,13 @@ LONGEST_NOTICE = 4000
 async def create(request: web.Request) -> web.StreamResponse:
     gateway = request.app[GATEWAY]
     turn = await gateway.begin(await request.read())
-    try:
-        if turn.streams:
-            return await _stream(request, turn, gateway.settings.heartbeat)
-        return await _whole(turn)
-    finally:
-        note(request, turn)
-        await turn.close()
+    async with gateway.running(turn):
+        try:
+            if turn.streams:
+                return await _stream(request, turn, gateway.settings.heartbeat)
+            return await _whole(turn)
+        finally:
+            note(request, turn)
 
 
 async def upgrade(request: web.Request) -> web.StreamResponse:
@@ -55,14 +53,7 @@ async def _stream(request: web.Request, turn: Turn, patience: float) -> web.Stre
         }
     )
     await response.prepare(request)
-    try:
-        await turn.run(response.write)
-    except asyncio.CancelledError:
-        # The client is gone, or we are going: then it still gets its terminal event.
-        if request.transport is not None and not request.transport.is_closing():
-            await response.write(turn.interrupt())
-            await response.write_eof()
-        raise
+    await turn.run(response.write)
     await response.write_eof()
     return response
 

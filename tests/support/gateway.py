@@ -1,0 +1,75 @@
+"""A gateway in front of test engines, on a real socket, and the few ways in which tests talk to it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+import aiohttp.web
+import msgspec
+
+from antiphon.app import make_app, make_runner, make_session
+from antiphon.http.responses import GATEWAY
+from antiphon.service import Gateway
+from antiphon.settings import Settings
+from support.engine import MockEngine
+from support.streams import check_response, check_stream, parse
+
+
+class GatewayUnderTest:
+    def __init__(self, url: str, gateway: Gateway, client: aiohttp.ClientSession) -> None:
+        self.url = url
+        self.gateway = gateway
+        self.client = client
+        self.notice = ""
+
+    async def post(self, body: Any, path: str = "/v1/responses", **options: Any) -> tuple[int, dict[str, Any]]:
+        data = body if isinstance(body, bytes) else msgspec.json.encode(body)
+        async with self.client.post(self.url + path, data=data, **options) as answer:
+            self.notice = answer.headers.get("antiphon-notice", "")
+            self.headers = answer.headers
+            return answer.status, msgspec.json.decode(await answer.read())
+
+    async def create(self, input: Any = "Hi", **fields: Any) -> dict[str, Any]:
+        """A response that is not streamed, checked."""
+        status, response = await self.post({"model": "mock", "input": input, **fields})
+        assert status == 200, response
+        check_response(response)
+        return response
+
+    async def stream(self, input: Any = "Hi", **fields: Any) -> list[dict[str, Any]]:
+        """The events of a streamed response, every invariant checked."""
+        body = msgspec.json.encode({"model": "mock", "input": input, "stream": True, **fields})
+        async with self.client.post(self.url + "/v1/responses", data=body) as answer:
+            self.notice = answer.headers.get("antiphon-notice", "")
+            self.headers = answer.headers
+            assert answer.status == 200, await answer.text()
+            assert answer.content_type == "text/event-stream"
+            events = parse(await answer.read())
+        check_stream(events)
+        return events
+
+
+@asynccontextmanager
+async def running_gateway(*engines: MockEngine | str, **settings: Any) -> AsyncIterator[GatewayUnderTest]:
+    urls = tuple(engine if isinstance(engine, str) else engine.url for engine in engines)
+    chosen = Settings(upstream=urls, port=0, **settings)
+    async with make_session() as session, aiohttp.ClientSession() as client:
+        app = make_app(chosen, session)
+        runner = make_runner(app)
+        await runner.setup()
+        site = aiohttp.web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        try:
+            yield GatewayUnderTest(f"http://127.0.0.1:{runner.addresses[0][1]}", app[GATEWAY], client)
+        finally:
+            await runner.cleanup()
+
+
+async def free_port() -> int:
+    server = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
+    port: int = server.sockets[0].getsockname()[1]
+    server.close()
+    await server.wait_closed()
+    return port
