@@ -198,15 +198,14 @@ class Turn:
             self._opening.cancel()
 
     async def close(self) -> None:
-        if self._opening is not None and not self._opening.done():
-            self._opening.cancel()
-        elif self._reply is None and self._opening is not None and self._opening.exception() is None:
-            self._reply = self._opening.result()
-        if self._reply is not None:
-            if self._reader.ended:
-                await self._reply.finish()
-            else:
-                self._reply.close()
+        """Leaves nothing of the turn at the engine; a connection whose answer is at its end is kept."""
+        opening = self._opening
+        if opening is not None and not opening.cancel() and not opening.cancelled() and opening.exception() is None:
+            self._reply = opening.result()
+        if self._reply is not None and self._reader.ended:
+            await self._reply.finish()
+        elif self._reply is not None:
+            self._reply.close()
 
     # ---- its steps ---------------------------------------------------------------------------------------------------
 

@@ -1,6 +1,7 @@
 """POST /v1/responses over a real socket, in front of a strict engine."""
 
 import asyncio
+from typing import Any
 
 import pytest
 from support.engine import CUT, DONE, USAGE, MockEngine, Refusal, Writer, answer, call, chunk, text
@@ -241,6 +242,12 @@ async def test_a_client_that_goes_away_before_the_first_byte_ends_the_engines_wo
             await engine.cancelled.wait()
 
 
+def lines_to_engines(gateway: GatewayUnderTest) -> list[Any]:
+    connector = gateway.gateway.pool.engines[0]._session.connector
+    assert connector is not None
+    return list(connector._acquired)
+
+
 async def test_a_slow_client_pauses_the_engine(gateway: GatewayUnderTest, engine: MockEngine) -> None:
     written = 0
     piece = chunk({"content": "x" * 65536})
@@ -255,11 +262,10 @@ async def test_a_slow_client_pauses_the_engine(gateway: GatewayUnderTest, engine
     engine.will(torrent)
     body = {"model": "mock", "input": "Hi", "stream": True}
     async with gateway.client.post(gateway.url + "/v1/responses", json=body) as answered:
-        # Nothing is read here: once every buffer on the way is full, the engine cannot write any more.
-        before = -1
-        while written != before:
-            before = written
-            await asyncio.sleep(0.3)
+        # Nothing is read here: once every buffer on the way is full, the gateway stops reading from its engine.
+        async with asyncio.timeout(60):
+            while not any(protocol._reading_paused for protocol in lines_to_engines(gateway)):
+                await asyncio.sleep(0)
         assert 0 < written < 1000
         raw = await answered.content.read()
     assert written == 1000

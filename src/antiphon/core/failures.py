@@ -76,9 +76,7 @@ TABLE: tuple[Row, ...] = (
     Row(lambda f: InvalidRequest(f.message, param="input", code="unsupported_content"), words=NO_MEDIA),
     Row(_invalid, words=TEMPLATE),
     Row(
-        lambda f: EngineError(
-            f"The engine refused our key (HTTP {f.status}). Check --upstream-key.", code="engine_refused_key"
-        ),
+        lambda f: EngineError(f"The engine refused our key (HTTP {f.status}). Check --upstream-key.", code="engine_key"),
         statuses=frozenset({401, 403}),
     ),
     Row(

@@ -187,7 +187,9 @@ def items_to_draft(items: Sequence[Item]) -> ChatDraft:
             item = by_id[reference.id]
         kind = _kind(item)
         if kind is None:
-            raise InvalidRequest(f"Invalid `{where}`: an item needs a `type` or a `role`.", param=f"{where}.type")
+            raise InvalidRequest(
+                f"Invalid `{where}.type`: an item needs a `type`, or a `role` for a message.", param=f"{where}.type"
+            )
         CONVERTERS.get(kind, dropped)(draft, item, where)
     return draft
 

@@ -202,8 +202,9 @@ class Translator:
         self.usage = delta.usage
 
     def _receive_finished(self, delta: Finished) -> None:
-        self._reason = delta.reason
-        ending = ENDINGS.get(delta.reason, COMPLETED)
+        # The first word counts; what an engine says after it is an echo.
+        self._reason = self._reason or delta.reason
+        ending = ENDINGS.get(self._reason, COMPLETED)
         self._close_items("incomplete" if ending.incomplete or ending.error else "completed")
 
     def _receive_failure(self, delta: EngineFailed) -> None:

@@ -1,0 +1,99 @@
+"""What engines say when they fail, and what their clients are told."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from antiphon.core.failures import error_object_to_failure, failure_to_error, http_answer_to_failure
+
+# (HTTP status, the engine's body) → (status, code, event code). Bodies as recorded, or as the engine's source words them.
+CASES: list[tuple[str, int, Any, tuple[int, str | None, str]]] = [
+    (
+        "llama.cpp: too long",
+        400,
+        {"error": {"code": 400, "message": "request (5031 tokens) exceeds the available context size (2048 tokens), try "
+                   "increasing it", "type": "exceed_context_size_error", "n_prompt_tokens": 5031, "n_ctx": 2048}},
+        (400, "context_length_exceeded", "context_length_exceeded"),
+    ),
+    (
+        "vLLM: too long",
+        400,
+        {"error": {"message": "This model's maximum context length is 2048 tokens. However, your prompt contains at least "
+                   "2049 input tokens", "type": "BadRequestError", "param": "input_tokens", "code": 400}},
+        (400, "context_length_exceeded", "context_length_exceeded"),
+    ),
+    (
+        "SGLang: too long",
+        400,
+        {"object": "error", "message": "The input (9000 tokens) is longer than the model's context length (8192 tokens).",
+         "type": "BadRequestError", "param": None, "code": 400},
+        (400, "context_length_exceeded", "context_length_exceeded"),
+    ),
+    (
+        "LMDeploy: too long",
+        400,
+        {"message": "internal error happened, status code ResponseType.INPUT_LENGTH_ERROR", "code": 400},
+        (400, "context_length_exceeded", "context_length_exceeded"),
+    ),
+    (
+        "vLLM: no such model",
+        404,
+        {"error": {"message": "The model `nope` does not exist. Valid aliases: smollm2.", "type": "NotFoundError",
+                   "param": "model", "code": 404}},
+        (400, "model_not_found", "invalid_prompt"),
+    ),
+    ("Ollama: no such model", 404, {"error": {"message": "model 'nope' not found", "type": "not_found_error"}},
+     (400, "model_not_found", "invalid_prompt")),
+    (
+        "llama.cpp: no images",
+        500,
+        {"error": {"code": 500, "message": "image input is not supported - hint: if this is unexpected, you may need to "
+                   "provide the mmproj", "type": "server_error"}},
+        (400, "unsupported_content", "invalid_prompt"),
+    ),
+    ("a template that raises", 500, {"error": {"message": "Jinja Exception: roles must alternate", "code": 500}},
+     (400, None, "invalid_prompt")),
+    ("a bad request", 400, {"error": {"message": "Expected 'messages' to be an array", "type": "invalid_request_error"}},
+     (400, None, "invalid_prompt")),
+    ("unprocessable", 422, {"detail": "wrong"}, (400, None, "invalid_prompt")),
+    ("our key is wrong", 401, {"error": {"message": "Invalid API Key"}}, (502, "engine_key", "server_error")),
+    ("no such route", 404, {"detail": "Not Found"}, (502, "engine_answer_not_understood", "server_error")),
+    ("too many requests", 429, {"error": "slow down"}, (429, "rate_limit_exceeded", "rate_limit_exceeded")),
+    ("still loading", 503, {"error": {"message": "Loading model", "type": "unavailable_error", "code": 503}},
+     (503, "engine_unavailable", "server_error")),
+    ("broken", 500, {"error": {"message": "CUDA out of memory"}}, (502, "engine_error", "server_error")),
+    ("nothing to read", 500, None, (502, "engine_error", "server_error")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "status", "body", "expected"), CASES, ids=[case[0] for case in CASES])
+def test_a_failure_becomes_the_right_error(name: str, status: int, body: Any, expected: tuple[int, str | None, str]) -> None:
+    error = failure_to_error(http_answer_to_failure(status, msgspec.json.encode(body)))
+    assert (error.status, error.code, error.event_code) == expected
+    assert error.status != 500
+    assert error.message
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>Bad Gateway</html>", b"\xff\xfe", b"[1]", b'"text"', b"{}", b"[" * 9999])
+def test_an_answer_in_no_known_shape_is_an_engine_error(body: bytes) -> None:
+    error = failure_to_error(http_answer_to_failure(502, body))
+    assert error.status == 502
+    assert error.retry_after is not None
+
+
+def test_retry_after_is_passed_on() -> None:
+    assert failure_to_error(http_answer_to_failure(429, b"{}", 7.0)).retry_after == 7.0
+    assert failure_to_error(http_answer_to_failure(503, b"{}", 7.0)).retry_after == 7.0
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [({"code": 400}, 400), ({"code": "400"}, 502), ({"code": 7}, 502), ("x", 502), (3, 502)],
+)
+def test_an_error_inside_a_stream_counts_by_its_code(error: Any, status: int) -> None:
+    assert failure_to_error(error_object_to_failure(error)).status == status
+
+
+def test_a_message_is_never_endless() -> None:
+    assert len(failure_to_error(http_answer_to_failure(500, b"x" * 100_000)).message) < 3000

@@ -1,0 +1,174 @@
+"""What holds of every history, every chunking and every garbage."""
+
+import itertools
+from typing import Any
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+from support.engine import objection
+from support.streams import check_stream, parse
+
+from antiphon.core.checking import body_to_request
+from antiphon.core.dialect import Dialect
+from antiphon.core.input_items import CONVERTERS
+from antiphon.core.request import request_to_chat, request_to_items
+from antiphon.dialects import BY_NAME
+from antiphon.errors import InvalidRequest
+from antiphon.replay import replay
+
+dialects = st.sampled_from(list(BY_NAME.values()))
+words = st.text(alphabet='ab {}"\\\n<>é', max_size=8)
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 5) | words,
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["type", "text", "id", "a"]), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+def convert(items: list[Any], dialect: Dialect, **fields: Any) -> list[dict[str, Any]]:
+    """The chat messages, through the bytes of a request and of a chat request, held against a strict engine."""
+    request, _ = body_to_request(msgspec.json.encode({"input": items, **fields}))
+    chat = request_to_chat(request, request_to_items(request), dialect, "m").chat
+    body = msgspec.json.decode(msgspec.json.encode(chat))
+    assert objection(body, own_fields=dialect.extra) is None
+    messages: list[dict[str, Any]] = body["messages"]
+    return messages
+
+
+# ---- anything at all -------------------------------------------------------------------------------------------------
+
+kinds = st.sampled_from([*CONVERTERS, "item_reference", "mystery"])
+members = st.sampled_from(
+    "role content call_id name arguments output summary id input tools action encrypted_content author text".split()
+)
+any_item = st.one_of(
+    st.builds(lambda kind, rest: {**rest, "type": kind}, kinds, st.dictionaries(members, json_values, max_size=5)),
+    st.builds(
+        lambda role, content: {"role": role, "content": content},
+        st.sampled_from(["user", "assistant", "system", "developer", "king"]),
+        words | json_values,
+    ),
+    json_values,
+)
+
+
+@given(st.lists(any_item, max_size=8), dialects)
+def test_any_history_converts_or_is_a_clean_400(items: list[Any], dialect: Dialect) -> None:
+    try:
+        messages = convert(items, dialect)
+    except InvalidRequest as refused:
+        clean = refused.status == 400 and refused.param is not None
+    else:
+        clean = bool(messages)
+    assert clean
+
+
+# ---- conversations ---------------------------------------------------------------------------------------------------
+
+
+def message(role: str, text: str) -> dict[str, Any]:
+    return {"role": role, "content": text}
+
+
+@st.composite
+def turn(draw: st.DrawFn, number: int) -> list[dict[str, Any]]:
+    """What a model says in one turn, and what the client sends back: the shape of a coding agent's history."""
+    items: list[dict[str, Any]] = []
+    for _ in range(draw(st.integers(0, 2))):
+        thought = {"type": "reasoning_text", "text": draw(words)}
+        items.append({"type": "reasoning", "summary": [], "content": [thought]})
+    calls = [f"call_{number}_{at}" for at in range(draw(st.integers(0, 3)))]
+    if not calls or draw(st.booleans()):
+        items.append(message("assistant", draw(words)))
+    items += [{"type": "function_call", "call_id": call, "name": "f", "arguments": draw(words)} for call in calls]
+    outputs = []
+    for call in draw(st.permutations(calls)):
+        image = {"type": "input_image", "image_url": "data:x"}
+        outputs.append({"type": "function_call_output", "call_id": call, "output": draw(st.one_of(words, st.just([image])))})
+    items += outputs
+    if not calls or draw(st.booleans()):
+        items.append(message(draw(st.sampled_from(["user", "developer"])), "x" + draw(words)))
+    return items
+
+
+@st.composite
+def conversation(draw: st.DrawFn) -> list[list[dict[str, Any]]]:
+    first = [message("developer", "Be kind."), message("user", draw(words))]
+    return [first, *(draw(turn(number)) for number in range(draw(st.integers(1, 5))))]
+
+
+@given(conversation(), dialects)
+def test_each_turns_messages_are_a_prefix_of_the_next_ones(turns: list[list[dict[str, Any]]], dialect: Dialect) -> None:
+    before: list[dict[str, Any]] = []
+    for count in range(1, len(turns) + 1):
+        items = [item for part in turns[:count] for item in part]
+        after = convert(items, dialect, instructions="Head.")
+        assert after[: len(before)] == before
+        before = after
+
+
+@given(conversation(), dialects)
+def test_the_same_request_gives_the_same_bytes(turns: list[list[dict[str, Any]]], dialect: Dialect) -> None:
+    items = [item for part in turns for item in part]
+    assert convert(items, dialect) == convert(items, dialect)
+
+
+# ---- streams ---------------------------------------------------------------------------------------------------------
+
+delta_members = st.fixed_dictionaries(
+    {},
+    optional={
+        "content": words | st.none(),
+        "reasoning_content": words | st.none(),
+        "reasoning": words | st.none(),
+        "refusal": words | st.none(),
+        "tool_calls": st.lists(
+            st.fixed_dictionaries(
+                {},
+                optional={
+                    "index": st.integers(0, 2),
+                    "id": st.sampled_from(["a", "b", ""]),
+                    "function": st.fixed_dictionaries(
+                        {}, optional={"name": st.sampled_from(["f", "g"]), "arguments": words | st.just({"a": 1}) | st.none()}
+                    ),
+                },
+            ),
+            max_size=2,
+        ),
+    },
+)
+tagged = st.lists(st.sampled_from(["<think>", "</think>", "<th", "ink>", "a", " ", "\n", "`"]), max_size=6)
+chunks = st.one_of(
+    st.builds(lambda delta: {"choices": [{"index": 0, "delta": delta}]}, delta_members),
+    st.builds(lambda pieces: {"choices": [{"index": 0, "delta": {"content": "".join(pieces)}}]}, tagged),
+    st.builds(
+        lambda reason: {"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]},
+        st.sampled_from(["stop", "length", "tool_calls", None, "abort"]),
+    ),
+    st.just({"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}}),
+    st.just({"error": {"message": "no", "code": 500}}),
+    json_values,
+)
+
+
+def stream_of(frames: list[Any], done: bool) -> bytes:
+    raw = b"".join(b"data: " + msgspec.json.encode(frame) + b"\n\n" for frame in frames)
+    return raw + b"data: [DONE]\n\n" if done else raw
+
+
+@given(st.lists(chunks, max_size=12), st.booleans(), st.lists(st.integers(0, 3000), max_size=30))
+def test_any_split_of_any_stream_gives_the_same_well_formed_events(frames: list[Any], done: bool, cuts: list[int]) -> None:
+    raw = stream_of(frames, done)
+    edges = sorted({0, len(raw), *(cut for cut in cuts if cut < len(raw))})
+    pieces = [raw[a:b] for a, b in itertools.pairwise(edges)]
+    whole = replay([raw])
+    assert replay(pieces) == whole
+    check_stream(parse(whole))
+
+
+@given(st.lists(st.binary(max_size=60) | st.sampled_from([b"data: ", b"\n\n", b'{"choices":[', b"[DONE]", b"\r"]), max_size=20))
+def test_any_garbage_from_an_engine_ends_in_exactly_one_terminal_event(pieces: list[bytes]) -> None:
+    check_stream(parse(replay(pieces)))

@@ -1,0 +1,258 @@
+"""Deltas into events: one item at a time, each done before the next, and one terminal event."""
+
+import itertools
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from support.streams import check_stream, parse
+
+from antiphon.core.deltas import (
+    CallDelta,
+    Delta,
+    EngineFailed,
+    Finished,
+    ReasoningDelta,
+    RefusalDelta,
+    TextDelta,
+    ThoughtEnded,
+    UsageReport,
+)
+from antiphon.core.output_items import Style
+from antiphon.core.sse import event_to_frame
+from antiphon.core.translator import ENDINGS, Translator
+from antiphon.errors import ContextLengthExceeded, EngineError
+from antiphon.wire.responses import InputTokensDetails, OutputTokensDetails, Response, Usage
+
+
+def translated(*deltas: Delta, ended: bool = True, most_calls: int | None = None) -> list[dict[str, Any]]:
+    numbers = itertools.count()
+    translator = Translator(
+        Response(id="resp_1", created_at=0, model="m"),
+        new_id=lambda prefix: f"{prefix}_{next(numbers)}",
+        encode=event_to_frame,
+        style=Style(),
+        most_calls=most_calls,
+    )
+    translator.start()
+    for delta in deltas:
+        translator.receive(delta)
+    translator.close(now=1, ended=ended)
+    events = parse(b"".join(translator.take()), done=False)
+    check_stream(events)
+    return events
+
+
+def output(*deltas: Delta, **options: Any) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = translated(*deltas, **options)[-1]["response"]["output"]
+    return items
+
+
+def calls(*deltas: Delta, **options: Any) -> list[tuple[str, str, str]]:
+    return [(item["call_id"], item["name"], item["arguments"]) for item in output(*deltas, Finished("stop"), **options)]
+
+
+def test_reasoning_is_done_before_the_call_begins() -> None:
+    kinds = [event["type"] for event in translated(ReasoningDelta("hm"), CallDelta(0, "a", "f", "{}"), Finished("tool_calls"))]
+    assert kinds == [
+        "response.created",
+        "response.in_progress",
+        "response.output_item.added",
+        "response.content_part.added",
+        "response.reasoning_text.delta",
+        "response.reasoning_text.done",
+        "response.content_part.done",
+        "response.output_item.done",
+        "response.output_item.added",
+        "response.function_call_arguments.delta",
+        "response.function_call_arguments.done",
+        "response.output_item.done",
+        "response.completed",
+    ]
+
+
+def test_the_first_call_is_done_before_the_second_begins() -> None:
+    events = translated(CallDelta(0, "a", "f", "{}"), CallDelta(1, "b", "g", "{"), CallDelta(1, arguments="}"))
+    order = [(event["type"], event["item"]["call_id"]) for event in events if "item" in event]
+    assert order == [
+        ("response.output_item.added", "a"),
+        ("response.output_item.done", "a"),
+        ("response.output_item.added", "b"),
+        ("response.output_item.done", "b"),
+    ]
+
+
+def test_interleaved_pieces_are_sorted_into_their_calls() -> None:
+    assert calls(
+        CallDelta(0, "a", "f", '{"x":'),
+        CallDelta(1, "b", "g", '{"y":'),
+        CallDelta(0, arguments="1}"),
+        CallDelta(1, arguments="2}"),
+    ) == [("a", "f", '{"x":1}'), ("b", "g", '{"y":2}')]
+
+
+def test_the_second_call_streams_as_soon_as_the_first_is_whole() -> None:
+    events = translated(
+        CallDelta(0, "a", "f", "{"), CallDelta(1, "b", "g", "{"), CallDelta(0, arguments="}"), CallDelta(1, arguments="}")
+    )
+    deltas = [(event["output_index"], event["delta"]) for event in events if event["type"].endswith("arguments.delta")]
+    assert deltas == [(0, "{"), (0, "}"), (1, "{"), (1, "}")]
+
+
+def test_parallel_calls_that_all_have_index_0_are_told_apart_by_their_ids() -> None:
+    assert calls(CallDelta(0, "a", "f", "{}"), CallDelta(0, "b", "f", "{}")) == [("a", "f", "{}"), ("b", "f", "{}")]
+
+
+def test_without_ids_a_name_after_whole_arguments_is_a_new_call() -> None:
+    assert calls(CallDelta(0, None, "f", "{}"), CallDelta(0, None, "f", "{}")) == [
+        ("call_1", "f", "{}"),
+        ("call_3", "f", "{}"),
+    ]
+
+
+def test_without_an_index_a_name_opens_a_call_and_the_rest_follows_it() -> None:
+    assert calls(
+        CallDelta(None, None, "f", "{"), CallDelta(arguments="}"), CallDelta(None, None, "g", "{}"), CallDelta(arguments=" ")
+    ) == [("call_1", "f", "{}"), ("call_3", "g", "{} ")]
+
+
+def test_an_id_that_comes_late_does_not_change_the_one_that_was_made_up() -> None:
+    assert calls(CallDelta(0, None, "f", "{"), CallDelta(0, "late", None, "}")) == [("call_1", "f", "{}")]
+
+
+def test_a_name_that_is_repeated_on_every_piece_is_one_call() -> None:
+    assert calls(CallDelta(0, "a", "f", "{"), CallDelta(0, "a", "f", "}")) == [("a", "f", "{}")]
+
+
+def test_a_name_that_comes_late_holds_its_call_back() -> None:
+    assert calls(CallDelta(0, "a"), CallDelta(0, arguments="{"), CallDelta(0, name="f"), CallDelta(0, arguments="}")) == [
+        ("a", "f", "{}")
+    ]
+
+
+def test_a_call_without_arguments_gets_an_empty_object() -> None:
+    assert calls(CallDelta(0, "a", "f"), CallDelta(1, "b", "g")) == [("a", "f", "{}"), ("b", "g", "{}")]
+
+
+def test_a_call_without_a_name_fails_the_response() -> None:
+    events = translated(CallDelta(0, "a", None, "{}"), Finished("tool_calls"))
+    assert events[-1]["type"] == "response.failed"
+    assert "without a name" in events[-1]["response"]["error"]["message"]
+
+
+def test_an_empty_placeholder_of_a_call_is_nothing() -> None:
+    assert output(TextDelta("Hi"), CallDelta(0), Finished("stop"))[0]["type"] == "message"
+
+
+def test_only_so_many_calls_are_shown() -> None:
+    assert calls(CallDelta(0, "a", "f", "{}"), CallDelta(1, "b", "g", "{}"), most_calls=1) == [("a", "f", "{}")]
+
+
+def test_text_after_a_call_is_a_message_of_its_own() -> None:
+    items = output(TextDelta("a"), CallDelta(0, "x", "f", "{}"), TextDelta("\n"), TextDelta("b"), Finished("stop"))
+    assert [item["type"] for item in items] == ["message", "function_call", "message"]
+    assert items[2]["content"][0]["text"] == "b"
+
+
+def test_text_that_comes_in_the_middle_of_a_call_waits_for_its_end() -> None:
+    items = output(CallDelta(0, "x", "f", "{"), TextDelta("b"), CallDelta(0, arguments="}"), Finished("stop"))
+    assert [item["type"] for item in items] == ["function_call", "message"]
+    assert items[0]["arguments"] == "{}"
+
+
+def test_line_breaks_between_items_are_no_message() -> None:
+    items = output(ReasoningDelta("hm"), TextDelta("\n\n"), CallDelta(0, "x", "f", "{}"), TextDelta(" \n"), Finished("stop"))
+    assert [item["type"] for item in items] == ["reasoning", "function_call"]
+
+
+def test_a_blank_thought_is_no_item() -> None:
+    assert [item["type"] for item in output(ReasoningDelta("\n\n"), TextDelta("Hi"), Finished("stop"))] == ["message"]
+
+
+def test_a_refusal_is_a_part_of_the_message() -> None:
+    events = translated(TextDelta("Hm."), RefusalDelta("I can"), RefusalDelta("not."), Finished("stop"))
+    content = events[-1]["response"]["output"][0]["content"]
+    assert [part["type"] for part in content] == ["output_text", "refusal"]
+    assert content[1]["refusal"] == "I cannot."
+    assert "response.refusal.done" in [event["type"] for event in events]
+
+
+def test_a_thought_that_ends_late_parts_two_messages() -> None:
+    items = output(TextDelta("I should look."), ThoughtEnded(), TextDelta("\n\nParis."), Finished("stop"))
+    assert [item["content"][0]["text"] for item in items] == ["I should look.", "Paris."]
+
+
+def test_only_the_cut_item_is_incomplete_and_it_is_the_last() -> None:
+    items = output(TextDelta("a"), CallDelta(0, "x", "f", '{"a'), Finished("length"))
+    assert [item["status"] for item in items] == ["completed", "incomplete"]
+
+
+@pytest.mark.parametrize("reason", ["stop", "tool_calls", "function_call", "eos", "", "whatever"])
+def test_a_reason_that_is_not_listed_is_an_ordinary_end(reason: str) -> None:
+    assert translated(TextDelta("a"), Finished(reason))[-1]["type"] == "response.completed"
+
+
+@pytest.mark.parametrize("reason", [reason for reason, ending in ENDINGS.items() if ending.error])
+def test_an_engine_that_gave_up_fails_the_response(reason: str) -> None:
+    events = translated(TextDelta("a"), Finished(reason))
+    assert events[-1]["type"] == "response.failed"
+    assert events[-1]["response"]["output"][0]["status"] == "incomplete"
+
+
+def test_an_end_without_a_reason_is_a_broken_stream_unless_the_engine_said_done() -> None:
+    assert translated(TextDelta("a"), ended=False)[-1]["type"] == "response.failed"
+    assert translated(TextDelta("a"), ended=True)[-1]["type"] == "response.completed"
+    assert translated(TextDelta("a"), Finished("stop"), ended=False)[-1]["type"] == "response.completed"
+
+
+def test_a_failure_keeps_what_came_before_it_and_tells_its_code() -> None:
+    events = translated(TextDelta("a"), EngineFailed(ContextLengthExceeded("too long")), TextDelta("b"))
+    response = events[-1]["response"]
+    assert response["error"] == {"code": "context_length_exceeded", "message": "too long"}
+    assert response["output"][0]["content"][0]["text"] == "a"
+
+
+def test_a_failure_after_the_finish_is_none() -> None:
+    assert translated(TextDelta("a"), Finished("stop"), EngineFailed(EngineError("x")))[-1]["type"] == "response.completed"
+
+
+def test_the_last_usage_counts() -> None:
+    def usage(total: int) -> UsageReport:
+        return UsageReport(Usage(1, InputTokensDetails(), total - 1, OutputTokensDetails(), total))
+
+    events = translated(usage(2), TextDelta("a"), usage(5), Finished("stop"))
+    assert events[-1]["response"]["usage"]["total_tokens"] == 5
+
+
+names = st.one_of(st.none(), st.sampled_from(["f", "g"]))
+any_delta = st.one_of(
+    st.builds(TextDelta, st.text(min_size=1, max_size=5)),
+    st.builds(ReasoningDelta, st.text(min_size=1, max_size=5)),
+    st.builds(RefusalDelta, st.text(min_size=1, max_size=5)),
+    st.builds(
+        CallDelta,
+        st.one_of(st.none(), st.integers(0, 2)),
+        st.one_of(st.none(), st.sampled_from(["a", "b"])),
+        names,
+        st.sampled_from(["", "{", "}", "{}", '{"a":', "1}", " ", "]"]),
+    ),
+    st.just(ThoughtEnded()),
+    st.builds(Finished, st.sampled_from(["stop", "length", "tool_calls", "error"])),
+    st.just(EngineFailed(EngineError("x"))),
+)
+
+
+@given(st.lists(any_delta, max_size=25), st.booleans(), st.sampled_from([None, 1]))
+def test_whatever_comes_the_stream_is_well_formed(deltas: list[Delta], ended: bool, most_calls: int | None) -> None:
+    translated(*deltas, ended=ended, most_calls=most_calls)
+
+
+@given(st.lists(any_delta, max_size=25))
+def test_no_visible_text_is_lost(deltas: list[Delta]) -> None:
+    written = "".join(delta.text for delta in deltas if isinstance(delta, TextDelta))
+    response = translated(*deltas)[-1]["response"]
+    messages = [item for item in response["output"] if item["type"] == "message"]
+    shown = "".join(part["text"] for item in messages for part in item["content"] if "text" in part)
+    assume(response["status"] != "failed")
+    assert "".join(shown.split()) == "".join(written.split())

@@ -1,0 +1,68 @@
+"""Engines tell what they are, and lie about nothing that we rely on."""
+
+from typing import Any
+
+import aiohttp
+import pytest
+from support.engine import MockEngine
+from support.gateway import free_port, running_gateway
+
+from antiphon.engines.detection import detect, look_around
+
+# What each engine answers, cut down to what tells it.
+ENGINES: dict[str, tuple[str, dict[str, Any]]] = {
+    "plain": ("someone", {}),
+    "llamacpp": ("llamacpp", {"/props": {"default_generation_settings": {}}}),
+    "vllm": ("vllm", {"/version": {"version": "0.32.0"}}),
+    "lmdeploy": ("lmdeploy", {}),
+    "sglang": ("sglang", {"/get_server_info": {"tp_size": 1}}),
+    "ollama": ("library", {"/api/version": {"version": "0.15"}}),
+    "lmstudio": ("organization_owner", {"/api/v0/models": {"data": [{"compatibility_type": "gguf"}]}}),
+}
+
+
+@pytest.mark.parametrize("name", ENGINES)
+async def test_an_engine_is_known_by_its_signs(name: str) -> None:
+    owner, paths = ENGINES[name]
+    engine = MockEngine(owned_by=owner, paths=paths)
+    await engine.start()
+    async with aiohttp.ClientSession() as session:
+        found = await detect(session, engine.url, {})
+    await engine.stop()
+    assert found is not None
+    assert found.dialect.name == name
+    assert [model["id"] for model in found.models] == ["mock"]
+
+
+async def test_an_older_llamacpp_is_known_by_its_props() -> None:
+    engine = MockEngine(paths={"/props": {"default_generation_settings": {"n_ctx": 1}}})
+    await engine.start()
+    async with aiohttp.ClientSession() as session:
+        found = await detect(session, engine.url, {})
+    await engine.stop()
+    assert found is not None
+    assert found.dialect.name == "llamacpp"
+
+
+async def test_what_is_no_engine_is_not_taken_for_one() -> None:
+    async with aiohttp.ClientSession() as session:
+        assert await detect(session, f"http://127.0.0.1:{await free_port()}", {}) is None
+        web_page = MockEngine()
+        await web_page.start()
+        web_page._models = {"hello": "world"}
+        assert await detect(session, web_page.url, {}) is None
+        await web_page.stop()
+
+
+async def test_the_dialect_can_be_given(engine: MockEngine) -> None:
+    async with running_gateway(engine, dialect="vllm") as gateway:
+        await gateway.create(max_output_tokens=20)
+    assert engine.last["max_completion_tokens"] == 20
+
+
+async def test_well_known_ports_are_looked_at(engine: MockEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    port, own = int(engine.url.rpartition(":")[2]), await free_port()
+    monkeypatch.setattr("antiphon.engines.detection.WELL_KNOWN_PORTS", {port: "x", own: "y"})
+    async with aiohttp.ClientSession() as session:
+        assert await look_around(session, {}, but=own) == [engine.url]
+        assert await look_around(session, {}, but=port) == []

@@ -1,0 +1,58 @@
+"""Several engines as one."""
+
+from collections import Counter
+from collections.abc import AsyncIterator
+
+import pytest_asyncio
+from support.engine import MockEngine
+from support.gateway import running_gateway
+
+
+@pytest_asyncio.fixture
+async def engines() -> AsyncIterator[list[MockEngine]]:
+    started = [MockEngine() for _ in range(3)]
+    for engine in started:
+        await engine.start()
+    yield started
+    for engine in started:
+        await engine.stop()
+
+
+async def test_a_conversation_stays_with_its_engine(engines: list[MockEngine]) -> None:
+    async with running_gateway(*engines) as gateway:
+        for key in ("a", "b", "c", "d", "e", "f", "g", "h"):
+            for _ in range(3):
+                await gateway.create(key, prompt_cache_key=key)
+    seen = [Counter(body["messages"][0]["content"] for body in engine.requests) for engine in engines]
+    assert sum(len(counts) for counts in seen) == 8, "each conversation is on one engine only"
+    assert sum(1 for counts in seen if counts) > 1, "and they are spread"
+
+
+async def test_without_a_key_requests_go_round(engines: list[MockEngine]) -> None:
+    async with running_gateway(*engines) as gateway:
+        for engine in gateway.gateway.pool.engines:
+            await engine.know()
+        for _ in range(6):
+            await gateway.create()
+    assert {len(engine.requests) for engine in engines} <= {2, 3}
+
+
+async def test_the_model_chooses_the_engine(engines: list[MockEngine]) -> None:
+    engines[1]._models["data"][0]["id"] = "other"  # type: ignore[index]
+    async with running_gateway(*engines) as gateway:
+        for engine in gateway.gateway.pool.engines:
+            await engine.know()
+        for _ in range(4):
+            await gateway.create(model="other")
+    assert [len(engine.requests) for engine in engines] == [0, 4, 0]
+
+
+async def test_another_engine_takes_over_where_one_is_gone(engines: list[MockEngine]) -> None:
+    async with running_gateway(*engines, retries=0) as gateway:
+        for engine in gateway.gateway.pool.engines:
+            await engine.know()
+        await engines[0].stop()
+        await engines[1].stop()
+        for _ in range(3):
+            await gateway.create()
+    assert len(engines[2].requests) == 3

@@ -1,0 +1,163 @@
+"""The line to an engine: what is tried again, what is passed on, and that nothing foreign gets through."""
+
+import asyncio
+import inspect
+
+import aiohttp
+import pytest
+from support.engine import CUT, DONE, MockEngine, Refusal, Writer, chunk, text
+from support.gateway import GatewayUnderTest, free_port, running_gateway
+
+from antiphon.engines.upstream import FOREIGN, ours
+from antiphon.errors import EngineError
+
+SLOW_DOWN = {"error": {"message": "slow down", "type": "rate_limit_error", "code": 429}}
+
+
+def make(kind: type[Exception]) -> Exception:
+    """An instance, whatever its constructor wants."""
+    return kind.__new__(kind)
+
+
+async def test_every_error_of_the_client_library_is_translated() -> None:
+    kinds = [
+        kind
+        for _, kind in inspect.getmembers(aiohttp, inspect.isclass)
+        if issubclass(kind, aiohttp.ClientError) and issubclass(kind, Exception)
+    ]
+    assert len(kinds) > 10
+    for kind in [*kinds, OSError, TimeoutError, ConnectionResetError, RuntimeError, ValueError]:
+        with pytest.raises(EngineError):
+            async with ours("http://x"):
+                raise make(kind)
+    assert all(issubclass(error, EngineError) for _, error, _ in FOREIGN)
+
+
+async def test_an_engine_that_asks_for_patience_is_tried_again(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    engine.will(Refusal(429, SLOW_DOWN, {"Retry-After": "0"}), Refusal(503, SLOW_DOWN, {"Retry-After": "0"}), text("Hi"))
+    assert (await gateway.create())["output_text"] == "Hi"
+    assert len(engine.requests) == 3
+
+
+async def test_a_long_wait_is_passed_on_to_the_client(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    engine.will(Refusal(429, SLOW_DOWN, {"Retry-After": "60"}))
+    status, body = await gateway.post({"input": "Hi", "stream": True})
+    assert status == 429
+    assert gateway.headers["Retry-After"] == "60"
+    assert body["error"]["code"] == "rate_limit_exceeded"
+    assert len(engine.requests) == 1
+
+
+@pytest.mark.parametrize(("status", "word", "tries"), [(503, "false", 1), (500, "true", 2), (500, None, 1), (400, None, 1)])
+async def test_the_engines_word_on_trying_again_is_honoured(
+    gateway: GatewayUnderTest, engine: MockEngine, status: int, word: str | None, tries: int
+) -> None:
+    headers = {"Retry-After": "0"} | ({"x-should-retry": word} if word else {})
+    engine.will(Refusal(status, {"error": {"message": "no"}}, headers), text("Hi"))
+    await gateway.post({"input": "Hi"})
+    assert len(engine.requests) == tries
+
+
+async def test_a_connection_that_breaks_before_the_first_byte_is_tried_again(
+    gateway: GatewayUnderTest, engine: MockEngine
+) -> None:
+    async def cut(write: Writer) -> None:
+        await write(CUT)
+
+    engine.will(cut, text("Hi"))
+    assert (await gateway.create())["output_text"] == "Hi"
+
+
+async def test_after_the_first_byte_nothing_is_tried_again(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    engine.will(chunk({"content": "half"}))
+    events = await gateway.stream()
+    assert events[-1]["type"] == "response.failed"
+    assert len(engine.requests) == 1
+
+
+async def test_an_engine_that_is_not_there_is_a_503_with_retry_after() -> None:
+    async with running_gateway(f"http://127.0.0.1:{await free_port()}", retries=0) as gateway:
+        for stream in (True, False):
+            status, body = await gateway.post({"input": "Hi", "stream": stream})
+            assert status == 503
+            assert int(gateway.headers["Retry-After"]) >= 1
+            assert body["error"]["code"] == "engine_unavailable"
+
+
+async def test_an_engine_that_comes_back_is_found_again(engine: MockEngine) -> None:
+    async with running_gateway(engine, retries=0) as gateway:
+        await gateway.create()
+        port = int(engine.url.rpartition(":")[2])
+        await engine.stop()
+        assert (await gateway.post({"input": "Hi"}))[0] == 503
+        await engine.start(port)
+        await gateway.create()
+
+
+async def test_a_stalled_engine_is_given_up(engine: MockEngine) -> None:
+    async def stalls(write: Writer) -> None:
+        await write(chunk({"content": "half"}))
+        await asyncio.Event().wait()
+
+    engine.will(stalls, stalls)
+    async with running_gateway(engine, idle_timeout=0.05) as gateway:
+        events = await gateway.stream()
+        assert events[-1]["response"]["error"]["message"] == "The engine said nothing for too long."
+        status, body = await gateway.post({"input": "Hi"})
+        assert (status, body["error"]["code"]) == (504, "engine_stalled")
+    await engine.cancelled.wait()
+
+
+async def test_an_engine_that_never_begins_is_given_up(engine: MockEngine) -> None:
+    async def silent(write: Writer) -> None:
+        await asyncio.Event().wait()
+
+    engine.will(silent, silent)
+    async with running_gateway(engine, first_byte_timeout=0.05, heartbeat=0.01) as gateway:
+        assert (await gateway.stream())[-1]["type"] == "response.failed"
+        assert (await gateway.post({"input": "Hi"}))[0] == 504
+
+
+async def test_the_connection_is_kept_for_the_next_request(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    ports = []
+    for _ in range(3):
+        await gateway.stream()
+        connector = gateway.gateway.pool.engines[0]._session.connector
+        assert connector is not None
+        ports.append(sum(len(kept) for kept in connector._conns.values()))
+    assert ports == [1, 1, 1]
+
+
+async def test_the_key_of_the_engine_is_ours_and_not_the_clients(engine: MockEngine) -> None:
+    async with running_gateway(engine, upstream_key="engine-key", api_key=("client-key",)) as gateway:
+        status, _ = await gateway.post({"input": "Hi"}, headers={"Authorization": "Bearer client-key"})
+    assert status == 200
+    assert engine.headers[-1]["Authorization"] == "Bearer engine-key"
+
+
+async def test_a_base_url_may_end_in_v1(engine: MockEngine) -> None:
+    async with running_gateway(engine.url + "/v1/") as gateway:
+        await gateway.create()
+
+
+async def test_a_model_whose_template_opens_the_thought_is_learned(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    def thinking() -> bytes:
+        pieces = [chunk({"content": piece}) for piece in ("Let me ", "think.", "</think>", "\n\nParis.")]
+        return b"".join([*pieces, chunk(finish="stop"), DONE])
+
+    engine.will(thinking(), thinking(), text('{"a": ', "1}"))
+    await gateway.stream()
+    output = (await gateway.stream())[-1]["response"]["output"]
+    assert [item["type"] for item in output] == ["reasoning", "message"]
+    assert output[0]["content"][0]["text"] == "Let me think."
+    assert output[1]["content"][0]["text"] == "Paris."
+    constrained = await gateway.stream(text={"format": {"type": "json_object"}})
+    assert [item["type"] for item in constrained[-1]["response"]["output"]] == ["message"]
+
+
+async def test_without_a_stream_an_unopened_thought_is_found_at_once(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    pieces = [chunk({"content": piece}) for piece in ("Let me ", "think.", "</thi", "nk>", "Paris.")]
+    engine.will(b"".join([*pieces, chunk(finish="stop"), DONE]))
+    response = await gateway.create()
+    assert response["output_text"] == "Paris."
+    assert response["output"][0]["type"] == "reasoning"

@@ -1,0 +1,57 @@
+"""Flags over environment over file over defaults."""
+
+from pathlib import Path
+
+import pytest
+
+from antiphon.settings import Settings, SettingsError, load
+
+
+def test_the_defaults_stand_where_nothing_is_said() -> None:
+    assert load({}, {}) == Settings()
+
+
+def test_flags_win_over_environment_and_environment_over_file(tmp_path: Path) -> None:
+    file = tmp_path / "antiphon.toml"
+    file.write_text('port = 1\nhost = "file"\nupstream-key = "file"\napi_key = ["a", "b"]\nheartbeat = 3\n')
+    environment = {"ANTIPHON_HOST": "environment", "ANTIPHON_UPSTREAM_KEY": "environment"}
+    chosen = load({"upstream_key": "flag", "port": None, "upstream": []}, environment, file)
+    assert (chosen.port, chosen.host, chosen.upstream_key) == (1, "environment", "flag")
+    assert chosen.api_key == ("a", "b")
+    assert chosen.heartbeat == 3.0
+
+
+def test_the_environment_is_read_as_what_it_means() -> None:
+    environment = {"ANTIPHON_PORT": "9000", "ANTIPHON_UPSTREAM": "http://a, http://b", "ANTIPHON_RETRIES": "0"}
+    chosen = load({}, environment)
+    assert (chosen.port, chosen.upstream, chosen.retries) == (9000, ("http://a", "http://b"), 0)
+
+
+def test_the_environment_can_name_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "x.toml"
+    file.write_text("port = 77")
+    assert load({}, {"ANTIPHON_CONFIG": str(file)}).port == 77
+
+
+@pytest.mark.parametrize(
+    ("flags", "environment", "text", "said"),
+    [
+        ({"port": 70000}, {}, "", "the command line"),
+        ({}, {"ANTIPHON_PORT": "many"}, "", "the environment"),
+        ({}, {}, "prot = 1", "unknown setting: prot"),
+        ({}, {}, "heartbeat = 0", "the configuration file"),
+        ({}, {}, "port = ", "is not TOML"),
+    ],
+)
+def test_a_wrong_setting_is_named_with_its_source(
+    flags: dict[str, object], environment: dict[str, str], text: str, said: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "antiphon.toml"
+    file.write_text(text)
+    with pytest.raises(SettingsError, match=said):
+        load(flags, environment, file)
+
+
+def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="cannot read"):
+        load({}, {}, tmp_path / "none.toml")
