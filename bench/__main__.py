@@ -1,126 +1,114 @@
 """Loads each subject in turn, several rounds, and tells their CPU per delta as a ratio to nginx's."""
 
 import argparse
-import json
 import signal
-import statistics
 import subprocess
 import sys
 import tempfile
-from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import median
 from types import FrameType
+from typing import NamedTuple, NoReturn
 
-from bench.processes import BenchFailed, cpu_seconds
+import msgspec
+
+from bench.load import Found, Task
+from bench.processes import BenchFailed, cpu_seconds, stolen_seconds
 from bench.subjects import Subject, find_nginx, started
 
 RESULTS = Path(__file__).parent / "results" / "streams.json"
-NO_NGINX = "nginx is not there to compare with. Install it, on Debian with: apt-get install nginx-light"
-WARM_UP = 20
+NO_NGINX = "bench: nginx is not there to compare with. Install it, on Debian with: apt-get install nginx-light"
+HEAD = "subject                streams   deltas  CPU µs/delta  × nginx  deltas/chunk  % of a core: subject engine client stolen"
+LINE = "{:<21}{:>9}{:>9}{:>14.1f}{:>9.2f}{:>14.2f}{:>22.0f}{:>7.0f}{:>7.0f}{:>7.0f}"
 
 
-@dataclass(frozen=True, slots=True)
-class Load:
-    streams: int
-    deltas: int
-    interval_ms: int
-
-    @property
-    def seconds(self) -> float:
-        return self.deltas * self.interval_ms / 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Round:
-    deltas: int
+class Round(NamedTuple):
     cpu_us_per_delta: float
-    # More than 1: the subject fell behind and sent several deltas together, which is cheaper than its work at this pace.
+    # About 1; more, and the subject fell behind and sent deltas together, which is less work than one by one.
     deltas_per_chunk: float
-    # Parts of a core, to see that neither was the bottleneck.
-    subject_load: float
-    engine_load: float
-    client_load: float
+    # Of one core: whether one of the three was at its limit, and how far the machine's host disturbed them.
+    subject_percent: float
+    engine_percent: float
+    client_percent: float
+    stolen_percent: float
 
 
-def measure(subject: Subject, engine: int, load: Load) -> Round:
-    limit = 30 + 3 * load.seconds
-    command = [sys.executable, "-m", "bench.load", "--api", subject.api, "--port", str(subject.port)]
-    command += ["--streams", str(load.streams), "--deltas", str(load.deltas)]
-    # The streams begin one after another, but the last well before the first ends.
-    command += ["--ramp", str(min(1.0, load.seconds / 4)), "--seconds", str(limit)]
-    before = cpu_seconds(subject.pid), cpu_seconds(engine)
+def measure(subject: Subject, engine: int, streams: int, deltas: int, interval_ms: int) -> Round:
+    lasting = deltas * interval_ms / 1000
+    limit = 30 + 3 * lasting
+    task = Task(subject.api, subject.port, streams, deltas, ramp=min(1.0, lasting / 4), limit=limit)
+    command = [sys.executable, "-m", "bench.load", msgspec.json.encode(task).decode()]
+    before = cpu_seconds(subject.pid), cpu_seconds(engine), stolen_seconds()
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=limit + 30)
+        done = subprocess.run(command, capture_output=True, timeout=limit + 30)
     except subprocess.TimeoutExpired:
         raise BenchFailed(f"{subject.name}: the load did not come to its end") from None
-    cpu, engine_cpu = cpu_seconds(subject.pid) - before[0], cpu_seconds(engine) - before[1]
+    after = cpu_seconds(subject.pid), cpu_seconds(engine), stolen_seconds()
+    cpu, engine_cpu, stolen = (later - earlier for earlier, later in zip(before, after, strict=True))
     if done.returncode != 0:
-        raise BenchFailed(f"{subject.name}: {done.stderr.strip()}")
-    found = json.loads(done.stdout)
-    return Round(
-        deltas=found["deltas"],
-        cpu_us_per_delta=cpu / found["deltas"] * 1e6,
-        deltas_per_chunk=found["deltas"] / found["chunks"],
-        subject_load=cpu / found["seconds"],
-        engine_load=engine_cpu / found["seconds"],
-        client_load=found["client_cpu_seconds"] / found["seconds"],
-    )
+        raise BenchFailed(f"{subject.name}: {done.stderr.decode(errors='replace')[-2000:]}")
+    found = msgspec.json.decode(done.stdout, type=Found)
+    percents = (100 * spent / found.seconds for spent in (cpu, engine_cpu, found.cpu_seconds, stolen))
+    return Round(cpu / found.deltas * 1e6, found.deltas / found.chunks, *percents)
 
 
-def run(nginx: str, load: Load, rounds: int) -> dict[Subject, list[Round]]:
-    with tempfile.TemporaryDirectory(prefix="antiphon-bench-") as folder, started(nginx, load.interval_ms, Path(folder)) as began:
-        engine, subjects = began
-        measured: dict[Subject, list[Round]] = {subject: [] for subject in subjects}
+def run(nginx: str, chosen: argparse.Namespace) -> dict[str, list[Round]]:
+    interval = chosen.interval_ms
+    with tempfile.TemporaryDirectory(prefix="antiphon-bench-") as folder, started(nginx, interval, Path(folder)) as servers:
+        engine, subjects = servers
+        measured: dict[str, list[Round]] = {subject.name: [] for subject in subjects}
         for subject in subjects:
-            measure(subject, engine, Load(WARM_UP, WARM_UP, load.interval_ms))
-        for number in range(rounds):
+            # What happens only once is no delta's cost.
+            measure(subject, engine, 20, 20, interval)
+        for number in range(chosen.rounds):
             for subject in subjects:
-                print(f"round {number + 1} of {rounds}: {subject.name} …", file=sys.stderr)
-                measured[subject].append(measure(subject, engine, load))
+                print(f"round {number + 1} of {chosen.rounds}: {subject.name} …", file=sys.stderr)
+                measured[subject.name].append(measure(subject, engine, chosen.streams, chosen.deltas, interval))
         return measured
 
 
-def report(measured: dict[Subject, list[Round]], load: Load) -> None:
+def report(measured: dict[str, list[Round]], chosen: argparse.Namespace) -> None:
+    medians = {name: Round(*map(median, zip(*rounds, strict=True))) for name, rounds in measured.items()}
+    deltas = chosen.streams * chosen.deltas * chosen.rounds
     rows = []
-    for subject, rounds in measured.items():
-        cost, chunk, share = (
-            statistics.median(values)
-            for values in zip(*((one.cpu_us_per_delta, one.deltas_per_chunk, one.subject_load) for one in rounds), strict=True)
-        )
-        rows.append((subject.name, cost, chunk, share, [asdict(one) for one in rounds]))
-    base = rows[0][1]
-    print(f"{'subject':<22} {'streams':>7} {'deltas':>8} {'CPU µs/delta':>12} {'ratio':>6} {'deltas/chunk':>12} {'core':>5}")
-    subjects = []
-    for name, cost, chunk, share, rounds_made in rows:
-        deltas = sum(int(one["deltas"]) for one in rounds_made)
-        print(f"{name:<22} {load.streams:>7} {deltas:>8} {cost:>12.1f} {cost / base:>6.2f} {chunk:>12.2f} {share:>5.0%}")
-        subjects.append(
-            {
-                "subject": name,
-                "streams": load.streams,
-                "deltas": deltas,
-                "cpu_us_per_delta": cost,
-                "ratio_to_nginx": cost / base,
-                "rounds": rounds_made,
-            }
-        )
+    print(HEAD)
+    for name, (cost, *others) in medians.items():
+        ratio = cost / medians["nginx"].cpu_us_per_delta
+        print(LINE.format(name, chosen.streams, deltas, cost, ratio, *others))
+        rounds = [one._asdict() for one in measured[name]]
+        row = {"subject": name, "streams": chosen.streams, "deltas": deltas, "ratio_to_nginx": ratio}
+        rows.append(row | medians[name]._asdict() | {"rounds": rounds})
     RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps({"load": asdict(load), "subjects": subjects}, indent=2) + "\n")
+    RESULTS.write_bytes(msgspec.json.format(msgspec.json.encode({"load": vars(chosen), "subjects": rows}), indent=2) + b"\n")
 
 
-def bounded(low: int, high: int) -> type[int]:
-    class Bounded(int):
-        def __new__(cls, text: str) -> "Bounded":
-            value = super().__new__(cls, text)
-            if not low <= value <= high:
-                raise argparse.ArgumentTypeError(f"must be {low} to {high}")
-            return value
+def options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    for name, default, most in (("streams", 200, 400), ("deltas", 250, 10_000), ("interval-ms", 20, 1000), ("rounds", 5, 20)):
+        parser.add_argument(f"--{name}", type=int, default=default, choices=range(1, most + 1), metavar=f"1…{most}")
+    return parser.parse_args()
 
-    return Bounded
+
+def terminated(number: int, frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt
 
 
 def main() -> int:
-    pass
+    chosen = options()
+    nginx = find_nginx()
+    if nginx is None:
+        print(NO_NGINX, file=sys.stderr)
+        return 2
+    # To be terminated is to be interrupted: the children are stopped on the way out.
+    signal.signal(signal.SIGTERM, terminated)
+    try:
+        report(run(nginx, chosen), chosen)
+    except BenchFailed as failed:
+        print(f"bench: {failed}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
 
 
 if __name__ == "__main__":

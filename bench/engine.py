@@ -1,17 +1,18 @@
-"""A paced engine that costs next to nothing: it answers every chat request with prepared chunks, one delta per interval."""
+"""A paced engine that costs next to nothing: every chat request is answered with prepared chunks, one delta per interval."""
 
-import argparse
 import asyncio
 import itertools
 import json
 import re
-from typing import Any
+import sys
+from typing import Any, cast
 
 TICK = 0.001
-WORDS = " the answer to that is of course a matter of how one looks at it and in what light".replace(" ", "| ")[1:].split("|")
+WORDS = " the", " answer", " to", " that", " is", " a", " matter", " of", " how", " one", " looks", " at", " it", ","
 MODELS = b'{"object":"list","data":[{"id":"bench","object":"model","owned_by":"bench"}]}'
+MODELS_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(MODELS)
 STREAM_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nTransfer-Encoding: chunked\r\n\r\n"
-
+NOT_FOUND = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
 _LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 _WANTED = re.compile(rb'"max_tokens": *(\d+)')
 
@@ -85,8 +86,7 @@ class Connection(asyncio.Protocol):
         self._deltas = itertools.cycle(DELTAS)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._pacer.drop(self)
@@ -97,7 +97,7 @@ class Connection(asyncio.Protocol):
         length = _LENGTH.search(head)
         if end and len(body) >= int(length[1] if length else 0):
             self._received = b""
-            self._answer(head.partition(b" HTTP/")[0], body)
+            self._answer(head.partition(b" HTTP/")[0], _WANTED.search(body))
 
     def step(self) -> None:
         if self._left:
@@ -107,18 +107,14 @@ class Connection(asyncio.Protocol):
             self._pacer.drop(self)
             self._transport.write(self._ending)
 
-    def _answer(self, asked: bytes, body: bytes) -> None:
-        wanted = _WANTED.search(body)
+    def _answer(self, asked: bytes, wanted: re.Match[bytes] | None) -> None:
         if asked == b"POST /v1/chat/completions" and wanted:
             self._left = int(wanted[1])
             self._ending = _ending(self._left)
             self._transport.write(STREAM_HEAD + ROLE)
             self._pacer.add(self)
-        elif asked == b"GET /v1/models":
-            head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(MODELS)}\r\n\r\n"
-            self._transport.write(head.encode() + MODELS)
         else:
-            self._transport.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+            self._transport.write(MODELS_HEAD + MODELS if asked == b"GET /v1/models" else NOT_FOUND)
 
 
 async def serve(port: int, interval_ms: int) -> None:
@@ -129,8 +125,4 @@ async def serve(port: int, interval_ms: int) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--port", type=int, required=True)
-    parser.add_argument("--interval-ms", type=int, required=True)
-    options = parser.parse_args()
-    asyncio.run(serve(options.port, options.interval_ms))
+    asyncio.run(serve(int(sys.argv[1]), int(sys.argv[2])))

@@ -62,18 +62,15 @@ def started(nginx: str, interval_ms: int, folder: Path) -> Iterator[tuple[int, l
         def start(name: str, command: list[str], port: int, ready: str = "/v1/models") -> int:
             return stack.enter_context(running(name, command, port, ready, folder))
 
-        pace = ["--port", str(engine), "--interval-ms", str(interval_ms)]
-        engine_pid = start("engine", [sys.executable, "-m", "bench.engine", *pace], engine)
+        engine_pid = start("engine", [sys.executable, "-m", "bench.engine", str(engine), str(interval_ms)], engine)
         # -e: without it nginx would first open the log of the system's configuration.
         nginx_pid = start("nginx", [nginx, "-e", f"{folder}/nginx-error.log", "-p", str(folder), "-c", str(conf)], front)
         (folder / "antiphon.toml").write_text('log_level = "warning"\n')
         settings = ["--config", f"{folder}/antiphon.toml", "--upstream", upstream, "--port", str(gateway)]
         antiphon_pid = start("antiphon", [antiphon, "serve", *settings], gateway, "/ready")
-        yield (
-            engine_pid,
-            [
-                Subject("nginx", nginx_pid, front, "chat"),
-                Subject("antiphon", antiphon_pid, gateway, "responses"),
-                Subject("antiphon pass-through", antiphon_pid, gateway, "chat"),
-            ],
-        )
+        subjects = [
+            Subject("nginx", nginx_pid, front, "chat"),
+            Subject("antiphon", antiphon_pid, gateway, "responses"),
+            Subject("antiphon pass-through", antiphon_pid, gateway, "chat"),
+        ]
+        yield engine_pid, subjects

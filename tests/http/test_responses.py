@@ -264,7 +264,7 @@ async def test_a_slow_client_pauses_the_engine(gateway: GatewayUnderTest, engine
     async with gateway.client.post(gateway.url + "/v1/responses", json=body) as answered:
         # Nothing is read here: once every buffer on the way is full, the gateway stops reading from its engine.
         async with asyncio.timeout(60):
-            while not any(protocol._reading_paused for protocol in lines_to_engines(gateway)):
+            while not any(line._reading_paused for line in lines_to_engines(gateway)):  # noqa: ASYNC110
                 await asyncio.sleep(0)
         assert 0 < written < 1000
         raw = await answered.content.read()

@@ -2,14 +2,13 @@
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
 import aiohttp
 import msgspec
 from msgspec import UNSET
-from multidict import CIMultiDictProxy
 
 from antiphon.core.dialect import Dialect
 from antiphon.core.failures import failure_to_error, http_answer_to_failure
@@ -204,7 +203,7 @@ def _back_off(attempt: int) -> float:
     return 0.1 * 4.0**attempt
 
 
-def read_retry_after(headers: CIMultiDictProxy[str]) -> float | None:
+def read_retry_after(headers: Mapping[str, str]) -> float | None:
     """Seconds; a date is not read, because no engine sends one."""
     try:
         return max(0.0, float(headers.get("Retry-After", "")))

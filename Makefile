@@ -1,0 +1,49 @@
+# Every target does its own set-up: a fresh clone needs only Python 3.11+ and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# An engine's URL for `make serve`; without it the well-known ports of this machine are looked at.
+UPSTREAM ?=
+ARGS ?=
+
+.PHONY: setup serve test check lint types bench golden clean
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Antiphon needs Python 3.11 or newer")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/installed: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) install --constraint constraints.txt --editable .
+	touch $@
+
+$(VENV)/installed-dev: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) install --constraint constraints.txt --editable '.[dev]'
+	touch $@ $(VENV)/installed
+
+setup: $(VENV)/installed-dev
+
+serve: $(VENV)/installed
+	$(BIN)/antiphon serve $(if $(UPSTREAM),--upstream $(UPSTREAM)) $(ARGS)
+
+test: $(VENV)/installed-dev
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: $(VENV)/installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/installed-dev
+	$(BIN)/mypy
+
+check: lint types test
+
+bench: $(VENV)/installed-dev
+	$(BIN)/python -m bench $(ARGS)
+
+# Writes the expected events of the recorded streams anew: read the diff before committing it.
+golden: $(VENV)/installed-dev
+	$(BIN)/python tests/golden/record.py
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

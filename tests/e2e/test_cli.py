@@ -1,0 +1,155 @@
+"""The command line as a person uses it."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import aiohttp
+import pytest
+from support.engine import MockEngine, Writer, chunk, text
+from support.gateway import free_port
+from support.streams import check_stream, parse
+
+ANTIPHON = [sys.executable, "-m", "antiphon"]
+RECORDED = Path(__file__).parents[1] / "golden"
+
+
+async def run(*arguments: str) -> tuple[int, str, str]:
+    process = await asyncio.create_subprocess_exec(
+        *ANTIPHON, *arguments, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, env=bare_environment()
+    )
+    out, err = await process.communicate()
+    return process.returncode or 0, out.decode(), err.decode()
+
+
+def bare_environment(**more: str) -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("ANTIPHON_")} | more
+
+
+@asynccontextmanager
+async def served(*arguments: str, **environment: str) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
+    """A running `antiphon`, and the one line that it printed once it was ready."""
+    process = await asyncio.create_subprocess_exec(
+        *ANTIPHON, *arguments, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
+        env=bare_environment(**environment),
+    )  # fmt: skip
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(60):
+            yield process, (await process.stdout.readline()).decode()
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+async def test_without_a_command_it_serves_and_says_where(engine: MockEngine) -> None:
+    port = await free_port()
+    async with served("--port", str(port), ANTIPHON_UPSTREAM=engine.url) as (process, line):
+        assert line == f"Antiphon is ready at http://127.0.0.1:{port}/v1  (plain at {engine.url})\n"
+        async with (
+            aiohttp.ClientSession() as client,
+            client.post(f"http://127.0.0.1:{port}/v1/responses", json={"input": "Hi", "stream": True}) as answer,
+        ):
+            assert check_stream(parse(await answer.read()))["status"] == "completed"
+        process.send_signal(signal.SIGTERM)
+        assert await process.wait() == 0
+
+
+async def test_it_listens_before_its_engine_is_there() -> None:
+    port, engine_port = await free_port(), await free_port()
+    engine = MockEngine()
+    url = f"http://127.0.0.1:{port}"
+    arguments = ["serve", "--port", str(port), "--upstream", f"http://127.0.0.1:{engine_port}"]
+    process = await asyncio.create_subprocess_exec(
+        *ANTIPHON, *arguments, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, env=bare_environment()
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    try:
+        async with asyncio.timeout(60), aiohttp.ClientSession() as client:
+            assert b"listening" in await process.stderr.readline()
+            async with client.post(f"{url}/v1/responses", json={"input": "Hi"}) as answer:
+                assert answer.status == 503
+                assert int(answer.headers["Retry-After"]) >= 1
+            await engine.start(engine_port)
+            assert b"ready at" in await process.stdout.readline()
+            async with client.post(f"{url}/v1/responses", json={"input": "Hi"}) as answer:
+                assert answer.status == 200
+    finally:
+        process.kill()
+        await process.communicate()
+        await engine.stop()
+
+
+async def test_a_signal_lets_a_running_stream_finish(engine: MockEngine) -> None:
+    go_on = asyncio.Event()
+
+    async def slow(write: Writer) -> None:
+        await write(chunk({"content": "one"}))
+        await go_on.wait()
+        await write(text(" two"))
+
+    engine.will(slow)
+    port = await free_port()
+    async with (
+        served("serve", "--port", str(port), "--upstream", engine.url) as (process, _),
+        aiohttp.ClientSession() as client,
+        client.post(f"http://127.0.0.1:{port}/v1/responses", json={"input": "Hi", "stream": True}) as answer,
+    ):
+        raw = await answer.content.readuntil(b"output_text.delta")
+        process.send_signal(signal.SIGTERM)
+        while await listens(port):
+            pass
+        go_on.set()
+        raw += await answer.content.read()
+        assert check_stream(parse(raw))["output"][0]["content"][0]["text"] == "one two"
+        assert await process.wait() == 0
+
+
+async def listens(port: int) -> bool:
+    try:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+    except OSError:
+        return False
+    writer.close()
+    return True
+
+
+async def test_replay_shows_the_events_of_a_recording() -> None:
+    name = "vllm_chat_reasoning_stream.sse"
+    code, out, _ = await run("replay", str(RECORDED / "streams" / name), "--dialect", "vllm")
+    assert code == 0
+    assert out.encode() == (RECORDED / "events" / name).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["serve", "--dialect", "klingon"], "unknown dialect"),
+        (["serve", "--config", "/nowhere.toml"], "cannot read"),
+        (["serve", "--port", "99999"], "the command line"),
+        (["replay", "/nowhere.sse"], "does not exist"),
+        (["frobnicate"], "No such command"),
+    ],
+)
+async def test_a_wrong_command_says_what_is_wrong(arguments: list[str], said: str) -> None:
+    code, _, err = await run(*arguments)
+    assert code == 2
+    assert said in " ".join(err.split())
+
+
+async def test_a_port_that_is_taken_is_said(engine: MockEngine) -> None:
+    port = engine.url.rpartition(":")[2]
+    code, _, err = await run("serve", "--upstream", engine.url, "--port", port)
+    assert code == 2
+    assert f"cannot listen on 127.0.0.1:{port}" in err
+
+
+async def test_version_and_help() -> None:
+    assert (await run("--version"))[1].startswith("antiphon ")
+    assert "replay" in (await run("--help"))[1]

@@ -1,0 +1,75 @@
+"""Models, readiness, and the routes that are passed through unchanged."""
+
+import asyncio
+
+import aiohttp
+import msgspec
+import pytest
+from support.engine import CUT, MockEngine, Refusal, Writer, chunk, text
+from support.gateway import GatewayUnderTest, running_gateway
+
+
+async def test_models_are_openais_list(gateway: GatewayUnderTest) -> None:
+    async with gateway.client.get(gateway.url + "/v1/models") as answer:
+        assert await answer.json() == {
+            "object": "list",
+            "data": [{"id": "mock", "object": "model", "created": 0, "owned_by": "mock"}],
+        }
+    async with gateway.client.get(gateway.url + "/v1/models/mock") as answer:
+        assert (await answer.json())["id"] == "mock"
+    async with gateway.client.get(gateway.url + "/v1/models/org/none") as answer:
+        assert answer.status == 404
+        assert (await answer.json())["error"]["code"] == "model_not_found"
+
+
+async def test_ready_tells_the_engines(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    async with gateway.client.get(gateway.url + "/ready") as answer:
+        assert await answer.json() == {
+            "status": "ready",
+            "engines": [{"url": engine.url, "dialect": "plain", "models": ["mock"]}],
+        }
+
+
+async def test_a_chat_request_is_passed_through_byte_for_byte(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    body = {"model": "mock", "messages": [{"role": "user", "content": "Hi"}], "stream": True}
+    engine.will(text("one", "two"))
+    async with gateway.client.post(gateway.url + "/v1/chat/completions", json=body) as answer:
+        assert answer.status == 200
+        assert answer.content_type == "text/event-stream"
+        assert await answer.read() == text("one", "two")
+    assert engine.last == body
+
+
+async def test_an_engines_refusal_is_passed_through_too(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    engine.will(Refusal(418, {"error": {"message": "teapot"}}, {"x-odd": "1"}))
+    status, answer = await gateway.post(
+        {"model": "mock", "messages": [{"role": "user", "content": "Hi"}]}, path="/v1/chat/completions"
+    )
+    assert (status, answer) == (418, {"error": {"message": "teapot"}})
+    assert gateway.headers["x-odd"] == "1"
+
+
+@pytest.mark.parametrize("path", ["/v1/completions", "/v1/embeddings"])
+async def test_other_routes_are_passed_through(path: str) -> None:
+    engine = MockEngine(paths={path: lambda body: {"echo": body}})
+    await engine.start()
+    async with running_gateway(engine) as gateway:
+        assert await gateway.post({"input": "x"}, path=path) == (200, {"echo": {"input": "x"}})
+    await engine.stop()
+
+
+async def test_a_cut_in_a_passed_through_stream_is_seen_by_the_client(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    seen = asyncio.Event()
+
+    async def cut(write: Writer) -> None:
+        await write(chunk({"content": "half"}))
+        await seen.wait()
+        await write(CUT)
+
+    engine.will(cut)
+    body = {"model": "mock", "messages": [{"role": "user", "content": "Hi"}], "stream": True}
+    async with gateway.client.post(gateway.url + "/v1/chat/completions", data=msgspec.json.encode(body)) as answer:
+        await answer.content.readuntil(b"half")
+        seen.set()
+        with pytest.raises(aiohttp.ClientError):
+            await answer.content.read()

@@ -1,0 +1,200 @@
+"""Errors as clients see them: OpenAI's envelope, the right status, and never a 500."""
+
+import logging
+from typing import Any
+
+import pytest
+from support.engine import DONE, USAGE, MockEngine, Refusal, chunk, text
+from support.gateway import GatewayUnderTest, running_gateway
+
+from antiphon.logs import JsonFormatter
+
+TOO_LONG = Refusal(
+    400,
+    {
+        "error": {
+            "code": 400,
+            "message": "request (5031 tokens) exceeds the available context size (2048 tokens), try increasing it",
+            "type": "exceed_context_size_error",
+            "n_prompt_tokens": 5031,
+            "n_ctx": 2048,
+        }
+    },
+)
+
+
+def is_envelope(body: dict[str, Any]) -> bool:
+    error = body["error"]
+    return error.keys() == {"message", "type", "param", "code"} and (error["code"] is None or isinstance(error["code"], str))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{", b"[]", b'"x"', b"\xff\xfe", b'{"input": "\\ud800"}', b'{"a":' * 5000, b"null", b'{"seed": 1e999}'],
+)
+async def test_a_body_that_is_no_json_object_is_a_400(gateway: GatewayUnderTest, body: bytes) -> None:
+    status, answer = await gateway.post(body)
+    assert status == 400
+    assert is_envelope(answer)
+
+
+async def test_a_wrong_field_is_a_400_that_names_it(gateway: GatewayUnderTest) -> None:
+    status, answer = await gateway.post({"input": [{"role": "user", "content": [{"type": "input_text", "text": 3}]}]})
+    assert status == 400
+    assert answer["error"]["param"] == "input[0].content[0].text"
+    assert answer["error"]["type"] == "invalid_request_error"
+
+
+async def test_context_overflow_is_a_failed_stream_or_a_400(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    engine.will(TOO_LONG, TOO_LONG)
+    events = await gateway.stream()
+    assert [event["type"] for event in events] == ["response.created", "response.in_progress", "response.failed"]
+    assert events[-1]["response"]["error"]["code"] == "context_length_exceeded"
+    status, answer = await gateway.post({"input": "Hi"})
+    assert (status, answer["error"]["code"]) == (400, "context_length_exceeded")
+    assert is_envelope(answer)
+
+
+async def test_what_the_engine_refuses_is_a_400_with_its_reason(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    for stream in (True, False):
+        engine.will(Refusal(400, {"error": {"message": "unrecognized type frob", "code": 400}}))
+        status, answer = await gateway.post({"input": "Hi", "stream": stream})
+        assert status == 400
+        assert "unrecognized type frob" in answer["error"]["message"]
+
+
+# Each is what an engine may send in a 200, and what the terminal event must be.
+IN_A_200 = {
+    "an error object": (chunk({"content": "a"}) + b'data: {"error":{"code":500,"message":"boom"}}\n\n', "failed"),
+    "an error object, then DONE": (b'data: {"error":{"message":"boom"}}\n\n' + DONE, "failed"),
+    "a bare error": (b'data: {"object":"error","message":"boom","code":400}\n\n' + DONE, "failed"),
+    "broken JSON": (chunk({"content": "a"}) + b'data: {"choices": [\n\n' + DONE, "failed"),
+    "a chunk of another shape": (b'data: {"choices": 3}\n\n' + DONE, "failed"),
+    "no DONE after a finish": (chunk({"content": "a"}) + chunk(finish="stop"), "completed"),
+    "no finish but DONE": (chunk({"content": "a"}) + DONE, "completed"),
+    "neither": (chunk({"content": "a"}), "failed"),
+    "nothing": (b"", "failed"),
+    "html": (b"<html>hello</html>", "failed"),
+    "an error after the finish": (chunk(finish="stop") + b'data: {"error":{"message":"boom"}}\n\n', "completed"),
+    "usage on the finish chunk": (chunk({"content": "a"}, finish="stop", usage={"prompt_tokens": 1}), "completed"),
+    "only usage": (USAGE + DONE, "completed"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", IN_A_200)
+async def test_whatever_comes_in_a_200_ends_in_one_terminal_event(
+    gateway: GatewayUnderTest, engine: MockEngine, name: str
+) -> None:
+    raw, status = IN_A_200[name]
+    engine.will(raw, raw)
+    events = await gateway.stream()
+    assert events[-1]["type"] == f"response.{status}"
+    code, answer = await gateway.post({"input": "Hi"})
+    assert code == 200 if status == "completed" else 400 <= code <= 504
+    assert status == "completed" or is_envelope(answer)
+
+
+async def test_a_body_that_is_too_large_is_a_413(engine: MockEngine) -> None:
+    async with running_gateway(engine, max_body_bytes=1000) as gateway:
+        status, answer = await gateway.post({"input": "x" * 2000})
+    assert status == 413
+    assert is_envelope(answer)
+
+
+async def test_unknown_routes_and_methods_are_told_apart(gateway: GatewayUnderTest) -> None:
+    status, answer = await gateway.post({}, path="/v1/nothing")
+    assert status == 404
+    assert is_envelope(answer)
+    async with gateway.client.put(gateway.url + "/v1/responses") as wrong:
+        assert wrong.status == 405
+        assert is_envelope(await wrong.json())
+
+
+async def test_a_websocket_is_refused_so_that_codex_falls_back_at_once(gateway: GatewayUnderTest) -> None:
+    headers = {"Connection": "Upgrade", "Upgrade": "websocket"}
+    async with gateway.client.get(gateway.url + "/v1/responses", headers=headers) as answer:
+        assert answer.status == 426
+        assert is_envelope(await answer.json())
+
+
+async def test_every_answer_has_a_request_id_and_a_sane_one_of_the_client_is_kept(gateway: GatewayUnderTest) -> None:
+    await gateway.post({"input": "Hi"}, headers={"x-request-id": "mine-1"})
+    assert gateway.headers["x-request-id"] == "mine-1"
+    await gateway.post({"input": "Hi"}, headers={"x-request-id": 'x" forged'})
+    assert gateway.headers["x-request-id"].startswith("req_")
+    await gateway.post(b"{")
+    assert gateway.headers["x-request-id"].startswith("req_")
+    await gateway.stream()
+    assert gateway.headers["x-request-id"].startswith("req_")
+    assert "OpenAI-Model" not in gateway.headers
+
+
+async def test_a_bug_of_ours_is_not_a_500(
+    gateway: GatewayUnderTest, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def bug(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("antiphon.service.request_to_items", bug)
+    status, answer = await gateway.post({"input": "Hi"})
+    assert (status, answer["error"]["code"]) == (502, "internal_error")
+    assert "bug" in caplog.text
+
+
+KEYS = ("first-key", "second-key")
+
+
+@pytest.mark.parametrize(
+    ("header", "status"),
+    [
+        ("Bearer first-key", 200),
+        ("Bearer second-key", 200),
+        ("bearer second-key", 200),
+        ("Bearer third-key", 401),
+        ("Bearer first-ke", 401),
+        ("Basic first-key", 401),
+        ("Bearer ", 401),
+        ("Bearer ключ", 401),
+        (None, 401),
+    ],
+)
+async def test_keys(engine: MockEngine, header: str | None, status: int) -> None:
+    async with running_gateway(engine, api_key=KEYS) as gateway:
+        headers = {"Authorization": header} if header else {}
+        for path in ("/v1/responses", "/v1/chat/completions"):
+            body = {"input": "Hi", "messages": [{"role": "user", "content": "Hi"}], "model": "mock"}
+            sent = body if path == "/v1/responses" else {"messages": body["messages"], "model": "mock"}
+            code, answer = await _quietly(gateway, sent, path, headers)
+            assert code == status, answer
+            if status == 401:
+                assert answer["error"]["code"] == "invalid_api_key"
+        async with gateway.client.get(gateway.url + "/health") as health:
+            assert health.status == 200
+
+
+async def _quietly(gateway: GatewayUnderTest, body: Any, path: str, headers: dict[str, str]) -> tuple[int, dict[str, Any]]:
+    async with gateway.client.post(gateway.url + path, json=body, headers=headers) as answer:
+        raw = await answer.read()
+        return answer.status, (await answer.json() if answer.content_type == "application/json" else {"raw": raw})
+
+
+async def test_neither_prompts_nor_answers_nor_keys_are_logged(engine: MockEngine, caplog: pytest.LogCaptureFixture) -> None:
+    engine.will(text("secret-answer"), Refusal(400, {"error": {"message": "cannot read secret-prompt"}}))
+    with caplog.at_level(logging.DEBUG, "antiphon"):
+        async with running_gateway(engine, api_key=("secret-key",), upstream_key="secret-upstream") as gateway:
+            for key in ("secret-key", "secret-key", "secret-wrong"):
+                await gateway.post({"input": "secret-prompt"}, headers={"Authorization": f"Bearer {key}"})
+    lines = [JsonFormatter().format(record) for record in caplog.records if record.name == "antiphon"]
+    assert len(lines) == 3
+    assert '"status":200' in lines[0]
+    assert '"input_tokens":12' in lines[0]
+    assert not any("secret" in line for line in lines)
+
+
+async def test_not_ready_yet_is_a_503_with_retry_after() -> None:
+    async with running_gateway("http://127.0.0.1:9", retries=0) as gateway:
+        async with gateway.client.get(gateway.url + "/ready") as ready:
+            assert ready.status == 503
+            assert int(ready.headers["Retry-After"]) >= 1
+        async with gateway.client.get(gateway.url + "/health") as health:
+            assert health.status == 200
