@@ -18,6 +18,9 @@ from bench.subjects import Subject, find_nginx, started
 
 RESULTS = Path(__file__).parent / "results" / "streams.json"
 NO_NGINX = "bench: nginx is not there to compare with. Install it, on Debian with: apt-get install nginx-light"
+# Name, default and most. The defaults take about 90 seconds.
+OPTIONS = ("streams", 200, 400), ("deltas", 225, 10_000), ("interval-ms", 20, 1000), ("rounds", 5, 20)
+SIGNALS = signal.SIGINT, signal.SIGTERM
 HEAD = "subject                streams   deltas  CPU µs/delta  × nginx  deltas/chunk  % of a core: subject engine client stolen"
 LINE = "{:<21}{:>9}{:>9}{:>14.1f}{:>9.2f}{:>14.2f}{:>22.0f}{:>7.0f}{:>7.0f}{:>7.0f}"
 
@@ -70,10 +73,13 @@ def run(nginx: str, chosen: argparse.Namespace) -> dict[str, list[Round]]:
 def report(measured: dict[str, list[Round]], chosen: argparse.Namespace) -> None:
     medians = {name: Round(*map(median, zip(*rounds, strict=True))) for name, rounds in measured.items()}
     deltas = chosen.streams * chosen.deltas * chosen.rounds
+    base = medians["nginx"].cpu_us_per_delta
+    if not base:
+        raise BenchFailed("this load is too small to be measured: nginx took no tick of CPU for it")
     rows = []
     print(HEAD)
     for name, (cost, *others) in medians.items():
-        ratio = cost / medians["nginx"].cpu_us_per_delta
+        ratio = cost / base
         print(LINE.format(name, chosen.streams, deltas, cost, ratio, *others))
         rounds = [one._asdict() for one in measured[name]]
         row = {"subject": name, "streams": chosen.streams, "deltas": deltas, "ratio_to_nginx": ratio}
@@ -84,12 +90,19 @@ def report(measured: dict[str, list[Round]], chosen: argparse.Namespace) -> None
 
 def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    for name, default, most in (("streams", 200, 400), ("deltas", 250, 10_000), ("interval-ms", 20, 1000), ("rounds", 5, 20)):
-        parser.add_argument(f"--{name}", type=int, default=default, choices=range(1, most + 1), metavar=f"1…{most}")
-    return parser.parse_args()
+    for name, default, _ in OPTIONS:
+        parser.add_argument(f"--{name}", type=int, default=default, metavar="N", help=f"default {default}")
+    chosen = parser.parse_args()
+    for name, _, most in OPTIONS:
+        if not 1 <= vars(chosen)[name.replace("-", "_")] <= most:
+            parser.error(f"--{name} must be 1 to {most}")
+    return chosen
 
 
-def terminated(number: int, frame: FrameType | None) -> NoReturn:
+def interrupted(number: int, frame: FrameType | None) -> NoReturn:
+    """The children are stopped on the way out, and a second signal must not break that off."""
+    for each in SIGNALS:
+        signal.signal(each, signal.SIG_IGN)
     raise KeyboardInterrupt
 
 
@@ -99,8 +112,8 @@ def main() -> int:
     if nginx is None:
         print(NO_NGINX, file=sys.stderr)
         return 2
-    # To be terminated is to be interrupted: the children are stopped on the way out.
-    signal.signal(signal.SIGTERM, terminated)
+    for each in SIGNALS:
+        signal.signal(each, interrupted)
     try:
         report(run(nginx, chosen), chosen)
     except BenchFailed as failed:
