@@ -44,4 +44,4 @@ def replay(
     for delta in reader.close():
         translator.receive(delta)
     translator.close(now=0, ended=reader.ended)
-    return b"".join((*translator.take(), DONE))
+    return b"".join((*translator.out, DONE))

@@ -1,15 +1,16 @@
 """The one room where core meets I/O: a request becomes a turn, and a turn is run to its end.
 
-Streaming or not, the turn is the same: bytes from the engine → frames → deltas → events. Whoever runs it gives a `write`, and
-everything that one read brought is one write.
+Streaming or not, the turn is the same: bytes from the engine → frames → deltas → events. Whoever runs it gives a sink; the
+engine's bytes are pushed through to it in one go, without a task that wakes for each of them.
 """
 
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from typing import Protocol
 
 from msgspec import UNSET
 
@@ -41,7 +42,24 @@ from antiphon.wire.responses import (
     Usage,
 )
 
-Write = Callable[[bytes], Awaitable[None]]
+
+class Sink(Protocol):
+    """Where the events go."""
+
+    def write(self, data: bytes) -> bool:
+        """True: more has been written than the client reads, and the engine should pause until `drain()` returns."""
+
+    async def drain(self) -> None: ...
+
+
+class Nobody:
+    """For an answer that is not streamed: only the response counts."""
+
+    def write(self, data: bytes) -> bool:
+        return False
+
+    async def drain(self) -> None: ...
+
 
 REASONING_EVENTS = {"reasoning_text": REASONING_TEXT, "reasoning": REASONING}
 # Roughly what English and code take, for an engine that neither reports usage nor has a tokenizer to ask.
@@ -115,8 +133,13 @@ class Turn:
         self._opening: asyncio.Task[Reply] | None = None
         self._reply: Reply | None = None
         self._abandoned: ApiError | None = None
-        self._heard = asyncio.get_running_loop().time()
+        self._loop = asyncio.get_running_loop()
+        self._heard = self._loop.time()
         self._spoke = False
+        self._sink: Sink = Nobody()
+        self._done: asyncio.Future[None] = self._loop.create_future()
+        self._full = False
+        self._resuming: asyncio.Task[None] | None = None
         self._frames = FrameReader()
         self._reader = ChunkReader(self._start())
         self._translator = Translator(
@@ -169,14 +192,14 @@ class Turn:
         if error is not None and not (self.streams and isinstance(error, ApiError) and error.streams):
             raise error
 
-    async def run(self, write: Write) -> None:
+    async def run(self, sink: Sink) -> None:
         """Writes every event, to the terminal one. Never raises for what the engine does."""
-        translator = self._translator
+        translator, self._sink = self._translator, sink
         translator.start()
-        await self._flush(write)
-        watching = asyncio.create_task(self._watch(write))
+        self._flush()
+        watching = asyncio.create_task(self._watch())
         try:
-            await self._translate(write)
+            await self._translate()
         except ApiError as error:
             translator.fail(self._abandoned or error)
         finally:
@@ -187,7 +210,8 @@ class Turn:
         if translator.usage is None and translator.error is None:
             estimate = await self._estimate()
         self._end(estimate)
-        await self._flush(write, DONE)
+        self._flush(DONE)
+        await sink.drain()
 
     def abandon(self, error: ApiError) -> None:
         """Gives the engine up; the run then ends with this error as it would with one of the engine's."""
@@ -220,7 +244,8 @@ class Turn:
         self._used = self._attempts[-1]
         return await self._used.engine.open_chat(self._used.conversion.chat)
 
-    async def _translate(self, write: Write) -> None:
+    async def _translate(self) -> None:
+        """Lets the engine's bytes through until it has said all that it will say."""
         assert self._opening is not None
         try:
             self._reply = await self._opening
@@ -228,28 +253,60 @@ class Turn:
             if self._abandoned is None:
                 raise
             raise self._abandoned from None
-        translator, reader, frames = self._translator, self._reader, self._frames
-        now = asyncio.get_running_loop().time
-        self._heard = now()
-        async for data in self._reply.chunks():
-            self._heard = now()
-            self._spoke = True
-            for frame in frames.receive(data):
-                for delta in reader.receive(frame):
-                    translator.receive(delta)
-            out = translator.take()
-            if out:
-                await write(b"".join(out) if len(out) > 1 else out[0])
-            if reader.ended or translator.finished:
-                return
-        for frame in frames.close():
-            for delta in reader.receive(frame):
-                translator.receive(delta)
+        self._heard = self._loop.time()
+        self._reply.push(self)
+        await self._done
+        self._take(self._frames.close())
 
-    async def _flush(self, write: Write, last: bytes = b"") -> None:
-        out = self._translator.take()
-        if out or last:
-            await write(b"".join((*out, last)))
+    def receive(self, data: bytes) -> None:
+        """One piece of the engine's body, straight from the socket."""
+        if self._done.done():
+            return
+        self._heard = self._loop.time()
+        self._spoke = True
+        try:
+            self._take(self._frames.receive(data))
+        except Exception as error:
+            # Nothing may be raised into the parser; the turn itself says what went wrong.
+            self._done.set_exception(error)
+            return
+        self._flush()
+        if self._reader.ended or self._translator.finished:
+            self._done.set_result(None)
+        elif self._full and self._resuming is None:
+            self._reply_now().pause()
+            self._resuming = asyncio.create_task(self._resume())
+
+    def ended(self, error: BaseException | None) -> None:
+        if not self._done.done():
+            if error is None:
+                self._done.set_result(None)
+            else:
+                self._done.set_exception(self._reply_now().error(error))
+
+    async def _resume(self) -> None:
+        try:
+            await self._sink.drain()
+            self._reply_now().resume()
+        finally:
+            self._resuming = None
+
+    def _reply_now(self) -> Reply:
+        assert self._reply is not None
+        return self._reply
+
+    def _take(self, frames: list[bytes]) -> None:
+        for frame in frames:
+            for delta in self._reader.receive(frame):
+                self._translator.receive(delta)
+
+    def _flush(self, last: bytes = b"") -> None:
+        out = self._translator.out
+        if last:
+            out.append(last)
+        if out:
+            self._full = self._sink.write(b"".join(out) if len(out) > 1 else out[0])
+            out.clear()
 
     def _end(self, estimate: Usage | None) -> None:
         reader, engine = self._reader, self.engine
@@ -257,10 +314,10 @@ class Turn:
             engine.opens_thought.add(self.response.model)
         self._translator.close(now=int(time.time()), ended=reader.ended, estimate=estimate)
 
-    async def _watch(self, write: Write) -> None:
+    async def _watch(self) -> None:
         """Tells a waiting client that it is not forgotten, and gives up an engine that says nothing at all."""
         settings = self._settings
-        now = asyncio.get_running_loop().time
+        now = self._loop.time
         said = self._heard
         while True:
             limit = settings.idle_timeout if self._spoke else settings.first_byte_timeout
@@ -274,7 +331,7 @@ class Turn:
             said = now()
             if self.streams:
                 self._translator.heartbeat()
-                await self._flush(write)
+                self._flush()
 
     async def _estimate(self) -> Usage:
         """Codex compacts its history on the usage that it is told: a guess serves it better than nothing."""

@@ -39,7 +39,7 @@ def translated(*deltas: Delta, ended: bool = True, most_calls: int | None = None
     for delta in deltas:
         translator.receive(delta)
     translator.close(now=1, ended=ended)
-    events = parse(b"".join(translator.take()), done=False)
+    events = parse(b"".join(translator.out), done=False)
     check_stream(events)
     return events
 

@@ -117,6 +117,7 @@ def _to_logprobs(tokens: list[chat.Logprob]) -> list[responses.Logprob]:
 
 
 def _plain_text(content: str | list[chat.ContentPart]) -> str:
+    """Some servers send content in parts."""
     return content if isinstance(content, str) else "".join(part.text for part in content)
 
 
@@ -136,17 +137,17 @@ class ChunkReader:
         return self._tags.unopened
 
     def receive(self, data: bytes) -> list[Delta]:
-        if data == DONE or data.strip() == DONE:
-            self.ended = True
-            return []
         try:
             chunk = _decode(data)
         except UNREADABLE as broken:
+            if data.strip() == DONE:
+                self.ended = True
+                return []
             return [EngineFailed(EngineDisagrees(f"The engine sent a chunk that is not one of Chat Completions: {broken}"))]
-        deltas: list[Delta] = []
         if chunk.error is not None or chunk.object == "error":
             error = chunk.error if chunk.error is not None else msgspec.to_builtins(chunk)
             return [EngineFailed(failure_to_error(error_object_to_failure(error)))]
+        deltas: list[Delta] = []
         for choice in chunk.choices or ():
             if choice.index == 0:
                 self._choice(choice, deltas)
@@ -175,10 +176,14 @@ class ChunkReader:
                 self._tags.copy = True
             if self._tags.copy:
                 deltas.append(ReasoningDelta(thought))
-        if delta.content:
-            deltas += self._with_logprobs(self._tags.receive(_plain_text(delta.content)))
+        if content := delta.content:
+            pieces = self._tags.receive(content if type(content) is str else _plain_text(content))
+            deltas += self._with_logprobs(pieces) if self._logprobs else pieces
         if delta.refusal or delta.tool_calls or delta.function_call is not None:
-            deltas += self._with_logprobs(self._tags.release())
+            self._calls_and_refusals(delta, deltas)
+
+    def _calls_and_refusals(self, delta: chat.DeltaChunk, deltas: list[Delta]) -> None:
+        deltas += self._with_logprobs(self._tags.release())
         if delta.refusal:
             deltas.append(RefusalDelta(delta.refusal))
         for call in delta.tool_calls or ():

@@ -1,8 +1,8 @@
 """One state class per output item. Each makes its own events and its own final item; none knows its sequence numbers.
 
-`open()` begins, `feed()` adds a piece, `close()` ends; a state that is not open yet only collects. A delta event is one object
-that the state keeps and fills anew, so it must be encoded before the next `feed()`. `finishable()` tells whether an item may be
-closed as soon as another begins; otherwise that one waits.
+`open()` begins, `feed()` adds a piece, `close()` ends; a state that is not open yet only collects. `finishable()` tells whether
+an item may be closed as soon as another begins; otherwise that one waits. `lane` is the short way for the pieces that make up
+nearly all of a stream: those that only go on with what is open.
 """
 
 from collections.abc import Callable, Iterable
@@ -12,6 +12,7 @@ from typing import NamedTuple, TypedDict
 import msgspec
 from msgspec import UNSET
 
+from antiphon.core.deltas import CallDelta, Delta, ReasoningDelta, TextDelta
 from antiphon.wire import UNREADABLE, events
 from antiphon.wire.events import Event
 from antiphon.wire.responses import (
@@ -50,10 +51,49 @@ class Style:
     padding: str | None = None
     reasoning_events: ReasoningEvents = REASONING_TEXT
 
+    @property
+    def plain(self) -> bool:
+        """Deltas carry their text and nothing else."""
+        return self.padding is None and not self.logprobs
+
     def obfuscation(self, delta: str) -> str | msgspec.UnsetType:
         if self.padding is None:
             return UNSET
         return self.padding[: PADDED_TO - len(delta) % PADDED_TO]
+
+
+Encode = Callable[[Event], bytes]
+
+# Stands for the text in a template; no JSON writer leaves it as it is, so it is found again by its encoded form.
+MARK = "\x00mark\x00"
+ENCODED_MARK = b'"\\u0000mark\\u0000"'
+_encode_text = msgspec.json.Encoder().encode
+
+
+class Template:
+    """The encoded form of a delta event, but for its text and its number: both are spliced in."""
+
+    __slots__ = ("_head", "_tail")
+
+    def __init__(self, event: Event, encode: Encode) -> None:
+        """The event's delta is MARK, and its number, the last of its members, is -1."""
+        self._head, _, tail = encode(event).partition(ENCODED_MARK)
+        self._tail = tail.replace(b"%", b"%%").replace(b"-1", b"%d")
+
+    def fill(self, text: str, number: int) -> bytes:
+        return self._head + _encode_text(text) + self._tail % number
+
+
+class Lane:
+    """Where the next piece of the same kind goes: kept, and told by these templates."""
+
+    __slots__ = ("index", "kind", "pieces", "templates")
+
+    def __init__(self, kind: type[Delta], pieces: list[str], *templates: Template, index: int | None = None) -> None:
+        self.kind = kind
+        self.index = index
+        self.pieces = pieces
+        self.templates = templates
 
 
 class PartPlace(TypedDict):
@@ -71,26 +111,24 @@ class SummaryPlace(TypedDict):
 class TextPart:
     """One `output_text` part of a message."""
 
-    def __init__(self, place: PartPlace, style: Style) -> None:
+    def __init__(self, place: PartPlace, style: Style, encode: Encode) -> None:
         self._place = place
         self._style = style
         self._pieces: list[str] = []
         self._logprobs: list[Logprob] = []
-        self._delta = events.OutputTextDelta(**place, delta="")
+        self.lane: Lane | None = None
+        if style.plain:
+            self.lane = Lane(TextDelta, self._pieces, Template(events.OutputTextDelta(**place, delta=MARK), encode))
 
     def open(self) -> Iterable[Event]:
         yield events.ContentPartAdded(**self._place, part=self._part(""))
 
     def feed(self, text: str, logprobs: list[Logprob] | None) -> Event:
         self._pieces.append(text)
-        delta = self._delta
-        delta.delta = text
-        delta.logprobs = []
-        if logprobs and self._style.logprobs:
-            delta.logprobs = logprobs
-            self._logprobs += logprobs
-        delta.obfuscation = self._style.obfuscation(text)
-        return delta
+        shown = logprobs if logprobs and self._style.logprobs else []
+        self._logprobs += shown
+        padding = self._style.obfuscation(text)
+        return events.OutputTextDelta(**self._place, delta=text, logprobs=shown, obfuscation=padding)
 
     def close(self) -> Iterable[Event]:
         part = self.part
@@ -106,9 +144,11 @@ class TextPart:
 
 
 class RefusalPart:
-    """One `refusal` part of a message."""
+    """One `refusal` part of a message. Rare and short: it has no lane."""
 
-    def __init__(self, place: PartPlace, style: Style) -> None:
+    lane = None
+
+    def __init__(self, place: PartPlace, style: Style, encode: Encode) -> None:
         self._place = place
         self._style = style
         self._pieces: list[str] = []
@@ -133,9 +173,10 @@ PartKind = type[TextPart] | type[RefusalPart]
 
 
 class MessageState:
-    def __init__(self, item_id: str, style: Style) -> None:
+    def __init__(self, item_id: str, style: Style, encode: Encode) -> None:
         self._id = item_id
         self._style = style
+        self._encode = encode
         self._status: Status = "in_progress"
         self._index: int | None = None
         self._parts: list[TextPart | RefusalPart] = []
@@ -154,7 +195,7 @@ class MessageState:
             return ()
         if self._parts and type(self._parts[-1]) is kind:
             return (self._parts[-1].feed(text, logprobs),)
-        return self._next_part(kind(self._next_place(self._index), self._style), text, logprobs)
+        return self._next_part(kind(self._next_place(self._index), self._style, self._encode), text, logprobs)
 
     def _next_part(self, part: TextPart | RefusalPart, text: str, logprobs: list[Logprob] | None) -> Iterable[Event]:
         if self._parts:
@@ -177,6 +218,10 @@ class MessageState:
         return True
 
     @property
+    def lane(self) -> Lane | None:
+        return self._parts[-1].lane if self._parts else None
+
+    @property
     def item(self) -> OutputMessage:
         return OutputMessage(id=self._id, status=self._status, content=[part.part for part in self._parts])
 
@@ -184,24 +229,24 @@ class MessageState:
 class ReasoningState:
     """Raw reasoning; where a summary was asked for, the same text is told as a summary too."""
 
-    def __init__(self, item_id: str, style: Style) -> None:
+    def __init__(self, item_id: str, style: Style, encode: Encode) -> None:
         self._id = item_id
         self._style = style
+        self._encode = encode
         self._status: Status = "in_progress"
         self._index: int | None = None
         self._pieces: list[str] = []
-        self._deltas: tuple[events.ReasoningSummaryTextDelta | events.ReasoningTextDelta | events.ReasoningDelta, ...] = ()
+        self.lane: Lane | None = None
 
     def open(self, output_index: int) -> Iterable[Event]:
         self._index = output_index
         waiting = "".join(self._pieces)
         self._pieces = []
-        text_delta = self._style.reasoning_events.delta(item_id=self._id, output_index=output_index, content_index=0, delta="")
-        self._deltas = (text_delta,)
+        if self._style.padding is None:
+            templates = (Template(event, self._encode) for event in self._deltas(MARK))
+            self.lane = Lane(ReasoningDelta, self._pieces, *templates)
         yield events.OutputItemAdded(output_index=output_index, item=ReasoningItem(id=self._id, status="in_progress"))
         if self._style.summary:
-            summary_delta = events.ReasoningSummaryTextDelta(**self._summary_place(), delta="")
-            self._deltas = (summary_delta, text_delta)
             yield events.ReasoningSummaryPartAdded(**self._summary_place(), part=SummaryText(text=""))
         yield events.ContentPartAdded(**self._place(), part=ReasoningText(text=""))
         if waiting:
@@ -209,10 +254,13 @@ class ReasoningState:
 
     def feed(self, text: str) -> Iterable[Event]:
         self._pieces.append(text)
-        for delta in self._deltas:
-            delta.delta = text
-            delta.obfuscation = self._style.obfuscation(text)
-        return self._deltas
+        return self._deltas(text) if self._index is not None else ()
+
+    def _deltas(self, text: str) -> Iterable[Event]:
+        padding = self._style.obfuscation(text)
+        if self._style.summary:
+            yield events.ReasoningSummaryTextDelta(**self._summary_place(), delta=text, obfuscation=padding)
+        yield self._style.reasoning_events.delta(**self._place(), delta=text, obfuscation=padding)
 
     def close(self, status: Status) -> Iterable[Event]:
         text = "".join(self._pieces)
@@ -250,33 +298,40 @@ class ReasoningState:
 class CallState:
     """A function call. Its name may come late; its arguments are whole once they are a JSON object."""
 
-    def __init__(self, item_id: str, engine_id: str | None, make_call_id: Callable[[], str], style: Style) -> None:
+    def __init__(self, item_id: str, call_id: str, style: Style, encode: Encode) -> None:
         self._id = item_id
+        self._call_id = call_id
         self._style = style
+        self._encode = encode
         self._status: Status = "in_progress"
         self._index: int | None = None
         self._pieces: list[str] = []
-        self._delta: events.FunctionCallArgumentsDelta | None = None
-        self._call_id = engine_id or make_call_id()
-        self.engine_id = engine_id
+        self.lane: Lane | None = None
+        # What the engine calls it by; each may be missing.
+        self.engine_id: str | None = None
+        self.engine_index: int | None = None
         self.name = ""
 
     def open(self, output_index: int) -> Iterable[Event]:
         self._index = output_index
         waiting = "".join(self._pieces)
         self._pieces = []
-        self._delta = events.FunctionCallArgumentsDelta(item_id=self._id, output_index=output_index, delta="")
+        if self._style.padding is None and self.engine_index is not None:
+            template = Template(self._arguments_delta(output_index, MARK), self._encode)
+            self.lane = Lane(CallDelta, self._pieces, template, index=self.engine_index)
         yield events.OutputItemAdded(output_index=output_index, item=self.item)
         if waiting:
             yield from self.feed(waiting)
 
     def feed(self, arguments: str) -> Iterable[Event]:
         self._pieces.append(arguments)
-        if self._delta is None:
-            return ()
-        self._delta.delta = arguments
-        self._delta.obfuscation = self._style.obfuscation(arguments)
-        return (self._delta,)
+        return () if self._index is None else (self._arguments_delta(self._index, arguments),)
+
+    def _arguments_delta(self, output_index: int, arguments: str) -> Event:
+        padding = self._style.obfuscation(arguments)
+        return events.FunctionCallArgumentsDelta(
+            item_id=self._id, output_index=output_index, delta=arguments, obfuscation=padding
+        )
 
     def close(self, status: Status) -> Iterable[Event]:
         assert self._index is not None

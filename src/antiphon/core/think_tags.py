@@ -55,7 +55,9 @@ class ThinkTags:
         self.unopened = False
 
     def receive(self, text: str) -> list[Delta]:
-        if self._state is State.PLAIN or (self._state is State.TEXT and self._certain(text)):
+        if self._state is State.PLAIN:
+            return [TextDelta(text)]
+        if self._state is State.TEXT and not self._rest and "<" not in text and self._start is not Start.PATIENT:
             self._last = text[-1:]
             return [TextDelta(text)]
         self._rest += text
@@ -79,9 +81,6 @@ class ThinkTags:
         rest, self._rest = self._rest, ""
         self._assumed.clear()
         return self._reasoning(rest) if self._state is State.INSIDE else self._visible(rest)
-
-    def _certain(self, text: str) -> bool:
-        return not self._rest and "<" not in text and self._start is not Start.PATIENT
 
     def _before(self, deltas: list[Delta]) -> bool:
         visible = self._rest.lstrip()

@@ -21,7 +21,7 @@ from antiphon.core.deltas import (
     ThoughtEnded,
     UsageReport,
 )
-from antiphon.core.output_items import CallState, MessageState, ReasoningState, RefusalPart, Style, TextPart
+from antiphon.core.output_items import CallState, Lane, MessageState, ReasoningState, RefusalPart, Style, TextPart
 from antiphon.errors import ApiError, EngineDisagrees, EngineError
 from antiphon.wire import events
 from antiphon.wire.events import Event
@@ -61,7 +61,7 @@ ENDINGS: dict[str, Ending] = {
 
 
 class Translator:
-    """`start()`, then `receive()` each delta, then `close()`; `take()` gives the encoded events since the last call."""
+    """`start()`, then `receive()` each delta, then `close()`; the events gather in `out`."""
 
     def __init__(
         self,
@@ -79,7 +79,9 @@ class Translator:
         self._encode = encode
         self._style = style
         self._most_calls = most_calls
-        self._out: list[bytes] = []
+        # Encoded events, for whoever writes them to take away.
+        self.out: list[bytes] = []
+        self._lane: Lane | None = None
         self._count = 0
         self._opened: list[State] = []
         self._live: State | None = None
@@ -110,13 +112,21 @@ class Translator:
             self._emit((events.ResponseInProgress(response=self.response),))
 
     def receive(self, delta: Delta) -> None:
-        if self.error is None and not self._closed:
+        lane = self._lane
+        if lane is not None and type(delta) is lane.kind and (text := _goes_on(delta, lane)):
+            lane.pieces.append(text)
+            for template in lane.templates:
+                self.out.append(template.fill(text, self._count))
+                self._count += 1
+        elif self.error is None and not self._closed:
             self._receivers[type(delta)](delta)
+            self._lane = None if self._live is None or self._queue or self.error else self._live.lane
 
     def fail(self, error: ApiError) -> None:
         """The engine is lost. Not an error any more once it has said why it finished."""
         if self._reason is None and self.error is None:
             self.error = error
+            self._lane = None
 
     def close(self, *, now: int, ended: bool = True, estimate: Usage | None = None) -> None:
         """Makes the one terminal event. `ended`: the engine said so; otherwise only a finish_reason counts as an end."""
@@ -129,6 +139,7 @@ class Translator:
             self.error = EngineError(ending.error)
         self._close_items("incomplete" if self.error or ending.incomplete else "completed")
         self._closed = True
+        self._lane = None
         self.response.output = [state.item for state in self._opened]
         if self.error is not None:
             self._end_failed(self.error)
@@ -137,10 +148,6 @@ class Translator:
         else:
             self.response.completed_at = now
             self._end(events.ResponseCompleted, "completed", estimate)
-
-    def take(self) -> list[bytes]:
-        out, self._out = self._out, []
-        return out
 
     @property
     def finished(self) -> bool:
@@ -177,7 +184,7 @@ class Translator:
             self._feed(tail, tail.feed(delta.text))
             return
         if text := delta.text.lstrip():
-            state = ReasoningState(self._new_id("rs"), self._style)
+            state = ReasoningState(self._new_id("rs"), self._style, self._encode)
             state.feed(text)
             self._begin(state)
 
@@ -216,7 +223,7 @@ class Translator:
         return self._queue[-1] if self._queue else self._live
 
     def _message(self, kind: type[TextPart] | type[RefusalPart], text: str, logprobs: list[Logprob] | None) -> None:
-        state = MessageState(self._new_id("msg"), self._style)
+        state = MessageState(self._new_id("msg"), self._style, self._encode)
         state.feed(kind, text, logprobs)
         self._begin(state)
 
@@ -287,8 +294,11 @@ class Translator:
         return None if another else occupant
 
     def _new_call(self, delta: CallDelta) -> CallState:
-        state = CallState(self._new_id("fc"), delta.id, lambda: self._new_id("call"), self._style)
+        item_id = self._new_id("fc")
+        state = CallState(item_id, delta.id or self._new_id("call"), self._style, self._encode)
         state.name = delta.name or ""
+        state.engine_id = delta.id
+        state.engine_index = delta.index
         self._calls.append(state)
         if delta.index is not None:
             self._call_at[delta.index] = state
@@ -303,7 +313,7 @@ class Translator:
         for event in made:
             event.sequence_number = self._count
             self._count += 1
-            self._out.append(self._encode(event))
+            self.out.append(self._encode(event))
 
     def _end(
         self,
@@ -322,6 +332,15 @@ class Translator:
         self.response.usage = self.usage
         self.response.error = ResponseError(code=error.event_code, message=error.message)
         self._emit((events.ResponseFailed(response=self.response),))
+
+
+def _goes_on(delta: Delta, lane: Lane) -> str:
+    """The text of a piece that only goes on with what is open, and can take the lane; "" for any other."""
+    if type(delta) is TextDelta:
+        return delta.text if delta.logprobs is None else ""
+    if type(delta) is CallDelta:
+        return delta.arguments if delta.index == lane.index and delta.id is None and delta.name is None else ""
+    return delta.text if type(delta) is ReasoningDelta else ""
 
 
 def _ready(state: State) -> bool:

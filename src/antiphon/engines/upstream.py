@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import aiohttp
@@ -15,6 +15,7 @@ from antiphon.core.failures import failure_to_error, http_answer_to_failure
 from antiphon.core.request import chat_to_bytes
 from antiphon.dialects import BY_NAME, PLAIN
 from antiphon.engines.detection import detect
+from antiphon.engines.pushing import Receiver, push
 from antiphon.errors import ApiError, EngineDisagrees, EngineError, EngineStalled, EngineUnavailable
 from antiphon.settings import Settings
 from antiphon.wire import UNREADABLE
@@ -48,13 +49,15 @@ async def ours(root: str) -> AsyncIterator[None]:
     """Everything that can go wrong on the line to an engine, as one of our errors."""
     try:
         yield
-    except ApiError:
-        raise
     except (aiohttp.ClientError, OSError, ValueError, RuntimeError) as foreign:
-        for kind, error, message in FOREIGN:
-            if isinstance(foreign, kind):
-                raise error(message.format(root=root), retry_after=1) from foreign
-        raise EngineDisagrees(f"The engine at {root} did not answer as an HTTP server does.", retry_after=1) from foreign
+        raise foreign_to_error(foreign, root) from foreign
+
+
+def foreign_to_error(foreign: BaseException, root: str) -> ApiError:
+    for kind, error, message in FOREIGN:
+        if isinstance(foreign, kind):
+            return error(message.format(root=root), retry_after=1)
+    return EngineDisagrees(f"The engine at {root} did not answer as an HTTP server does.", retry_after=1)
 
 
 class Reply:
@@ -64,26 +67,31 @@ class Reply:
         self._root = root
         self._answer = answer
 
-    async def chunks(self) -> AsyncIterator[bytes]:
-        """The body as it comes; each piece is all that had arrived."""
-        async with ours(self._root):
-            content = self._answer.content
-            while data := await content.readany():
-                yield data
+    def push(self, receiver: Receiver) -> None:
+        push(self._answer.content, receiver)
+
+    def error(self, foreign: BaseException) -> ApiError:
+        """What ended the body, as one of our errors."""
+        return foreign_to_error(foreign, self._root)
+
+    def pause(self) -> None:
+        if self._answer.connection is not None and self._answer.connection.protocol is not None:
+            self._answer.connection.protocol.pause_reading()
+
+    def resume(self) -> None:
+        if self._answer.connection is not None and self._answer.connection.protocol is not None:
+            self._answer.connection.protocol.resume_reading()
 
     def close(self) -> None:
         """Ends the engine's work at once."""
         self._answer.close()
 
     async def finish(self) -> None:
-        """Keeps the connection for the next request if the answer is at its end."""
-        try:
+        """Keeps the connection for the next request if the answer is at its end, or will be in a moment."""
+        with suppress(TimeoutError, aiohttp.ClientError):
             async with asyncio.timeout(TAIL):
-                while await self._answer.content.readany():
-                    pass
-        except (TimeoutError, aiohttp.ClientError):
-            pass
-        self._answer.release() if self._answer.content.at_eof() else self._answer.close()
+                await self._answer.content.wait_eof()
+        self._answer.release() if self._answer.content.is_eof() else self._answer.close()
 
 
 class Refused(Exception):

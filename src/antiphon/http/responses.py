@@ -1,11 +1,14 @@
 """POST /v1/responses: as JSON, or as server-sent events."""
 
+from contextlib import suppress
+
 import msgspec
 from aiohttp import web
+from aiohttp.http import StreamWriter
 
 from antiphon.errors import UpgradeRequired
 from antiphon.http.middlewares import LOGGED, REQUEST_ID
-from antiphon.service import Gateway, Turn, output_text
+from antiphon.service import Gateway, Nobody, Turn, output_text
 
 GATEWAY = web.AppKey("gateway", Gateway)
 
@@ -29,12 +32,29 @@ async def upgrade(request: web.Request) -> web.StreamResponse:
     raise UpgradeRequired("WebSocket mode is not offered; use POST.")
 
 
-async def _whole(turn: Turn) -> web.StreamResponse:
-    async def nobody(data: bytes) -> None:
-        pass
+class EventStream:
+    """The client's side of a stream: written at once, without a task of its own."""
 
+    def __init__(self, request: web.Request, writer: StreamWriter) -> None:
+        self._protocol = request.protocol
+        self._writer = writer
+        writer.send_headers()
+
+    def write(self, data: bytes) -> bool:
+        transport = self._protocol.transport
+        # A client that is gone has its handler cancelled in a moment.
+        if transport is not None and not transport.is_closing():
+            transport.write(b"%x\r\n%b\r\n" % (len(data), data) if self._writer.chunked else data)
+        return self._protocol.writing_paused
+
+    async def drain(self) -> None:
+        with suppress(ConnectionError):
+            await self._writer.drain()
+
+
+async def _whole(turn: Turn) -> web.StreamResponse:
     await turn.connect()
-    await turn.run(nobody)
+    await turn.run(Nobody())
     if turn.error is not None:
         raise turn.error
     turn.response.output_text = output_text(turn.response)
@@ -52,8 +72,9 @@ async def _stream(request: web.Request, turn: Turn, patience: float) -> web.Stre
             **_notice_header(turn),
         }
     )
-    await response.prepare(request)
-    await turn.run(response.write)
+    writer = await response.prepare(request)
+    assert isinstance(writer, StreamWriter)
+    await turn.run(EventStream(request, writer))
     await response.write_eof()
     return response
 
