@@ -3,9 +3,9 @@
 import itertools
 from collections.abc import Iterable
 
-from antiphon.core.dialect import ChunkReader
+from antiphon.core.engine_stream import EngineStream
 from antiphon.core.output_items import Style
-from antiphon.core.sse import DONE, FrameReader, event_to_frame
+from antiphon.core.sse import DONE, event_to_frame
 from antiphon.core.think_tags import Start
 from antiphon.core.translator import Translator
 from antiphon.errors import ApiError
@@ -26,22 +26,15 @@ def replay(
         style=style,
         most_calls=most_calls,
     )
-    frames, reader = FrameReader(), ChunkReader(start)
-
-    def receive(found: list[bytes]) -> None:
-        for frame in found:
-            if not reader.ended:
-                for delta in reader.receive(frame):
-                    translator.receive(delta)
-
+    stream = EngineStream(start)
     translator.start()
     try:
         for piece in pieces:
-            receive(frames.receive(piece))
-        receive(frames.close())
+            for delta in stream.receive(piece):
+                translator.receive(delta)
     except ApiError as error:
         translator.fail(error)
-    for delta in reader.close():
+    for delta in stream.close():
         translator.receive(delta)
-    translator.close(now=0, ended=reader.ended)
+    translator.close(now=0, ended=stream.ended)
     return b"".join((*translator.out, DONE))

@@ -15,7 +15,7 @@ from typing import Protocol
 from msgspec import UNSET
 
 from antiphon.core.checking import body_to_request
-from antiphon.core.dialect import ChunkReader
+from antiphon.core.engine_stream import EngineStream
 from antiphon.core.output_items import PADDED_TO, REASONING, REASONING_TEXT, Style
 from antiphon.core.request import (
     Conversion,
@@ -24,7 +24,7 @@ from antiphon.core.request import (
     request_to_response,
     wants_summary,
 )
-from antiphon.core.sse import DONE, FrameReader, event_to_frame
+from antiphon.core.sse import DONE, event_to_frame
 from antiphon.core.think_tags import Start
 from antiphon.core.translator import Translator
 from antiphon.engines.pool import Pool
@@ -84,6 +84,7 @@ class Gateway:
         self.pool = pool
         self.settings = settings
         self._running: set[Turn] = set()
+        self._batch = Batch()
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -97,7 +98,7 @@ class Gateway:
             model = request.model or next((known["id"] for known in engine.models), "default")
             attempts.append(Attempt(engine, request_to_chat(request, items, engine.dialect, model)))
         notices = [f"field {name} is unknown and was left out" for name in unknown]
-        return Turn(request, attempts, notices, self.settings)
+        return Turn(request, attempts, notices, self.settings, self._batch)
 
     @asynccontextmanager
     async def running(self, turn: "Turn") -> AsyncIterator[None]:
@@ -121,27 +122,50 @@ class Gateway:
             turn.abandon(EngineUnavailable("The gateway is shutting down.", retry_after=1))
 
 
+class Batch:
+    """The turns that have something to write. They write together, once every socket that was ready has been read.
+
+    A write wakes the process that reads it, which costs more than the write does; writes that follow one another at once wake
+    it once. What several reads of one turn brought becomes one write.
+    """
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._turns: list[Turn] = []
+
+    def add(self, turn: "Turn") -> None:
+        if not self._turns:
+            self._loop.call_soon(self._flush)
+        self._turns.append(turn)
+
+    def _flush(self) -> None:
+        turns, self._turns = self._turns, []
+        for turn in turns:
+            turn.flush()
+
+
 class Turn:
     """One response in the making: `connect()`, then `run()`, and `close()` however it went."""
 
-    def __init__(self, request: CreateResponse, attempts: list[Attempt], notices: list[str], settings: Settings) -> None:
+    def __init__(
+        self, request: CreateResponse, attempts: list[Attempt], notices: list[str], settings: Settings, batch: Batch
+    ) -> None:
         self._request = request
         self._attempts = attempts
         self._used = attempts[0]
         self._notices = notices
         self._settings = settings
+        self._batch = batch
         self._opening: asyncio.Task[Reply] | None = None
         self._reply: Reply | None = None
         self._abandoned: ApiError | None = None
         self._loop = asyncio.get_running_loop()
-        self._heard = self._loop.time()
-        self._spoke = False
+        # How often the engine has spoken; the watch reads it, so that no delta has to look at the clock.
+        self._reads = 0
         self._sink: Sink = Nobody()
         self._done: asyncio.Future[None] = self._loop.create_future()
-        self._full = False
         self._resuming: asyncio.Task[None] | None = None
-        self._frames = FrameReader()
-        self._reader = ChunkReader(self._start())
+        self._stream = EngineStream(self._start())
         self._translator = Translator(
             request_to_response(
                 request,
@@ -196,7 +220,7 @@ class Turn:
         """Writes every event, to the terminal one. Never raises for what the engine does."""
         translator, self._sink = self._translator, sink
         translator.start()
-        self._flush()
+        self.flush()
         watching = asyncio.create_task(self._watch())
         try:
             await self._translate()
@@ -204,13 +228,14 @@ class Turn:
             translator.fail(self._abandoned or error)
         finally:
             watching.cancel()
-        for delta in self._reader.close():
+        for delta in self._stream.close():
             translator.receive(delta)
         estimate = None
         if translator.usage is None and translator.error is None:
             estimate = await self._estimate()
         self._end(estimate)
-        self._flush(DONE)
+        translator.out.append(DONE)
+        self.flush()
         await sink.drain()
 
     def abandon(self, error: ApiError) -> None:
@@ -226,7 +251,7 @@ class Turn:
         opening = self._opening
         if opening is not None and not opening.cancel() and not opening.cancelled() and opening.exception() is None:
             self._reply = opening.result()
-        if self._reply is not None and self._reader.ended:
+        if self._reply is not None and self._stream.ended:
             await self._reply.finish()
         elif self._reply is not None:
             self._reply.close()
@@ -253,29 +278,25 @@ class Turn:
             if self._abandoned is None:
                 raise
             raise self._abandoned from None
-        self._heard = self._loop.time()
         self._reply.push(self)
         await self._done
-        self._take(self._frames.close())
 
     def receive(self, data: bytes) -> None:
         """One piece of the engine's body, straight from the socket."""
         if self._done.done():
             return
-        self._heard = self._loop.time()
-        self._spoke = True
+        self._reads += 1
         try:
-            self._take(self._frames.receive(data))
+            for delta in self._stream.receive(data):
+                self._translator.receive(delta)
         except Exception as error:
             # Nothing may be raised into the parser; the turn itself says what went wrong.
             self._done.set_exception(error)
             return
-        self._flush()
-        if self._reader.ended or self._translator.finished:
+        if self._stream.ended or self._translator.error is not None:
             self._done.set_result(None)
-        elif self._full and self._resuming is None:
-            self._reply_now().pause()
-            self._resuming = asyncio.create_task(self._resume())
+        else:
+            self._batch.add(self)
 
     def ended(self, error: BaseException | None) -> None:
         if not self._done.done():
@@ -284,54 +305,47 @@ class Turn:
             else:
                 self._done.set_exception(self._reply_now().error(error))
 
-    async def _resume(self) -> None:
-        try:
-            await self._sink.drain()
-            self._reply_now().resume()
-        finally:
-            self._resuming = None
+    async def _resume(self, reply: Reply) -> None:
+        await self._sink.drain()
+        self._resuming = None
+        reply.resume()
 
     def _reply_now(self) -> Reply:
         assert self._reply is not None
         return self._reply
 
-    def _take(self, frames: list[bytes]) -> None:
-        for frame in frames:
-            for delta in self._reader.receive(frame):
-                self._translator.receive(delta)
-
-    def _flush(self, last: bytes = b"") -> None:
+    def flush(self) -> None:
+        """Writes what has been translated, and pauses the engine if its client does not keep up."""
         out = self._translator.out
-        if last:
-            out.append(last)
-        if out:
-            self._full = self._sink.write(b"".join(out) if len(out) > 1 else out[0])
-            out.clear()
+        if not out:
+            return
+        full = self._sink.write(out[0] if len(out) == 1 else b"".join(out))
+        out.clear()
+        if full and self._resuming is None and self._reply is not None:
+            self._reply.pause()
+            self._resuming = asyncio.create_task(self._resume(self._reply))
 
     def _end(self, estimate: Usage | None) -> None:
-        reader, engine = self._reader, self.engine
-        if reader.template_opens_thought:
-            engine.opens_thought.add(self.response.model)
-        self._translator.close(now=int(time.time()), ended=reader.ended, estimate=estimate)
+        if self._stream.template_opens_thought:
+            self.engine.opens_thought.add(self.response.model)
+        self._translator.close(now=int(time.time()), ended=self._stream.ended, estimate=estimate)
 
     async def _watch(self) -> None:
         """Tells a waiting client that it is not forgotten, and gives up an engine that says nothing at all."""
         settings = self._settings
-        now = self._loop.time
-        said = self._heard
+        reads, silent = self._reads, 0.0
         while True:
-            limit = settings.idle_timeout if self._spoke else settings.first_byte_timeout
-            due = min(max(said, self._heard) + settings.heartbeat, self._heard + limit)
-            if due > now():
-                await asyncio.sleep(due - now())
-                continue
-            if self._heard + limit <= now():
+            limit = settings.idle_timeout if reads else settings.first_byte_timeout
+            pause = min(settings.heartbeat, limit - silent)
+            await asyncio.sleep(pause)
+            silent = silent + pause if reads == self._reads else 0.0
+            reads = self._reads
+            if silent >= limit:
                 self.abandon(EngineStalled("The engine said nothing for too long.", retry_after=1))
                 return
-            said = now()
-            if self.streams:
+            if silent and self.streams:
                 self._translator.heartbeat()
-                self._flush()
+                self.flush()
 
     async def _estimate(self) -> Usage:
         """Codex compacts its history on the usage that it is told: a guess serves it better than nothing."""

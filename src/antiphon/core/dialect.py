@@ -24,7 +24,6 @@ from antiphon.core.think_tags import Start, ThinkTags
 from antiphon.errors import EngineDisagrees
 from antiphon.wire import UNREADABLE, chat, responses
 
-DONE = b"[DONE]"
 _decode = msgspec.json.Decoder(chat.Chunk).decode
 
 
@@ -122,15 +121,11 @@ def _plain_text(content: str | list[chat.ContentPart]) -> str:
 
 
 class ChunkReader:
-    """Reads one stream's chunks into deltas. `receive()` takes the data of a frame; `close()` what the end of the stream tells.
-
-    `ended` is true once the engine has said that nothing more will come.
-    """
+    """Reads one stream's chunks into deltas. `receive()` takes the data of a frame; `close()` what the end of the stream tells."""
 
     def __init__(self, start: Start = Start.UNKNOWN) -> None:
         self._tags = ThinkTags(start)
         self._logprobs: list[responses.Logprob] = []
-        self.ended = False
 
     @property
     def template_opens_thought(self) -> bool:
@@ -140,9 +135,6 @@ class ChunkReader:
         try:
             chunk = _decode(data)
         except UNREADABLE as broken:
-            if data.strip() == DONE:
-                self.ended = True
-                return []
             return [EngineFailed(EngineDisagrees(f"The engine sent a chunk that is not one of Chat Completions: {broken}"))]
         if chunk.error is not None or chunk.object == "error":
             error = chunk.error if chunk.error is not None else msgspec.to_builtins(chunk)
@@ -150,7 +142,13 @@ class ChunkReader:
         deltas: list[Delta] = []
         for choice in chunk.choices or ():
             if choice.index == 0:
-                self._choice(choice, deltas)
+                if choice.logprobs is not None and choice.logprobs.content:
+                    self._logprobs += _to_logprobs(choice.logprobs.content)
+                if (delta := choice.delta or choice.message) is not None:
+                    self._delta(delta, deltas)
+                if choice.finish_reason is not None:
+                    deltas += self._with_logprobs(self._tags.close(cut=choice.finish_reason == "length"))
+                    deltas.append(Finished(choice.finish_reason))
         if chunk.usage is not None and (usage := _to_usage(chunk.usage, chunk.timings)) is not None:
             deltas.append(UsageReport(usage))
         return deltas
@@ -158,29 +156,28 @@ class ChunkReader:
     def close(self) -> list[Delta]:
         return self._with_logprobs(self._tags.close())
 
-    def _choice(self, choice: chat.Choice, deltas: list[Delta]) -> None:
-        delta = choice.delta or choice.message
-        if choice.logprobs is not None and choice.logprobs.content:
-            self._logprobs += _to_logprobs(choice.logprobs.content)
-        if delta is not None:
-            self._delta(delta, deltas)
-        if choice.finish_reason is not None:
-            deltas += self._with_logprobs(self._tags.close(cut=choice.finish_reason == "length"))
-            deltas.append(Finished(choice.finish_reason))
-
     def _delta(self, delta: chat.DeltaChunk, deltas: list[Delta]) -> None:
         if thought := delta.reasoning_content or delta.reasoning or delta.thinking:
-            # Whichever source speaks first is the one; the other is its copy.
-            if not self._tags.found and not self._tags.copy:
-                deltas += self._with_logprobs(self._tags.release())
-                self._tags.copy = True
-            if self._tags.copy:
-                deltas.append(ReasoningDelta(thought))
-        if content := delta.content:
-            pieces = self._tags.receive(content if type(content) is str else _plain_text(content))
-            deltas += self._with_logprobs(pieces) if self._logprobs else pieces
+            deltas += self.receive_thought(thought)
+        if delta.content:
+            deltas += self.receive_text(_plain_text(delta.content))
         if delta.refusal or delta.tool_calls or delta.function_call is not None:
             self._calls_and_refusals(delta, deltas)
+
+    def receive_text(self, text: str) -> list[Delta]:
+        pieces = self._tags.receive(text)
+        return self._with_logprobs(pieces) if self._logprobs else pieces
+
+    def receive_thought(self, thought: str) -> list[Delta]:
+        """Reasoning from a field of its own. Whichever source speaks first is the one; the other is its copy."""
+        tags = self._tags
+        if tags.copy:
+            return [ReasoningDelta(thought)]
+        if tags.found:
+            return []
+        held = self._with_logprobs(tags.release())
+        tags.copy = True
+        return [*held, ReasoningDelta(thought)]
 
     def _calls_and_refusals(self, delta: chat.DeltaChunk, deltas: list[Delta]) -> None:
         deltas += self._with_logprobs(self._tags.release())

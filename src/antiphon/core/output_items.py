@@ -7,7 +7,8 @@ nearly all of a stream: those that only go on with what is open.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import NamedTuple, TypedDict
+from operator import attrgetter
+from typing import Any, NamedTuple, TypedDict
 
 import msgspec
 from msgspec import UNSET
@@ -67,33 +68,45 @@ Encode = Callable[[Event], bytes]
 # Stands for the text in a template; no JSON writer leaves it as it is, so it is found again by its encoded form.
 MARK = "\x00mark\x00"
 ENCODED_MARK = b'"\\u0000mark\\u0000"'
-_encode_text = msgspec.json.Encoder().encode
+encode_text = msgspec.json.Encoder().encode
 
 
-class Template:
+class Template(NamedTuple):
     """The encoded form of a delta event, but for its text and its number: both are spliced in."""
 
-    __slots__ = ("_head", "_tail")
+    head: bytes
+    tail: bytes
 
-    def __init__(self, event: Event, encode: Encode) -> None:
-        """The event's delta is MARK, and its number, the last of its members, is -1."""
-        self._head, _, tail = encode(event).partition(ENCODED_MARK)
-        self._tail = tail.replace(b"%", b"%%").replace(b"-1", b"%d")
 
-    def fill(self, text: str, number: int) -> bytes:
-        return self._head + _encode_text(text) + self._tail % number
+def event_to_template(event: Event, encode: Encode) -> Template:
+    """The event's delta is MARK, and its number, the last of its members, is -1."""
+    head, _, tail = encode(event).partition(ENCODED_MARK)
+    return Template(head, tail.replace(b"%", b"%%").replace(b"-1", b"%d"))
 
 
 class Lane:
-    """Where the next piece of the same kind goes: kept, and told by these templates."""
+    """Where the next piece of the same kind goes: kept, and told by these templates.
 
-    __slots__ = ("index", "kind", "pieces", "templates")
+    `reads` gives the text of a piece that only goes on with what is open, and "" for one that must go the long way.
+    """
 
-    def __init__(self, kind: type[Delta], pieces: list[str], *templates: Template, index: int | None = None) -> None:
+    __slots__ = ("kind", "pieces", "reads", "templates")
+
+    def __init__(self, kind: type[Delta], reads: Callable[[Any], str], pieces: list[str], *templates: Template) -> None:
         self.kind = kind
-        self.index = index
+        self.reads = reads
         self.pieces = pieces
         self.templates = templates
+
+
+read_text: Callable[[Any], str] = attrgetter("text")
+
+
+def arguments_at(index: int) -> Callable[[CallDelta], str]:
+    def read(delta: CallDelta) -> str:
+        return delta.arguments if delta.index == index and delta.id is None and delta.name is None else ""
+
+    return read
 
 
 class PartPlace(TypedDict):
@@ -118,7 +131,9 @@ class TextPart:
         self._logprobs: list[Logprob] = []
         self.lane: Lane | None = None
         if style.plain:
-            self.lane = Lane(TextDelta, self._pieces, Template(events.OutputTextDelta(**place, delta=MARK), encode))
+            self.lane = Lane(
+                TextDelta, read_text, self._pieces, event_to_template(events.OutputTextDelta(**place, delta=MARK), encode)
+            )
 
     def open(self) -> Iterable[Event]:
         yield events.ContentPartAdded(**self._place, part=self._part(""))
@@ -243,8 +258,8 @@ class ReasoningState:
         waiting = "".join(self._pieces)
         self._pieces = []
         if self._style.padding is None:
-            templates = (Template(event, self._encode) for event in self._deltas(MARK))
-            self.lane = Lane(ReasoningDelta, self._pieces, *templates)
+            templates = (event_to_template(event, self._encode) for event in self._deltas(MARK))
+            self.lane = Lane(ReasoningDelta, read_text, self._pieces, *templates)
         yield events.OutputItemAdded(output_index=output_index, item=ReasoningItem(id=self._id, status="in_progress"))
         if self._style.summary:
             yield events.ReasoningSummaryPartAdded(**self._summary_place(), part=SummaryText(text=""))
@@ -317,8 +332,8 @@ class CallState:
         waiting = "".join(self._pieces)
         self._pieces = []
         if self._style.padding is None and self.engine_index is not None:
-            template = Template(self._arguments_delta(output_index, MARK), self._encode)
-            self.lane = Lane(CallDelta, self._pieces, template, index=self.engine_index)
+            template = event_to_template(self._arguments_delta(output_index, MARK), self._encode)
+            self.lane = Lane(CallDelta, arguments_at(self.engine_index), self._pieces, template)
         yield events.OutputItemAdded(output_index=output_index, item=self.item)
         if waiting:
             yield from self.feed(waiting)

@@ -26,22 +26,12 @@ class FrameReader:
         self._started = False
         self._held = 0
 
-    def receive(self, data: bytes) -> list[bytes]:
-        # Nearly always: one frame, whole.
-        if (
-            self._started
-            and not self._rest
-            and not self._data
-            and data.startswith(b"data: ")
-            and data.endswith(b"\n\n")
-            and data.count(b"\n") == 2
-            and b"\r" not in data
-        ):
-            self._after_cr = False
-            return [data[6:-2]]
-        return self._receive_any(data)
+    @property
+    def empty(self) -> bool:
+        """The bytes so far end with a frame."""
+        return not self._rest and not self._data and self._document is None
 
-    def _receive_any(self, data: bytes) -> list[bytes]:
+    def receive(self, data: bytes) -> list[bytes]:
         if not self._started:
             data = (self._rest + data).lstrip(b"\xef\xbb\xbf \r\n\t")
             self._rest = b""

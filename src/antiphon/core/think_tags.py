@@ -37,6 +37,10 @@ def held_back(text: str, tag: str) -> int:
     return 0
 
 
+# Looked up once: the names are asked for on every delta.
+PLAIN, TEXT, PATIENT = State.PLAIN, State.TEXT, Start.PATIENT
+
+
 class ThinkTags:
     """`receive()` takes pieces of content and gives deltas; `close()` gives what was held back.
 
@@ -55,9 +59,10 @@ class ThinkTags:
         self.unopened = False
 
     def receive(self, text: str) -> list[Delta]:
-        if self._state is State.PLAIN:
+        state = self._state
+        if state is PLAIN:
             return [TextDelta(text)]
-        if self._state is State.TEXT and not self._rest and "<" not in text and self._start is not Start.PATIENT:
+        if state is TEXT and not self._rest and "<" not in text and self._start is not PATIENT:
             self._last = text[-1:]
             return [TextDelta(text)]
         self._rest += text

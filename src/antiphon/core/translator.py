@@ -21,7 +21,16 @@ from antiphon.core.deltas import (
     ThoughtEnded,
     UsageReport,
 )
-from antiphon.core.output_items import CallState, Lane, MessageState, ReasoningState, RefusalPart, Style, TextPart
+from antiphon.core.output_items import (
+    CallState,
+    Lane,
+    MessageState,
+    ReasoningState,
+    RefusalPart,
+    Style,
+    TextPart,
+    encode_text,
+)
 from antiphon.errors import ApiError, EngineDisagrees, EngineError
 from antiphon.wire import events
 from antiphon.wire.events import Event
@@ -113,10 +122,11 @@ class Translator:
 
     def receive(self, delta: Delta) -> None:
         lane = self._lane
-        if lane is not None and type(delta) is lane.kind and (text := _goes_on(delta, lane)):
+        if lane is not None and type(delta) is lane.kind and (text := lane.reads(delta)):
             lane.pieces.append(text)
-            for template in lane.templates:
-                self.out.append(template.fill(text, self._count))
+            encoded = encode_text(text)
+            for head, tail in lane.templates:
+                self.out.append(head + encoded + tail % self._count)
                 self._count += 1
         elif self.error is None and not self._closed:
             self._receivers[type(delta)](delta)
@@ -148,11 +158,6 @@ class Translator:
         else:
             self.response.completed_at = now
             self._end(events.ResponseCompleted, "completed", estimate)
-
-    @property
-    def finished(self) -> bool:
-        """Nothing more can change the output."""
-        return self._closed or self.error is not None
 
     def written(self) -> str:
         """All that the model wrote so far, for counting."""
@@ -332,15 +337,6 @@ class Translator:
         self.response.usage = self.usage
         self.response.error = ResponseError(code=error.event_code, message=error.message)
         self._emit((events.ResponseFailed(response=self.response),))
-
-
-def _goes_on(delta: Delta, lane: Lane) -> str:
-    """The text of a piece that only goes on with what is open, and can take the lane; "" for any other."""
-    if type(delta) is TextDelta:
-        return delta.text if delta.logprobs is None else ""
-    if type(delta) is CallDelta:
-        return delta.arguments if delta.index == lane.index and delta.id is None and delta.name is None else ""
-    return delta.text if type(delta) is ReasoningDelta else ""
 
 
 def _ready(state: State) -> bool:
