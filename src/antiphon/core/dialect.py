@@ -3,7 +3,7 @@
 The four shapes of reasoning are told apart from the stream itself, so nobody configures them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -121,11 +121,15 @@ def _plain_text(content: str | list[chat.ContentPart]) -> str:
 
 
 class ChunkReader:
-    """Reads one stream's chunks into deltas. `receive()` takes the data of a frame; `close()` what the end of the stream tells."""
+    """Reads one stream's chunks into deltas. `receive()` takes the data of a frame, `close()` says that there are no more."""
+
+    __slots__ = ("_logprobs", "_tags", "receive_text")
 
     def __init__(self, start: Start = Start.UNKNOWN) -> None:
         self._tags = ThinkTags(start)
         self._logprobs: list[responses.Logprob] = []
+        # Without probabilities to share out, the tags alone read a text.
+        self.receive_text: Callable[[str], list[Delta]] = self._tags.receive
 
     @property
     def template_opens_thought(self) -> bool:
@@ -160,13 +164,9 @@ class ChunkReader:
         if thought := delta.reasoning_content or delta.reasoning or delta.thinking:
             deltas += self.receive_thought(thought)
         if delta.content:
-            deltas += self.receive_text(_plain_text(delta.content))
+            deltas += self._with_logprobs(self.receive_text(_plain_text(delta.content)))
         if delta.refusal or delta.tool_calls or delta.function_call is not None:
             self._calls_and_refusals(delta, deltas)
-
-    def receive_text(self, text: str) -> list[Delta]:
-        pieces = self._tags.receive(text)
-        return self._with_logprobs(pieces) if self._logprobs else pieces
 
     def receive_thought(self, thought: str) -> list[Delta]:
         """Reasoning from a field of its own. Whichever source speaks first is the one; the other is its copy."""

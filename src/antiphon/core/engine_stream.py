@@ -28,6 +28,8 @@ MEMBERS = (b'"content":', b'"reasoning_content":', b'"reasoning":', b'"arguments
 class EngineStream:
     """`receive()` bytes, then `close()`. `ended` is true once the engine has said that nothing more will come."""
 
+    __slots__ = ("_frames", "_mould", "_reader", "ended")
+
     def __init__(self, start: Start = Start.UNKNOWN) -> None:
         self._frames = FrameReader()
         self._reader = ChunkReader(start)

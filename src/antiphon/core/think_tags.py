@@ -48,6 +48,8 @@ class ThinkTags:
     is swallowed (llama.cpp's `deepseek-legacy`). `unopened` tells afterwards that the template had opened the thought.
     """
 
+    __slots__ = ("_assumed", "_last", "_rest", "_start", "_state", "copy", "found", "unopened")
+
     def __init__(self, start: Start = Start.UNKNOWN) -> None:
         self._start = start
         self._state = State.INSIDE if start is Start.INSIDE else State.BEFORE

@@ -64,6 +64,9 @@ async def enveloped(request: web.Request, handler: Handler) -> web.StreamRespons
         answer = MethodNotAllowed(f"{request.path} takes {', '.join(sorted(wrong.allowed_methods))}, not {request.method}.")
     except web.HTTPException as other:
         answer = InvalidRequest(f"{other.reason}.")
+    except ConnectionError:
+        # The client went away while it was being answered: nobody is left to tell.
+        raise
     except Exception as bug:
         # A 500 makes Codex hide the message and try thirty times; a bug of ours is worth neither.
         log("bug", level=logging.ERROR, exc_info=bug, request_id=request[REQUEST_ID])

@@ -32,20 +32,30 @@ async def upgrade(request: web.Request) -> web.StreamResponse:
     raise UpgradeRequired("WebSocket mode is not offered; use POST.")
 
 
-class EventStream:
-    """The client's side of a stream: written at once, without a task of its own."""
+# asyncio's own: past it a transport asks its protocol to pause.
+HIGH_WATER = 64 * 1024
 
-    def __init__(self, request: web.Request, writer: StreamWriter) -> None:
-        self._protocol = request.protocol
-        self._writer = writer
+
+class EventStream:
+    """The client's side of a stream: each write goes straight to the socket, without a task that waits for it."""
+
+    __slots__ = ("_chunked", "_transport", "_writer")
+
+    def __init__(self, writer: StreamWriter) -> None:
+        if writer.transport is None:
+            raise ConnectionResetError("The client is gone.")
         writer.send_headers()
+        self._writer = writer
+        self._transport = writer.transport
+        self._chunked = writer.chunked
 
     def write(self, data: bytes) -> bool:
-        transport = self._protocol.transport
+        transport = self._transport
         # A client that is gone has its handler cancelled in a moment.
-        if transport is not None and not transport.is_closing():
-            transport.write(b"%x\r\n%b\r\n" % (len(data), data) if self._writer.chunked else data)
-        return self._protocol.writing_paused
+        if transport.is_closing():
+            return False
+        transport.write(b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data)
+        return transport.get_write_buffer_size() > HIGH_WATER
 
     async def drain(self) -> None:
         with suppress(ConnectionError):
@@ -74,7 +84,7 @@ async def _stream(request: web.Request, turn: Turn, patience: float) -> web.Stre
     )
     writer = await response.prepare(request)
     assert isinstance(writer, StreamWriter)
-    await turn.run(EventStream(request, writer))
+    await turn.run(EventStream(writer))
     await response.write_eof()
     return response
 
