@@ -169,7 +169,7 @@ class Turn:
         self._translator = Translator(
             request_to_response(
                 request,
-                self._used.conversion.tools,
+                self._used.conversion.box.echo,
                 response_id=new_id("resp"),
                 model=self._used.conversion.chat.model,
                 now=int(time.time()),
@@ -177,6 +177,7 @@ class Turn:
             new_id=new_id,
             encode=event_to_frame,
             style=self._style(),
+            native_of=self._used.conversion.box.native_of,
             most_calls=1 if request.parallel_tool_calls is False else None,
         )
 

@@ -342,7 +342,7 @@ def test_hosted_tools_are_left_out_and_named() -> None:
     conversion = converted(tools=[*({"type": kind} for kind in hosted), F])
     assert [tool.function.name for tool in conversion.chat.tools or ()] == ["f"]
     assert len(conversion.notices) == len(hosted)
-    assert [tool["type"] for tool in conversion.tools] == [*hosted, "function"]
+    assert [tool["type"] for tool in conversion.box.echo] == [*hosted, "function"]
 
 
 @pytest.mark.parametrize("tools", [[], None, [{"type": "web_search"}]])
@@ -504,7 +504,7 @@ def test_the_response_echoes_what_was_asked_for_and_defaults_what_was_not() -> N
             }
         )
     )
-    tools = request_to_chat(request, request_to_items(request), PLAIN, "m").tools
+    tools = request_to_chat(request, request_to_items(request), PLAIN, "m").box.echo
     response = request_to_response(request, tools, response_id="resp_1", model="m", now=3)
     assert unknown == ["wrong"]
     assert response.temperature == 0

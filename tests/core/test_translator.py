@@ -106,19 +106,19 @@ def test_parallel_calls_that_all_have_index_0_are_told_apart_by_their_ids() -> N
 
 def test_without_ids_a_name_after_whole_arguments_is_a_new_call() -> None:
     assert calls(CallDelta(0, None, "f", "{}"), CallDelta(0, None, "f", "{}")) == [
-        ("call_1", "f", "{}"),
-        ("call_3", "f", "{}"),
+        ("call_0", "f", "{}"),
+        ("call_2", "f", "{}"),
     ]
 
 
 def test_without_an_index_a_name_opens_a_call_and_the_rest_follows_it() -> None:
     assert calls(
         CallDelta(None, None, "f", "{"), CallDelta(arguments="}"), CallDelta(None, None, "g", "{}"), CallDelta(arguments=" ")
-    ) == [("call_1", "f", "{}"), ("call_3", "g", "{} ")]
+    ) == [("call_0", "f", "{}"), ("call_2", "g", "{} ")]
 
 
 def test_an_id_that_comes_late_does_not_change_the_one_that_was_made_up() -> None:
-    assert calls(CallDelta(0, None, "f", "{"), CallDelta(0, "late", None, "}")) == [("call_1", "f", "{}")]
+    assert calls(CallDelta(0, None, "f", "{"), CallDelta(0, "late", None, "}")) == [("call_0", "f", "{}")]
 
 
 def test_a_name_that_is_repeated_on_every_piece_is_one_call() -> None:

@@ -5,12 +5,13 @@ reasoning, text and calls together, and each call's result right behind it. The 
 appended to a history only appends messages, so that an engine's prefix cache holds.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from antiphon.core.arguments import object_arguments
 from antiphon.core.dialect import Dialect
+from antiphon.core.tools import Native
 from antiphon.errors import InvalidRequest
 from antiphon.wire.chat import ChatCall, ChatCallFunction, ChatMessage
 
@@ -78,7 +79,9 @@ def parts_to_content(parts: list[Part]) -> str | list[Part]:
 
 
 class ChatDraft:
-    def __init__(self) -> None:
+    def __init__(self, name_of: Callable[[Native], str]) -> None:
+        # What each tool is called before the engine.
+        self.name_of = name_of
         self.notices: list[str] = []
         self._system: list[str] = []
         self._turns: list[AssistantTurn | UserTurn] = []

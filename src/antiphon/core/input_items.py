@@ -1,11 +1,10 @@
 """One converter per input item type, and their table.
 
-read     message, reasoning, function_call, function_call_output, item_reference, custom_tool_call(+_output),
-         agent_message: as what they are
-carried  calls and outputs of tools that other servers run: as calls and outputs, or as a short note in the text
-hoisted  additional_tools: its tools are offered like the request's own
-dropped  with a notice: items that mean nothing to an engine, and every type that is not listed
-refused  an item with neither a type nor a role; a malformed item of a listed type
+read: message, reasoning, item_reference, agent_message; the calls and outputs of every tool that a client runs.
+carried, as a short note in the text: what tools of other servers did.
+hoisted: the tools of additional_tools and of a tool_search_output are offered like the request's own.
+dropped, with a notice: items that mean nothing to an engine, and every type that is not listed.
+refused: an item with neither a type nor a role; a malformed item of a listed type.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,6 +15,7 @@ import msgspec
 from antiphon.core.checking import convert
 from antiphon.core.content_parts import content_to_parts, parts_to_text
 from antiphon.core.draft import ChatDraft
+from antiphon.core.tools import Native
 from antiphon.errors import InvalidRequest
 from antiphon.wire.input_items import (
     InputAgentMessage,
@@ -62,7 +62,7 @@ def reasoning_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
 def function_call_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
     call = convert(item, InputFunctionCall, where)
     arguments = call.arguments if isinstance(call.arguments, str) else _json(call.arguments or {})
-    draft.call(call.call_id, call.name, arguments)
+    draft.call(call.call_id, draft.name_of(Native("function", call.name, call.namespace)), arguments)
 
 
 def call_output_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
@@ -73,7 +73,7 @@ def call_output_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
 
 def custom_call_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
     call = convert(item, InputCustomCall, where)
-    draft.call(call.call_id, call.name, _json({"input": call.input}))
+    draft.call(call.call_id, draft.name_of(Native("custom", call.name, call.namespace)), _json({"input": call.input}))
 
 
 def agent_message_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
@@ -91,7 +91,7 @@ def agent_message_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
 # ---- carried ---------------------------------------------------------------------------------------------------------
 
 
-def carried_call(name: str, member: str) -> Converter:
+def native_call(kind: str, member: str) -> Converter:
     """A call of a tool that is no function: the engine sees it as one, with that member as its arguments."""
 
     def to_chat(draft: ChatDraft, item: Item, where: str) -> None:
@@ -99,7 +99,8 @@ def carried_call(name: str, member: str) -> Converter:
         if not isinstance(call_id, str):
             note_to_chat(draft, item, where)
             return
-        draft.call(call_id, name, _json(item.get(member) or {}))
+        arguments = {name: value for name, value in (item.get(member) or {}).items() if value not in (None, {})}
+        draft.call(call_id, draft.name_of(Native(kind, kind)), _json(arguments))
 
     return to_chat
 
@@ -136,7 +137,7 @@ def dropped(draft: ChatDraft, item: Item, where: str) -> None:
 
 
 def hoisted(draft: ChatDraft, item: Item, where: str) -> None:
-    """Nothing is said here: `additional_tools` has put the tools where the request's own are."""
+    """Nothing is said here: `tools_in_items` has put the tools where the request's own are."""
 
 
 CONVERTERS: dict[str, Converter] = {
@@ -147,13 +148,13 @@ CONVERTERS: dict[str, Converter] = {
     "custom_tool_call": custom_call_to_chat,
     "custom_tool_call_output": call_output_to_chat,
     "agent_message": agent_message_to_chat,
-    "local_shell_call": carried_call("local_shell", "action"),
+    "local_shell_call": native_call("local_shell", "action"),
     "local_shell_call_output": carried_output("output"),
-    "shell_call": carried_call("shell", "action"),
+    "shell_call": native_call("shell", "action"),
     "shell_call_output": carried_output("output"),
-    "apply_patch_call": carried_call("apply_patch", "operation"),
+    "apply_patch_call": native_call("apply_patch", "operation"),
     "apply_patch_call_output": carried_output("output"),
-    "tool_search_call": carried_call("tool_search", "arguments"),
+    "tool_search_call": native_call("tool_search", "arguments"),
     "tool_search_output": carried_output("tools"),
     "computer_call": note_to_chat,
     "computer_call_output": dropped,
@@ -175,8 +176,8 @@ CONVERTERS: dict[str, Converter] = {
 }
 
 
-def items_to_draft(items: Sequence[Item]) -> ChatDraft:
-    draft = ChatDraft()
+def items_to_draft(items: Sequence[Item], name_of: Callable[[Native], str]) -> ChatDraft:
+    draft = ChatDraft(name_of)
     by_id = {item["id"]: item for item in items if isinstance(item.get("id"), str) and _kind(item) != "item_reference"}
     for at, item in enumerate(items):
         where = f"input[{at}]"
@@ -194,12 +195,14 @@ def items_to_draft(items: Sequence[Item]) -> ChatDraft:
     return draft
 
 
-def additional_tools(items: Sequence[Item]) -> list[Item]:
-    """Tools that came as input items instead of in `tools`."""
-    found: list[Item] = []
+def tools_in_items(items: Sequence[Item]) -> list[tuple[str, Item]]:
+    """Tools that came as input items instead of in `tools`, or were found by a tool search; each with its place."""
+    found: list[tuple[str, Item]] = []
     for at, item in enumerate(items):
-        if item.get("type") == "additional_tools":
-            found += convert(item.get("tools") or [], list[Item], f"input[{at}].tools")
+        if item.get("type") in ("additional_tools", "tool_search_output"):
+            where = f"input[{at}].tools"
+            tools = convert(item.get("tools") or [], list[Item], where)
+            found += [(f"{where}[{number}]", tool) for number, tool in enumerate(tools)]
     return found
 
 

@@ -1,4 +1,4 @@
-"""One state class per output item. Each makes its own events and its own final item; none knows its sequence numbers.
+"""One state class per output item; calls have a room of their own. Each makes its own events and its own final item.
 
 `open()` begins, `feed()` adds a piece, `close()` ends; a state that is not open yet only collects. `finishable()` tells whether
 an item may be closed as soon as another begins; otherwise that one waits. `lane` is the short way for the pieces that make up
@@ -13,11 +13,10 @@ from typing import Any, NamedTuple, TypedDict
 import msgspec
 from msgspec import UNSET
 
-from antiphon.core.deltas import CallDelta, Delta, ReasoningDelta, TextDelta
-from antiphon.wire import UNREADABLE, events
+from antiphon.core.deltas import Delta, ReasoningDelta, TextDelta
+from antiphon.wire import events
 from antiphon.wire.events import Event
 from antiphon.wire.responses import (
-    FunctionCall,
     Logprob,
     OutputMessage,
     OutputRefusal,
@@ -102,13 +101,6 @@ class Lane:
 read_text: Callable[[Any], str] = attrgetter("text")
 
 
-def arguments_at(index: int) -> Callable[[CallDelta], str]:
-    def read(delta: CallDelta) -> str:
-        return delta.arguments if delta.index == index and delta.id is None and delta.name is None else ""
-
-    return read
-
-
 class PartPlace(TypedDict):
     item_id: str
     output_index: int
@@ -154,8 +146,12 @@ class TextPart:
         return OutputText(text=text, logprobs=self._logprobs if self._style.logprobs else UNSET)
 
     @property
+    def written(self) -> str:
+        return "".join(self._pieces)
+
+    @property
     def part(self) -> OutputText:
-        return self._part("".join(self._pieces))
+        return self._part(self.written)
 
 
 class RefusalPart:
@@ -180,8 +176,12 @@ class RefusalPart:
         yield events.ContentPartDone(**self._place, part=self.part)
 
     @property
+    def written(self) -> str:
+        return "".join(self._pieces)
+
+    @property
     def part(self) -> OutputRefusal:
-        return OutputRefusal(refusal="".join(self._pieces))
+        return OutputRefusal(refusal=self.written)
 
 
 PartKind = type[TextPart] | type[RefusalPart]
@@ -235,6 +235,10 @@ class MessageState:
     @property
     def lane(self) -> Lane | None:
         return self._parts[-1].lane if self._parts else None
+
+    @property
+    def written(self) -> str:
+        return "".join(part.written for part in self._parts)
 
     @property
     def item(self) -> OutputMessage:
@@ -300,84 +304,15 @@ class ReasoningState:
         return {"item_id": self._id, "output_index": self._index, "summary_index": 0}
 
     @property
+    def written(self) -> str:
+        return "".join(self._pieces)
+
+    @property
     def item(self) -> ReasoningItem:
-        text = "".join(self._pieces)
+        text = self.written
         return ReasoningItem(
             id=self._id,
             status=self._status,
             summary=[SummaryText(text=text)] if self._style.summary else [],
             content=[ReasoningText(text=text)],
         )
-
-
-class CallState:
-    """A function call. Its name may come late; its arguments are whole once they are a JSON object."""
-
-    def __init__(self, item_id: str, call_id: str, style: Style, encode: Encode) -> None:
-        self._id = item_id
-        self._call_id = call_id
-        self._style = style
-        self._encode = encode
-        self._status: Status = "in_progress"
-        self._index: int | None = None
-        self._pieces: list[str] = []
-        self.lane: Lane | None = None
-        # What the engine calls it by; each may be missing.
-        self.engine_id: str | None = None
-        self.engine_index: int | None = None
-        self.name = ""
-
-    def open(self, output_index: int) -> Iterable[Event]:
-        self._index = output_index
-        waiting = "".join(self._pieces)
-        self._pieces = []
-        if self._style.padding is None and self.engine_index is not None:
-            template = event_to_template(self._arguments_delta(output_index, MARK), self._encode)
-            self.lane = Lane(CallDelta, arguments_at(self.engine_index), self._pieces, template)
-        yield events.OutputItemAdded(output_index=output_index, item=self.item)
-        if waiting:
-            yield from self.feed(waiting)
-
-    def feed(self, arguments: str) -> Iterable[Event]:
-        self._pieces.append(arguments)
-        return () if self._index is None else (self._arguments_delta(self._index, arguments),)
-
-    def _arguments_delta(self, output_index: int, arguments: str) -> Event:
-        padding = self._style.obfuscation(arguments)
-        return events.FunctionCallArgumentsDelta(
-            item_id=self._id, output_index=output_index, delta=arguments, obfuscation=padding
-        )
-
-    def close(self, status: Status) -> Iterable[Event]:
-        assert self._index is not None
-        # A call without arguments: clients parse them as JSON, and "" is none.
-        if status == "completed" and not self.arguments.strip():
-            yield from self.feed("{}")
-        self._status = status
-        arguments = self.arguments
-        yield events.FunctionCallArgumentsDone(item_id=self._id, output_index=self._index, name=self.name, arguments=arguments)
-        yield events.OutputItemDone(output_index=self._index, item=self.item)
-
-    def finishable(self) -> bool:
-        return is_json_object(self.arguments)
-
-    @property
-    def closed(self) -> bool:
-        return self._status != "in_progress"
-
-    @property
-    def arguments(self) -> str:
-        return "".join(self._pieces)
-
-    @property
-    def item(self) -> FunctionCall:
-        return FunctionCall(id=self._id, call_id=self._call_id, name=self.name, arguments=self.arguments, status=self._status)
-
-
-def is_json_object(text: str) -> bool:
-    if not text.rstrip().endswith("}"):
-        return False
-    try:
-        return isinstance(msgspec.json.decode(text), dict)
-    except UNREADABLE:
-        return False

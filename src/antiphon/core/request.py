@@ -8,8 +8,9 @@ import msgspec
 from msgspec import UNSET
 
 from antiphon.core.dialect import Dialect
-from antiphon.core.input_items import additional_tools, items_to_draft
-from antiphon.core.tools import choice_to_echo, choice_to_offer, tools_to_box
+from antiphon.core.input_items import items_to_draft, tools_in_items
+from antiphon.core.tool_choice import choice_to_echo, choice_to_offer
+from antiphon.core.tools import Toolbox, tools_to_box
 from antiphon.errors import InvalidRequest
 from antiphon.wire.chat import ChatRequest, StreamOptions
 from antiphon.wire.responses import CreateResponse, Response, TextFormat, TextOptions
@@ -81,7 +82,7 @@ VERBOSITY = {
 class Conversion:
     chat: ChatRequest
     notices: tuple[str, ...]
-    tools: tuple[dict[str, Any], ...]
+    box: Toolbox
     logprobs: bool
 
 
@@ -110,8 +111,8 @@ def request_to_items(request: CreateResponse) -> list[dict[str, Any]]:
 
 def request_to_chat(request: CreateResponse, items: Sequence[dict[str, Any]], dialect: Dialect, model: str) -> Conversion:
     refuse_unsupported(request)
-    draft = items_to_draft(items)
-    box = tools_to_box([*(request.tools or ()), *additional_tools(items)])
+    box = tools_to_box(request.tools or (), tools_in_items(items))
+    draft = items_to_draft(items, box.name_of)
     offer = choice_to_offer(request.tool_choice, box, dialect)
     text = request.text or TextOptions()
     schema = _shown_schema(text.format, dialect)
@@ -140,7 +141,7 @@ def request_to_chat(request: CreateResponse, items: Sequence[dict[str, Any]], di
     _say_what_is_missing(request, notices)
     for name, value in dialect.extra.items():
         setattr(chat, name, value)
-    return Conversion(chat, tuple(notices), tuple(box.echo), logprobs)
+    return Conversion(chat, tuple(notices), box, logprobs)
 
 
 def chat_to_bytes(chat: ChatRequest) -> bytes:

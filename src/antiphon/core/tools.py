@@ -1,19 +1,25 @@
-"""Tool definitions and choices: what the engine is offered, and what the response echoes."""
+"""Tool definitions: every type of tool as a function that an engine can call, and back by name.
 
-from collections.abc import Callable, Sequence
+function, custom, namespace (of both), tool_search by the client, local_shell, shell, apply_patch: offered as functions
+everything else: hosted on OpenAI's servers, or without a counterpart; left out with a notice
+"""
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import Struct
 
 from antiphon.core.checking import convert
-from antiphon.core.dialect import Dialect
 from antiphon.errors import InvalidRequest
 from antiphon.wire.chat import ChatFunction, ChatTool
 
 Tool = dict[str, Any]
 
-NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}}
+LONGEST_NAME = 64
+_ILLEGAL = re.compile(r"[^A-Za-z0-9_-]")
 
 
 class FunctionTool(Struct):
@@ -23,150 +29,232 @@ class FunctionTool(Struct):
     strict: bool | None = None
 
 
-class AllowedTools(Struct):
-    tools: list[dict[str, Any]]
-    mode: str = "auto"
+class Grammar(Struct, frozen=True):
+    """The `format` of a custom tool. Without a definition any text will do."""
+
+    type: str = "text"
+    syntax: str | None = None
+    definition: str | None = None
+
+
+class CustomTool(Struct):
+    name: str
+    description: str | None = None
+    format: Grammar | None = None
+
+
+class NamespaceTool(Struct):
+    name: str
+    tools: list[Tool]
+    description: str | None = None
+
+
+class ToolSearchTool(Struct):
+    execution: str = "server"
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Native:
+    """A tool as the client knows it. Its kind decides what its calls look like."""
+
+    kind: str
+    name: str
+    namespace: str | None = None
+
+
+def engine_name(native: Native) -> str:
+    """The name that the engine sees: legal, at most 64 characters, and the same in every turn."""
+    plain = f"{native.namespace}__{native.name}" if native.namespace else native.name
+    legal = _ILLEGAL.sub("_", plain)
+    return legal if legal == plain and len(legal) <= LONGEST_NAME else _with_digest(legal, native)
+
+
+def _with_digest(name: str, native: Native) -> str:
+    identity = f"{native.kind}\0{native.namespace or ''}\0{native.name}".encode()
+    digest = hashlib.blake2b(identity, digest_size=4).hexdigest()
+    return f"{name[: LONGEST_NAME - len(digest) - 1]}_{digest}"
 
 
 @dataclass(slots=True)
 class Toolbox:
-    """The functions that the engine will see, by name, and the tools as the response shows them."""
+    """The functions that the engine will see, what each stands for, and the tools as the response shows them."""
 
     functions: dict[str, ChatTool] = field(default_factory=dict)
+    natives: dict[str, Native] = field(default_factory=dict)
+    names: dict[Native, str] = field(default_factory=dict)
+    grammars: dict[Native, Grammar] = field(default_factory=dict)
     echo: list[Tool] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
 
+    def add(self, native: Native, function: ChatFunction) -> None:
+        if native in self.names:
+            self.notices.append(f"tool {native.name} was offered twice: the first definition counts")
+            return
+        name = engine_name(native)
+        # Two tools that would share a name: the later one is told apart by what it is, not by where it stands.
+        function.name = name if name not in self.functions else _with_digest(name, native)
+        self.functions[function.name] = ChatTool(function)
+        self.natives[function.name] = native
+        self.names[native] = function.name
 
-@dataclass(frozen=True, slots=True)
-class Offer:
-    tools: list[ChatTool]
-    choice: str | dict[str, Any] | UnsetType
+    def name_of(self, native: Native) -> str:
+        """What a call of this tool is called before the engine, also when the tool is not offered any more."""
+        return self.names.get(native) or engine_name(native)
+
+    def native_of(self, name: str) -> Native:
+        """What the engine's call means. A model may leave the namespace out; one that invents a tool is quoted as it is."""
+        if name in self.natives:
+            return self.natives[name]
+        alike = [native for native in self.natives.values() if native.namespace and native.name == name]
+        return alike[0] if len(alike) == 1 else Native("function", name)
 
 
-# ---- definitions -----------------------------------------------------------------------------------------------------
+# ---- functions -------------------------------------------------------------------------------------------------------
 
 
-def add_function(box: Toolbox, tool: Tool, where: str) -> None:
+def _parameters(properties: dict[str, Any], *required: str) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(required)}
+
+
+TEXT = {"type": "string"}
+NUMBER = {"type": "integer"}
+TEXTS = {"type": "array", "items": TEXT}
+NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}}
+
+
+def function_tool(box: Toolbox, tool: Tool, where: str, namespace: str | None = None) -> None:
     nested = tool.get("function")
     function = convert(nested, FunctionTool, f"{where}.function") if nested is not None else convert(tool, FunctionTool, where)
-    if not function.name:
-        raise InvalidRequest(f"Invalid `{where}.name`: a function needs a name.", param=f"{where}.name")
-    if function.name in box.functions:
-        box.notices.append(f"tool {function.name} was offered twice: the first definition counts")
+    native = Native("function", _checked_name(function.name, where), namespace)
+    definition = ChatFunction(
+        name="",
+        description=function.description,
+        parameters=function.parameters or NO_PARAMETERS,
+        strict=True if function.strict else None,
+    )
+    box.add(native, definition)
+
+
+def custom_tool(box: Toolbox, tool: Tool, where: str, namespace: str | None = None) -> None:
+    """Free text becomes a function with one string. A grammar is shown in words; engines cannot be held to it here."""
+    custom = convert(tool, CustomTool, where)
+    native = Native("custom", _checked_name(custom.name, where), namespace)
+    words = custom.description or ""
+    hint = "The whole input of the tool, as plain text."
+    if custom.format is not None and custom.format.definition:
+        box.grammars[native] = custom.format
+        hint = f"The whole input of the tool, as plain text that follows the {custom.format.syntax} grammar in the description."
+        words = f"{words}\n\nThe input must follow this {custom.format.syntax} grammar:\n{custom.format.definition}".strip()
+    parameters = _parameters({"input": {"type": "string", "description": hint}}, "input")
+    box.add(native, ChatFunction(name="", description=words or None, parameters=parameters))
+
+
+def namespace_tool(box: Toolbox, tool: Tool, where: str, namespace: str | None = None) -> None:
+    group = convert(tool, NamespaceTool, where)
+    for at, inner in enumerate(group.tools):
+        place = f"{where}.tools[{at}]"
+        reader = INNER.get(_kind(inner, place))
+        if reader is None:
+            box.notices.append(f"tool {inner['type']} in namespace {group.name} was left out: it does not run here")
+        else:
+            reader(box, inner, place, group.name)
+
+
+def tool_search_tool(box: Toolbox, tool: Tool, where: str, namespace: str | None = None) -> None:
+    search = convert(tool, ToolSearchTool, where)
+    if search.execution != "client":
+        leave_out(box, tool, where)
         return
-    box.functions[function.name] = ChatTool(
-        ChatFunction(
-            name=function.name,
-            description=function.description,
-            parameters=function.parameters or NO_PARAMETERS,
-            strict=True if function.strict else None,
-        )
-    )
-    box.echo.append(
-        {
-            "type": "function",
-            "name": function.name,
-            "description": function.description,
-            "parameters": function.parameters,
-            "strict": function.strict,
-        }
-    )
+    parameters = search.parameters or _parameters({"query": TEXT, "limit": NUMBER}, "query")
+    box.add(Native("tool_search", "tool_search"), ChatFunction(name="", description=search.description, parameters=parameters))
 
 
-def leave_out(box: Toolbox, tool: Tool, where: str) -> None:
-    """Hosted tools run on OpenAI's servers, and other types have no counterpart in Chat Completions."""
+def built_in(kind: str, description: str, parameters: dict[str, Any]) -> Callable[..., None]:
+    """A tool that the client runs and that has no definition of its own to send: the words are ours."""
+
+    def add(box: Toolbox, tool: Tool, where: str, namespace: str | None = None) -> None:
+        box.add(Native(kind, kind), ChatFunction(name="", description=description, parameters=parameters))
+
+    return add
+
+
+def leave_out(box: Toolbox, tool: Tool, where: str, namespace: str | None = None) -> None:
     name = tool.get("name") or tool.get("server_label")
     box.notices.append(f"tool {tool['type']}{f' {name}' if name else ''} was left out: it does not run here")
-    box.echo.append(tool)
 
+
+LOCAL_SHELL = built_in(
+    "local_shell",
+    "Runs a command on the user's machine and returns its output.",
+    _parameters({"command": TEXTS, "working_directory": TEXT, "timeout_ms": NUMBER}, "command"),
+)
+SHELL = built_in(
+    "shell",
+    "Runs shell commands, one after another, and returns their output.",
+    _parameters({"commands": TEXTS, "timeout_ms": NUMBER, "max_output_length": NUMBER}, "commands"),
+)
+APPLY_PATCH = built_in(
+    "apply_patch",
+    "Creates, updates or deletes one file. `diff` is the new content with a leading + on each line, or a V4A diff.",
+    _parameters(
+        {"type": {"type": "string", "enum": ["create_file", "update_file", "delete_file"]}, "path": TEXT, "diff": TEXT},
+        "type",
+        "path",
+    ),
+)
 
 # Every other type is left out, with a notice.
-DEFINITIONS: dict[str, Callable[[Toolbox, Tool, str], None]] = {"function": add_function}
+DEFINITIONS: dict[str, Callable[..., None]] = {
+    "function": function_tool,
+    "custom": custom_tool,
+    "namespace": namespace_tool,
+    "tool_search": tool_search_tool,
+    "local_shell": LOCAL_SHELL,
+    "shell": SHELL,
+    "apply_patch": APPLY_PATCH,
+}
+INNER: dict[str, Callable[..., None]] = {"function": function_tool, "custom": custom_tool}
 
 
-def tools_to_box(tools: Sequence[Tool]) -> Toolbox:
+def tools_to_box(tools: Sequence[Tool], more: Iterable[tuple[str, Tool]] = ()) -> Toolbox:
+    """`more`: tools that came in input items, each with its place there. They are callable, but not the response's own."""
     box = Toolbox()
     for at, tool in enumerate(tools):
-        kind = tool.get("type")
-        if not isinstance(kind, str):
-            raise InvalidRequest(f"Invalid `tools[{at}].type`: every tool needs a type.", param=f"tools[{at}].type")
-        DEFINITIONS.get(kind, leave_out)(box, tool, f"tools[{at}]")
+        _define(box, tool, f"tools[{at}]")
+        box.echo.append(_echo(tool))
+    for where, tool in more:
+        if not _is_known(box, tool):
+            _define(box, tool, where)
     return box
 
 
-# ---- choices ---------------------------------------------------------------------------------------------------------
+def _define(box: Toolbox, tool: Tool, where: str) -> None:
+    DEFINITIONS.get(_kind(tool, where), leave_out)(box, tool, where)
 
 
-def choice_to_offer(choice: str | dict[str, Any] | None, box: Toolbox, dialect: Dialect) -> Offer:
-    if isinstance(choice, dict):
-        kind = choice.get("type")
-        reader = CHOICES.get(kind, leave_choice_out) if isinstance(kind, str) else leave_choice_out
-        return reader(choice, box, dialect)
-    if choice not in (None, "auto", "none", "required"):
-        raise InvalidRequest(f"Invalid `tool_choice`: {choice!r} is none of auto, none, required.", param="tool_choice")
-    # Engines differ in how they take "none"; without tools nothing can be called.
-    if choice == "none":
-        return Offer([], UNSET)
-    return _offer(list(box.functions.values()), choice or "auto", box)
+def _is_known(box: Toolbox, tool: Tool) -> bool:
+    """A tool that was found twice is the same tool, not a clash."""
+    return tool.get("type") in INNER and Native(tool["type"], str(tool.get("name"))) in box.names
 
 
-def _offer(tools: list[ChatTool], mode: str, box: Toolbox) -> Offer:
-    if not tools:
-        if mode == "required" and not box.echo:
-            raise InvalidRequest("`tool_choice` is required, but there are no `tools`.", param="tool_choice")
-        if mode == "required":
-            box.notices.append("tool_choice required was dropped: none of the tools runs here")
-        return Offer([], UNSET)
-    return Offer(tools, mode)
-
-
-def named_choice(choice: dict[str, Any], box: Toolbox, dialect: Dialect) -> Offer:
-    tool = _named(choice, box, "tool_choice")
-    if dialect.takes_named_choice:
-        named = {"type": "function", "function": {"name": tool.function.name}}
-        return Offer(list(box.functions.values()), named)
-    return Offer([tool], "required")
-
-
-def allowed_choice(choice: dict[str, Any], box: Toolbox, dialect: Dialect) -> Offer:
-    allowed = convert(choice, AllowedTools, "tool_choice")
-    if allowed.mode not in ("auto", "required"):
-        raise InvalidRequest(
-            f"Invalid `tool_choice.mode`: {allowed.mode!r} is neither auto nor required.", param="tool_choice.mode"
-        )
-    chosen = {
-        tool.function.name: tool
-        for at, entry in enumerate(allowed.tools)
-        if entry.get("type", "function") == "function"
-        for tool in [_named(entry, box, f"tool_choice.tools[{at}]")]
-    }
-    return _offer([tool for name, tool in box.functions.items() if name in chosen], allowed.mode, box)
-
-
-def leave_choice_out(choice: dict[str, Any], box: Toolbox, dialect: Dialect) -> Offer:
-    kind = choice.get("type")
+def _kind(tool: Tool, where: str) -> str:
+    kind = tool.get("type")
     if not isinstance(kind, str):
-        raise InvalidRequest("Invalid `tool_choice.type`: a choice needs a type.", param="tool_choice.type")
-    box.notices.append(f"tool_choice {kind} was dropped: that tool does not run here")
-    return _offer(list(box.functions.values()), "auto", box)
+        raise InvalidRequest(f"Invalid `{where}.type`: every tool needs a type.", param=f"{where}.type")
+    return kind
 
 
-CHOICES: dict[str, Callable[[dict[str, Any], Toolbox, Dialect], Offer]] = {
-    "function": named_choice,
-    "allowed_tools": allowed_choice,
-}
+def _checked_name(name: str, where: str) -> str:
+    if not name:
+        raise InvalidRequest(f"Invalid `{where}.name`: a tool needs a name.", param=f"{where}.name")
+    return name
 
 
-def _named(choice: dict[str, Any], box: Toolbox, where: str) -> ChatTool:
-    # Chat Completions nests the name; clients that were written for it send it so.
-    nested = choice.get("function")
-    name = choice.get("name") or (nested.get("name") if isinstance(nested, dict) else None)
-    if not isinstance(name, str) or name not in box.functions:
-        raise InvalidRequest(f"`{where}` names {name!r}, which is not among the tools.", param=where)
-    return box.functions[name]
-
-
-def choice_to_echo(choice: str | dict[str, Any] | None) -> str | dict[str, Any]:
-    if isinstance(choice, dict) and choice.get("type") == "allowed_tools":
-        return {**choice, "mode": choice.get("mode", "auto")}
-    return choice if choice is not None else "auto"
+def _echo(tool: Tool) -> Tool:
+    """Functions are shown flat and with all their members, as the API does."""
+    if tool["type"] != "function":
+        return tool
+    given = tool.get("function") or tool
+    return {"type": "function", **{name: given.get(name) for name in ("name", "description", "parameters", "strict")}}

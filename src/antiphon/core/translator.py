@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from antiphon.core.calls import CallState
 from antiphon.core.deltas import (
     CallDelta,
     Delta,
@@ -22,7 +23,6 @@ from antiphon.core.deltas import (
     UsageReport,
 )
 from antiphon.core.output_items import (
-    CallState,
     Lane,
     MessageState,
     ReasoningState,
@@ -31,16 +31,13 @@ from antiphon.core.output_items import (
     TextPart,
     encode_text,
 )
+from antiphon.core.tools import Native
 from antiphon.errors import ApiError, EngineDisagrees, EngineError
 from antiphon.wire import events
 from antiphon.wire.events import Event
 from antiphon.wire.responses import (
-    FunctionCall,
     IncompleteDetails,
     Logprob,
-    OutputItem,
-    OutputMessage,
-    OutputText,
     Response,
     ResponseError,
     Status,
@@ -69,6 +66,10 @@ ENDINGS: dict[str, Ending] = {
 }
 
 
+def plain_function(name: str) -> Native:
+    return Native("function", name)
+
+
 class Translator:
     """`start()`, then `receive()` each delta, then `close()`; the events gather in `out`."""
 
@@ -79,6 +80,7 @@ class Translator:
         new_id: Callable[[str], str],
         encode: Callable[[Event], bytes],
         style: Style,
+        native_of: Callable[[str], Native] = plain_function,
         most_calls: int | None = None,
     ) -> None:
         self.response = response
@@ -87,6 +89,7 @@ class Translator:
         self._new_id = new_id
         self._encode = encode
         self._style = style
+        self._native_of = native_of
         self._most_calls = most_calls
         # Encoded events, for whoever writes them to take away.
         self.out: list[bytes] = []
@@ -161,7 +164,7 @@ class Translator:
 
     def written(self) -> str:
         """All that the model wrote so far, for counting."""
-        return "".join(_item_text(state.item) for state in [*self._opened, *self._queue])
+        return "".join(state.written for state in [*self._opened, *self._queue])
 
     # ---- deltas ------------------------------------------------------------------------------------------------------
 
@@ -299,8 +302,13 @@ class Translator:
         return None if another else occupant
 
     def _new_call(self, delta: CallDelta) -> CallState:
-        item_id = self._new_id("fc")
-        state = CallState(item_id, delta.id or self._new_id("call"), self._style, self._encode)
+        state = CallState(
+            delta.id or self._new_id("call"),
+            new_id=self._new_id,
+            native_of=self._native_of,
+            style=self._style,
+            encode=self._encode,
+        )
         state.name = delta.name or ""
         state.engine_id = delta.id
         state.engine_index = delta.index
@@ -341,13 +349,3 @@ class Translator:
 
 def _ready(state: State) -> bool:
     return not isinstance(state, CallState) or bool(state.name)
-
-
-def _item_text(item: OutputItem) -> str:
-    match item:
-        case OutputMessage():
-            return "".join(part.text if isinstance(part, OutputText) else part.refusal for part in item.content)
-        case FunctionCall():
-            return item.name + item.arguments
-        case _:
-            return "".join(part.text for part in item.content or [])

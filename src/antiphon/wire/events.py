@@ -137,6 +137,15 @@ class FunctionCallArgumentsDelta(CallEvent, tag="response.function_call_argument
     obfuscation: str | UnsetType = UNSET
 
 
+class CustomToolCallInputDelta(CallEvent, tag="response.custom_tool_call_input.delta"):
+    delta: str
+    obfuscation: str | UnsetType = UNSET
+
+
+class CustomToolCallInputDone(CallEvent, tag="response.custom_tool_call_input.done"):
+    input: str
+
+
 class FunctionCallArgumentsDone(CallEvent, tag="response.function_call_arguments.done"):
     name: str
     arguments: str

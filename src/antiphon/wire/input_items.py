@@ -13,12 +13,18 @@ class InputMessage(Struct):
 class InputReasoning(Struct):
     summary: list[dict[str, Any]] | None = None
     content: list[dict[str, Any]] | str | None = None
+    encrypted_content: str | None = None
+
+
+class InputCompaction(Struct):
+    encrypted_content: str | None = None
 
 
 class InputFunctionCall(Struct):
     call_id: str
     name: str
     arguments: str | dict[str, Any] | None = None
+    namespace: str | None = None
 
 
 class InputCallOutput(Struct):
@@ -30,6 +36,7 @@ class InputCustomCall(Struct):
     call_id: str
     name: str
     input: str = ""
+    namespace: str | None = None
 
 
 class InputAgentMessage(Struct):

@@ -126,6 +126,7 @@ class ReasoningItem(Struct, tag="reasoning"):
     status: Status
     summary: list[SummaryText] = []
     content: list[ReasoningText] | UnsetType = UNSET
+    encrypted_content: str | UnsetType = UNSET
 
 
 class FunctionCall(Struct, tag="function_call"):
@@ -134,9 +135,54 @@ class FunctionCall(Struct, tag="function_call"):
     name: str
     arguments: str
     status: Status
+    namespace: str | UnsetType = UNSET
 
 
-OutputItem = OutputMessage | ReasoningItem | FunctionCall
+class CustomToolCall(Struct, tag="custom_tool_call"):
+    id: str
+    call_id: str
+    name: str
+    input: str
+    status: Status
+    namespace: str | UnsetType = UNSET
+
+
+class ToolSearchCall(Struct, tag="tool_search_call"):
+    id: str
+    call_id: str
+    arguments: dict[str, Any]
+    status: Status
+    execution: str = "client"
+
+
+class LocalShellCall(Struct, tag="local_shell_call"):
+    id: str
+    call_id: str
+    action: dict[str, Any]
+    status: Status
+
+
+class ShellCall(Struct, tag="shell_call"):
+    id: str
+    call_id: str
+    action: dict[str, Any]
+    status: Status
+
+
+class ApplyPatchCall(Struct, tag="apply_patch_call"):
+    id: str
+    call_id: str
+    operation: dict[str, Any]
+    status: Status
+
+
+class Compaction(Struct, tag="compaction"):
+    id: str
+    encrypted_content: str
+
+
+CallItem = FunctionCall | CustomToolCall | ToolSearchCall | LocalShellCall | ShellCall | ApplyPatchCall
+OutputItem = OutputMessage | ReasoningItem | CallItem | Compaction
 
 
 # ---- the response object ---------------------------------------------------------------------------------------------

@@ -1,0 +1,277 @@
+"""The state of a tool call, and the forms that a call can take: one for each kind of tool.
+
+The engine calls functions, whatever the tool is. The name of the function tells which tool is meant, and so which item and
+which events the client gets.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from antiphon.core.deltas import CallDelta
+from antiphon.core.output_items import MARK, Encode, Lane, Style, event_to_template
+from antiphon.core.string_member import StringMember, whole_input
+from antiphon.core.tools import Native
+from antiphon.wire import UNREADABLE, events
+from antiphon.wire.events import Event
+from antiphon.wire.responses import (
+    ApplyPatchCall,
+    CallItem,
+    CustomToolCall,
+    FunctionCall,
+    LocalShellCall,
+    ShellCall,
+    Status,
+    ToolSearchCall,
+)
+
+SHELL_DEFAULTS: dict[str, Any] = {"commands": [], "timeout_ms": None, "max_output_length": None}
+
+
+class FunctionForm:
+    """A function call: its arguments are told as they come."""
+
+    prefix = "fc"
+
+    def __init__(self, native: Native, item_id: str, call_id: str, output_index: int, style: Style) -> None:
+        self._native = native
+        self._id = item_id
+        self._call_id = call_id
+        self._index = output_index
+        self._style = style
+        self._arguments: list[str] = []
+
+    def lane(self, index: int, encode: Encode) -> Lane | None:
+        if self._style.padding is not None:
+            return None
+        return Lane(CallDelta, arguments_at(index), self._arguments, event_to_template(self._delta(MARK), encode))
+
+    def feed(self, arguments: str) -> Iterable[Event]:
+        self._arguments.append(arguments)
+        return (self._delta(arguments),)
+
+    def finish(self, status: Status) -> Iterable[Event]:
+        # A call without arguments: clients parse them as JSON, and "" is none.
+        if status == "completed" and not self.arguments.strip():
+            yield from self.feed("{}")
+        yield events.FunctionCallArgumentsDone(
+            item_id=self._id, output_index=self._index, name=self._native.name, arguments=self.arguments
+        )
+
+    def item(self, status: Status) -> CallItem:
+        return FunctionCall(
+            id=self._id,
+            call_id=self._call_id,
+            name=self._native.name,
+            arguments=self.arguments,
+            status=status,
+            namespace=self._native.namespace or UNSET,
+        )
+
+    @property
+    def arguments(self) -> str:
+        return "".join(self._arguments)
+
+    def _delta(self, arguments: str) -> Event:
+        padding = self._style.obfuscation(arguments)
+        return events.FunctionCallArgumentsDelta(
+            item_id=self._id, output_index=self._index, delta=arguments, obfuscation=padding
+        )
+
+
+class CustomForm(FunctionForm):
+    """A call with free text: the one string of its arguments is decoded as it comes, and told as the tool's input."""
+
+    prefix = "ctc"
+
+    def __init__(self, *place: Any) -> None:
+        super().__init__(*place)
+        self._member = StringMember()
+        self._input: list[str] = []
+
+    def lane(self, index: int, encode: Encode) -> Lane | None:
+        return None
+
+    def feed(self, arguments: str) -> Iterable[Event]:
+        self._arguments.append(arguments)
+        return self._tell(self._member.receive(arguments))
+
+    def finish(self, status: Status) -> Iterable[Event]:
+        yield from self._tell(self._member.close() if self._member.opened else whole_input(self.arguments))
+        yield events.CustomToolCallInputDone(item_id=self._id, output_index=self._index, input="".join(self._input))
+
+    def item(self, status: Status) -> CallItem:
+        return CustomToolCall(
+            id=self._id,
+            call_id=self._call_id,
+            name=self._native.name,
+            input="".join(self._input),
+            status=status,
+            namespace=self._native.namespace or UNSET,
+        )
+
+    def _tell(self, text: str) -> Iterable[Event]:
+        if not text:
+            return ()
+        self._input.append(text)
+        padding = self._style.obfuscation(text)
+        return (events.CustomToolCallInputDelta(item_id=self._id, output_index=self._index, delta=text, obfuscation=padding),)
+
+
+class SilentForm(FunctionForm):
+    """A call whose item holds its arguments as an object: nothing is told before they are whole."""
+
+    def lane(self, index: int, encode: Encode) -> Lane | None:
+        return None
+
+    def feed(self, arguments: str) -> Iterable[Event]:
+        self._arguments.append(arguments)
+        return ()
+
+    def finish(self, status: Status) -> Iterable[Event]:
+        return ()
+
+    @property
+    def members(self) -> dict[str, Any]:
+        """The arguments; such as are no object are still shown."""
+        try:
+            value = msgspec.json.decode(self.arguments or "{}")
+        except UNREADABLE:
+            return {"input": self.arguments} if self.arguments.strip() else {}
+        return value if isinstance(value, dict) else {"input": value}
+
+
+class ToolSearchForm(SilentForm):
+    prefix = "tsc"
+
+    def item(self, status: Status) -> CallItem:
+        return ToolSearchCall(id=self._id, call_id=self._call_id, arguments=self.members, status=status)
+
+
+class LocalShellForm(SilentForm):
+    prefix = "lsh"
+
+    def item(self, status: Status) -> CallItem:
+        action = {"type": "exec", "command": [], "env": {}, **self.members}
+        if isinstance(action["command"], str):
+            action["command"] = ["bash", "-lc", action["command"]]
+        return LocalShellCall(id=self._id, call_id=self._call_id, action=action, status=status)
+
+
+class ShellForm(SilentForm):
+    prefix = "sh"
+
+    def item(self, status: Status) -> CallItem:
+        action = SHELL_DEFAULTS | self.members
+        if isinstance(action["commands"], str):
+            action["commands"] = [action["commands"]]
+        return ShellCall(id=self._id, call_id=self._call_id, action=action, status=status)
+
+
+class ApplyPatchForm(SilentForm):
+    prefix = "apc"
+
+    def item(self, status: Status) -> CallItem:
+        operation = {"type": "update_file", "path": "", "diff": "", **self.members}
+        return ApplyPatchCall(id=self._id, call_id=self._call_id, operation=operation, status=status)
+
+
+FORMS: dict[str, type[FunctionForm]] = {
+    "function": FunctionForm,
+    "custom": CustomForm,
+    "tool_search": ToolSearchForm,
+    "local_shell": LocalShellForm,
+    "shell": ShellForm,
+    "apply_patch": ApplyPatchForm,
+}
+
+
+class CallState:
+    """A call. Its name may come late, and decides its form; its arguments are whole once they are a JSON object."""
+
+    def __init__(
+        self,
+        call_id: str,
+        *,
+        new_id: Callable[[str], str],
+        native_of: Callable[[str], Native],
+        style: Style,
+        encode: Encode,
+    ) -> None:
+        self._call_id = call_id
+        self._new_id = new_id
+        self._native_of = native_of
+        self._style = style
+        self._encode = encode
+        self._status: Status = "in_progress"
+        self._index: int | None = None
+        self._waiting: list[str] = []
+        self._form: FunctionForm | None = None
+        self.lane: Lane | None = None
+        # What the engine calls it by; each may be missing.
+        self.engine_id: str | None = None
+        self.engine_index: int | None = None
+        self.name = ""
+
+    def open(self, output_index: int) -> Iterable[Event]:
+        self._index = output_index
+        native = self._native_of(self.name)
+        kind = FORMS[native.kind]
+        form = kind(native, self._new_id(kind.prefix), self._call_id, output_index, self._style)
+        self._form = form
+        if self.engine_index is not None:
+            self.lane = form.lane(self.engine_index, self._encode)
+        yield events.OutputItemAdded(output_index=output_index, item=self.item)
+        if waiting := "".join(self._waiting):
+            yield from form.feed(waiting)
+
+    def feed(self, arguments: str) -> Iterable[Event]:
+        if self._form is None:
+            self._waiting.append(arguments)
+            return ()
+        return self._form.feed(arguments)
+
+    def close(self, status: Status) -> Iterable[Event]:
+        assert self._form is not None
+        assert self._index is not None
+        yield from self._form.finish(status)
+        self._status = status
+        yield events.OutputItemDone(output_index=self._index, item=self.item)
+
+    def finishable(self) -> bool:
+        return is_json_object(self.arguments)
+
+    @property
+    def closed(self) -> bool:
+        return self._status != "in_progress"
+
+    @property
+    def arguments(self) -> str:
+        return "".join(self._waiting) if self._form is None else self._form.arguments
+
+    @property
+    def written(self) -> str:
+        return self.name + self.arguments
+
+    @property
+    def item(self) -> CallItem:
+        assert self._form is not None
+        return self._form.item(self._status)
+
+
+def arguments_at(index: int) -> Callable[[CallDelta], str]:
+    def read(delta: CallDelta) -> str:
+        return delta.arguments if delta.index == index and delta.id is None and delta.name is None else ""
+
+    return read
+
+
+def is_json_object(text: str) -> bool:
+    if not text.rstrip().endswith("}"):
+        return False
+    try:
+        return isinstance(msgspec.json.decode(text), dict)
+    except UNREADABLE:
+        return False
