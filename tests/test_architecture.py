@@ -18,10 +18,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "dialects": {"core", "wire"},
     "settings": set(),
     "logs": set(),
+    "seal": {"core", "settings"},
     "replay": {"core", "wire", "errors"},
     "engines": {"engines", "core", "dialects", "wire", "errors", "settings", "logs"},
     "service": {"core", "dialects", "engines", "wire", "errors", "settings", "logs"},
-    "http": {"http", "service", "engines", "errors", "logs", "wire"},
+    "codex_catalog": set(),
+    "http": {"http", "codex_catalog", "service", "engines", "errors", "logs", "wire"},
 }
 
 IMPURE = set(

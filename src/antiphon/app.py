@@ -12,6 +12,7 @@ from antiphon.engines.upstream import Engine
 from antiphon.http import engine_routes, responses
 from antiphon.http.middlewares import authenticated, enveloped, identified
 from antiphon.http.responses import GATEWAY
+from antiphon.seal import load_key, make_sealer
 from antiphon.service import Gateway
 from antiphon.settings import Settings
 
@@ -35,11 +36,12 @@ def make_app(settings: Settings, session: aiohttp.ClientSession) -> web.Applicat
     app = web.Application(
         middlewares=[identified, enveloped, authenticated(settings.api_key)], client_max_size=settings.max_body_bytes
     )
-    app[GATEWAY] = Gateway(pool, settings)
+    app[GATEWAY] = Gateway(pool, settings, make_sealer(load_key(settings)))
     app.add_routes(
         [
             web.post("/v1/responses", responses.create),
             web.get("/v1/responses", responses.upgrade, allow_head=False),
+            web.post("/v1/responses/compact", responses.compact),
             web.get("/v1/models", engine_routes.models),
             web.get("/v1/models/{id:.+}", engine_routes.model),
             web.post("/v1/chat/completions", engine_routes.passed_through),

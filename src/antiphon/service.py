@@ -18,12 +18,14 @@ from antiphon.core.checking import body_to_request
 from antiphon.core.engine_stream import EngineStream
 from antiphon.core.output_items import PADDED_TO, REASONING, REASONING_TEXT, Style
 from antiphon.core.request import (
+    SEALED_REASONING,
     Conversion,
     request_to_chat,
     request_to_items,
     request_to_response,
     wants_summary,
 )
+from antiphon.core.sealing import Sealer
 from antiphon.core.sse import DONE, event_to_frame
 from antiphon.core.think_tags import Start
 from antiphon.core.translator import Translator
@@ -80,25 +82,28 @@ class Attempt:
 
 
 class Gateway:
-    def __init__(self, pool: Pool, settings: Settings) -> None:
+    def __init__(self, pool: Pool, settings: Settings, sealer: Sealer) -> None:
         self.pool = pool
         self.settings = settings
+        self._sealer = sealer
         self._running: set[Turn] = set()
         self._batch = Batch()
         self._idle = asyncio.Event()
         self._idle.set()
 
-    async def begin(self, body: bytes) -> "Turn":
+    async def begin(self, body: bytes, *, compact: bool = False) -> "Turn":
         """Reads a request and prepares its turn; nothing has been asked of an engine yet."""
         request, unknown = body_to_request(body)
+        if compact:
+            request.stream = False
         engines = await self.pool.choose(request.model, request.prompt_cache_key)
-        items = request_to_items(request)
+        items = [*request_to_items(request), *([{"type": "compaction_trigger"}] if compact else ())]
         attempts = []
         for engine in engines:
-            model = request.model or next((known["id"] for known in engine.models), "default")
-            attempts.append(Attempt(engine, request_to_chat(request, items, engine.dialect, model)))
+            model = request.model or next((known.id for known in engine.models), "default")
+            attempts.append(Attempt(engine, request_to_chat(request, items, engine.dialect, model, self._sealer)))
         notices = [f"field {name} is unknown and was left out" for name in unknown]
-        return Turn(request, attempts, notices, self.settings, self._batch)
+        return Turn(request, attempts, notices, self.settings, self._batch, self._sealer)
 
     @asynccontextmanager
     async def running(self, turn: "Turn") -> AsyncIterator[None]:
@@ -148,7 +153,13 @@ class Turn:
     """One response in the making: `connect()`, then `run()`, and `close()` however it went."""
 
     def __init__(
-        self, request: CreateResponse, attempts: list[Attempt], notices: list[str], settings: Settings, batch: Batch
+        self,
+        request: CreateResponse,
+        attempts: list[Attempt],
+        notices: list[str],
+        settings: Settings,
+        batch: Batch,
+        sealer: Sealer,
     ) -> None:
         self._request = request
         self._attempts = attempts
@@ -156,6 +167,7 @@ class Turn:
         self._notices = notices
         self._settings = settings
         self._batch = batch
+        self._sealer = sealer
         self._opening: asyncio.Task[Reply] | None = None
         self._reply: Reply | None = None
         self._abandoned: ApiError | None = None
@@ -178,7 +190,7 @@ class Turn:
             encode=event_to_frame,
             style=self._style(),
             native_of=self._used.conversion.box.native_of,
-            most_calls=1 if request.parallel_tool_calls is False else None,
+            most_calls=self._most_calls(),
         )
 
     # ---- what is known of it -----------------------------------------------------------------------------------------
@@ -372,12 +384,21 @@ class Turn:
             return Start.INSIDE
         return Start.UNKNOWN if request.stream else Start.PATIENT
 
+    def _most_calls(self) -> int | None:
+        if self._used.conversion.compacts:
+            return 0
+        return 1 if self._request.parallel_tool_calls is False else None
+
     def _style(self) -> Style:
         options = self._request.stream_options
+        compacts = self._used.conversion.compacts
+        seals = compacts or SEALED_REASONING in (self._request.include or ())
         padded = options is not None and options.include_obfuscation
         return Style(
             summary=wants_summary(self._request) is not None,
             logprobs=self._used.conversion.logprobs,
+            seal=self._sealer.seal if seals else None,
+            compacts=compacts,
             padding=secrets.token_urlsafe(PADDED_TO) if padded else None,
             reasoning_events=REASONING_EVENTS[self._settings.reasoning_events],
         )

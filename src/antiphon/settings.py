@@ -40,6 +40,12 @@ class Settings(Struct, frozen=True, kw_only=True):
     shutdown_timeout: Seconds = 30.0
     # The name of raw reasoning's delta event: response.reasoning_text.delta or response.reasoning.delta.
     reasoning_events: Literal["reasoning_text", "reasoning"] = "reasoning_text"
+    # Where the gateway keeps what must outlive it. None: the user's data directory.
+    data_dir: str | None = None
+    # What reasoning and compactions are sealed with. None: a key is made once and kept in the data directory.
+    seal_key: str | None = None
+    # What a model is said to hold where its engine does not tell.
+    context_window: Annotated[int, Meta(gt=0)] = 32768
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
 

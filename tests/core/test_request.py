@@ -274,7 +274,7 @@ def test_an_agents_message_is_a_user_message_that_names_its_author() -> None:
 
 def test_a_sealed_compaction_is_said_to_be_one() -> None:
     conversion = converted([{"type": "compaction", "encrypted_content": "x"}, user("Hi")])
-    assert "left out" in str(conversion.chat.messages[0].content)
+    assert "cannot be read" in str(conversion.chat.messages[0].content)
     assert "input[0]" in conversion.notices[0]
 
 
@@ -283,7 +283,7 @@ def test_additional_tools_are_offered_like_the_others() -> None:
     assert chat([item, user("Hi")])["tools"][0]["function"]["name"] == "f"
 
 
-@pytest.mark.parametrize("kind", ["mystery", "mcp_list_tools", "compaction_trigger"])
+@pytest.mark.parametrize("kind", ["mystery", "mcp_list_tools", "configuration_update"])
 def test_an_item_that_means_nothing_here_is_dropped_with_a_notice(kind: str) -> None:
     conversion = converted([{"type": kind}, user("Hi")])
     assert conversion.notices == (f"input[0]: {kind} was left out",)

@@ -31,7 +31,7 @@ async def test_an_engine_is_known_by_its_signs(name: str) -> None:
     await engine.stop()
     assert found is not None
     assert found.dialect.name == name
-    assert [model["id"] for model in found.models] == ["mock"]
+    assert [model.id for model in found.models] == ["mock"]
 
 
 async def test_an_older_llamacpp_is_known_by_its_props() -> None:

@@ -6,6 +6,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from antiphon import __version__, settings
+from antiphon.cli.codex import CannotStart, run_codex
 from antiphon.cli.serving import NoEngine, serve_forever
 from antiphon.dialects import BY_NAME
 from antiphon.replay import replay as replay_stream
@@ -72,6 +73,22 @@ def serve(
         _fail(str(none))
     except OSError as busy:
         _fail(f"cannot listen on {chosen.host}:{chosen.port}: {busy.strerror or busy}")
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def codex(
+    context: typer.Context,
+    show: Annotated[bool, typer.Option("--print", help="Show the configuration to paste, and start nothing.")] = False,
+    config: Annotated[Path | None, typer.Option(help="A TOML file of Antiphon's settings.")] = None,
+) -> None:
+    """Codex, configured for the running gateway; one is started if none runs. What follows is passed on to Codex."""
+    try:
+        chosen = settings.load({}, file=config)
+        raise typer.Exit(run_codex(chosen, context.args, show=show))
+    except settings.SettingsError as wrong:
+        _fail(str(wrong))
+    except CannotStart as reason:
+        _fail(str(reason))
 
 
 @app.command()

@@ -29,11 +29,23 @@ _decode = msgspec.json.Decoder(chat.Chunk).decode
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """Something that tells an engine: a GET of `path` answers JSON that has `key` (dots lead inwards), equal to `value`."""
+    """Something that tells an engine: a GET of `path` answers JSON that has `key` (slashes lead inwards), equal to `value`."""
 
     path: str
     key: str
     value: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """Where an engine tells a fact of a model: `key` in the answer to GET `path`, or to a POST of {`asks`: the model's id}.
+
+    In the key, {at} is the place of the model in the list of models, and a step may have a * for what varies.
+    """
+
+    path: str
+    key: str
+    asks: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +88,9 @@ class Dialect:
     # False: templates without a system role; the text goes in front of the first user message.
     takes_system_role: bool = True
     tokenizer: Tokenizer | None = None
+    # Where the context window of a model is told, the better source first; and whether it sees images.
+    window: tuple[Lookup, ...] = ()
+    vision: tuple[Lookup, ...] = ()
     # Fields that are always sent.
     extra: Mapping[str, Any] = field(default_factory=dict)
 

@@ -79,9 +79,10 @@ def parts_to_content(parts: list[Part]) -> str | list[Part]:
 
 
 class ChatDraft:
-    def __init__(self, name_of: Callable[[Native], str]) -> None:
-        # What each tool is called before the engine.
+    def __init__(self, name_of: Callable[[Native], str], open_sealed: Callable[[str], str | None]) -> None:
+        # What each tool is called before the engine, and what a sealed text says.
         self.name_of = name_of
+        self.open_sealed = open_sealed
         self.notices: list[str] = []
         self._system: list[str] = []
         self._turns: list[AssistantTurn | UserTurn] = []

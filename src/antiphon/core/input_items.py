@@ -20,6 +20,7 @@ from antiphon.errors import InvalidRequest
 from antiphon.wire.input_items import (
     InputAgentMessage,
     InputCallOutput,
+    InputCompaction,
     InputCustomCall,
     InputFunctionCall,
     InputItemReference,
@@ -31,6 +32,13 @@ Item = dict[str, Any]
 Converter = Callable[[ChatDraft, Item, str], None]
 
 LONGEST_NOTE = 2000
+
+COMPACTED = "The earlier part of this conversation was compacted to save room. This is the hand-over summary of it:"
+COMPACT = """\
+The conversation is about to be cut off here, and somebody who has seen none of it will go on with the work. Write the hand-over
+for them. Say, in this order and as briefly as completeness allows: what the user wants, in their own words where these matter;
+what has been done, with the files, commands, names and numbers that count; what was decided and why, and what was ruled out;
+what the state is right now; and what has to be done next. Write only the hand-over, and do not call any tool."""
 # Members that tell a model nothing, or are as large as a picture.
 SILENT = frozenset({"type", "id", "status", "call_id", "encrypted_content", "result", "created_by", "caller", "container_id"})
 
@@ -54,9 +62,14 @@ def message_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
 
 
 def reasoning_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
+    """Its text stands in `content`, or sealed; the summary is the next best."""
     reasoning = convert(item, InputReasoning, where)
     content = parts_to_text(content_to_parts(reasoning.content or [], f"{where}.content"))
-    draft.reasoning(content or parts_to_text(content_to_parts(reasoning.summary or [], f"{where}.summary")))
+    sealed = draft.open_sealed(reasoning.encrypted_content) if reasoning.encrypted_content else ""
+    if sealed is None:
+        draft.notice("sealed reasoning of another server was ignored: it cannot be opened here")
+    summary = parts_to_text(content_to_parts(reasoning.summary or [], f"{where}.summary"))
+    draft.reasoning(content or sealed or summary)
 
 
 def function_call_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
@@ -125,8 +138,16 @@ def note_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
 
 
 def compaction_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
-    draft.notice(f"{where}: a sealed compaction cannot be opened here")
-    draft.user([{"type": "text", "text": "[Earlier parts of this conversation were left out to save room.]"}])
+    sealed = convert(item, InputCompaction, where).encrypted_content
+    summary = draft.open_sealed(sealed) if sealed else None
+    if summary is None:
+        draft.notice(f"{where}: a compaction of another server cannot be opened here")
+        summary = "(the summary cannot be read)"
+    draft.user([{"type": "text", "text": f"{COMPACTED}\n\n{summary}"}])
+
+
+def compaction_trigger_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
+    draft.user([{"type": "text", "text": COMPACT}])
 
 
 # ---- dropped ---------------------------------------------------------------------------------------------------------
@@ -171,13 +192,15 @@ CONVERTERS: dict[str, Converter] = {
     "context_compaction": compaction_to_chat,
     "additional_tools": hoisted,
     "mcp_list_tools": dropped,
-    "compaction_trigger": dropped,
+    "compaction_trigger": compaction_trigger_to_chat,
     "configuration_update": dropped,
 }
 
 
-def items_to_draft(items: Sequence[Item], name_of: Callable[[Native], str]) -> ChatDraft:
-    draft = ChatDraft(name_of)
+def items_to_draft(
+    items: Sequence[Item], name_of: Callable[[Native], str], open_sealed: Callable[[str], str | None]
+) -> ChatDraft:
+    draft = ChatDraft(name_of, open_sealed)
     by_id = {item["id"]: item for item in items if isinstance(item.get("id"), str) and _kind(item) != "item_reference"}
     for at, item in enumerate(items):
         where = f"input[{at}]"

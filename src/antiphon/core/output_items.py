@@ -5,6 +5,7 @@ an item may be closed as soon as another begins; otherwise that one waits. `lane
 nearly all of a stream: those that only go on with what is open.
 """
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from operator import attrgetter
@@ -17,6 +18,7 @@ from antiphon.core.deltas import Delta, ReasoningDelta, TextDelta
 from antiphon.wire import events
 from antiphon.wire.events import Event
 from antiphon.wire.responses import (
+    Compaction,
     Logprob,
     OutputMessage,
     OutputRefusal,
@@ -49,6 +51,9 @@ class Style:
     summary: bool = False
     logprobs: bool = False
     padding: str | None = None
+    # Seals the reasoning, where that was asked for, and the summary that a compaction is.
+    seal: Callable[[str], str] | None = None
+    compacts: bool = False
     reasoning_events: ReasoningEvents = REASONING_TEXT
 
     @property
@@ -99,6 +104,44 @@ class Lane:
 
 
 read_text: Callable[[Any], str] = attrgetter("text")
+
+
+# A first line that is clearly a heading: Markdown's, and no longer than one.
+LONGEST_HEADING = 120
+_HEADING = re.compile(r"#{1,6} +(?P<title>[^\n]*\S)[ #]*")
+
+
+def bold_heading(text: str) -> str:
+    """Codex shows the bold first line of a summary as its title."""
+    line, rest = text[: _line_end(text)], text[_line_end(text) :]
+    heading = _HEADING.fullmatch(line) if len(line) <= LONGEST_HEADING else None
+    return f"**{heading['title'].strip('*')}**{rest}" if heading else text
+
+
+def _line_end(text: str) -> int:
+    end = text.find("\n")
+    return len(text) if end < 0 else end
+
+
+class Heading:
+    """`bold_heading` while the text arrives: only a first line that begins like a heading is held back."""
+
+    def __init__(self) -> None:
+        self._held = ""
+        self.over = False
+
+    def receive(self, text: str) -> str:
+        if self.over:
+            return text
+        self._held += text
+        if self._held.startswith("#") and "\n" not in self._held and len(self._held) <= LONGEST_HEADING:
+            return ""
+        return self.close()
+
+    def close(self) -> str:
+        self.over = True
+        held, self._held = self._held, ""
+        return bold_heading(held)
 
 
 class PartPlace(TypedDict):
@@ -245,6 +288,35 @@ class MessageState:
         return OutputMessage(id=self._id, status=self._status, content=[part.part for part in self._parts])
 
 
+class CompactionState(MessageState):
+    """The summary of a conversation: told to nobody, and given whole and sealed."""
+
+    def open(self, output_index: int) -> Iterable[Event]:
+        self._index = output_index
+        return (events.OutputItemAdded(output_index=output_index, item=self._item("")),)
+
+    def feed(self, kind: PartKind, text: str, logprobs: list[Logprob] | None = None) -> Iterable[Event]:
+        self._waiting.append((kind, text, None))
+        return ()
+
+    def close(self, status: Status) -> Iterable[Event]:
+        assert self._index is not None
+        assert self._style.seal is not None
+        self._sealed = self._item(self._style.seal(self.written))
+        return (events.OutputItemDone(output_index=self._index, item=self._sealed),)
+
+    def _item(self, sealed: str) -> Compaction:
+        return Compaction(id=self._id, encrypted_content=sealed)
+
+    @property
+    def written(self) -> str:
+        return "".join(text for _, text, _ in self._waiting)
+
+    @property
+    def item(self) -> Compaction:  # type: ignore[override]
+        return self._sealed
+
+
 class ReasoningState:
     """Raw reasoning; where a summary was asked for, the same text is told as a summary too."""
 
@@ -255,15 +327,14 @@ class ReasoningState:
         self._status: Status = "in_progress"
         self._index: int | None = None
         self._pieces: list[str] = []
+        self._heading = Heading()
+        self._sealed: str | msgspec.UnsetType = UNSET
         self.lane: Lane | None = None
 
     def open(self, output_index: int) -> Iterable[Event]:
         self._index = output_index
         waiting = "".join(self._pieces)
         self._pieces = []
-        if self._style.padding is None:
-            templates = (event_to_template(event, self._encode) for event in self._deltas(MARK))
-            self.lane = Lane(ReasoningDelta, read_text, self._pieces, *templates)
         yield events.OutputItemAdded(output_index=output_index, item=ReasoningItem(id=self._id, status="in_progress"))
         if self._style.summary:
             yield events.ReasoningSummaryPartAdded(**self._summary_place(), part=SummaryText(text=""))
@@ -273,20 +344,33 @@ class ReasoningState:
 
     def feed(self, text: str) -> Iterable[Event]:
         self._pieces.append(text)
-        return self._deltas(text) if self._index is not None else ()
+        if self._index is None:
+            return ()
+        summary = self._heading.receive(text)
+        if self._heading.over and self._style.padding is None and self.lane is None:
+            # From here on the summary says what the text says.
+            templates = (event_to_template(event, self._encode) for event in self._deltas(MARK, MARK))
+            self.lane = Lane(ReasoningDelta, read_text, self._pieces, *templates)
+        return self._deltas(text, summary)
 
-    def _deltas(self, text: str) -> Iterable[Event]:
-        padding = self._style.obfuscation(text)
-        if self._style.summary:
-            yield events.ReasoningSummaryTextDelta(**self._summary_place(), delta=text, obfuscation=padding)
-        yield self._style.reasoning_events.delta(**self._place(), delta=text, obfuscation=padding)
+    def _deltas(self, text: str, summary: str) -> Iterable[Event]:
+        if self._style.summary and summary:
+            padding = self._style.obfuscation(summary)
+            yield events.ReasoningSummaryTextDelta(**self._summary_place(), delta=summary, obfuscation=padding)
+        if text:
+            padding = self._style.obfuscation(text)
+            yield self._style.reasoning_events.delta(**self._place(), delta=text, obfuscation=padding)
 
     def close(self, status: Status) -> Iterable[Event]:
-        text = "".join(self._pieces)
+        text = self.written
         self._status = status
+        if self._style.seal is not None:
+            self._sealed = self._style.seal(text)
         if self._style.summary:
-            yield events.ReasoningSummaryTextDone(**self._summary_place(), text=text)
-            yield events.ReasoningSummaryPartDone(**self._summary_place(), part=SummaryText(text=text))
+            summary = bold_heading(text)
+            yield from self._deltas("", self._heading.close())
+            yield events.ReasoningSummaryTextDone(**self._summary_place(), text=summary)
+            yield events.ReasoningSummaryPartDone(**self._summary_place(), part=SummaryText(text=summary))
         yield self._style.reasoning_events.done(**self._place(), text=text)
         yield events.ContentPartDone(**self._place(), part=ReasoningText(text=text))
         assert self._index is not None
@@ -313,6 +397,7 @@ class ReasoningState:
         return ReasoningItem(
             id=self._id,
             status=self._status,
-            summary=[SummaryText(text=text)] if self._style.summary else [],
+            summary=[SummaryText(text=bold_heading(text))] if self._style.summary else [],
             content=[ReasoningText(text=text)],
+            encrypted_content=self._sealed,
         )

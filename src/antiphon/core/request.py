@@ -9,6 +9,7 @@ from msgspec import UNSET
 
 from antiphon.core.dialect import Dialect
 from antiphon.core.input_items import items_to_draft, tools_in_items
+from antiphon.core.sealing import NO_LOCK, Sealer
 from antiphon.core.tool_choice import choice_to_echo, choice_to_offer
 from antiphon.core.tools import Toolbox, tools_to_box
 from antiphon.errors import InvalidRequest
@@ -58,10 +59,11 @@ FIELDS: dict[str, str] = {
 }
 
 LOGPROBS = "message.output_text.logprobs"
+SEALED_REASONING = "reasoning.encrypted_content"
 INCLUDABLE = frozenset(
     {
         LOGPROBS,
-        "reasoning.encrypted_content",
+        SEALED_REASONING,
         "file_search_call.results",
         "web_search_call.results",
         "web_search_call.action.sources",
@@ -84,6 +86,8 @@ class Conversion:
     notices: tuple[str, ...]
     box: Toolbox
     logprobs: bool
+    # The answer is to be one sealed summary of the conversation.
+    compacts: bool
 
 
 def refuse_unsupported(request: CreateResponse) -> None:
@@ -109,11 +113,14 @@ def request_to_items(request: CreateResponse) -> list[dict[str, Any]]:
     return request.input or []
 
 
-def request_to_chat(request: CreateResponse, items: Sequence[dict[str, Any]], dialect: Dialect, model: str) -> Conversion:
+def request_to_chat(
+    request: CreateResponse, items: Sequence[dict[str, Any]], dialect: Dialect, model: str, sealer: Sealer = NO_LOCK
+) -> Conversion:
     refuse_unsupported(request)
     box = tools_to_box(request.tools or (), tools_in_items(items))
-    draft = items_to_draft(items, box.name_of)
-    offer = choice_to_offer(request.tool_choice, box, dialect)
+    draft = items_to_draft(items, box.name_of, sealer.open)
+    compacts = any(item.get("type") == "compaction_trigger" for item in items)
+    offer = choice_to_offer("none" if compacts else request.tool_choice, box, dialect)
     text = request.text or TextOptions()
     schema = _shown_schema(text.format, dialect)
     chat = ChatRequest(
@@ -141,7 +148,7 @@ def request_to_chat(request: CreateResponse, items: Sequence[dict[str, Any]], di
     _say_what_is_missing(request, notices)
     for name, value in dialect.extra.items():
         setattr(chat, name, value)
-    return Conversion(chat, tuple(notices), box, logprobs)
+    return Conversion(chat, tuple(notices), box, logprobs, compacts)
 
 
 def chat_to_bytes(chat: ChatRequest) -> bytes:

@@ -23,6 +23,7 @@ from antiphon.core.deltas import (
     UsageReport,
 )
 from antiphon.core.output_items import (
+    CompactionState,
     Lane,
     MessageState,
     ReasoningState,
@@ -151,6 +152,8 @@ class Translator:
         if ending.error and self.error is None:
             self.error = EngineError(ending.error)
         self._close_items("incomplete" if self.error or ending.incomplete else "completed")
+        if self._style.compacts and not self._opened and self.error is None:
+            self.error = EngineError("The engine gave no summary of the conversation.")
         self._closed = True
         self._lane = None
         self.response.output = [state.item for state in self._opened]
@@ -170,7 +173,7 @@ class Translator:
 
     def _receive_text(self, delta: TextDelta) -> None:
         tail = self._tail()
-        if type(tail) is MessageState:
+        if isinstance(tail, MessageState):
             self._feed(tail, tail.feed(TextPart, delta.text, delta.logprobs))
             return
         # Engines put line breaks between a thought and what follows it; a message does not begin with them, and white space
@@ -181,12 +184,14 @@ class Translator:
 
     def _receive_refusal(self, delta: RefusalDelta) -> None:
         tail = self._tail()
-        if type(tail) is MessageState:
+        if isinstance(tail, MessageState):
             self._feed(tail, tail.feed(RefusalPart, delta.text))
         else:
             self._message(RefusalPart, delta.text, None)
 
     def _receive_reasoning(self, delta: ReasoningDelta) -> None:
+        if self._style.compacts:
+            return
         tail = self._tail()
         if type(tail) is ReasoningState:
             self._feed(tail, tail.feed(delta.text))
@@ -231,7 +236,8 @@ class Translator:
         return self._queue[-1] if self._queue else self._live
 
     def _message(self, kind: type[TextPart] | type[RefusalPart], text: str, logprobs: list[Logprob] | None) -> None:
-        state = MessageState(self._new_id("msg"), self._style, self._encode)
+        kind_of_item = CompactionState if self._style.compacts else MessageState
+        state = kind_of_item(self._new_id("cmp" if self._style.compacts else "msg"), self._style, self._encode)
         state.feed(kind, text, logprobs)
         self._begin(state)
 

@@ -2,12 +2,13 @@
 
 import asyncio
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Any
 
 import aiohttp
 import msgspec
 
-from antiphon.core.dialect import Dialect, Sign
+from antiphon.core.dialect import Dialect, Lookup, Sign
 from antiphon.dialects import KNOWN, PLAIN
 from antiphon.wire import UNREADABLE
 
@@ -26,9 +27,20 @@ WELL_KNOWN_PORTS: dict[int, str] = {
 
 
 @dataclass(frozen=True, slots=True)
+class Model:
+    """What an engine tells of one of its models; a window of None is not told."""
+
+    id: str
+    created: int
+    owned_by: str
+    window: int | None = None
+    vision: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Found:
     dialect: Dialect
-    models: tuple[dict[str, Any], ...]
+    models: tuple[Model, ...]
 
 
 class Prober:
@@ -40,30 +52,47 @@ class Prober:
         self._headers = headers
         self._answers: dict[str, Any] = {}
 
-    async def get(self, path: str) -> Any:
-        if path not in self._answers:
-            self._answers[path] = await self._ask(path)
-        return self._answers[path]
+    async def get(self, path: str, body: bytes | None = None) -> Any:
+        question = f"{path} {body!r}"
+        if question not in self._answers:
+            self._answers[question] = await self._ask(path, body)
+        return self._answers[question]
 
     async def shows(self, sign: Sign) -> bool:
-        value = await self.get(sign.path)
-        for step in sign.key.split("."):
-            if isinstance(value, list) and step.isdigit() and int(step) < len(value):
-                value = value[int(step)]
-            elif isinstance(value, dict) and step in value:
-                value = value[step]
-            else:
-                return False
-        return sign.value is None or value == sign.value
+        value = follow(await self.get(sign.path), sign.key)
+        return value is not None and (sign.value is None or value == sign.value)
 
-    async def _ask(self, path: str) -> Any:
+    async def look_up(self, lookups: tuple[Lookup, ...], model: str, at: int) -> Any:
+        """The first answer that there is."""
+        for lookup in lookups:
+            body = msgspec.json.encode({lookup.asks: model}) if lookup.asks else None
+            value = follow(await self.get(lookup.path, body), lookup.key.format(at=at))
+            if value is not None:
+                return value
+        return None
+
+    async def _ask(self, path: str, body: bytes | None) -> Any:
+        method = "GET" if body is None else "POST"
+        asking = self._session.request(method, self._root + path, data=body, headers=self._headers, timeout=PROBE_TIMEOUT)
         try:
-            async with self._session.get(self._root + path, headers=self._headers, timeout=PROBE_TIMEOUT) as answer:
+            async with asking as answer:
                 if answer.status != 200:
                     return None
                 return msgspec.json.decode(await answer.content.read(LARGEST_ANSWER))
         except (aiohttp.ClientError, OSError, *UNREADABLE):
             return None
+
+
+def follow(value: Any, key: str) -> Any:
+    """The member at the end of a key, None where there is none. Of a list, a step may also be one of its texts."""
+    for step in key.split("/"):
+        if isinstance(value, list):
+            value = value[int(step)] if step.isdigit() and int(step) < len(value) else (step in value or None)
+        elif isinstance(value, dict):
+            value = next((member for name, member in value.items() if fnmatchcase(name, step)), None)
+        else:
+            return None
+    return value
 
 
 async def detect(session: aiohttp.ClientSession, root: str, headers: dict[str, str]) -> Found | None:
@@ -72,12 +101,33 @@ async def detect(session: aiohttp.ClientSession, root: str, headers: dict[str, s
     listing = await prober.get("/v1/models")
     if not isinstance(listing, dict) or not isinstance(listing.get("data"), list):
         return None
-    models = tuple(model for model in listing["data"] if isinstance(model, dict) and isinstance(model.get("id"), str))
+    dialect = await _dialect(prober)
+    models = [
+        await _model(prober, dialect, model, at)
+        for at, model in enumerate(listing["data"])
+        if isinstance(model, dict) and isinstance(model.get("id"), str)
+    ]
+    return Found(dialect, tuple(models))
+
+
+async def _dialect(prober: Prober) -> Dialect:
     for dialect in KNOWN:
         for sign in dialect.signs:
             if await prober.shows(sign):
-                return Found(dialect, models)
-    return Found(PLAIN, models)
+                return dialect
+    return PLAIN
+
+
+async def _model(prober: Prober, dialect: Dialect, model: dict[str, Any], at: int) -> Model:
+    window = await prober.look_up(dialect.window, model["id"], at)
+    vision = await prober.look_up(dialect.vision, model["id"], at)
+    return Model(
+        id=model["id"],
+        created=model["created"] if isinstance(model.get("created"), int) else 0,
+        owned_by=str(model.get("owned_by") or "engine"),
+        window=window if isinstance(window, int) and window > 0 else None,
+        vision=vision is True,
+    )
 
 
 async def look_around(session: aiohttp.ClientSession, headers: dict[str, str], *, but: int) -> list[str]:

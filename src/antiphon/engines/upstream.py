@@ -4,7 +4,6 @@ import asyncio
 import itertools
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import Any
 
 import aiohttp
 import msgspec
@@ -14,7 +13,7 @@ from antiphon.core.dialect import Dialect
 from antiphon.core.failures import failure_to_error, http_answer_to_failure
 from antiphon.core.request import chat_to_bytes
 from antiphon.dialects import BY_NAME, PLAIN
-from antiphon.engines.detection import detect
+from antiphon.engines.detection import Model, detect
 from antiphon.engines.pushing import Receiver, push
 from antiphon.errors import ApiError, EngineDisagrees, EngineError, EngineStalled, EngineUnavailable
 from antiphon.settings import Settings
@@ -110,7 +109,7 @@ class Engine:
     def __init__(self, url: str, session: aiohttp.ClientSession, settings: Settings) -> None:
         self.root = url.rstrip("/").removesuffix("/v1")
         self.dialect: Dialect = BY_NAME[settings.dialect] if settings.dialect else PLAIN
-        self.models: tuple[dict[str, Any], ...] = ()
+        self.models: tuple[Model, ...] = ()
         self.ready = False
         # Learned from earlier answers: models whose template opens the thought, and whether usage is reported.
         self.opens_thought: set[str] = set()
@@ -144,7 +143,7 @@ class Engine:
         self.ready = True
 
     def serves(self, model: str) -> bool:
-        return any(known["id"] == model for known in self.models)
+        return any(known.id == model for known in self.models)
 
     # ---- asking it ---------------------------------------------------------------------------------------------------
 

@@ -6,6 +6,8 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from antiphon.codex_catalog import catalog_entry
+from antiphon.engines.detection import Model
 from antiphon.engines.upstream import ours
 from antiphon.errors import EngineError, EngineUnavailable, InvalidRequest, NotFound
 from antiphon.http.middlewares import LOGGED, REQUEST_ID
@@ -45,7 +47,7 @@ async def ready(request: web.Request) -> web.Response:
         {
             "status": "ready",
             "engines": [
-                {"url": engine.root, "dialect": engine.dialect.name, "models": [model["id"] for model in engine.models]}
+                {"url": engine.root, "dialect": engine.dialect.name, "models": [model.id for model in engine.models]}
                 for engine in pool.engines
                 if engine.ready
             ],
@@ -54,7 +56,16 @@ async def ready(request: web.Request) -> web.Response:
 
 
 async def models(request: web.Request) -> web.Response:
-    return _json({"object": "list", "data": list((await _models(request)).values())})
+    """One body for both worlds: OpenAI's `data`, and the `models` that Codex reads."""
+    found = await _models(request)
+    window = request.app[GATEWAY].settings.context_window
+    return _json(
+        {
+            "object": "list",
+            "data": [_to_openai(known) for known in found.values()],
+            "models": [catalog_entry(known.id, window=known.window or window, vision=known.vision) for known in found.values()],
+        }
+    )
 
 
 async def model(request: web.Request) -> web.Response:
@@ -62,7 +73,7 @@ async def model(request: web.Request) -> web.Response:
     found = (await _models(request)).get(name)
     if found is None:
         raise NotFound(f"The model {name!r} does not exist.", param="model", code="model_not_found")
-    return _json(found)
+    return _json(_to_openai(found))
 
 
 async def passed_through(request: web.Request) -> web.StreamResponse:
@@ -93,18 +104,14 @@ async def passed_through(request: web.Request) -> web.StreamResponse:
         answer.close() if not answer.content.at_eof() else answer.release()
 
 
-async def _models(request: web.Request) -> dict[str, dict[str, Any]]:
+async def _models(request: web.Request) -> dict[str, Model]:
     pool = request.app[GATEWAY].pool
-    engines = await pool.choose(None, None)
-    return {
-        known["id"]: {"id": known["id"], "object": "model", "created": known.get("created") or 0, "owned_by": _owner(known)}
-        for engine in engines
-        for known in engine.models
-    }
+    await pool.choose(None, None)
+    return {known.id: known for engine in pool.engines if engine.ready for known in engine.models}
 
 
-def _owner(known: dict[str, Any]) -> str:
-    return str(known.get("owned_by") or "engine")
+def _to_openai(known: Model) -> dict[str, Any]:
+    return {"id": known.id, "object": "model", "created": known.created, "owned_by": known.owned_by}
 
 
 def _model_of(body: bytes) -> str | None:

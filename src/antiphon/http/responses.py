@@ -9,6 +9,7 @@ from aiohttp.http import StreamWriter
 from antiphon.errors import UpgradeRequired
 from antiphon.http.middlewares import LOGGED, REQUEST_ID
 from antiphon.service import Gateway, Nobody, Turn, output_text
+from antiphon.wire.responses import CompactedResponse
 
 GATEWAY = web.AppKey("gateway", Gateway)
 
@@ -25,6 +26,20 @@ async def create(request: web.Request) -> web.StreamResponse:
             return await _whole(turn)
         finally:
             note(request, turn)
+
+
+async def compact(request: web.Request) -> web.StreamResponse:
+    """The conversation as one sealed summary, to be sent back in its place."""
+    gateway = request.app[GATEWAY]
+    turn = await gateway.begin(await request.read(), compact=True)
+    async with gateway.running(turn):
+        try:
+            await _drained(turn)
+        finally:
+            note(request, turn)
+    response = turn.response
+    compacted = CompactedResponse(id=response.id, created_at=response.created_at, output=response.output, usage=response.usage)
+    return web.Response(body=msgspec.json.encode(compacted), content_type="application/json", headers=_notice_header(turn))
 
 
 async def upgrade(request: web.Request) -> web.StreamResponse:
@@ -62,11 +77,15 @@ class EventStream:
             await self._writer.drain()
 
 
-async def _whole(turn: Turn) -> web.StreamResponse:
+async def _drained(turn: Turn) -> None:
     await turn.connect()
     await turn.run(Nobody())
     if turn.error is not None:
         raise turn.error
+
+
+async def _whole(turn: Turn) -> web.StreamResponse:
+    await _drained(turn)
     turn.response.output_text = output_text(turn.response)
     return web.Response(body=msgspec.json.encode(turn.response), content_type="application/json", headers=_notice_header(turn))
 

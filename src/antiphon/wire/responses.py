@@ -214,6 +214,14 @@ class ResponseError(Struct):
     message: str
 
 
+class CompactedResponse(Struct, kw_only=True):
+    id: str
+    object: str = "response.compaction"
+    created_at: int
+    output: list[OutputItem]
+    usage: Usage | None
+
+
 class Response(Struct, kw_only=True):
     """All 31 keys of the Open Responses `ResponseResource`, in the order in which OpenAI sends them."""
 

@@ -1,0 +1,127 @@
+"""`antiphon codex`: Codex on the running gateway, with a configuration in a folder of its own."""
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import typer
+
+from antiphon.seal import data_directory
+from antiphon.settings import Settings
+
+KEY_VARIABLE = "ANTIPHON_CODEX_KEY"
+INSTALL = "Codex is not on the PATH. Install it with `npm install -g @openai/codex`, then run this again."
+# How long a gateway that was started here may take to find its engine.
+START_TIMEOUT = 60.0
+
+CONFIG = """\
+model = {model}
+model_provider = "antiphon"
+model_catalog_json = {catalog}
+check_for_update_on_startup = false
+
+[model_providers.antiphon]
+name = "Antiphon"
+base_url = {base_url}
+wire_api = "responses"
+requires_openai_auth = false
+stream_idle_timeout_ms = 1800000
+{key}"""
+
+
+class CannotStart(Exception):
+    """Codex cannot be run; the message says what to do."""
+
+
+def run_codex(settings: Settings, arguments: Sequence[str], *, show: bool) -> int:
+    """Codex's own exit code."""
+    binary = shutil.which("codex")
+    if binary is None and not show:
+        raise CannotStart(INSTALL)
+    with gateway(settings) as url:
+        home = data_directory(settings) / "codex"
+        home.mkdir(parents=True, exist_ok=True)
+        listing = fetch(url + "/v1/models", settings)
+        if not listing["models"]:
+            raise CannotStart(f"The engine behind {url} serves no model.")
+        catalog = home / "models.json"
+        catalog.write_bytes(msgspec.json.format(msgspec.json.encode({"models": listing["models"]})))
+        config = configuration(url, listing["models"][0]["slug"], catalog, bool(settings.api_key))
+        if show:
+            typer.echo(config, nl=False)
+            return 0
+        (home / "config.toml").write_text(config)
+        environment = os.environ | {"CODEX_HOME": str(home), KEY_VARIABLE: (settings.api_key or ("none",))[0]}
+        assert binary is not None
+        # The keyboard is Codex's: Ctrl-C must reach it, and not end us before it.
+        with contextlib.suppress(KeyboardInterrupt):
+            return subprocess.run([binary, *arguments], env=environment).returncode
+        return 130
+
+
+def configuration(url: str, model: str, catalog: Path, has_key: bool) -> str:
+    quoted = {
+        "model": msgspec.json.encode(model).decode(),
+        "catalog": msgspec.json.encode(str(catalog)).decode(),
+        "base_url": msgspec.json.encode(url + "/v1").decode(),
+    }
+    return CONFIG.format(**quoted, key=f'env_key = "{KEY_VARIABLE}"\n' if has_key else "")
+
+
+@contextlib.contextmanager
+def gateway(settings: Settings) -> Iterator[str]:
+    """The address of the running gateway; without one, of a gateway that runs as long as Codex does."""
+    host = "127.0.0.1" if settings.host in ("0.0.0.0", "::") else settings.host
+    url = f"http://{host}:{settings.port}"
+    if _answers(url):
+        yield url
+        return
+    log = data_directory(settings) / "codex-gateway.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "antiphon", "serve"], stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+            start_new_session=True,
+        )  # fmt: skip
+        try:
+            _wait(process, url, log)
+            yield url
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def _wait(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
+    deadline = time.monotonic() + START_TIMEOUT
+    while not _answers(url + "/ready"):
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise CannotStart(f"No gateway runs at {url}, and none could be started:\n{log.read_text(errors='replace')}")
+        time.sleep(0.1)
+
+
+def _answers(url: str) -> bool:
+    address = url if url.endswith("/ready") else url + "/health"
+    try:
+        with urllib.request.urlopen(address, timeout=2) as answer:
+            return bool(answer.status == 200)
+    except (urllib.error.URLError, OSError, ValueError):
+        return False
+
+
+def fetch(address: str, settings: Settings) -> Any:
+    key = (settings.api_key or ("none",))[0]
+    request = urllib.request.Request(address, headers={"Authorization": f"Bearer {key}"})
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return msgspec.json.decode(answer.read())
+    except (urllib.error.URLError, OSError) as failed:
+        raise CannotStart(f"The gateway at {address} does not answer as it should: {failed}") from None

@@ -1,0 +1,60 @@
+"""What Codex wants to know of a model: an entry of its catalogue. One wrong value makes Codex reject the whole of it."""
+
+from typing import Any
+
+# Of a context window, what one tool output may take.
+OUTPUT_SHARE = 4
+MOST_OUTPUT = 10_000
+
+BASE_INSTRUCTIONS = """\
+You are a coding agent. You work in the user's terminal, in their repository, together with them, through the Codex CLI.
+
+How to work
+- Find out before you act: read the files that matter, and search with `rg` where it is there.
+- Do what was asked, all of it, and nothing else. Keep changes small and in the style of the code around them.
+- When a task takes several steps, go on until it is done or until you need an answer that only the user can give.
+- Use the tools that you are offered, by their exact names, and with arguments that fit their schema. Wait for a tool's result
+  before you rely on it. If a call fails, read the error and mend the call; do not repeat it unchanged.
+- Edit files with the `apply_patch` tool. Its input is a patch in this form, and nothing around it:
+*** Begin Patch
+*** Update File: path/to/file.py
+@@ def example():
+-    old line
++    new line
+*** End Patch
+  `*** Add File: path` is followed by lines that each begin with `+`; `*** Delete File: path` stands alone.
+- Check what you did: run the tests or the program where that is possible, and say so if it is not.
+- Never undo changes that you did not make, and run nothing destructive that was not asked for.
+
+How to answer
+- Be brief and plain. Say what you did and what you found, with file names; do not paste files that the user can open.
+- Say openly what you could not do, and why."""
+
+
+def catalog_entry(model: str, *, window: int, vision: bool) -> dict[str, Any]:
+    return {
+        "slug": model,
+        "display_name": model.rpartition("/")[2] or model,
+        "description": "Served through Antiphon",
+        "default_reasoning_level": "medium",
+        "supported_reasoning_levels": [
+            {"effort": "low", "description": "Answers soon"},
+            {"effort": "medium", "description": "Thinks before it answers"},
+            {"effort": "high", "description": "Takes its time"},
+        ],
+        "shell_type": "shell_command",
+        "visibility": "list",
+        "supported_in_api": True,
+        "priority": 1,
+        "base_instructions": BASE_INSTRUCTIONS,
+        "supports_reasoning_summaries": True,
+        "support_verbosity": True,
+        "default_verbosity": None,
+        "apply_patch_tool_type": "freeform",
+        "truncation_policy": {"mode": "tokens", "limit": min(MOST_OUTPUT, max(1000, window // OUTPUT_SHARE))},
+        "supports_parallel_tool_calls": True,
+        "context_window": window,
+        "max_context_window": window,
+        "experimental_supported_tools": [],
+        "input_modalities": ["text", "image"] if vision else ["text"],
+    }
