@@ -54,6 +54,45 @@ async def test_what_is_no_engine_is_not_taken_for_one() -> None:
         await web_page.stop()
 
 
+@pytest.mark.parametrize(
+    ("owner", "paths", "window", "vision"),
+    [
+        (
+            "llamacpp",
+            {"/props": {"default_generation_settings": {"n_ctx": 8192}, "modalities": {"vision": True}}},
+            8192,
+            ["text", "image"],
+        ),
+        (
+            "library",
+            {
+                "/api/version": {"version": "0.15"},
+                "/api/show": lambda body: {
+                    "model_info": {"general.x": 1, "qwen3.context_length": 40960},
+                    "capabilities": ["tools", "vision"] if body["model"] == "mock" else [],
+                },
+            },
+            40960,
+            ["text", "image"],
+        ),
+        ("vllm", {}, 2048, ["text"]),
+        ("someone", {}, 32768, ["text"]),
+    ],
+)
+async def test_codex_is_told_the_real_window_and_what_the_model_sees(
+    owner: str, paths: dict[str, Any], window: int, vision: list[str]
+) -> None:
+    engine = MockEngine(owned_by=owner, paths=paths)
+    engine._models["data"][0]["max_model_len"] = 2048  # type: ignore[index]
+    await engine.start()
+    async with running_gateway(engine) as gateway, gateway.client.get(gateway.url + "/v1/models") as answer:
+        (entry,) = (await answer.json())["models"]
+    await engine.stop()
+    assert entry["context_window"] == window
+    assert entry["input_modalities"] == vision
+    assert entry["apply_patch_tool_type"] == "freeform"
+
+
 async def test_the_dialect_can_be_given(engine: MockEngine) -> None:
     async with running_gateway(engine, dialect="vllm") as gateway:
         await gateway.create(max_output_tokens=20)

@@ -1,0 +1,250 @@
+"""Every type of tool: definition → function → call → item → next turn's history is the identity."""
+
+import itertools
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.engine import objection
+from support.streams import check_stream, parse
+
+from antiphon.core.checking import body_to_request
+from antiphon.core.deltas import CallDelta, Finished
+from antiphon.core.output_items import Style
+from antiphon.core.request import Conversion, request_to_chat, request_to_items
+from antiphon.core.sse import event_to_frame
+from antiphon.core.tools import Native, engine_name, tools_to_box
+from antiphon.core.translator import Translator
+from antiphon.dialects import PLAIN
+from antiphon.errors import InvalidRequest
+from antiphon.wire.responses import Response
+
+F = {"type": "function", "name": "f", "parameters": {"type": "object", "properties": {}}}
+PATCH = "*** Begin Patch\n*** Add File: a.txt\n+hi\n*** End Patch\n"
+LARK = {"type": "grammar", "syntax": "lark", "definition": "start: /.+/"}
+
+# (the tool, the arguments that the engine writes, what the item must hold, the item that brings its output back)
+Case = tuple[dict[str, Any], dict[str, Any], dict[str, Any], dict[str, Any]]
+CASES: dict[str, Case] = {
+    "function": (F, {"a": 1}, {"type": "function_call", "name": "f", "arguments": '{"a":1}'}, {"type": "function_call_output"}),
+    "namespace": (
+        {"type": "namespace", "name": "mcp__echo", "tools": [{**F, "name": "say"}]},
+        {"t": "yo"},
+        {"type": "function_call", "name": "say", "namespace": "mcp__echo", "arguments": '{"t":"yo"}'},
+        {"type": "function_call_output"},
+    ),
+    "custom": (
+        {"type": "custom", "name": "apply_patch", "format": LARK},
+        {"input": PATCH},
+        {"type": "custom_tool_call", "name": "apply_patch", "input": PATCH},
+        {"type": "custom_tool_call_output"},
+    ),
+    "custom in a namespace": (
+        {"type": "namespace", "name": "functions", "tools": [{"type": "custom", "name": "exec"}]},
+        {"input": "1 + 1"},
+        {"type": "custom_tool_call", "name": "exec", "namespace": "functions", "input": "1 + 1"},
+        {"type": "custom_tool_call_output"},
+    ),
+    "tool_search": (
+        {"type": "tool_search", "execution": "client", "parameters": {"type": "object", "properties": {}}},
+        {"query": "spawn", "limit": 2},
+        {"type": "tool_search_call", "execution": "client", "arguments": {"query": "spawn", "limit": 2}},
+        {"type": "tool_search_output", "tools": [F]},
+    ),
+    "local_shell": (
+        {"type": "local_shell"},
+        {"type": "exec", "command": ["ls"], "timeout_ms": 5},
+        {"type": "local_shell_call", "action": {"type": "exec", "command": ["ls"], "env": {}, "timeout_ms": 5}},
+        {"type": "local_shell_call_output"},
+    ),
+    "shell": (
+        {"type": "shell"},
+        {"commands": ["ls", "pwd"], "timeout_ms": 5},
+        {"type": "shell_call", "action": {"commands": ["ls", "pwd"], "timeout_ms": 5, "max_output_length": None}},
+        {"type": "shell_call_output"},
+    ),
+    "apply_patch": (
+        {"type": "apply_patch"},
+        {"type": "create_file", "path": "a.txt", "diff": "+hi"},
+        {"type": "apply_patch_call", "operation": {"type": "create_file", "path": "a.txt", "diff": "+hi"}},
+        {"type": "apply_patch_call_output", "status": "completed"},
+    ),
+}
+
+
+def convert(items: list[dict[str, Any]], tools: list[dict[str, Any]], **fields: Any) -> Conversion:
+    request, _ = body_to_request(msgspec.json.encode({"input": items, "tools": tools, **fields}))
+    conversion = request_to_chat(request, request_to_items(request), PLAIN, "m")
+    assert objection(msgspec.json.decode(msgspec.json.encode(conversion.chat))) is None
+    return conversion
+
+
+def told(conversion: Conversion, name: str, pieces: list[str], call_id: str = "c1") -> list[dict[str, Any]]:
+    """The events of one call, its arguments in these pieces."""
+    numbers = itertools.count()
+    translator = Translator(
+        Response(id="resp_1", created_at=0, model="m"),
+        new_id=lambda prefix: f"{prefix}_{call_id}_{next(numbers)}",
+        encode=event_to_frame,
+        style=Style(),
+        native_of=conversion.box.native_of,
+    )
+    translator.start()
+    translator.receive(CallDelta(0, call_id, name))
+    for piece in pieces:
+        translator.receive(CallDelta(0, arguments=piece))
+    translator.receive(Finished("tool_calls"))
+    translator.close(now=1)
+    events = parse(b"".join(translator.out), done=False)
+    check_stream(events)
+    return events
+
+
+def pieces_of(text: str, size: int) -> list[str]:
+    return [text[at : at + size] for at in range(0, len(text), size)]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_call_comes_back_as_its_native_item_and_goes_in_again_as_the_same_call(name: str) -> None:
+    tool, arguments, expected, answer = CASES[name]
+    user = {"role": "user", "content": "Hi"}
+    first = convert([user], [tool])
+    assert first.notices == ()
+    (function,) = [tool.function for tool in first.chat.tools or ()]
+    written = msgspec.json.encode(arguments).decode()
+    for size in (1, 3, 1000):
+        item = told(first, function.name, pieces_of(written, size))[-1]["response"]["output"][0]
+        assert {key: item[key] for key in expected} == expected
+        output = {**answer, "call_id": "c1", "output": "done"}
+        second = convert([user, item, output], [tool])
+        (call,) = second.chat.messages[1].tool_calls or ()
+        assert (call.id, call.function.name) == ("c1", function.name)
+        assert json.loads(call.function.arguments) == arguments
+        assert second.chat.messages[: len(first.chat.messages)] == first.chat.messages
+        assert second.chat.messages[2].role == "tool"
+
+
+texts = st.text(max_size=30)
+arguments_of = {
+    "function": st.dictionaries(texts, texts | st.integers(), max_size=3),
+    "namespace": st.dictionaries(texts, texts | st.integers(), max_size=3),
+    "custom": st.fixed_dictionaries({"input": texts}),
+    "custom in a namespace": st.fixed_dictionaries({"input": texts}),
+    "tool_search": st.fixed_dictionaries({"query": texts}, optional={"limit": st.integers()}),
+    "local_shell": st.fixed_dictionaries({"type": st.just("exec"), "command": st.lists(texts)}),
+    "shell": st.fixed_dictionaries({"commands": st.lists(texts)}, optional={"timeout_ms": st.integers()}),
+    "apply_patch": st.fixed_dictionaries({"type": st.just("update_file"), "path": texts, "diff": texts}),
+}
+
+
+@given(st.data())
+def test_a_conversation_of_ten_turns_only_ever_grows_at_its_end(data: st.DataObject) -> None:
+    tools = [case[0] for case in CASES.values()]
+    box = tools_to_box(tools)
+    names = dict(zip(CASES, box.functions, strict=True))
+    items: list[dict[str, Any]] = [{"role": "developer", "content": "Be kind."}, {"role": "user", "content": "Hi"}]
+    before = convert(items, tools)
+    for turn in range(10):
+        kind = data.draw(st.sampled_from(list(CASES)))
+        arguments = data.draw(arguments_of[kind])
+        written = json.dumps(arguments, ensure_ascii=data.draw(st.booleans()))
+        written = written.encode("utf-8", "replace").decode()
+        item = told(before, names[kind], pieces_of(written, 7), f"call_{turn}")[-1]["response"]["output"][0]
+        items += [item, {**CASES[kind][3], "call_id": f"call_{turn}", "output": "done"}]
+        after = convert(items, tools)
+        assert after.chat.messages[: len(before.chat.messages)] == before.chat.messages
+        (call,) = after.chat.messages[-2].tool_calls or ()
+        assert json.loads(call.function.arguments) == json.loads(written)
+        before = after
+
+
+# ---- names -----------------------------------------------------------------------------------------------------------
+
+names_of_tools = st.text(alphabet="ab_-./ é", min_size=1, max_size=80)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["function", "custom"]), names_of_tools, st.none() | names_of_tools), unique=True))
+def test_names_are_legal_unique_and_mapped_back(natives: list[tuple[str, str, str | None]]) -> None:
+    tools: list[dict[str, Any]] = []
+    for kind, name, namespace in natives:
+        tool = {"type": kind, "name": name}
+        tools.append(tool if namespace is None else {"type": "namespace", "name": namespace, "tools": [tool]})
+    box = tools_to_box(tools)
+    assert len(box.functions) == len(natives)
+    for name, native in box.natives.items():
+        assert 1 <= len(name) <= 64
+        assert all(letter.isascii() and (letter.isalnum() or letter in "_-") for letter in name)
+        assert box.name_of(native) == name
+        assert box.native_of(name) == native
+
+
+def test_a_name_does_not_depend_on_the_tools_that_come_later() -> None:
+    clash = [{"type": "custom", "name": "f"}, {"type": "namespace", "name": "n", "tools": [F]}]
+    few, many = tools_to_box([F, *clash]), tools_to_box([F, *clash, {**F, "name": "g"}])
+    assert list(many.functions)[:3] == list(few.functions)
+    assert next(iter(few.functions)) == "f"
+
+
+def test_a_model_that_leaves_the_namespace_out_is_understood() -> None:
+    box = tools_to_box([{"type": "namespace", "name": "agents", "tools": [{**F, "name": "wait"}]}])
+    assert box.native_of("wait") == Native("function", "wait", "agents")
+    assert box.native_of("invented") == Native("function", "invented")
+    assert engine_name(Native("function", "wait", "agents")) == "agents__wait"
+
+
+def test_tools_that_a_search_found_can_be_called_on_the_next_turn() -> None:
+    found = {"type": "namespace", "name": "agents", "tools": [{**F, "name": "spawn"}]}
+    items = [
+        {"role": "user", "content": "Hi"},
+        {"type": "tool_search_call", "call_id": "c1", "arguments": {"query": "spawn"}},
+        {"type": "tool_search_output", "call_id": "c1", "tools": [found]},
+    ]
+    conversion = convert(items, [{"type": "tool_search", "execution": "client"}])
+    assert list(conversion.box.functions) == ["tool_search", "agents__spawn"]
+    assert [tool["type"] for tool in conversion.box.echo] == ["tool_search"]
+    item = told(conversion, "agents__spawn", ["{}"])[-1]["response"]["output"][0]
+    assert (item["name"], item["namespace"]) == ("spawn", "agents")
+
+
+def test_a_search_that_another_server_runs_is_left_out() -> None:
+    conversion = convert([{"role": "user", "content": "Hi"}], [{"type": "tool_search"}])
+    assert conversion.notices == ("tool tool_search was left out: it does not run here",)
+
+
+@pytest.mark.parametrize(
+    ("choice", "offered"),
+    [
+        ({"type": "custom", "name": "apply_patch"}, ["apply_patch"]),
+        ({"type": "local_shell"}, ["local_shell"]),
+        ({"type": "function", "name": "say", "namespace": "mcp__echo"}, ["mcp__echo__say"]),
+        (
+            {"type": "allowed_tools", "tools": [{"type": "custom", "name": "apply_patch"}, {"type": "shell"}]},
+            ["apply_patch", "shell"],
+        ),
+        ({"type": "allowed_tools", "tools": [{"type": "namespace", "name": "mcp__echo"}]}, ["mcp__echo__say"]),
+    ],
+)
+def test_every_type_of_tool_can_be_chosen(choice: dict[str, Any], offered: list[str]) -> None:
+    tools = [CASES[name][0] for name in ("function", "namespace", "custom", "local_shell", "shell")]
+    conversion = convert([{"role": "user", "content": "Hi"}], tools, tool_choice=choice)
+    assert [tool.function.name for tool in conversion.chat.tools or ()] == offered
+
+
+def test_a_malformed_tool_in_a_namespace_is_refused_by_name() -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        convert([{"role": "user", "content": "Hi"}], [{"type": "namespace", "name": "n", "tools": [{"type": "function"}]}])
+    assert refused.value.param == "tools[0].tools[0].name"
+
+
+def test_the_input_of_a_custom_call_streams_as_it_arrives() -> None:
+    conversion = convert([{"role": "user", "content": "Hi"}], [{"type": "custom", "name": "exec"}])
+    events = told(conversion, "exec", ['{"input": "one', " two", '\\n"}'])
+    assert [event["delta"] for event in events if event["type"] == "response.custom_tool_call_input.delta"] == [
+        "one",
+        " two",
+        "\n",
+    ]
+    assert events[-3]["input"] == "one two\n"

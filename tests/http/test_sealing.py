@@ -1,0 +1,82 @@
+"""What clients carry back for us: sealed reasoning and compactions."""
+
+from support.engine import MockEngine, answer, call, chunk, text
+from support.gateway import GatewayUnderTest, running_gateway
+
+SEALED = ["reasoning.encrypted_content"]
+TOOL = {"type": "function", "name": "f", "parameters": {"type": "object", "properties": {}}}
+
+
+async def test_reasoning_comes_sealed_where_it_is_asked_for_and_is_opened_on_the_way_back(
+    gateway: GatewayUnderTest, engine: MockEngine
+) -> None:
+    engine.will(answer(chunk({"reasoning": "I think so."}), call("f", "{}"), finish="tool_calls"), text("Done."))
+    output = (await gateway.stream(include=SEALED, tools=[TOOL]))[-1]["response"]["output"]
+    assert output[0]["encrypted_content"].startswith("antiphon1.")
+    # A client that keeps nothing but the seal.
+    kept = {"type": "reasoning", "id": output[0]["id"], "summary": [], "encrypted_content": output[0]["encrypted_content"]}
+    result = {"type": "function_call_output", "call_id": "call_1", "output": "ok"}
+    await gateway.create([{"role": "user", "content": "Hi"}, kept, output[1], result])
+    assert "I think so." in engine.last["messages"][1]["content"]
+    assert gateway.notice == ""
+
+
+async def test_without_being_asked_for_nothing_is_sealed(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    engine.will(answer(chunk({"reasoning": "I think so."}), chunk({"content": "Yes"})))
+    assert "encrypted_content" not in (await gateway.create())["output"][0]
+
+
+async def test_a_foreign_seal_is_ignored_with_a_notice(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    foreign = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "In short."}], "encrypted_content": "gAAAA"}
+    await gateway.create([{"role": "user", "content": "Hi"}, foreign, {"role": "assistant", "content": "Yes"}])
+    assert "In short." in engine.last["messages"][1]["content"]
+    assert "sealed reasoning" in gateway.notice
+
+
+async def test_a_heading_becomes_the_bold_first_line_of_the_summary(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    engine.will(*[answer(*(chunk({"reasoning": piece}) for piece in ("## Look", " around\nI see", "\n# x")))] * 2)
+    events = await gateway.stream(reasoning={"summary": "auto"})
+    item = events[-1]["response"]["output"][0]
+    assert item["summary"] == [{"type": "summary_text", "text": "**Look around**\nI see\n# x"}]
+    assert item["content"] == [{"type": "reasoning_text", "text": "## Look around\nI see\n# x"}]
+
+
+async def test_a_trigger_gives_one_sealed_summary_and_it_is_context_afterwards(
+    gateway: GatewayUnderTest, engine: MockEngine
+) -> None:
+    engine.will(answer(chunk({"reasoning": "hm"}), chunk({"content": "The user wants "}), chunk({"content": "a file."})))
+    history = [{"role": "developer", "content": "Be kind."}, {"role": "user", "content": "Make a file"}]
+    events = await gateway.stream([*history, {"type": "compaction_trigger"}], tools=[TOOL])
+    assert "tools" not in engine.last
+    assert "hand-over" in engine.last["messages"][-1]["content"]
+    (item,) = events[-1]["response"]["output"]
+    assert item["type"] == "compaction"
+    assert "user wants" not in item["encrypted_content"]
+    await gateway.create([history[0], item, {"role": "user", "content": "Go on"}])
+    assert "The user wants a file." in engine.last["messages"][1]["content"]
+
+
+async def test_the_compact_route_gives_the_same_item(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    engine.will(text("All is done."))
+    status, body = await gateway.post({"model": "mock", "input": "Make a file"}, path="/v1/responses/compact")
+    assert status == 200
+    assert body["object"] == "response.compaction"
+    assert [item["type"] for item in body["output"]] == ["compaction"]
+    assert body["usage"]["total_tokens"] == 17
+
+
+async def test_an_engine_that_gives_no_summary_is_an_error(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    engine.will(answer(), answer())
+    events = await gateway.stream([{"role": "user", "content": "Hi"}, {"type": "compaction_trigger"}])
+    assert events[-1]["type"] == "response.failed"
+    status, body = await gateway.post({"input": "Hi"}, path="/v1/responses/compact")
+    assert status == 502
+    assert "no summary" in body["error"]["message"]
+
+
+async def test_gateways_with_one_key_open_each_others_seals(engine: MockEngine) -> None:
+    engine.will(text("All is done."))
+    async with running_gateway(engine, seal_key="shared") as one, running_gateway(engine, seal_key="shared") as other:
+        _, body = await one.post({"input": "Make a file"}, path="/v1/responses/compact")
+        await other.create([*body["output"], {"role": "user", "content": "Go on"}])
+    assert "All is done." in engine.last["messages"][0]["content"]
