@@ -12,8 +12,10 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Protocol
 
-from msgspec import UNSET
+from msgspec import UNSET, structs
 
+from antiphon.core.arguments import object_arguments
+from antiphon.core.calls import PLAIN_FUNCTIONS, Tools
 from antiphon.core.checking import body_to_request
 from antiphon.core.engine_stream import EngineStream
 from antiphon.core.output_items import PADDED_TO, REASONING, REASONING_TEXT, Style
@@ -28,12 +30,12 @@ from antiphon.core.request import (
 from antiphon.core.sealing import Sealer
 from antiphon.core.sse import DONE, event_to_frame
 from antiphon.core.think_tags import Start
-from antiphon.core.translator import Translator
+from antiphon.core.translator import RefusedCall, Translator
 from antiphon.engines.pool import Pool
 from antiphon.engines.upstream import Engine, Reply
 from antiphon.errors import ApiError, EngineStalled, EngineUnavailable
 from antiphon.settings import Settings
-from antiphon.wire.chat import ChatRequest
+from antiphon.wire.chat import ChatCall, ChatCallFunction, ChatMessage, ChatRequest
 from antiphon.wire.responses import (
     CreateResponse,
     InputTokensDetails,
@@ -189,7 +191,8 @@ class Turn:
             new_id=new_id,
             encode=event_to_frame,
             style=self._style(),
-            native_of=self._used.conversion.box.native_of,
+            tools=self._tools(),
+            asks_again=settings.check_grammars,
             most_calls=self._most_calls(),
         )
 
@@ -237,6 +240,8 @@ class Turn:
         watching = asyncio.create_task(self._watch())
         try:
             await self._translate()
+            if translator.refused is not None and translator.error is None:
+                await self._ask_again(translator.refused)
         except ApiError as error:
             translator.fail(self._abandoned or error)
         finally:
@@ -260,6 +265,9 @@ class Turn:
             self._opening.cancel()
 
     async def close(self) -> None:
+        await self._leave()
+
+    async def _leave(self) -> None:
         """Leaves nothing of the turn at the engine; a connection whose answer is at its end is kept."""
         opening = self._opening
         if opening is not None and not opening.cancel() and not opening.cancelled() and opening.exception() is None:
@@ -293,6 +301,22 @@ class Turn:
             raise self._abandoned from None
         self._reply.push(self)
         await self._done
+
+    async def _ask_again(self, refused: RefusedCall) -> None:
+        """Shows the model what its grammar has against its call, and goes on with what it writes then."""
+        self._translator.go_on()
+        await self._leave()
+        attempt = self._used
+        answer = ChatMessage(role="assistant", content="")
+        arguments = object_arguments(refused.arguments)
+        answer.tool_calls = [ChatCall(refused.call_id, ChatCallFunction(refused.name, arguments))]
+        words = f"This call was not carried out: {refused.complaint}. Mend the input, and call the tool again."
+        result = ChatMessage(role="tool", tool_call_id=refused.call_id, content=words)
+        chat = structs.replace(attempt.conversion.chat, messages=[*attempt.conversion.chat.messages, answer, result])
+        self._stream = EngineStream(self._start())
+        self._done = self._loop.create_future()
+        self._opening = asyncio.create_task(attempt.engine.open_chat(chat))
+        await self._translate()
 
     def receive(self, data: bytes) -> None:
         """One piece of the engine's body, straight from the socket."""
@@ -383,6 +407,11 @@ class Turn:
         if chat.model in self.engine.opens_thought and not constrained:
             return Start.INSIDE
         return Start.UNKNOWN if request.stream else Start.PATIENT
+
+    def _tools(self) -> Tools:
+        """With checking off, a custom call is told as it comes, whatever its grammar says."""
+        box = self._used.conversion.box
+        return Tools(box.native_of, box.grammar_of if self._settings.check_grammars else PLAIN_FUNCTIONS.grammar_of)
 
     def _most_calls(self) -> int | None:
         if self._used.conversion.compacts:

@@ -46,6 +46,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     seal_key: str | None = None
     # What a model is said to hold where its engine does not tell.
     context_window: Annotated[int, Meta(gt=0)] = 32768
+    # A custom tool's call that breaks its grammar is asked for again, once. False: it is passed on as it comes.
+    check_grammars: bool = True
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
 

@@ -266,7 +266,7 @@ def test_what_hosted_tools_did_is_a_note() -> None:
 
 
 def test_an_agents_message_is_a_user_message_that_names_its_author() -> None:
-    content = [{"type": "input_text", "text": "Done."}, {"type": "encrypted_content", "encrypted_content": "x"}]
+    content = [{"type": "input_text", "text": "Done."}, {"type": "encrypted_content", "encrypted_content": "gAAAA" * 20}]
     conversion = converted([{"type": "agent_message", "author": "/root/sub", "content": content}])
     assert conversion.chat.messages[0].content == "Message from /root/sub:\nDone."
     assert len(conversion.notices) == 1

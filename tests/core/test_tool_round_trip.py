@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from support.engine import objection
 from support.streams import check_stream, parse
 
+from antiphon.core.calls import Tools
 from antiphon.core.checking import body_to_request
 from antiphon.core.deltas import CallDelta, Finished
 from antiphon.core.output_items import Style
@@ -20,11 +21,11 @@ from antiphon.core.tools import Native, engine_name, tools_to_box
 from antiphon.core.translator import Translator
 from antiphon.dialects import PLAIN
 from antiphon.errors import InvalidRequest
+from antiphon.wire.chat import ChatCall
 from antiphon.wire.responses import Response
 
 F = {"type": "function", "name": "f", "parameters": {"type": "object", "properties": {}}}
 PATCH = "*** Begin Patch\n*** Add File: a.txt\n+hi\n*** End Patch\n"
-LARK = {"type": "grammar", "syntax": "lark", "definition": "start: /.+/"}
 
 # (the tool, the arguments that the engine writes, what the item must hold, the item that brings its output back)
 Case = tuple[dict[str, Any], dict[str, Any], dict[str, Any], dict[str, Any]]
@@ -37,7 +38,7 @@ CASES: dict[str, Case] = {
         {"type": "function_call_output"},
     ),
     "custom": (
-        {"type": "custom", "name": "apply_patch", "format": LARK},
+        {"type": "custom", "name": "apply_patch", "format": {"type": "text"}},
         {"input": PATCH},
         {"type": "custom_tool_call", "name": "apply_patch", "input": PATCH},
         {"type": "custom_tool_call_output"},
@@ -90,7 +91,7 @@ def told(conversion: Conversion, name: str, pieces: list[str], call_id: str = "c
         new_id=lambda prefix: f"{prefix}_{call_id}_{next(numbers)}",
         encode=event_to_frame,
         style=Style(),
-        native_of=conversion.box.native_of,
+        tools=Tools(conversion.box.native_of, conversion.box.grammar_of),
     )
     translator.start()
     translator.receive(CallDelta(0, call_id, name))
@@ -101,6 +102,12 @@ def told(conversion: Conversion, name: str, pieces: list[str], call_id: str = "c
     events = parse(b"".join(translator.out), done=False)
     check_stream(events)
     return events
+
+
+def calls_of(conversion: Conversion, at: int) -> list[ChatCall]:
+    calls = conversion.chat.messages[at].tool_calls
+    assert isinstance(calls, list)
+    return calls
 
 
 def pieces_of(text: str, size: int) -> list[str]:
@@ -120,7 +127,7 @@ def test_a_call_comes_back_as_its_native_item_and_goes_in_again_as_the_same_call
         assert {key: item[key] for key in expected} == expected
         output = {**answer, "call_id": "c1", "output": "done"}
         second = convert([user, item, output], [tool])
-        (call,) = second.chat.messages[1].tool_calls or ()
+        (call,) = calls_of(second, 1)
         assert (call.id, call.function.name) == ("c1", function.name)
         assert json.loads(call.function.arguments) == arguments
         assert second.chat.messages[: len(first.chat.messages)] == first.chat.messages
@@ -156,7 +163,7 @@ def test_a_conversation_of_ten_turns_only_ever_grows_at_its_end(data: st.DataObj
         items += [item, {**CASES[kind][3], "call_id": f"call_{turn}", "output": "done"}]
         after = convert(items, tools)
         assert after.chat.messages[: len(before.chat.messages)] == before.chat.messages
-        (call,) = after.chat.messages[-2].tool_calls or ()
+        (call,) = calls_of(after, -2)
         assert json.loads(call.function.arguments) == json.loads(written)
         before = after
 
@@ -182,7 +189,7 @@ def test_names_are_legal_unique_and_mapped_back(natives: list[tuple[str, str, st
 
 
 def test_a_name_does_not_depend_on_the_tools_that_come_later() -> None:
-    clash = [{"type": "custom", "name": "f"}, {"type": "namespace", "name": "n", "tools": [F]}]
+    clash: list[dict[str, Any]] = [{"type": "custom", "name": "f"}, {"type": "namespace", "name": "n", "tools": [F]}]
     few, many = tools_to_box([F, *clash]), tools_to_box([F, *clash, {**F, "name": "g"}])
     assert list(many.functions)[:3] == list(few.functions)
     assert next(iter(few.functions)) == "f"
@@ -197,7 +204,7 @@ def test_a_model_that_leaves_the_namespace_out_is_understood() -> None:
 
 def test_tools_that_a_search_found_can_be_called_on_the_next_turn() -> None:
     found = {"type": "namespace", "name": "agents", "tools": [{**F, "name": "spawn"}]}
-    items = [
+    items: list[dict[str, Any]] = [
         {"role": "user", "content": "Hi"},
         {"type": "tool_search_call", "call_id": "c1", "arguments": {"query": "spawn"}},
         {"type": "tool_search_output", "call_id": "c1", "tools": [found]},

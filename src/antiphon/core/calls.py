@@ -5,15 +5,16 @@ which events the client gets.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import UNSET
 
 from antiphon.core.deltas import CallDelta
+from antiphon.core.grammars import complaint, mended
 from antiphon.core.output_items import MARK, Encode, Lane, Style, event_to_template
 from antiphon.core.string_member import StringMember, whole_input
-from antiphon.core.tools import Native
+from antiphon.core.tools import Grammar, Native
 from antiphon.wire import UNREADABLE, events
 from antiphon.wire.events import Event
 from antiphon.wire.responses import (
@@ -120,6 +121,22 @@ class CustomForm(FunctionForm):
         return (events.CustomToolCallInputDelta(item_id=self._id, output_index=self._index, delta=text, obfuscation=padding),)
 
 
+class CheckedForm(CustomForm):
+    """A custom call whose text must follow a grammar: told when it is whole, and mended where only its wrapping is wrong."""
+
+    def __init__(self, grammar: Grammar, *place: Any) -> None:
+        super().__init__(*place)
+        self._grammar = grammar
+
+    def feed(self, arguments: str) -> Iterable[Event]:
+        self._arguments.append(arguments)
+        return ()
+
+    def finish(self, status: Status) -> Iterable[Event]:
+        yield from self._tell(mended(self._grammar, whole_input(self.arguments)))
+        yield events.CustomToolCallInputDone(item_id=self._id, output_index=self._index, input="".join(self._input))
+
+
 class SilentForm(FunctionForm):
     """A call whose item holds its arguments as an object: nothing is told before they are whole."""
 
@@ -188,6 +205,16 @@ FORMS: dict[str, type[FunctionForm]] = {
 }
 
 
+class Tools(NamedTuple):
+    """What the translator has to know of the tools that were offered, by the names that the engine knows them by."""
+
+    native_of: Callable[[str], Native]
+    grammar_of: Callable[[str], Grammar | None]
+
+
+PLAIN_FUNCTIONS = Tools(lambda name: Native("function", name), lambda name: None)
+
+
 class CallState:
     """A call. Its name may come late, and decides its form; its arguments are whole once they are a JSON object."""
 
@@ -196,13 +223,13 @@ class CallState:
         call_id: str,
         *,
         new_id: Callable[[str], str],
-        native_of: Callable[[str], Native],
+        tools: Tools,
         style: Style,
         encode: Encode,
     ) -> None:
-        self._call_id = call_id
+        self.call_id = call_id
         self._new_id = new_id
-        self._native_of = native_of
+        self._tools = tools
         self._style = style
         self._encode = encode
         self._status: Status = "in_progress"
@@ -217,9 +244,11 @@ class CallState:
 
     def open(self, output_index: int) -> Iterable[Event]:
         self._index = output_index
-        native = self._native_of(self.name)
+        native = self._tools.native_of(self.name)
         kind = FORMS[native.kind]
-        form = kind(native, self._new_id(kind.prefix), self._call_id, output_index, self._style)
+        place = (native, self._new_id(kind.prefix), self.call_id, output_index, self._style)
+        grammar = self._tools.grammar_of(self.name)
+        form = kind(*place) if grammar is None else CheckedForm(grammar, *place)
         self._form = form
         if self.engine_index is not None:
             self.lane = form.lane(self.engine_index, self._encode)
@@ -242,6 +271,15 @@ class CallState:
 
     def finishable(self) -> bool:
         return is_json_object(self.arguments)
+
+    def ready(self) -> bool:
+        """May be shown: its name is known, and a text that has to be checked is whole."""
+        return bool(self.name) and (self._tools.grammar_of(self.name) is None or self.finishable())
+
+    def complaint(self) -> str | None:
+        """What its grammar has against it, beyond what can be mended."""
+        grammar = self._tools.grammar_of(self.name)
+        return None if grammar is None else complaint(grammar, mended(grammar, whole_input(self.arguments)))
 
     @property
     def closed(self) -> bool:

@@ -7,6 +7,7 @@ dropped, with a notice: items that mean nothing to an engine, and every type tha
 refused: an item with neither a type nor a role; a malformed item of a listed type.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -32,6 +33,8 @@ Item = dict[str, Any]
 Converter = Callable[[ChatDraft, Item, str], None]
 
 LONGEST_NOTE = 2000
+# One long word of base64: nobody's language.
+CIPHERTEXT = re.compile(r"[A-Za-z0-9+/=_-]{64,}")
 
 COMPACTED = "The earlier part of this conversation was compacted to save room. This is the hand-over summary of it:"
 COMPACT = """\
@@ -93,12 +96,20 @@ def agent_message_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
     message = convert(item, InputAgentMessage, where)
     content = message.content
     if isinstance(content, list):
-        readable = [part for part in content if part.get("type") != "encrypted_content"]
-        if len(readable) < len(content):
-            draft.notice(f"{where}: the encrypted part of an agent's message cannot be read here")
-        content = readable
+        content = [part for given in content for part in _readable(draft, given, where)]
     parts = content_to_parts(content, f"{where}.content")
     draft.user([{"type": "text", "text": f"Message from {message.author}:"}, *parts])
+
+
+def _readable(draft: ChatDraft, part: Item, where: str) -> list[Item]:
+    """A part of an agent's message. OpenAI encrypts what one agent tells another; behind us it is as the model wrote it."""
+    if part.get("type") != "encrypted_content":
+        return [part]
+    text = str(part.get("encrypted_content") or "")
+    if CIPHERTEXT.fullmatch(text):
+        draft.notice(f"{where}: the encrypted part of an agent's message cannot be read here")
+        return []
+    return [{"type": "input_text", "text": text}]
 
 
 # ---- carried ---------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET
 
 from antiphon.core.dialect import Dialect
+from antiphon.core.grammars import is_readable
 from antiphon.core.input_items import items_to_draft, tools_in_items
 from antiphon.core.sealing import NO_LOCK, Sealer
 from antiphon.core.tool_choice import choice_to_echo, choice_to_offer
@@ -137,6 +138,9 @@ def request_to_chat(
         stream_options=StreamOptions(),
     )
     notices = [*draft.notices, *box.notices]
+    for native, grammar in box.grammars.items():
+        if not is_readable(grammar):
+            notices.append(f"the grammar of tool {native.name} cannot be read: its calls are not checked")
     if offer.tools:
         chat.tools = offer.tools
         chat.tool_choice = offer.choice

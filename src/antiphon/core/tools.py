@@ -103,6 +103,9 @@ class Toolbox:
         """What a call of this tool is called before the engine, also when the tool is not offered any more."""
         return self.names.get(native) or engine_name(native)
 
+    def grammar_of(self, name: str) -> Grammar | None:
+        return self.grammars.get(self.native_of(name))
+
     def native_of(self, name: str) -> Native:
         """What the engine's call means. A model may leave the namespace out; one that invents a tool is quoted as it is."""
         if name in self.natives:

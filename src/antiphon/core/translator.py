@@ -8,9 +8,9 @@ stream, and everything else that comes of a response drain this one machine.
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from antiphon.core.calls import CallState
+from antiphon.core.calls import PLAIN_FUNCTIONS, CallState, Tools
 from antiphon.core.deltas import (
     CallDelta,
     Delta,
@@ -32,13 +32,14 @@ from antiphon.core.output_items import (
     TextPart,
     encode_text,
 )
-from antiphon.core.tools import Native
 from antiphon.errors import ApiError, EngineDisagrees, EngineError
 from antiphon.wire import events
 from antiphon.wire.events import Event
 from antiphon.wire.responses import (
     IncompleteDetails,
+    InputTokensDetails,
     Logprob,
+    OutputTokensDetails,
     Response,
     ResponseError,
     Status,
@@ -67,8 +68,11 @@ ENDINGS: dict[str, Ending] = {
 }
 
 
-def plain_function(name: str) -> Native:
-    return Native("function", name)
+class RefusedCall(NamedTuple):
+    call_id: str
+    name: str
+    arguments: str
+    complaint: str
 
 
 class Translator:
@@ -81,7 +85,8 @@ class Translator:
         new_id: Callable[[str], str],
         encode: Callable[[Event], bytes],
         style: Style,
-        native_of: Callable[[str], Native] = plain_function,
+        tools: Tools = PLAIN_FUNCTIONS,
+        asks_again: bool = False,
         most_calls: int | None = None,
     ) -> None:
         self.response = response
@@ -90,7 +95,11 @@ class Translator:
         self._new_id = new_id
         self._encode = encode
         self._style = style
-        self._native_of = native_of
+        self._tools = tools
+        self._asks_again = asks_again
+        self._spent: Usage | None = None
+        # A call that its grammar refuses, kept back so that the model can be asked for it once more.
+        self.refused: RefusedCall | None = None
         self._most_calls = most_calls
         # Encoded events, for whoever writes them to take away.
         self.out: list[bytes] = []
@@ -168,6 +177,14 @@ class Translator:
     def written(self) -> str:
         """All that the model wrote so far, for counting."""
         return "".join(state.written for state in [*self._opened, *self._queue])
+
+    def go_on(self) -> None:
+        """Another answer of the engine follows, in place of the call that was refused."""
+        self.refused = None
+        self._reason = None
+        self._calls.clear()
+        self._call_at.clear()
+        self._spent, self.usage = self.usage, None
 
     # ---- deltas ------------------------------------------------------------------------------------------------------
 
@@ -253,12 +270,20 @@ class Translator:
                 self._close_live("completed")
             if not _ready(self._queue[0]):
                 return
-            self._open(self._queue.popleft())
+            self._show(self._queue.popleft())
 
     def _feed(self, state: State, fed: Iterable[Event]) -> None:
         self._emit(fed)
-        if self._queue and state is self._live:
+        if self._queue:
             self._advance()
+
+    def _show(self, state: State) -> None:
+        """Opens an item, unless it is a call that the model is to be asked for again."""
+        if self._asks_again and isinstance(state, CallState) and (complaint := state.complaint()) is not None:
+            self._asks_again = False
+            self.refused = RefusedCall(state.call_id, state.name, state.arguments, complaint)
+        else:
+            self._open(state)
 
     def _open(self, state: State) -> None:
         self._live = state
@@ -276,8 +301,8 @@ class Translator:
             if self._live is not None:
                 whole = self._queue and self._live.finishable()
                 self._close_live("completed" if whole else last)
-            elif _ready(self._queue[0]):
-                self._open(self._queue.popleft())
+            elif not isinstance(self._queue[0], CallState) or self._queue[0].name:
+                self._show(self._queue.popleft())
             elif self._drop_nameless() and self.error is None:
                 self.error = EngineDisagrees("The engine sent a tool call without a name.")
 
@@ -311,7 +336,7 @@ class Translator:
         state = CallState(
             delta.id or self._new_id("call"),
             new_id=self._new_id,
-            native_of=self._native_of,
+            tools=self._tools,
             style=self._style,
             encode=self._encode,
         )
@@ -341,7 +366,7 @@ class Translator:
         estimate: Usage | None,
     ) -> None:
         self.response.status = status
-        self.response.usage = self.usage or estimate
+        self.response.usage = _sum(self._spent, self.usage or estimate)
         if status == "incomplete":
             self.response.incomplete_details = IncompleteDetails(ENDINGS[self._reason or ""].incomplete or "")
         self._emit((kind(response=self.response),))
@@ -354,4 +379,18 @@ class Translator:
 
 
 def _ready(state: State) -> bool:
-    return not isinstance(state, CallState) or bool(state.name)
+    return not isinstance(state, CallState) or state.ready()
+
+
+def _sum(earlier: Usage | None, later: Usage | None) -> Usage | None:
+    if earlier is None or later is None:
+        return later or earlier
+    cached = earlier.input_tokens_details.cached_tokens + later.input_tokens_details.cached_tokens
+    thought = earlier.output_tokens_details.reasoning_tokens + later.output_tokens_details.reasoning_tokens
+    return Usage(
+        earlier.input_tokens + later.input_tokens,
+        InputTokensDetails(cached_tokens=cached),
+        earlier.output_tokens + later.output_tokens,
+        OutputTokensDetails(reasoning_tokens=thought),
+        earlier.total_tokens + later.total_tokens,
+    )

@@ -1,0 +1,17 @@
+"""Codex in front of the gateway that the test has."""
+
+from pathlib import Path
+
+import pytest
+from support.codex import Codex, installed
+from support.gateway import GatewayUnderTest
+
+
+@pytest.fixture(scope="session")
+def binary() -> Path:
+    return installed()
+
+
+@pytest.fixture
+def codex(binary: Path, gateway: GatewayUnderTest, tmp_path: Path) -> Codex:
+    return Codex(binary, gateway.url, tmp_path)

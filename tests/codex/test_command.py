@@ -1,0 +1,89 @@
+"""`antiphon codex`: from an empty home directory, Codex works the first time."""
+
+import asyncio
+import os
+import sys
+import tomllib
+from asyncio.subprocess import PIPE, STDOUT
+from pathlib import Path
+
+import pytest
+from support.codex import PROXIES, TIME, calls, shell
+from support.engine import MockEngine, text
+from support.gateway import GatewayUnderTest, free_port, running_gateway
+
+pytestmark = pytest.mark.timeout(120, func_only=True)
+
+
+class Person:
+    """Somebody with an empty home, who types commands."""
+
+    def __init__(self, folder: Path, path: Path) -> None:
+        self.home, self.repository, temporary = folder / "home", folder / "repository", folder / "temporary"
+        for each in (self.home, self.repository, temporary):
+            each.mkdir()
+        self.environment = {
+            "HOME": str(self.home),
+            "TMPDIR": str(temporary),
+            "PATH": f"{path}{os.pathsep}{os.environ['PATH']}",
+            "NO_PROXY": "127.0.0.1,localhost",
+            **PROXIES,
+        }
+
+    async def types(self, *arguments: str) -> tuple[int, str]:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "antiphon", *arguments,
+            cwd=self.repository, env=self.environment, stdin=asyncio.subprocess.DEVNULL, stdout=PIPE, stderr=STDOUT,
+        )  # fmt: skip
+        async with asyncio.timeout(TIME):
+            out, _ = await process.communicate()
+        return process.returncode or 0, out.decode()
+
+
+@pytest.fixture
+def person(tmp_path: Path, binary: Path) -> Person:
+    return Person(tmp_path, binary.parent)
+
+
+async def test_a_gateway_is_started_where_none_runs_and_the_task_is_done(person: Person, engine: MockEngine) -> None:
+    person.environment |= {"ANTIPHON_UPSTREAM": engine.url, "ANTIPHON_PORT": str(await free_port())}
+    engine.will(calls(shell("echo hi > hello.txt")), text("It is there."))
+    options = ["--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"]
+    code, output = await person.types("codex", "exec", *options, "Create hello.txt")
+    assert code == 0, output
+    assert (person.repository / "hello.txt").read_text() == "hi\n"
+    assert "It is there." in output
+    assert "metadata" not in output
+    assert not (person.home / ".codex").exists(), "the user's own configuration is not touched"
+
+
+async def test_a_running_gateway_is_used_and_its_key_sent(person: Person, engine: MockEngine) -> None:
+    async with running_gateway(engine, api_key=("secret",)) as gateway:
+        person.environment |= {"ANTIPHON_PORT": gateway.url.rpartition(":")[2], "ANTIPHON_API_KEY": "secret"}
+        code, output = await person.types("codex", "exec", "--skip-git-repo-check", "Say hello")
+    assert code == 0, output
+    assert "Hello world" in output
+    assert "secret" not in "".join(path.read_text() for path in person.home.rglob("config.toml"))
+
+
+async def test_the_configuration_can_be_shown(person: Person, gateway: GatewayUnderTest) -> None:
+    person.environment["ANTIPHON_PORT"] = gateway.url.rpartition(":")[2]
+    code, output = await person.types("codex", "--print")
+    assert code == 0
+    shown = tomllib.loads(output)
+    assert shown["model"] == "mock"
+    assert shown["model_providers"]["antiphon"]["base_url"] == f"{gateway.url}/v1"
+
+
+async def test_without_codex_it_says_how_to_get_it(person: Person, gateway: GatewayUnderTest, tmp_path: Path) -> None:
+    person.environment |= {"PATH": str(tmp_path), "ANTIPHON_PORT": gateway.url.rpartition(":")[2]}
+    code, output = await person.types("codex")
+    assert code == 2
+    assert "npm install -g @openai/codex" in output
+
+
+async def test_a_wrong_setting_is_said(person: Person) -> None:
+    person.environment["ANTIPHON_CONTEXT_WINDOW"] = "none"
+    code, output = await person.types("codex", "exec", "x")
+    assert code == 2
+    assert "context_window" in output

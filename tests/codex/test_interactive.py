@@ -1,0 +1,88 @@
+"""Codex as a person uses it, in a terminal: Ctrl-C ends the engine's work."""
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import pty
+import signal
+import struct
+import termios
+
+import pytest
+from support.codex import Codex
+from support.engine import MockEngine, Writer, chunk, text
+
+pytestmark = pytest.mark.timeout(120, func_only=True)
+
+# What a terminal answers when it is asked where its cursor is, and what it is.
+ANSWERS = {b"\x1b[6n": b"\x1b[1;1R", b"\x1b[c": b"\x1b[?62;22c", b"\x1b]10;?": b"\x1b]10;rgb:ffff/ffff/ffff\x1b\\"}
+
+
+class Terminal:
+    """The other end of a pseudo terminal: it remembers what was shown, and answers what a terminal is asked."""
+
+    def __init__(self) -> None:
+        self.ours, self.theirs = pty.openpty()
+        fcntl.ioctl(self.theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+        self.shown = b""
+        self._changed = asyncio.Event()
+        asyncio.get_running_loop().add_reader(self.ours, self._read)
+
+    def type(self, keys: bytes) -> None:
+        os.write(self.ours, keys)
+
+    async def shows(self, words: bytes) -> None:
+        async with asyncio.timeout(60):
+            while words not in self.shown:
+                self._changed.clear()
+                await self._changed.wait()
+
+    def close(self) -> None:
+        asyncio.get_running_loop().remove_reader(self.ours)
+        os.close(self.ours)
+
+    def _read(self) -> None:
+        with contextlib.suppress(OSError):
+            data = os.read(self.ours, 65536)
+            self.shown += data
+            for question, answer in ANSWERS.items():
+                os.write(self.ours, answer * data.count(question))
+        self._changed.set()
+
+
+async def test_ctrl_c_cancels_the_engines_request(codex: Codex, engine: MockEngine) -> None:
+    async def endless(write: Writer) -> None:
+        # Codex also asks for a title of the session, without tools.
+        if "tools" not in engine.last:
+            await write(text("Counting"))
+            return
+        await write(chunk({"content": "Beginning"}))
+        await asyncio.Event().wait()
+
+    engine.will(endless, endless)
+    codex.config[f'projects."{codex.repository}".trust_level'] = "trusted"
+    codex.write_configuration()
+    terminal = Terminal()
+    process = await asyncio.create_subprocess_exec(
+        str(codex.binary),
+        "Count to a million",
+        cwd=codex.repository,
+        env={**codex.environment(), "TERM": "xterm-256color"},
+        stdin=terminal.theirs,
+        stdout=terminal.theirs,
+        stderr=terminal.theirs,
+        start_new_session=True,
+    )
+    os.close(terminal.theirs)
+    try:
+        await terminal.shows(b"Beginning")
+        terminal.type(b"\x03")
+        async with asyncio.timeout(30):
+            await engine.cancelled.wait()
+        assert process.returncode is None, "Codex itself goes on"
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+        terminal.close()

@@ -1,0 +1,80 @@
+"""Custom tools with a grammar: what follows it, what is said of the rest, and what can be mended."""
+
+import pytest
+
+from antiphon.core.grammars import complaint, is_readable, mended
+from antiphon.core.tools import Grammar
+
+# In the manner of Codex's apply_patch, with a terminal that may be empty.
+PATCH = Grammar(
+    type="grammar",
+    syntax="lark",
+    definition="""
+start: begin hunk+ end
+begin: "*** Begin Patch" LF
+end: "*** End Patch" LF?
+hunk: add | remove
+add: "*** Add File: " name LF line+
+remove: "*** Delete File: " name LF
+name: /(.+)/
+line: "+" /(.*)/ LF
+%import common.LF
+""",
+)
+NUMBER = Grammar(type="grammar", syntax="regex", definition=r"\d+(\.\d+)?")
+BODY = "*** Add File: a.txt\n+hi\n+\n"
+WHOLE = f"*** Begin Patch\n{BODY}*** End Patch\n"
+
+
+@pytest.mark.parametrize(("grammar", "text"), [(PATCH, WHOLE), (PATCH, WHOLE.rstrip("\n")), (NUMBER, "12"), (NUMBER, "1.5")])
+def test_a_text_that_follows_its_grammar_is_left_as_it_is(grammar: Grammar, text: str) -> None:
+    assert complaint(grammar, text) is None
+    assert mended(grammar, text) == text
+
+
+@pytest.mark.parametrize(
+    ("grammar", "text", "said"),
+    [
+        (PATCH, "*** Begin Patch\n*** Add File: a.txt\nno plus\n*** End Patch\n", "line 3"),
+        (PATCH, "I would rather not.", "line 1"),
+        (PATCH, "", "line 1"),
+        (NUMBER, "twelve", "pattern"),
+    ],
+)
+def test_what_is_wrong_is_said_and_where(grammar: Grammar, text: str, said: str) -> None:
+    found = complaint(grammar, text)
+    assert found is not None
+    assert said in found
+    assert mended(grammar, text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [BODY, f"*** Begin Patch\n{BODY}", f"{BODY}*** End Patch", f"```\n{WHOLE}```", f"```patch\n{BODY}\n```\n", f"\n\n{WHOLE}"],
+)
+def test_a_patch_that_misses_only_its_envelope_gets_it(text: str) -> None:
+    assert mended(PATCH, text).strip() == WHOLE.strip()
+    assert complaint(PATCH, mended(PATCH, text)) is None
+
+
+def test_a_number_in_a_fence_is_taken_out_of_it() -> None:
+    assert mended(NUMBER, "```\n12\n```") == "12"
+
+
+@pytest.mark.parametrize(
+    "grammar",
+    [
+        Grammar(type="grammar", syntax="lark", definition="start: ("),
+        Grammar(type="grammar", syntax="regex", definition="("),
+        Grammar(type="grammar", syntax="ebnf", definition="x"),
+    ],
+)
+def test_a_grammar_that_cannot_be_read_has_nothing_against_any_text(grammar: Grammar) -> None:
+    assert not is_readable(grammar)
+    assert complaint(grammar, "anything") is None
+
+
+def test_a_pattern_that_takes_for_ever_is_given_up() -> None:
+    endless = Grammar(type="grammar", syntax="regex", definition=r"(a|aa|a?a)+(b|c)\1{5}")
+    assert is_readable(endless)
+    assert complaint(endless, "a" * 5000) in (None, "the text does not match the pattern")
