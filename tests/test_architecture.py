@@ -21,9 +21,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "seal": {"core", "settings"},
     "replay": {"core", "wire", "errors"},
     "engines": {"engines", "core", "dialects", "wire", "errors", "settings", "logs"},
-    "service": {"core", "dialects", "engines", "wire", "errors", "settings", "logs"},
+    "turn": {"core", "engines", "wire", "errors", "settings"},
+    "service": {"turn", "core", "dialects", "engines", "wire", "errors", "settings", "logs"},
     "codex_catalog": set(),
-    "http": {"http", "codex_catalog", "service", "engines", "errors", "logs", "wire"},
+    "http": {"http", "codex_catalog", "service", "turn", "engines", "errors", "logs", "wire"},
 }
 
 IMPURE = set(

@@ -4,8 +4,8 @@ import itertools
 from collections.abc import Iterable
 
 from antiphon.core.engine_stream import EngineStream
-from antiphon.core.output_items import Style
 from antiphon.core.sse import DONE, event_to_frame
+from antiphon.core.telling import Style
 from antiphon.core.think_tags import Start
 from antiphon.core.translator import Translator
 from antiphon.errors import ApiError

@@ -14,9 +14,9 @@ from support.streams import check_stream, parse
 from antiphon.core.calls import Tools
 from antiphon.core.checking import body_to_request
 from antiphon.core.deltas import CallDelta, Finished
-from antiphon.core.output_items import Style
 from antiphon.core.request import Conversion, request_to_chat, request_to_items
 from antiphon.core.sse import event_to_frame
+from antiphon.core.telling import Style
 from antiphon.core.tools import Native, engine_name, tools_to_box
 from antiphon.core.translator import Translator
 from antiphon.dialects import PLAIN

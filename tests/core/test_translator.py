@@ -19,8 +19,8 @@ from antiphon.core.deltas import (
     ThoughtEnded,
     UsageReport,
 )
-from antiphon.core.output_items import Style
 from antiphon.core.sse import event_to_frame
+from antiphon.core.telling import Style
 from antiphon.core.translator import ENDINGS, Translator
 from antiphon.errors import ContextLengthExceeded, EngineError
 from antiphon.wire.responses import InputTokensDetails, OutputTokensDetails, Response, Usage
@@ -245,7 +245,8 @@ any_delta = st.one_of(
 
 @given(st.lists(any_delta, max_size=25), st.booleans(), st.sampled_from([None, 1]))
 def test_whatever_comes_the_stream_is_well_formed(deltas: list[Delta], ended: bool, most_calls: int | None) -> None:
-    translated(*deltas, ended=ended, most_calls=most_calls)
+    events = translated(*deltas, ended=ended, most_calls=most_calls)
+    assert check_stream(events)["id"] == "resp_1"
 
 
 @given(st.lists(any_delta, max_size=25))

@@ -137,7 +137,7 @@ async def test_the_key_of_the_engine_is_ours_and_not_the_clients(engine: MockEng
 
 async def test_a_base_url_may_end_in_v1(engine: MockEngine) -> None:
     async with running_gateway(engine.url + "/v1/") as gateway:
-        await gateway.create()
+        assert (await gateway.create())["output_text"] == "Hello world"
 
 
 async def test_a_model_whose_template_opens_the_thought_is_learned(gateway: GatewayUnderTest, engine: MockEngine) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support.streams import check_stream, parse
 
-from antiphon.core.output_items import Style
+from antiphon.core.telling import Style
 from antiphon.replay import replay
 
 STREAMS = Path(__file__).parent / "streams"

@@ -221,7 +221,7 @@ async def test_a_client_that_goes_away_ends_the_engines_work(gateway: GatewayUnd
     async with gateway.client.post(gateway.url + "/v1/responses", json=body) as answered:
         await answered.content.readuntil(b"output_text.delta")
     async with asyncio.timeout(10):
-        await engine.cancelled.wait()
+        assert await engine.cancelled.wait()
 
 
 async def test_a_client_that_goes_away_before_the_first_byte_ends_the_engines_work_too(
@@ -239,7 +239,7 @@ async def test_a_client_that_goes_away_before_the_first_byte_ends_the_engines_wo
         await engine.asked.wait()
         posting.cancel()
         async with asyncio.timeout(10):
-            await engine.cancelled.wait()
+            assert await engine.cancelled.wait()
 
 
 def lines_to_engines(gateway: GatewayUnderTest) -> list[Any]:

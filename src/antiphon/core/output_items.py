@@ -1,20 +1,19 @@
 """One state class per output item; calls have a room of their own. Each makes its own events and its own final item.
 
 `open()` begins, `feed()` adds a piece, `close()` ends; a state that is not open yet only collects. `finishable()` tells whether
-an item may be closed as soon as another begins; otherwise that one waits. `lane` is the short way for the pieces that make up
-nearly all of a stream: those that only go on with what is open.
+an item may be closed as soon as another begins; otherwise that one waits. `lane` is the short way for pieces that only go
+on with what is open.
 """
 
-import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from operator import attrgetter
-from typing import Any, NamedTuple, TypedDict
+from collections.abc import Iterable
+from typing import TypedDict
 
 import msgspec
 from msgspec import UNSET
 
-from antiphon.core.deltas import Delta, ReasoningDelta, TextDelta
+from antiphon.core.deltas import ReasoningDelta, TextDelta
+from antiphon.core.headings import Heading, bold_heading
+from antiphon.core.telling import MARK, Encode, Lane, Style, event_to_template, read_text
 from antiphon.wire import events
 from antiphon.wire.events import Event
 from antiphon.wire.responses import (
@@ -28,120 +27,6 @@ from antiphon.wire.responses import (
     Status,
     SummaryText,
 )
-
-# Pads a delta so that its length on the wire does not betray the token: a multiple of this many characters.
-PADDED_TO = 16
-
-
-class ReasoningEvents(NamedTuple):
-    """Raw reasoning has two names: the SDK's and Codex's, and the Open Responses document's."""
-
-    delta: type[events.ReasoningTextDelta] | type[events.ReasoningDelta]
-    done: type[events.ReasoningTextDone] | type[events.ReasoningDone]
-
-
-REASONING_TEXT = ReasoningEvents(events.ReasoningTextDelta, events.ReasoningTextDone)
-REASONING = ReasoningEvents(events.ReasoningDelta, events.ReasoningDone)
-
-
-@dataclass(frozen=True, slots=True)
-class Style:
-    """How this response is to be told: what the request and the settings ask for."""
-
-    summary: bool = False
-    logprobs: bool = False
-    padding: str | None = None
-    # Seals the reasoning, where that was asked for, and the summary that a compaction is.
-    seal: Callable[[str], str] | None = None
-    compacts: bool = False
-    reasoning_events: ReasoningEvents = REASONING_TEXT
-
-    @property
-    def plain(self) -> bool:
-        """Deltas carry their text and nothing else."""
-        return self.padding is None and not self.logprobs
-
-    def obfuscation(self, delta: str) -> str | msgspec.UnsetType:
-        if self.padding is None:
-            return UNSET
-        return self.padding[: PADDED_TO - len(delta) % PADDED_TO]
-
-
-Encode = Callable[[Event], bytes]
-
-# Stands for the text in a template; no JSON writer leaves it as it is, so it is found again by its encoded form.
-MARK = "\x00mark\x00"
-ENCODED_MARK = b'"\\u0000mark\\u0000"'
-encode_text = msgspec.json.Encoder().encode
-
-
-class Template(NamedTuple):
-    """The encoded form of a delta event, but for its text and its number: both are spliced in."""
-
-    head: bytes
-    tail: bytes
-
-
-def event_to_template(event: Event, encode: Encode) -> Template:
-    """The event's delta is MARK, and its number, the last of its members, is -1."""
-    head, _, tail = encode(event).partition(ENCODED_MARK)
-    return Template(head, tail.replace(b"%", b"%%").replace(b"-1", b"%d"))
-
-
-class Lane:
-    """Where the next piece of the same kind goes: kept, and told by these templates.
-
-    `reads` gives the text of a piece that only goes on with what is open, and "" for one that must go the long way.
-    """
-
-    __slots__ = ("kind", "pieces", "reads", "templates")
-
-    def __init__(self, kind: type[Delta], reads: Callable[[Any], str], pieces: list[str], *templates: Template) -> None:
-        self.kind = kind
-        self.reads = reads
-        self.pieces = pieces
-        self.templates = templates
-
-
-read_text: Callable[[Any], str] = attrgetter("text")
-
-
-# A first line that is clearly a heading: Markdown's, and no longer than one.
-LONGEST_HEADING = 120
-_HEADING = re.compile(r"#{1,6} +(?P<title>[^\n]*\S)[ #]*")
-
-
-def bold_heading(text: str) -> str:
-    """Codex shows the bold first line of a summary as its title."""
-    line, rest = text[: _line_end(text)], text[_line_end(text) :]
-    heading = _HEADING.fullmatch(line) if len(line) <= LONGEST_HEADING else None
-    return f"**{heading['title'].strip('*')}**{rest}" if heading else text
-
-
-def _line_end(text: str) -> int:
-    end = text.find("\n")
-    return len(text) if end < 0 else end
-
-
-class Heading:
-    """`bold_heading` while the text arrives: only a first line that begins like a heading is held back."""
-
-    def __init__(self) -> None:
-        self._held = ""
-        self.over = False
-
-    def receive(self, text: str) -> str:
-        if self.over:
-            return text
-        self._held += text
-        if self._held.startswith("#") and "\n" not in self._held and len(self._held) <= LONGEST_HEADING:
-            return ""
-        return self.close()
-
-    def close(self) -> str:
-        self.over = True
-        held, self._held = self._held, ""
-        return bold_heading(held)
 
 
 class PartPlace(TypedDict):

@@ -22,16 +22,8 @@ from antiphon.core.deltas import (
     ThoughtEnded,
     UsageReport,
 )
-from antiphon.core.output_items import (
-    CompactionState,
-    Lane,
-    MessageState,
-    ReasoningState,
-    RefusalPart,
-    Style,
-    TextPart,
-    encode_text,
-)
+from antiphon.core.output_items import CompactionState, MessageState, ReasoningState, RefusalPart, TextPart
+from antiphon.core.telling import Lane, Style, encode_text
 from antiphon.errors import ApiError, EngineDisagrees, EngineError
 from antiphon.wire import events
 from antiphon.wire.events import Event

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from antiphon.errors import ApiError, BodyTooLarge, EngineError, InvalidRequest, MethodNotAllowed, NotFound, Unauthorized
 from antiphon.logs import log
-from antiphon.service import new_id
+from antiphon.turn import new_id
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

@@ -8,7 +8,8 @@ from aiohttp.http import StreamWriter
 
 from antiphon.errors import UpgradeRequired
 from antiphon.http.middlewares import LOGGED, REQUEST_ID
-from antiphon.service import Gateway, Nobody, Turn, output_text
+from antiphon.service import Gateway, output_text
+from antiphon.turn import Nobody, Turn
 from antiphon.wire.responses import CompactedResponse
 
 GATEWAY = web.AppKey("gateway", Gateway)

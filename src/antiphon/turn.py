@@ -1,0 +1,359 @@
+"""One response in the making, from the request to its terminal event.
+
+Streaming or not, a turn is the same: bytes from the engine → deltas → events. Whoever runs it gives a sink; the engine's bytes
+are pushed through to it in one go, without a task that wakes for each of them.
+"""
+
+import asyncio
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from msgspec import UNSET, structs
+
+from antiphon.core.arguments import object_arguments
+from antiphon.core.calls import PLAIN_FUNCTIONS, Tools
+from antiphon.core.engine_stream import EngineStream
+from antiphon.core.request import SEALED_REASONING, Conversion, request_to_response, wants_summary
+from antiphon.core.sealing import Sealer
+from antiphon.core.sse import DONE, event_to_frame
+from antiphon.core.telling import PADDED_TO, REASONING, REASONING_TEXT, Style
+from antiphon.core.think_tags import Start
+from antiphon.core.translator import RefusedCall, Translator
+from antiphon.engines.estimates import ESTIMATED, estimate_usage
+from antiphon.engines.upstream import Engine, Reply
+from antiphon.errors import ApiError, EngineStalled, EngineUnavailable
+from antiphon.settings import Settings
+from antiphon.wire.chat import ChatCall, ChatCallFunction, ChatMessage
+from antiphon.wire.responses import CreateResponse, Response, Usage
+
+
+def new_id(prefix: str) -> str:
+    return f"{prefix}_{secrets.token_hex(24)}"
+
+
+REASONING_EVENTS = {"reasoning_text": REASONING_TEXT, "reasoning": REASONING}
+
+
+class Sink(Protocol):
+    """Where the events go."""
+
+    def write(self, data: bytes) -> bool:
+        """True: more has been written than the client reads, and the engine should pause until `drain()` returns."""
+
+    async def drain(self) -> None: ...
+
+
+class Nobody:
+    """For an answer that is not streamed: only the response counts."""
+
+    def write(self, data: bytes) -> bool:
+        return False
+
+    async def drain(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """An engine that is asked, and the request in its dialect."""
+
+    engine: Engine
+    conversion: Conversion
+
+
+class Batch:
+    """The turns that have something to write. They write together, once every socket that was ready has been read.
+
+    A write wakes the process that reads it, which costs more than the write does; writes that follow one another at once wake
+    it once. What several reads of one turn brought becomes one write.
+    """
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._turns: list[Turn] = []
+
+    def add(self, turn: "Turn") -> None:
+        if not self._turns:
+            self._loop.call_soon(self._flush)
+        self._turns.append(turn)
+
+    def _flush(self) -> None:
+        turns, self._turns = self._turns, []
+        for turn in turns:
+            turn.flush()
+
+
+class Turn:
+    """One response in the making: `connect()`, then `run()`, and `close()` however it went."""
+
+    def __init__(
+        self,
+        request: CreateResponse,
+        engines: Sequence[Engine],
+        convert: Callable[[Engine], Conversion],
+        notices: list[str],
+        settings: Settings,
+        batch: Batch,
+        sealer: Sealer,
+    ) -> None:
+        self._request = request
+        self._others = engines[1:]
+        self._convert = convert
+        self._used = Attempt(engines[0], convert(engines[0]))
+        self._notices = notices
+        self._settings = settings
+        self._batch = batch
+        self._sealer = sealer
+        self._opening: asyncio.Task[Reply] | None = None
+        self._reply: Reply | None = None
+        self._abandoned: ApiError | None = None
+        self._loop = asyncio.get_running_loop()
+        # How often the engine has spoken; the watch reads it, so that no delta has to look at the clock.
+        self._reads = 0
+        self._sink: Sink = Nobody()
+        self._done: asyncio.Future[None] = self._loop.create_future()
+        self._resuming: asyncio.Task[None] | None = None
+        self._stream = EngineStream(self._start())
+        self._translator = Translator(
+            request_to_response(
+                request,
+                self._used.conversion.box.echo,
+                response_id=new_id("resp"),
+                model=self._used.conversion.chat.model,
+                now=int(time.time()),
+            ),
+            new_id=new_id,
+            encode=event_to_frame,
+            style=self._style(),
+            tools=self._tools(),
+            asks_again=settings.check_grammars,
+            most_calls=self._most_calls(),
+        )
+
+    # ---- what is known of it -----------------------------------------------------------------------------------------
+
+    @property
+    def streams(self) -> bool:
+        return bool(self._request.stream)
+
+    @property
+    def response(self) -> Response:
+        return self._translator.response
+
+    @property
+    def error(self) -> ApiError | None:
+        return self._translator.error
+
+    @property
+    def engine(self) -> Engine:
+        return self._used.engine
+
+    @property
+    def notices(self) -> list[str]:
+        notices = [*self._notices, *self._used.conversion.notices]
+        return notices if self.engine.reports_usage else [*notices, ESTIMATED]
+
+    # ---- its life ----------------------------------------------------------------------------------------------------
+
+    async def connect(self, patience: float | None = None) -> None:
+        """Asks the engine, and waits for its word at most so long; what it refuses is raised.
+
+        After that the turn can be run: an engine that is still silent may be reading a long prompt.
+        """
+        self._opening = asyncio.create_task(self._open())
+        done, _ = await asyncio.wait({self._opening}, timeout=patience)
+        error = self._opening.exception() if done else None
+        if error is not None and not (self.streams and isinstance(error, ApiError) and error.streams):
+            raise error
+
+    async def run(self, sink: Sink) -> None:
+        """Writes every event, to the terminal one. Never raises for what the engine does."""
+        translator, self._sink = self._translator, sink
+        translator.start()
+        self.flush()
+        watching = asyncio.create_task(self._watch())
+        try:
+            await self._translate()
+            if translator.refused is not None and translator.error is None:
+                await self._ask_again(translator.refused)
+        except ApiError as error:
+            translator.fail(self._abandoned or error)
+        finally:
+            watching.cancel()
+        for delta in self._stream.close():
+            translator.receive(delta)
+        estimate = None
+        if translator.usage is None and translator.error is None:
+            estimate = await self._estimate()
+        self._end(estimate)
+        translator.out.append(DONE)
+        self.flush()
+        await sink.drain()
+
+    def abandon(self, error: ApiError) -> None:
+        """Gives the engine up; the run then ends with this error as it would with one of the engine's."""
+        self._abandoned = error
+        if self._reply is not None:
+            self._reply.close()
+        elif self._opening is not None:
+            self._opening.cancel()
+
+    async def close(self) -> None:
+        await self._leave()
+
+    async def _leave(self) -> None:
+        """Leaves nothing of the turn at the engine; a connection whose answer is at its end is kept."""
+        opening = self._opening
+        if opening is not None and not opening.cancel() and not opening.cancelled() and opening.exception() is None:
+            self._reply = opening.result()
+        if self._reply is not None and self._stream.ended:
+            await self._reply.finish()
+        elif self._reply is not None:
+            self._reply.close()
+
+    # ---- its steps ---------------------------------------------------------------------------------------------------
+
+    async def _open(self) -> Reply:
+        """The first engine that takes the request; another is tried only where one is not there."""
+        for other in self._others:
+            try:
+                return await self._used.engine.open_chat(self._used.conversion.chat)
+            except EngineUnavailable:
+                self._used = Attempt(other, self._convert(other))
+        return await self._used.engine.open_chat(self._used.conversion.chat)
+
+    async def _translate(self) -> None:
+        """Lets the engine's bytes through until it has said all that it will say."""
+        assert self._opening is not None
+        try:
+            self._reply = await self._opening
+        except asyncio.CancelledError:
+            if self._abandoned is None:
+                raise
+            raise self._abandoned from None
+        self._reply.push(self)
+        await self._done
+
+    async def _ask_again(self, refused: RefusedCall) -> None:
+        """Shows the model what its grammar has against its call, and goes on with what it writes then."""
+        self._translator.go_on()
+        await self._leave()
+        attempt = self._used
+        answer = ChatMessage(role="assistant", content="")
+        arguments = object_arguments(refused.arguments)
+        answer.tool_calls = [ChatCall(refused.call_id, ChatCallFunction(refused.name, arguments))]
+        words = f"This call was not carried out: {refused.complaint}. Mend the input, and call the tool again."
+        result = ChatMessage(role="tool", tool_call_id=refused.call_id, content=words)
+        chat = structs.replace(attempt.conversion.chat, messages=[*attempt.conversion.chat.messages, answer, result])
+        self._stream = EngineStream(self._start())
+        self._done = self._loop.create_future()
+        self._opening = asyncio.create_task(attempt.engine.open_chat(chat))
+        await self._translate()
+
+    def receive(self, data: bytes) -> None:
+        """One piece of the engine's body, straight from the socket."""
+        if self._done.done():
+            return
+        self._reads += 1
+        try:
+            for delta in self._stream.receive(data):
+                self._translator.receive(delta)
+        except Exception as error:
+            # Nothing may be raised into the parser; the turn itself says what went wrong.
+            self._done.set_exception(error)
+            return
+        if self._stream.ended or self._translator.error is not None:
+            self._done.set_result(None)
+        else:
+            self._batch.add(self)
+
+    def ended(self, error: BaseException | None) -> None:
+        if not self._done.done():
+            if error is None:
+                self._done.set_result(None)
+            else:
+                self._done.set_exception(self._reply_now().error(error))
+
+    async def _resume(self, reply: Reply) -> None:
+        await self._sink.drain()
+        self._resuming = None
+        reply.resume()
+
+    def _reply_now(self) -> Reply:
+        assert self._reply is not None
+        return self._reply
+
+    def flush(self) -> None:
+        """Writes what has been translated, and pauses the engine if its client does not keep up."""
+        out = self._translator.out
+        if not out:
+            return
+        full = self._sink.write(out[0] if len(out) == 1 else b"".join(out))
+        out.clear()
+        if full and self._resuming is None and self._reply is not None:
+            self._reply.pause()
+            self._resuming = asyncio.create_task(self._resume(self._reply))
+
+    def _end(self, estimate: Usage | None) -> None:
+        if self._stream.template_opens_thought:
+            self.engine.opens_thought.add(self.response.model)
+        self._translator.close(now=int(time.time()), ended=self._stream.ended, estimate=estimate)
+
+    async def _watch(self) -> None:
+        """Tells a waiting client that it is not forgotten, and gives up an engine that says nothing at all."""
+        settings = self._settings
+        reads, silent = self._reads, 0.0
+        while True:
+            limit = settings.idle_timeout if reads else settings.first_byte_timeout
+            pause = min(settings.heartbeat, limit - silent)
+            await asyncio.sleep(pause)
+            silent = silent + pause if reads == self._reads else 0.0
+            reads = self._reads
+            if silent >= limit:
+                self.abandon(EngineStalled("The engine said nothing for too long.", retry_after=1))
+                return
+            if silent and self.streams:
+                self._translator.heartbeat()
+                self.flush()
+
+    async def _estimate(self) -> Usage:
+        self.engine.reports_usage = False
+        if ESTIMATED not in self._notices:
+            self._notices.append(ESTIMATED)
+        return await estimate_usage(self.engine, self._used.conversion.chat, self._translator.written())
+
+    # ---- how it is told ----------------------------------------------------------------------------------------------
+
+    def _start(self) -> Start:
+        request, chat = self._request, self._used.conversion.chat
+        # A constrained answer, or one without thinking, does not begin inside a thought.
+        constrained = chat.response_format is not UNSET or chat.reasoning_effort == "none"
+        if chat.model in self.engine.opens_thought and not constrained:
+            return Start.INSIDE
+        return Start.UNKNOWN if request.stream else Start.PATIENT
+
+    def _tools(self) -> Tools:
+        """With checking off, a custom call is told as it comes, whatever its grammar says."""
+        box = self._used.conversion.box
+        return Tools(box.native_of, box.grammar_of if self._settings.check_grammars else PLAIN_FUNCTIONS.grammar_of)
+
+    def _most_calls(self) -> int | None:
+        if self._used.conversion.compacts:
+            return 0
+        return 1 if self._request.parallel_tool_calls is False else None
+
+    def _style(self) -> Style:
+        options = self._request.stream_options
+        compacts = self._used.conversion.compacts
+        seals = compacts or SEALED_REASONING in (self._request.include or ())
+        padded = options is not None and options.include_obfuscation
+        return Style(
+            summary=wants_summary(self._request) is not None,
+            logprobs=self._used.conversion.logprobs,
+            seal=self._sealer.seal if seals else None,
+            compacts=compacts,
+            padding=secrets.token_urlsafe(PADDED_TO) if padded else None,
+            reasoning_events=REASONING_EVENTS[self._settings.reasoning_events],
+        )
