@@ -5,6 +5,7 @@ are pushed through to it in one go, without a task that wakes for each of them.
 """
 
 import asyncio
+import logging
 import secrets
 import time
 from collections.abc import Callable, Sequence
@@ -24,7 +25,8 @@ from antiphon.core.think_tags import Start
 from antiphon.core.translator import RefusedCall, Translator
 from antiphon.engines.estimates import ESTIMATED, estimate_usage
 from antiphon.engines.upstream import Engine, Reply
-from antiphon.errors import ApiError, EngineStalled, EngineUnavailable
+from antiphon.errors import ApiError, EngineError, EngineStalled, EngineUnavailable
+from antiphon.logs import log
 from antiphon.settings import Settings
 from antiphon.wire.chat import ChatCall, ChatCallFunction, ChatMessage
 from antiphon.wire.responses import CreateResponse, Response, Usage
@@ -164,6 +166,8 @@ class Turn:
         """
         self._opening = asyncio.create_task(self._open())
         done, _ = await asyncio.wait({self._opening}, timeout=patience)
+        if self._abandoned is not None:
+            raise self._abandoned
         error = self._opening.exception() if done else None
         if error is not None and not (self.streams and isinstance(error, ApiError) and error.streams):
             raise error
@@ -180,13 +184,17 @@ class Turn:
                 await self._ask_again(translator.refused)
         except ApiError as error:
             translator.fail(self._abandoned or error)
+        except Exception as bug:
+            # The client has been promised a terminal event, and gets it.
+            log("bug", level=logging.ERROR, exc_info=bug, response_id=self.response.id)
+            translator.fail(EngineError("The gateway failed. This is a bug; the log has its trace.", code="internal_error"))
         finally:
             watching.cancel()
         for delta in self._stream.close():
             translator.receive(delta)
         estimate = None
         if translator.usage is None and translator.error is None:
-            estimate = await self._estimate()
+            estimate = await estimate_usage(self.engine, self._used.conversion.chat, translator.written())
         self._end(estimate)
         translator.out.append(DONE)
         self.flush()
@@ -201,17 +209,22 @@ class Turn:
             self._opening.cancel()
 
     async def close(self) -> None:
+        """Leaves nothing of the turn at the engine."""
+        self._done.cancel()
+        if self._resuming is not None:
+            self._resuming.cancel()
         await self._leave()
 
     async def _leave(self) -> None:
-        """Leaves nothing of the turn at the engine; a connection whose answer is at its end is kept."""
+        """Ends what is under way at the engine; a connection whose answer is at its end is kept."""
         opening = self._opening
         if opening is not None and not opening.cancel() and not opening.cancelled() and opening.exception() is None:
             self._reply = opening.result()
-        if self._reply is not None and self._stream.ended:
-            await self._reply.finish()
-        elif self._reply is not None:
-            self._reply.close()
+        reply, self._reply = self._reply, None
+        if reply is not None and self._stream.ended:
+            await reply.finish()
+        elif reply is not None:
+            reply.close()
 
     # ---- its steps ---------------------------------------------------------------------------------------------------
 
@@ -238,6 +251,8 @@ class Turn:
 
     async def _ask_again(self, refused: RefusedCall) -> None:
         """Shows the model what its grammar has against its call, and goes on with what it writes then."""
+        for delta in self._stream.close():
+            self._translator.receive(delta)
         self._translator.go_on()
         await self._leave()
         attempt = self._used
@@ -299,6 +314,8 @@ class Turn:
     def _end(self, estimate: Usage | None) -> None:
         if self._stream.template_opens_thought:
             self.engine.opens_thought.add(self.response.model)
+        if self._translator.error is None:
+            self.engine.reports_usage = self._translator.usage is not None
         self._translator.close(now=int(time.time()), ended=self._stream.ended, estimate=estimate)
 
     async def _watch(self) -> None:
@@ -309,7 +326,8 @@ class Turn:
             limit = settings.idle_timeout if reads else settings.first_byte_timeout
             pause = min(settings.heartbeat, limit - silent)
             await asyncio.sleep(pause)
-            silent = silent + pause if reads == self._reads else 0.0
+            # An engine that is paused for a slow client cannot speak.
+            silent = silent + pause if reads == self._reads and self._resuming is None else 0.0
             reads = self._reads
             if silent >= limit:
                 self.abandon(EngineStalled("The engine said nothing for too long.", retry_after=1))
@@ -317,12 +335,6 @@ class Turn:
             if silent and self.streams:
                 self._translator.heartbeat()
                 self.flush()
-
-    async def _estimate(self) -> Usage:
-        self.engine.reports_usage = False
-        if ESTIMATED not in self._notices:
-            self._notices.append(ESTIMATED)
-        return await estimate_usage(self.engine, self._used.conversion.chat, self._translator.written())
 
     # ---- how it is told ----------------------------------------------------------------------------------------------
 

@@ -50,6 +50,7 @@ def test_what_was_cut_off_is_not_lost() -> None:
         ('{"x": "a", "y": "b"}', '{"x": "a", "y": "b"}'),
         ('"a"', "a"),
         ("*** Begin Patch", "*** Begin Patch"),
+        ('{"input": "cut off', "cut off"),
         ("", ""),
     ],
 )

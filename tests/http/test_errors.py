@@ -141,6 +141,18 @@ async def test_a_bug_of_ours_is_not_a_500(
     assert "bug" in caplog.text
 
 
+async def test_a_bug_in_the_middle_of_a_stream_still_ends_it_properly(
+    gateway: GatewayUnderTest, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def bug(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("antiphon.core.dialect.ChunkReader.receive", bug)
+    events = await gateway.stream()
+    assert events[-1]["type"] == "response.failed"
+    assert "bug" in caplog.text
+
+
 KEYS = ("first-key", "second-key")
 
 

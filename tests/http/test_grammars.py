@@ -3,7 +3,7 @@
 from typing import Any
 
 import msgspec
-from support.engine import MockEngine, answer, call, chunk
+from support.engine import DONE, MockEngine, answer, call, chunk
 from support.gateway import GatewayUnderTest, running_gateway
 
 TOOL = {
@@ -44,6 +44,12 @@ async def test_a_call_that_stays_bad_is_passed_on_as_it_is(gateway: GatewayUnder
     engine.will(adds("one"), adds("two"))
     assert inputs(await gateway.stream(tools=[TOOL])) == ["two"]
     assert len(engine.requests) == 2
+
+
+async def test_a_bad_call_at_the_very_end_is_not_lost(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    engine.will(call("add", '{"input": "on') + DONE)
+    assert inputs(await gateway.stream(tools=[TOOL])) == ["on"]
+    assert len(engine.requests) == 1
 
 
 async def test_without_a_stream_it_is_the_same(gateway: GatewayUnderTest, engine: MockEngine) -> None:

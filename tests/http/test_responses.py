@@ -158,9 +158,11 @@ async def test_usage_is_estimated_and_said_so_where_the_engine_reports_none(
     response = await gateway.create("x" * 400)
     assert response["usage"]["output_tokens"] == 10
     assert response["usage"]["input_tokens"] >= 100
-    assert "usage is estimated" in gateway.notice
+    assert gateway.notice.count("usage is estimated") == 1
     await gateway.stream()
-    assert "usage is estimated" in gateway.notice
+    assert gateway.notice.count("usage is estimated") == 1
+    await gateway.create()
+    assert gateway.notice == "", "an engine that reports usage after all is believed"
 
 
 async def test_usage_is_counted_by_the_engines_tokenizer_where_it_has_one() -> None:
@@ -292,6 +294,22 @@ async def test_shutting_down_lets_a_stream_finish(engine: MockEngine) -> None:
         raw += await answered.content.read()
         await stopping
     assert check_stream(parse(raw))["output"][0]["content"][0]["text"] == "one two"
+
+
+async def test_shutting_down_answers_a_request_whose_engine_has_not_begun(engine: MockEngine) -> None:
+    async def silent(write: Writer) -> None:
+        await asyncio.Event().wait()
+
+    engine.will(silent)
+    running = running_gateway(engine, shutdown_timeout=0.1)
+    gateway = await running.__aenter__()
+    posting = asyncio.create_task(gateway.post({"input": "Hi", "stream": True}))
+    await engine.asked.wait()
+    stopping = asyncio.create_task(running.__aexit__(None, None, None))
+    status, body = await posting
+    await stopping
+    assert status == 503
+    assert "shutting down" in body["error"]["message"]
 
 
 async def test_shutting_down_ends_a_stream_that_takes_too_long_with_a_terminal_event(engine: MockEngine) -> None:

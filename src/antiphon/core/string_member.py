@@ -58,7 +58,9 @@ def whole_input(arguments: str) -> str:
     try:
         value = json.loads(arguments, strict=False)
     except (ValueError, RecursionError):
-        return arguments
+        member = StringMember()
+        cut_off = member.receive(arguments) + member.close()
+        return cut_off if member.opened else arguments
     if isinstance(value, dict):
         texts = [member for member in value.values() if isinstance(member, str)]
         preferred = value.get("input")

@@ -147,6 +147,8 @@ class Translator:
         """Makes the one terminal event. `ended`: the engine said so; otherwise only a finish_reason counts as an end."""
         if self._closed:
             return
+        # It is too late to ask for anything again: what is still waiting is shown as it is.
+        self._asks_again = False
         if not ended:
             self.fail(EngineDisagrees("The engine's stream ended before the answer did."))
         ending = ENDINGS.get(self._reason or "", COMPLETED)
