@@ -8,6 +8,7 @@ import aiohttp
 from aiohttp import web
 
 from antiphon.engines.pool import Pool
+from antiphon.engines.pushing import PushingConnector
 from antiphon.engines.upstream import Engine
 from antiphon.http import engine_routes, responses
 from antiphon.http.middlewares import authenticated, enveloped, identified
@@ -23,10 +24,11 @@ LAST_WORDS = 2.0
 def make_session() -> aiohttp.ClientSession:
     """No limit on connections: the engine itself knows how many requests it can take."""
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=60),
+        connector=PushingConnector(limit=0, keepalive_timeout=60),
         auto_decompress=True,
         read_bufsize=64 * 1024,
-        headers={"User-Agent": "antiphon"},
+        # Compressing a stream of deltas costs more than it saves, and delays them.
+        headers={"User-Agent": "antiphon", "Accept-Encoding": "identity"},
         cookie_jar=aiohttp.DummyCookieJar(),
     )
 

@@ -121,6 +121,7 @@ class MockEngine:
         self.requests: list[Body] = []
         self.headers: list[dict[str, str]] = []
         self.answers: list[Answer] = []
+        self.compresses = False
         self.cancelled = asyncio.Event()
         self.asked = asyncio.Event()
         self.objects_to: Callable[[Body], str | None] = lambda body: objection(body, own_fields=own_fields)
@@ -174,6 +175,8 @@ class MockEngine:
         if isinstance(answer, Refusal):
             return web.json_response(answer.body, status=answer.status, headers=answer.headers)
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        if self.compresses:
+            response.enable_compression(web.ContentCoding.gzip)
         try:
             if isinstance(answer, bytes):
                 await response.prepare(request)

@@ -1,18 +1,57 @@
 """An engine's body pushed to whoever takes it, instead of pulled by a task that sleeps and wakes for every piece.
 
 At a thousand streams the waking is most of what a delta costs. aiohttp has no public way to push a client's body, but its
-parser only knows the reader's `feed_data`: a reader of this class, put in place of its own, hands each piece on at once.
+parser only knows the reader's `feed_data`: a reader of our class, put in place of its own, hands each piece on at once. And
+where one read is exactly one HTTP chunk, as nearly every delta's is, the parser has nothing to find out, and is passed by.
 """
 
+import functools
 from typing import Any, Protocol
 
+import aiohttp
 from aiohttp import StreamReader
+from aiohttp.client_proto import ResponseHandler
+
+# The hexadecimal size of a chunk and its line end stand within so many bytes.
+LONGEST_SIZE = 10
 
 
 class Receiver(Protocol):
     def receive(self, data: bytes) -> None: ...
     def ended(self, error: BaseException | None) -> None:
         """The body is at its end, or the connection is lost."""
+
+
+class PushingConnection(ResponseHandler):
+    """A connection that can pass its parser by, while that stands between two chunks of a pushed body."""
+
+    between: Receiver | None = None
+
+    def data_received(self, data: bytes) -> None:
+        receiver = self.between
+        if receiver is not None:
+            end = data.find(b"\r\n", 0, LONGEST_SIZE)
+            size = data[:end]
+            if size.isalnum() and data.endswith(b"\r\n") and int(size, 16) == len(data) - end - 4 > 0:
+                receiver.receive(data[end + 2 : -2])
+                return
+            self.between = None
+        super().data_received(data)
+        # A piece of the next chunk's size may have been read already.
+        if self.between is not None and not data.endswith(b"\r\n"):
+            self.between = None
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self.between = None
+        super().connection_lost(exc)
+
+
+class PushingConnector(aiohttp.TCPConnector):
+    """Makes such connections. aiohttp has no option for it."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._factory = functools.partial(PushingConnection, loop=self._loop)  # type: ignore[assignment]
 
 
 class PushedBody(StreamReader):
@@ -24,13 +63,17 @@ class PushedBody(StreamReader):
         return self._http_chunk_splits
 
     def feed_data(self, data: bytes, size: int = 0) -> bool:
-        self._http_chunk_splits.receive(data)  # type: ignore[union-attr]
+        self.receiver.receive(data)
         return False
 
-    # Where HTTP chunks begin and end means nothing here, but is told for every delta: the cheapest call that does nothing.
-    begin_http_chunk_receiving = end_http_chunk_receiving = bool  # type: ignore[assignment]
+    def begin_http_chunk_receiving(self) -> None:
+        self._protocol.between = None  # type: ignore[attr-defined]
+
+    def end_http_chunk_receiving(self) -> None:
+        self._protocol.between = self.receiver  # type: ignore[attr-defined]
 
     def feed_eof(self) -> None:
+        self._protocol.between = None  # type: ignore[attr-defined]
         super().feed_eof()
         self.receiver.ended(None)
 
@@ -39,7 +82,16 @@ class PushedBody(StreamReader):
         self.receiver.ended(exc)
 
 
-def push(body: StreamReader, receiver: Receiver) -> None:
+class PushedCompressedBody(PushedBody):
+    """What it is fed has been decompressed on the way: its chunks cannot be taken straight from the socket."""
+
+    __slots__ = ()
+
+    def end_http_chunk_receiving(self) -> None:
+        self._protocol.between = None  # type: ignore[attr-defined]
+
+
+def push(body: StreamReader, receiver: Receiver, *, compressed: bool = False) -> None:
     """From here on the body goes to the receiver, beginning with what has arrived already."""
     error = body.exception()
     arrived = b"" if error is not None or body.at_eof() else body.read_nowait(-1)
@@ -47,7 +99,7 @@ def push(body: StreamReader, receiver: Receiver) -> None:
     pushed = type(body) is StreamReader and not body.is_eof() and error is None
     if pushed:
         body._http_chunk_splits = receiver  # type: ignore[assignment]
-        body.__class__ = PushedBody
+        body.__class__ = PushedCompressedBody if compressed else PushedBody
     if arrived:
         receiver.receive(arrived)
     if not pushed:

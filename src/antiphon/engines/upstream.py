@@ -67,7 +67,7 @@ class Reply:
         self._answer = answer
 
     def push(self, receiver: Receiver) -> None:
-        push(self._answer.content, receiver)
+        push(self._answer.content, receiver, compressed="Content-Encoding" in self._answer.headers)
 
     def error(self, foreign: BaseException) -> ApiError:
         """What ended the body, as one of our errors."""
