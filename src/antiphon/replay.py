@@ -30,8 +30,7 @@ def replay(
     translator.start()
     try:
         for piece in pieces:
-            for delta in stream.receive(piece):
-                translator.receive(delta)
+            stream.pass_on(piece, translator)
     except ApiError as error:
         translator.fail(error)
     for delta in stream.close():

@@ -273,8 +273,7 @@ class Turn:
             return
         self._reads += 1
         try:
-            for delta in self._stream.receive(data):
-                self._translator.receive(delta)
+            self._stream.pass_on(data, self._translator)
         except Exception as error:
             # Nothing may be raised into the parser; the turn itself says what went wrong.
             self._done.set_exception(error)

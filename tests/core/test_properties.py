@@ -166,6 +166,7 @@ def test_any_split_of_any_stream_gives_the_same_well_formed_events(frames: list[
     pieces = [raw[a:b] for a, b in itertools.pairwise(edges)]
     whole = replay([raw])
     assert replay(pieces) == whole
+    assert replay([frame + b"\n\n" for frame in raw.split(b"\n\n")[:-1]]) == whole
     check_stream(parse(whole))
 
 

@@ -23,6 +23,10 @@ def in_single_bytes(raw: bytes) -> Iterator[bytes]:
     return (raw[at : at + 1] for at in range(len(raw)))
 
 
+def in_frames(raw: bytes) -> list[bytes]:
+    return [piece + b"\n\n" for piece in raw.split(b"\n\n") if piece] if raw.endswith(b"\n\n") else [raw]
+
+
 def in_random_pieces(raw: bytes, seed: int) -> Iterator[bytes]:
     chance = random.Random(seed)
     at = 0
@@ -46,6 +50,11 @@ def test_a_recording_becomes_exactly_these_events(path: Path) -> None:
 def test_byte_by_byte_gives_the_same_events(path: Path) -> None:
     raw = path.read_bytes()
     assert replay(in_single_bytes(raw)) == expected_of(path).read_bytes()
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=IDS)
+def test_frame_by_frame_as_engines_send_them_gives_the_same_events(path: Path) -> None:
+    assert replay(in_frames(path.read_bytes())) == expected_of(path).read_bytes()
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=IDS)

@@ -47,7 +47,7 @@ class FunctionForm:
     def lane(self, index: int, encode: Encode) -> Lane | None:
         if self._style.padding is not None:
             return None
-        return Lane(CallDelta, arguments_at(index), self._arguments, event_to_template(self._delta(MARK), encode))
+        return Lane(CallDelta, self._arguments, event_to_template(self._delta(MARK), encode), index=index)
 
     def feed(self, arguments: str) -> Iterable[Event]:
         self._arguments.append(arguments)
@@ -297,13 +297,6 @@ class CallState:
     def item(self) -> CallItem:
         assert self._form is not None
         return self._form.item(self._status)
-
-
-def arguments_at(index: int) -> Callable[[CallDelta], str]:
-    def read(delta: CallDelta) -> str:
-        return delta.arguments if delta.index == index and delta.id is None and delta.name is None else ""
-
-    return read
 
 
 def is_json_object(text: str) -> bool:

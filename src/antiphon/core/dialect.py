@@ -3,7 +3,7 @@
 The four shapes of reasoning are told apart from the stream itself, so nobody configures them.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -138,13 +138,11 @@ def _plain_text(content: str | list[chat.ContentPart]) -> str:
 class ChunkReader:
     """Reads one stream's chunks into deltas. `receive()` takes the data of a frame, `close()` says that there are no more."""
 
-    __slots__ = ("_logprobs", "_tags", "receive_text")
+    __slots__ = ("_logprobs", "_tags")
 
     def __init__(self, start: Start = Start.UNKNOWN) -> None:
         self._tags = ThinkTags(start)
         self._logprobs: list[responses.Logprob] = []
-        # Without probabilities to share out, the tags alone read a text.
-        self.receive_text: Callable[[str], list[Delta]] = self._tags.receive
 
     @property
     def template_opens_thought(self) -> bool:
@@ -177,13 +175,19 @@ class ChunkReader:
 
     def _delta(self, delta: chat.DeltaChunk, deltas: list[Delta]) -> None:
         if thought := delta.reasoning_content or delta.reasoning or delta.thinking:
-            deltas += self.receive_thought(thought)
+            deltas += self._thought(thought)
         if delta.content:
-            deltas += self._with_logprobs(self.receive_text(_plain_text(delta.content)))
+            deltas += self._with_logprobs(self._tags.receive(_plain_text(delta.content)))
         if delta.refusal or delta.tool_calls or delta.function_call is not None:
             self._calls_and_refusals(delta, deltas)
 
-    def receive_thought(self, thought: str) -> list[Delta]:
+    def goes_on(self, kind: type[Delta], text: str) -> bool:
+        """A piece of this kind is no more than its text: nothing to look for, to hold back or to swallow."""
+        if kind is TextDelta:
+            return not self._logprobs and self._tags.passes(text)
+        return self._tags.copy if kind is ReasoningDelta else True
+
+    def _thought(self, thought: str) -> list[Delta]:
         """Reasoning from a field of its own. Whichever source speaks first is the one; the other is its copy."""
         tags = self._tags
         if tags.copy:

@@ -4,13 +4,13 @@ Nearly every chunk of a stream is the one before it with another text. So the by
 read that fits it is decoded by taking the text out, and means exactly what the long way would have made of it.
 """
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 from antiphon.core.deltas import CallDelta, Delta, ReasoningDelta, TextDelta
 from antiphon.core.dialect import ChunkReader
 from antiphon.core.sse import FrameReader
 from antiphon.core.think_tags import Start
+from antiphon.core.translator import Translator
 
 DONE = b"[DONE]"
 
@@ -18,11 +18,18 @@ DONE = b"[DONE]"
 class Mould(NamedTuple):
     head: bytes
     tail: bytes
-    read: Callable[[str], list[Delta]]
+    kind: type[Delta]
+    # The index of the call whose arguments stand in it.
+    call: int | None = None
 
 
 # The members of a delta whose text a mould may stand around.
-MEMBERS = (b'"content":', b'"reasoning_content":', b'"reasoning":', b'"arguments":')
+MEMBERS: dict[bytes, type[Delta]] = {
+    b'"content":': TextDelta,
+    b'"reasoning_content":': ReasoningDelta,
+    b'"reasoning":': ReasoningDelta,
+    b'"arguments":': CallDelta,
+}
 
 
 class EngineStream:
@@ -40,12 +47,19 @@ class EngineStream:
     def template_opens_thought(self) -> bool:
         return self._reader.template_opens_thought
 
-    def receive(self, data: bytes) -> list[Delta]:
+    def pass_on(self, data: bytes, translator: Translator) -> None:
+        """Has the translator receive what the bytes mean."""
         mould = self._mould
         if mould is not None and data.startswith(mould.head) and data.endswith(mould.tail):
-            text = data[len(mould.head) : len(data) - len(mould.tail)]
-            if text and text.isascii() and b'"' not in text and b"\\" not in text:
-                return mould.read(text.decode("ascii"))
+            raw = data[len(mould.head) : len(data) - len(mould.tail)]
+            if raw.isascii() and b'"' not in raw and b"\\" not in raw:
+                text = raw.decode("ascii")
+                if text and self._reader.goes_on(mould.kind, text) and translator.goes_on(mould.kind, text, mould.call):
+                    return
+        for delta in self.receive(data):
+            translator.receive(delta)
+
+    def receive(self, data: bytes) -> list[Delta]:
         deltas = self._read(self._frames.receive(data))
         self._mould = self._cast(data, deltas[0]) if len(deltas) == 1 and self._frames.empty else None
         return deltas
@@ -64,25 +78,18 @@ class EngineStream:
 
     def _cast(self, data: bytes, delta: Delta) -> Mould | None:
         """A mould of this read, if it is one frame whose text stands in it once, and as it is."""
+        index = None
         if isinstance(delta, CallDelta):
-            text, read = delta.arguments, self._arguments_of(delta)
+            text, index = delta.arguments, delta.index
         elif isinstance(delta, TextDelta | ReasoningDelta):
-            text, read = delta.text, None
+            text = delta.text
         else:
             return None
         literal = b'"%b"' % text.encode("utf-8", "replace")
         at = data.find(literal)
         if not text or at < 0 or data.find(literal, at + 1) >= 0 or data.count(b"\n") != 2:
             return None
-        member = next((name for name in MEMBERS if data[:at].rstrip(b" ").endswith(name)), None)
-        if member is None:
-            return None
-        reads = {b'"content":': self._reader.receive_text, b'"arguments":': read}
-        chosen = reads.get(member, self._reader.receive_thought)
-        return None if chosen is None else Mould(data[: at + 1], data[at + len(literal) - 1 :], chosen)
-
-    def _arguments_of(self, opened: CallDelta) -> Callable[[str], list[Delta]] | None:
-        if opened.id is not None or opened.name is not None:
-            return None
-        index = opened.index
-        return lambda arguments: [CallDelta(index, None, None, arguments)]
+        member = data[:at].rstrip(b" ")
+        kind = next((kind for name, kind in MEMBERS.items() if member.endswith(name)), None)
+        opens = isinstance(delta, CallDelta) and (delta.id is not None or delta.name is not None)
+        return None if kind is None or opens else Mould(data[: at + 1], data[at + len(literal) - 1 :], kind, index)

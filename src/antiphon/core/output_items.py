@@ -13,7 +13,7 @@ from msgspec import UNSET
 
 from antiphon.core.deltas import ReasoningDelta, TextDelta
 from antiphon.core.headings import Heading, bold_heading
-from antiphon.core.telling import MARK, Encode, Lane, Style, event_to_template, read_text
+from antiphon.core.telling import MARK, Encode, Lane, Style, event_to_template
 from antiphon.wire import events
 from antiphon.wire.events import Event
 from antiphon.wire.responses import (
@@ -51,9 +51,7 @@ class TextPart:
         self._logprobs: list[Logprob] = []
         self.lane: Lane | None = None
         if style.plain:
-            self.lane = Lane(
-                TextDelta, read_text, self._pieces, event_to_template(events.OutputTextDelta(**place, delta=MARK), encode)
-            )
+            self.lane = Lane(TextDelta, self._pieces, event_to_template(events.OutputTextDelta(**place, delta=MARK), encode))
 
     def open(self) -> Iterable[Event]:
         yield events.ContentPartAdded(**self._place, part=self._part(""))
@@ -235,7 +233,7 @@ class ReasoningState:
         if self._heading.over and self._style.padding is None and self.lane is None:
             # From here on the summary says what the text says.
             templates = (event_to_template(event, self._encode) for event in self._deltas(MARK, MARK))
-            self.lane = Lane(ReasoningDelta, read_text, self._pieces, *templates)
+            self.lane = Lane(ReasoningDelta, self._pieces, *templates)
         return self._deltas(text, summary)
 
     def _deltas(self, text: str, summary: str) -> Iterable[Event]:

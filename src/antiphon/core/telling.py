@@ -2,8 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 from msgspec import UNSET
@@ -72,18 +71,12 @@ def event_to_template(event: Event, encode: Encode) -> Template:
 
 
 class Lane:
-    """Where the next piece of the same kind goes: kept, and told by these templates.
+    """Where the next piece of the same kind goes: kept, and told by these templates. A call has an index too."""
 
-    `reads` gives the text of a piece that only goes on with what is open, and "" for one that must go the long way.
-    """
+    __slots__ = ("index", "kind", "pieces", "templates")
 
-    __slots__ = ("kind", "pieces", "reads", "templates")
-
-    def __init__(self, kind: type[Delta], reads: Callable[[Any], str], pieces: list[str], *templates: Template) -> None:
+    def __init__(self, kind: type[Delta], pieces: list[str], *templates: Template, index: int | None = None) -> None:
         self.kind = kind
-        self.reads = reads
+        self.index = index
         self.pieces = pieces
         self.templates = templates
-
-
-read_text: Callable[[Any], str] = attrgetter("text")

@@ -61,17 +61,21 @@ class ThinkTags:
         self.unopened = False
 
     def receive(self, text: str) -> list[Delta]:
-        state = self._state
-        if state is PLAIN:
-            return [TextDelta(text)]
-        if state is TEXT and not self._rest and "<" not in text and self._start is not PATIENT:
-            self._last = text[-1:]
+        if self.passes(text):
             return [TextDelta(text)]
         self._rest += text
         deltas: list[Delta] = []
         while self._rest and _STEPS[self._state](self, deltas):
             pass
         return deltas
+
+    def passes(self, text: str) -> bool:
+        """The text is nothing but text, for certain, and is passed on."""
+        state = self._state
+        if state is TEXT and not self._rest and "<" not in text and self._start is not PATIENT:
+            self._last = text[-1:]
+            return True
+        return state is PLAIN
 
     def close(self, *, cut: bool = False) -> list[Delta]:
         """`cut`: the engine ran out of tokens, so that a thought may rightly be without its end."""

@@ -126,16 +126,21 @@ class Translator:
             self._emit((events.ResponseInProgress(response=self.response),))
 
     def receive(self, delta: Delta) -> None:
-        lane = self._lane
-        if lane is not None and type(delta) is lane.kind and (text := lane.reads(delta)):
-            lane.pieces.append(text)
-            encoded = encode_text(text)
-            for head, tail in lane.templates:
-                self.out.append(head + encoded + tail % self._count)
-                self._count += 1
-        elif self.error is None and not self._closed:
+        if self.error is None and not self._closed:
             self._receivers[type(delta)](delta)
             self._lane = None if self._live is None or self._queue or self.error else self._live.lane
+
+    def goes_on(self, kind: type[Delta], text: str, index: int | None = None) -> bool:
+        """Takes a piece that only goes on with what is open; false if it does not, and has to be received as a delta."""
+        lane = self._lane
+        if lane is None or lane.kind is not kind or lane.index != index:
+            return False
+        lane.pieces.append(text)
+        encoded = encode_text(text)
+        for head, tail in lane.templates:
+            self.out.append(head + encoded + tail % self._count)
+            self._count += 1
+        return True
 
     def fail(self, error: ApiError) -> None:
         """The engine is lost. Not an error any more once it has said why it finished."""

@@ -1,0 +1,61 @@
+"""The short cut: a read that is the last one with another text means what the long way would have made of it."""
+
+import itertools
+from collections.abc import Iterator
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.engine import DONE, chunk
+
+from antiphon.core.engine_stream import EngineStream
+from antiphon.replay import replay
+
+SHAPES = {
+    "text": lambda text: chunk({"content": text}),
+    "reasoning_content": lambda text: chunk({"reasoning_content": text}),
+    "reasoning": lambda text: chunk({"reasoning": text}),
+    "arguments": lambda text: chunk({"tool_calls": [{"index": 0, "function": {"arguments": text}}]}),
+    "arguments of another call": lambda text: chunk({"tool_calls": [{"index": 1, "function": {"arguments": text}}]}),
+    "a call": lambda text: chunk({"tool_calls": [{"index": 0, "id": text, "function": {"name": "f", "arguments": "{"}}]}),
+    "both": lambda text: chunk({"content": text, "reasoning": text}),
+}
+texts = st.one_of(
+    st.text(min_size=1, max_size=6),
+    st.sampled_from(["a", " b", "<think>", "</think>", "<", "index", "content", '"', "\\", "\n", "é", "0"]),
+)
+pieces_of = st.lists(st.tuples(st.sampled_from(list(SHAPES)), texts), max_size=20)
+
+
+def frames(pieces: list[tuple[str, str]]) -> list[bytes]:
+    return [*(SHAPES[shape](text) for shape, text in pieces), chunk(finish="stop"), DONE]
+
+
+@given(pieces_of)
+def test_it_gives_the_same_events_as_the_long_way(pieces: list[tuple[str, str]]) -> None:
+    reads = frames(pieces)
+    assert replay(reads) == replay([b"".join(reads)])
+
+
+@pytest.mark.parametrize("shape", ["text", "reasoning_content", "reasoning", "arguments"])
+def test_it_is_taken_for_nearly_every_piece(shape: str) -> None:
+    opening = [("a call", "id")] if shape == "arguments" else []
+    reads = frames([*opening, *((shape, f"piece{number}") for number in range(50))])
+    with patch.object(EngineStream, "receive", autospec=True, side_effect=EngineStream.receive) as long_way:
+        replay(reads)
+    assert long_way.call_count <= len(reads) - 47
+
+
+def test_it_reads_a_text_that_stands_in_the_frame_more_than_once_the_long_way() -> None:
+    reads = list(itertools.chain(*([SHAPES["text"]("index"), SHAPES["text"]("mock")] for _ in range(3)), [DONE]))
+    assert b'"text":"indexmockindexmockindexmock"' in replay(reads)
+
+
+def doubled(reads: list[bytes]) -> Iterator[bytes]:
+    return (first + second for first, second in zip(reads[::2], reads[1::2], strict=False))
+
+
+def test_two_frames_in_one_read_are_no_mould() -> None:
+    reads = [*(SHAPES["text"](str(number)) for number in range(9)), DONE]
+    assert replay(doubled(reads)) == replay([b"".join(reads)])
