@@ -1,5 +1,6 @@
 """Around every request: its id, its key, its errors as OpenAI's envelope, and one line in the log."""
 
+import asyncio
 import hmac
 import logging
 import re
@@ -66,7 +67,7 @@ async def enveloped(request: web.Request, handler: Handler) -> web.StreamRespons
         answer = InvalidRequest(f"{other.reason}.")
     except ConnectionError:
         # The client went away while it was being answered: nobody is left to tell.
-        raise
+        raise asyncio.CancelledError from None
     except Exception as bug:
         # A 500 makes Codex hide the message and try thirty times; a bug of ours is worth neither.
         log("bug", level=logging.ERROR, exc_info=bug, request_id=request[REQUEST_ID])
