@@ -12,10 +12,12 @@ from support.streams import check_stream, parse
 from antiphon.core.checking import body_to_request
 from antiphon.core.dialect import Dialect
 from antiphon.core.input_items import CONVERTERS
-from antiphon.core.request import request_to_chat, request_to_items
+from antiphon.core.request import request_to_chat, request_to_items, request_to_response
+from antiphon.core.tools import DEFINITIONS
 from antiphon.dialects import BY_NAME
 from antiphon.errors import InvalidRequest
 from antiphon.replay import replay
+from antiphon.wire.responses import CreateResponse
 
 dialects = st.sampled_from(list(BY_NAME.values()))
 words = st.text(alphabet='ab {}"\\\n<>é', max_size=8)
@@ -42,10 +44,11 @@ def convert(items: list[Any], dialect: Dialect, **fields: Any) -> list[dict[str,
 
 kinds = st.sampled_from([*CONVERTERS, "item_reference", "mystery"])
 members = st.sampled_from(
-    "role content call_id name arguments output summary id input tools action encrypted_content author text".split()
+    "role content call_id name arguments output summary id input tools action operation encrypted_content author".split()
 )
 any_item = st.one_of(
     st.builds(lambda kind, rest: {**rest, "type": kind}, kinds, st.dictionaries(members, json_values, max_size=5)),
+    st.builds(lambda kind, rest: {**rest, "type": kind, "call_id": "c"}, kinds, st.dictionaries(members, json_values)),
     st.builds(
         lambda role, content: {"role": role, "content": content},
         st.sampled_from(["user", "assistant", "system", "developer", "king"]),
@@ -173,3 +176,53 @@ def test_any_split_of_any_stream_gives_the_same_well_formed_events(frames: list[
 @given(st.lists(st.binary(max_size=60) | st.sampled_from([b"data: ", b"\n\n", b'{"choices":[', b"[DONE]", b"\r"]), max_size=20))
 def test_any_garbage_from_an_engine_ends_in_exactly_one_terminal_event(pieces: list[bytes]) -> None:
     check_stream(parse(replay(pieces)))
+
+
+# ---- requests --------------------------------------------------------------------------------------------------------
+
+any_tool = st.one_of(
+    st.builds(
+        lambda kind, rest: {**rest, "type": kind},
+        st.sampled_from([*DEFINITIONS, "web_search", "mystery"]),
+        st.dictionaries(
+            st.sampled_from("name description parameters strict function format tools execution".split()),
+            json_values,
+            max_size=5,
+        ),
+    ),
+    json_values,
+)
+any_choice = st.one_of(
+    json_values,
+    st.fixed_dictionaries(
+        {"type": st.sampled_from([*DEFINITIONS, "allowed_tools", "web_search"]) | json_values},
+        optional={
+            "name": json_values | st.just("a"),
+            "namespace": json_values,
+            "mode": st.sampled_from(["auto", "required"]) | json_values,
+            "tools": st.lists(st.dictionaries(st.sampled_from(["type", "name", "namespace"]), json_values), max_size=3),
+            "function": json_values,
+        },
+    ),
+)
+any_field = st.sampled_from(sorted(set(CreateResponse.__struct_fields__) - {"tools"}))
+any_body = st.builds(
+    lambda fields, tools, choice: {"input": "Hi", "tools": tools, "tool_choice": choice, **fields},
+    st.dictionaries(any_field, json_values | st.sampled_from(["auto", "required", "low", "high"]), max_size=4),
+    st.lists(any_tool, max_size=4),
+    any_choice,
+)
+
+
+@given(any_body, dialects)
+def test_any_request_converts_or_is_a_clean_400(body: dict[str, Any], dialect: Dialect) -> None:
+    try:
+        request, _ = body_to_request(msgspec.json.encode(body))
+        conversion = request_to_chat(request, request_to_items(request), dialect, "m")
+        response = request_to_response(request, conversion.box.echo, response_id="resp_1", model="m", now=0)
+    except InvalidRequest as refused:
+        clean = refused.status == 400
+    else:
+        clean = objection(msgspec.json.decode(msgspec.json.encode(conversion.chat)), own_fields=dialect.extra) is None
+        assert msgspec.json.encode(response)
+    assert clean

@@ -246,6 +246,39 @@ def test_a_malformed_tool_in_a_namespace_is_refused_by_name() -> None:
     assert refused.value.param == "tools[0].tools[0].name"
 
 
+def test_the_commands_of_a_shell_call_are_told_one_by_one() -> None:
+    conversion = convert([{"role": "user", "content": "Hi"}], [{"type": "shell"}])
+    events = told(conversion, "shell", ['{"commands": ["ls",', ' "pwd"]}'])
+    commands = [(event["type"], event["command_index"]) for event in events if "command_index" in event]
+    kinds = [f"response.shell_call_command.{kind}" for kind in ("added", "delta", "done")]
+    assert commands == [(kind, at) for at in (0, 1) for kind in kinds]
+
+
+@pytest.mark.parametrize("odd", ["ls", 3, ["ls"], None, '{"command": "ls"}'])
+@pytest.mark.parametrize(
+    ("kind", "member"),
+    [
+        ("local_shell_call", "action"),
+        ("shell_call", "action"),
+        ("apply_patch_call", "operation"),
+        ("tool_search_call", "arguments"),
+    ],
+)
+def test_a_call_of_an_odd_shape_in_the_history_breaks_nothing(kind: str, member: str, odd: Any) -> None:
+    items = [{"role": "user", "content": "Hi"}, {"type": kind, "call_id": "c1", member: odd}]
+    (call,) = calls_of(convert(items, []), 1)
+    assert isinstance(json.loads(call.function.arguments), dict)
+
+
+def test_a_patch_whose_output_is_only_its_status_has_that_as_its_result() -> None:
+    items: list[dict[str, Any]] = [
+        {"role": "user", "content": "Hi"},
+        {"type": "apply_patch_call", "call_id": "c1", "operation": {"type": "delete_file", "path": "a"}},
+        {"type": "apply_patch_call_output", "call_id": "c1", "status": "completed"},
+    ]
+    assert convert(items, [{"type": "apply_patch"}]).chat.messages[-1].content == "completed"
+
+
 def test_the_input_of_a_custom_call_streams_as_it_arrives() -> None:
     conversion = convert([{"role": "user", "content": "Hi"}], [{"type": "custom", "name": "exec"}])
     events = told(conversion, "exec", ['{"input": "one', " two", '\\n"}'])

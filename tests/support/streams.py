@@ -111,9 +111,10 @@ class ItemWatch:
 
     def see(self, event: Event) -> None:
         kind = event["type"]
-        assert event["item_id"] == self.item["id"]
+        assert event.get("item_id", self.item["id"]) == self.item["id"]
         assert event["output_index"] == self.index
-        key = f"{kind.rsplit('.', 1)[0]}/{event.get('content_index', event.get('summary_index', 0))}"
+        at = next((event[name] for name in ("content_index", "summary_index", "command_index") if name in event), 0)
+        key = f"{kind.rsplit('.', 1)[0]}/{at}"
         if kind == "response.content_part.added":
             assert event["content_index"] == len(self.parts)
             assert self.open_part is None
@@ -129,7 +130,7 @@ class ItemWatch:
         elif kind.endswith(".done") and "part" not in event:
             assert key not in self.finished
             self.finished.add(key)
-            whole = next(event[name] for name in ("text", "arguments", "refusal", "input") if name in event)
+            whole = next(event[name] for name in ("text", "arguments", "refusal", "input", "command") if name in event)
             assert "".join(self.deltas.get(key, [])) == whole
 
     def finish(self, done: Event) -> None:

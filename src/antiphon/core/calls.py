@@ -5,7 +5,7 @@ which events the client gets.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 import msgspec
 from msgspec import UNSET
@@ -27,6 +27,12 @@ from antiphon.wire.responses import (
     Status,
     ToolSearchCall,
 )
+
+
+class CommandPlace(TypedDict):
+    output_index: int
+    command_index: int
+
 
 SHELL_DEFAULTS: dict[str, Any] = {"commands": [], "timeout_ms": None, "max_output_length": None}
 
@@ -172,19 +178,31 @@ class LocalShellForm(SilentForm):
 
     def item(self, status: Status) -> CallItem:
         action = {"type": "exec", "command": [], "env": {}, **self.members}
-        if isinstance(action["command"], str):
-            action["command"] = ["bash", "-lc", action["command"]]
+        if not isinstance(action["command"], list):
+            action["command"] = ["bash", "-lc", str(action["command"])]
         return LocalShellCall(id=self._id, call_id=self._call_id, action=action, status=status)
 
 
 class ShellForm(SilentForm):
     prefix = "sh"
 
+    def finish(self, status: Status) -> Iterable[Event]:
+        for at, command in enumerate(self._action()["commands"]):
+            if isinstance(command, str) and command:
+                padding = self._style.obfuscation(command)
+                place: CommandPlace = {"output_index": self._index, "command_index": at}
+                yield events.ShellCallCommandAdded(**place, command="")
+                yield events.ShellCallCommandDelta(**place, delta=command, obfuscation=padding)
+                yield events.ShellCallCommandDone(**place, command=command)
+
     def item(self, status: Status) -> CallItem:
+        return ShellCall(id=self._id, call_id=self._call_id, action=self._action(), status=status)
+
+    def _action(self) -> dict[str, Any]:
         action = SHELL_DEFAULTS | self.members
-        if isinstance(action["commands"], str):
-            action["commands"] = [action["commands"]]
-        return ShellCall(id=self._id, call_id=self._call_id, action=action, status=status)
+        if not isinstance(action["commands"], list):
+            action["commands"] = [str(action["commands"])]
+        return action
 
 
 class ApplyPatchForm(SilentForm):

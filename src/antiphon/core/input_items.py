@@ -123,15 +123,18 @@ def native_call(kind: str, member: str) -> Converter:
         if not isinstance(call_id, str):
             note_to_chat(draft, item, where)
             return
-        arguments = {name: value for name, value in (item.get(member) or {}).items() if value not in (None, {})}
-        draft.call(call_id, draft.name_of(Native(kind, kind)), _json(arguments))
+        given = item.get(member)
+        if isinstance(given, dict):
+            given = _json({name: value for name, value in given.items() if value not in (None, {})})
+        draft.call(call_id, draft.name_of(Native(kind, kind)), given if isinstance(given, str) else _json(given))
 
     return to_chat
 
 
 def carried_output(member: str) -> Converter:
     def to_chat(draft: ChatDraft, item: Item, where: str) -> None:
-        value = item.get(member)
+        # The output of a patch may be no more than whether it was applied.
+        value = item.get(member) if item.get(member) is not None else item.get("status", "")
         text = value if isinstance(value, str) else _json(value)
         call_id = item.get("call_id") or item.get("id")
         if isinstance(call_id, str) and draft.has_call(call_id):

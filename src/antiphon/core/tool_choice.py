@@ -67,7 +67,7 @@ def allowed_choice(choice: Choice, box: Toolbox, dialect: Dialect) -> Offer:
         name
         for at, entry in enumerate(allowed.tools)
         # A tool that was left out needs no leaving out again.
-        if entry.get("type", "function") in DEFINITIONS
+        if _kind(entry, f"tool_choice.tools[{at}]") in DEFINITIONS
         for name in _engine_names(entry, box, f"tool_choice.tools[{at}]")
     }
     return _offer([tool for name, tool in box.functions.items() if name in names], allowed.mode, box)
@@ -84,16 +84,25 @@ CHOICES: dict[str, Callable[[Choice, Toolbox, Dialect], Offer]] = {
 }
 
 
+def _kind(entry: Choice, where: str) -> str:
+    kind = entry.get("type", "function")
+    if not isinstance(kind, str):
+        raise InvalidRequest(f"Invalid `{where}.type`: expected a string.", param=f"{where}.type")
+    return kind
+
+
 def _engine_names(choice: Choice, box: Toolbox, where: str) -> list[str]:
     """The functions that a choice names: one, or all of a namespace."""
     kind = choice.get("type", "function")
     # Chat Completions nests the name; clients that were written for it send it so.
     nested = choice.get("function")
     name = choice.get("name") or (nested.get("name") if isinstance(nested, dict) else None) or kind
+    namespace = choice.get("namespace")
+    names: list[str] = []
     if kind == "namespace":
         names = [known for native, known in box.names.items() if native.namespace == name]
-    else:
-        meant = Native(kind, name, choice.get("namespace"))
+    elif isinstance(name, str) and (namespace is None or isinstance(namespace, str)):
+        meant = Native(kind, name, namespace)
         names = [box.names[meant]] if meant in box.names else []
     if not names:
         raise InvalidRequest(f"`{where}` names {name!r}, which is not among the tools.", param=where)

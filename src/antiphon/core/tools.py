@@ -239,7 +239,8 @@ def _define(box: Toolbox, tool: Tool, where: str) -> None:
 
 def _is_known(box: Toolbox, tool: Tool) -> bool:
     """A tool that was found twice is the same tool, not a clash."""
-    return tool.get("type") in INNER and Native(tool["type"], str(tool.get("name"))) in box.names
+    kind = tool.get("type")
+    return isinstance(kind, str) and kind in INNER and Native(kind, str(tool.get("name"))) in box.names
 
 
 def _kind(tool: Tool, where: str) -> str:

@@ -146,6 +146,26 @@ class CustomToolCallInputDone(CallEvent, tag="response.custom_tool_call_input.do
     input: str
 
 
+class ShellCommandEvent(Event):
+    """Told without the id of its item: the item that is open is meant."""
+
+    output_index: int
+    command_index: int
+
+
+class ShellCallCommandAdded(ShellCommandEvent, tag="response.shell_call_command.added"):
+    command: str
+
+
+class ShellCallCommandDelta(ShellCommandEvent, tag="response.shell_call_command.delta"):
+    delta: str
+    obfuscation: str | UnsetType = UNSET
+
+
+class ShellCallCommandDone(ShellCommandEvent, tag="response.shell_call_command.done"):
+    command: str
+
+
 class FunctionCallArgumentsDone(CallEvent, tag="response.function_call_arguments.done"):
     name: str
     arguments: str
