@@ -52,6 +52,13 @@ def test_it_reads_a_text_that_stands_in_the_frame_more_than_once_the_long_way() 
     assert b'"text":"indexmockindexmockindexmock"' in replay(reads)
 
 
+def test_what_is_no_json_is_not_taken_for_a_text() -> None:
+    good = SHAPES["text"]("abc")
+    reads = [good, good.replace(b"abc", b"a\nc"), DONE]
+    assert replay(reads) == replay([b"".join(reads)])
+    assert b"response.failed" in replay(reads)
+
+
 def doubled(reads: list[bytes]) -> Iterator[bytes]:
     return (first + second for first, second in zip(reads[::2], reads[1::2], strict=False))
 

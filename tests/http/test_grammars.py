@@ -1,9 +1,10 @@
 """A custom call that breaks its grammar is asked for again, once, before the client sees it."""
 
+import asyncio
 from typing import Any
 
 import msgspec
-from support.engine import DONE, MockEngine, answer, call, chunk
+from support.engine import DONE, MockEngine, Writer, answer, call, chunk
 from support.gateway import GatewayUnderTest, running_gateway
 
 TOOL = {
@@ -71,6 +72,20 @@ async def test_a_grammar_that_cannot_be_read_is_said(gateway: GatewayUnderTest, 
     broken = {**TOOL, "format": {"type": "grammar", "syntax": "lark", "definition": "start: ("}}
     assert inputs(await gateway.stream(tools=[broken])) == ["anything"]
     assert "grammar of tool add cannot be read" in gateway.notice
+
+
+async def test_an_answer_whose_body_does_not_end_does_not_spoil_the_next(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    async def lingering(write: Writer) -> None:
+        await write(adds("one"))
+        await asyncio.Event().wait()
+
+    async def later(write: Writer) -> None:
+        # The connection of the first answer has been given up by now, and says so.
+        await engine.cancelled.wait()
+        await write(adds("1 + 2"))
+
+    engine.will(lingering, later)
+    assert inputs(await gateway.stream(tools=[TOOL])) == ["1 + 2"]
 
 
 async def test_calls_around_a_checked_one_keep_their_order(gateway: GatewayUnderTest, engine: MockEngine) -> None:

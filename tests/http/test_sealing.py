@@ -74,6 +74,13 @@ async def test_an_engine_that_gives_no_summary_is_an_error(gateway: GatewayUnder
     assert "no summary" in body["error"]["message"]
 
 
+async def test_a_summary_that_was_cut_off_is_not_given_for_a_whole_one(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    engine.will(text("The user wan", finish="length"))
+    status, body = await gateway.post({"input": "Hi"}, path="/v1/responses/compact")
+    assert status == 502
+    assert "max_output_tokens" in body["error"]["message"]
+
+
 async def test_gateways_with_one_key_open_each_others_seals(engine: MockEngine) -> None:
     engine.will(text("All is done."))
     async with running_gateway(engine, seal_key="shared") as one, running_gateway(engine, seal_key="shared") as other:

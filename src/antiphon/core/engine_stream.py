@@ -54,7 +54,9 @@ class EngineStream:
             raw = data[len(mould.head) : len(data) - len(mould.tail)]
             if raw.isascii() and b'"' not in raw and b"\\" not in raw:
                 text = raw.decode("ascii")
-                if text and self._reader.goes_on(mould.kind, text) and translator.goes_on(mould.kind, text, mould.call):
+                # A control character would not be JSON: the long way says so.
+                plain = text.isprintable() and text != ""
+                if plain and self._reader.goes_on(mould.kind, text) and translator.goes_on(mould.kind, text, mould.call):
                     return
         for delta in self.receive(data):
             translator.receive(delta)

@@ -98,8 +98,8 @@ def refuse_unsupported(request: CreateResponse) -> None:
             param="previous_response_id",
             code="previous_response_not_found",
         )
-    for name in ("conversation", "prompt", "background"):
-        if getattr(request, name):
+    for name, policy in FIELDS.items():
+        if policy == "refused" and getattr(request, name):
             raise InvalidRequest(f"`{name}` is not supported.", param=name, code="unsupported_parameter")
     for at, name in enumerate(request.include or ()):
         if name not in INCLUDABLE:

@@ -99,7 +99,3 @@ _encode = msgspec.json.Encoder().encode
 
 def event_to_frame(event: Event) -> bytes:
     return _HEADS[type(event)] + _encode(event) + b"\n\n"
-
-
-def event_to_json(event: Event) -> bytes:
-    return _encode(event)

@@ -6,7 +6,7 @@ import msgspec
 from aiohttp import web
 from aiohttp.http import StreamWriter
 
-from antiphon.errors import UpgradeRequired
+from antiphon.errors import EngineError, UpgradeRequired
 from antiphon.http.middlewares import LOGGED, REQUEST_ID
 from antiphon.service import Gateway, output_text
 from antiphon.turn import Nobody, Turn
@@ -39,6 +39,9 @@ async def compact(request: web.Request) -> web.StreamResponse:
         finally:
             note(request, turn)
     response = turn.response
+    if response.incomplete_details is not None:
+        # Half a hand-over would be taken for a whole one.
+        raise EngineError(f"The summary was cut off ({response.incomplete_details.reason}). Allow it more tokens.")
     compacted = CompactedResponse(id=response.id, created_at=response.created_at, output=response.output, usage=response.usage)
     return web.Response(body=msgspec.json.encode(compacted), content_type="application/json", headers=_notice_header(turn))
 
