@@ -35,7 +35,7 @@ class Gateway:
 
         def convert(engine: Engine) -> Conversion:
             model = request.model or next((known.id for known in engine.models), "default")
-            return request_to_chat(request, items, engine.dialect, model, self._sealer)
+            return request_to_chat(request, items, engine.dialect_for(model), model, self._sealer)
 
         notices = [f"field {name} is unknown and was left out" for name in unknown]
         return Turn(request, engines, convert, notices, self.settings, self._batch, self._sealer)

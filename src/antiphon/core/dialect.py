@@ -78,8 +78,17 @@ class Dialect:
         }
     )
     max_tokens_member: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
-    # Takes {"type": "function", …} as tool_choice. Otherwise only that tool is sent, and "required".
-    takes_named_choice: bool = False
+    # The template shows the tools to the model, and earlier calls with their results. Otherwise all three are written into the
+    # messages as text.
+    shows_tools: bool = True
+    # Takes "auto", and finds the calls in what its model writes. Otherwise "none" is sent, and they are found here.
+    reads_calls: bool = True
+    # Sees to it that a call is made where tool_choice is "required", and where it names a function.
+    enforces_required: bool = False
+    enforces_named: bool = False
+    # Holds an answer to a JSON schema, and a strict function to its parameters. Otherwise they are checked here.
+    constrains_json: bool = False
+    constrains_calls: bool = False
     takes_logprobs_with_tools: bool = True
     # Shows a JSON schema to the model by itself. Otherwise it is put into the prompt too.
     shows_schema: bool = False
@@ -87,6 +96,10 @@ class Dialect:
     continues_last_message: bool = False
     # False: templates without a system role; the text goes in front of the first user message.
     takes_system_role: bool = True
+    # False: templates that want user and assistant to alternate; user messages in a row become one.
+    takes_users_in_a_row: bool = True
+    # Loads a model when it is asked for: it is not asked for anything that nobody wanted.
+    loads_on_demand: bool = False
     tokenizer: Tokenizer | None = None
     # Where the context window of a model is told, the better source first; and whether it sees images.
     window: tuple[Lookup, ...] = ()

@@ -52,7 +52,7 @@ def _offer(tools: list[ChatTool], mode: str, box: Toolbox) -> Offer:
 
 def named_choice(choice: Choice, box: Toolbox, dialect: Dialect) -> Offer:
     name = _engine_names(choice, box, "tool_choice")[0]
-    if dialect.takes_named_choice:
+    if dialect.enforces_named:
         return Offer(list(box.functions.values()), {"type": "function", "function": {"name": name}})
     return Offer([box.functions[name]], "required")
 

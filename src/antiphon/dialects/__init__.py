@@ -21,6 +21,9 @@ LLAMACPP = replace(
     # logprobs + tools + stream is a 400.
     takes_logprobs_with_tools=False,
     continues_last_message=True,
+    # A grammar is made of the schema. It also holds with tools, which then stand in the prompt all the same. "required" is not
+    # enforced, and a named choice is silently "auto".
+    constrains_json=True,
     tokenizer=Tokenizer("/tokenize", "content", "tokens"),
     window=(Lookup("/props", "default_generation_settings/n_ctx"), Lookup("/v1/models", "data/{at}/meta/n_ctx_train")),
     vision=(Lookup("/props", "modalities/vision"),),
@@ -37,7 +40,11 @@ VLLM = replace(
     # Drives enable_thinking; gpt-oss takes only these.
     efforts={**PLAIN.efforts, "none": "none"},
     max_tokens_member="max_completion_tokens",
-    takes_named_choice=True,
+    enforces_required=True,
+    enforces_named=True,
+    constrains_json=True,
+    # With `strict: true`; otherwise the arguments are any JSON object.
+    constrains_calls=True,
     tokenizer=Tokenizer("/tokenize", "prompt", "tokens"),
     window=(Lookup("/v1/models", "data/{at}/max_model_len"),),
 )
@@ -50,6 +57,7 @@ LMDEPLOY = replace(
     # Only low, medium, high and max are known; others are a 400.
     efforts={**PLAIN.efforts, "xhigh": "max", "max": "max"},
     max_tokens_member="max_completion_tokens",
+    constrains_json=True,
     tokenizer=Tokenizer("/v1/encode", "input", "input_ids"),
     window=(Lookup("/v1/models", "data/{at}/max_model_len"),),
 )
@@ -61,7 +69,9 @@ SGLANG = replace(
     reasoning_member="reasoning_content",
     efforts={effort: effort for effort in ("none", "minimal", "low", "medium", "high", "xhigh", "max")},
     max_tokens_member="max_completion_tokens",
-    takes_named_choice=True,
+    enforces_required=True,
+    enforces_named=True,
+    constrains_json=True,
     window=(Lookup("/v1/models", "data/{at}/max_model_len"), Lookup("/get_model_info", "max_total_num_tokens")),
 )
 
@@ -73,6 +83,8 @@ OLLAMA = replace(
     # An effort that it does not know is a 400.
     efforts={**PLAIN.efforts, "none": "none", "xhigh": "max", "max": "max"},
     continues_last_message=True,
+    constrains_json=True,
+    loads_on_demand=True,
     window=(Lookup("/api/show", "model_info/*.context_length", asks="model"),),
     vision=(Lookup("/api/show", "capabilities/vision", asks="model"),),
 )
@@ -86,6 +98,8 @@ LMSTUDIO = replace(
         Lookup("/api/v0/models", "data/{at}/loaded_context_length"),
         Lookup("/api/v0/models", "data/{at}/max_context_length"),
     ),
+    constrains_json=True,
+    loads_on_demand=True,
     # llama.cpp inside: a last assistant message is a beginning to go on from.
     continues_last_message=True,
 )

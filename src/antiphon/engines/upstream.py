@@ -4,6 +4,8 @@ import asyncio
 import itertools
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from typing import Any
 
 import aiohttp
 import msgspec
@@ -111,6 +113,7 @@ class Engine:
         self.dialect: Dialect = BY_NAME[settings.dialect] if settings.dialect else PLAIN
         self.models: tuple[Model, ...] = ()
         self.ready = False
+        self._learned: dict[str, dict[str, Any]] = {}
         # Learned from earlier answers: models whose template opens the thought, and whether usage is reported.
         self.opens_thought: set[str] = set()
         self.reports_usage = True
@@ -141,6 +144,15 @@ class Engine:
         if not self._settings.dialect:
             self.dialect = found.dialect
         self.ready = True
+
+    def dialect_for(self, model: str) -> Dialect:
+        """The dialect with what has been learned of this model, or of its template."""
+        learned = self._learned.get(model)
+        return replace(self.dialect, **learned) if learned else self.dialect
+
+    def learn(self, model: str, facts: Mapping[str, Any]) -> None:
+        """Takes facts of the dialect that a probe or a refusal has taught; later ones count."""
+        self._learned[model] = self._learned.get(model, {}) | dict(facts)
 
     def serves(self, model: str) -> bool:
         return any(known.id == model for known in self.models)
