@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from antiphon.core.engine_stream import EngineStream
 from antiphon.core.sse import DONE, event_to_frame
 from antiphon.core.telling import Style
+from antiphon.core.text_calls import CallFinder
 from antiphon.core.think_tags import Start
 from antiphon.core.translator import Translator
 from antiphon.errors import ApiError
@@ -15,7 +16,12 @@ PLAIN_STYLE = Style()
 
 
 def replay(
-    pieces: Iterable[bytes], *, style: Style = PLAIN_STYLE, start: Start = Start.UNKNOWN, most_calls: int | None = None
+    pieces: Iterable[bytes],
+    *,
+    style: Style = PLAIN_STYLE,
+    start: Start = Start.UNKNOWN,
+    finder: CallFinder | None = None,
+    most_calls: int | None = None,
 ) -> bytes:
     """Ids and times are counted, not drawn: the same recording gives the same bytes."""
     numbers = itertools.count(1)
@@ -26,7 +32,7 @@ def replay(
         style=style,
         most_calls=most_calls,
     )
-    stream = EngineStream(start)
+    stream = EngineStream(start, finder)
     translator.start()
     try:
         for piece in pieces:

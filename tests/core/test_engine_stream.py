@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.engine import DONE, chunk
 
+from antiphon.core.deltas import CallDelta, Delta, Finished, ReasoningDelta, TextDelta, ThoughtEnded
 from antiphon.core.engine_stream import EngineStream
+from antiphon.core.text_calls import Envelope
 from antiphon.replay import replay
 
 SHAPES = {
@@ -66,3 +68,47 @@ def doubled(reads: list[bytes]) -> Iterator[bytes]:
 def test_two_frames_in_one_read_are_no_mould() -> None:
     reads = [*(SHAPES["text"](str(number)) for number in range(9)), DONE]
     assert replay(doubled(reads)) == replay([b"".join(reads)])
+
+
+CALL_TEXTS = ['{"name": "f", ', '"arguments": {"a"', ": ", "1}", "}", "{", "abc", " b", "<think>", "</think>"]
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["text", "text", "text", "reasoning", "a call"]), st.sampled_from(CALL_TEXTS)), max_size=12
+    )
+)
+def test_it_gives_the_same_events_as_the_long_way_where_calls_stand_in_the_text(pieces: list[tuple[str, str]]) -> None:
+    reads = frames(pieces)
+    assert replay(reads, finder=Envelope(["f"])) == replay([b"".join(reads)], finder=Envelope(["f"]))
+
+
+def test_it_is_taken_for_text_that_the_finder_lets_pass() -> None:
+    reads = frames([("text", f"piece{number}") for number in range(50)])
+    with patch.object(EngineStream, "receive", autospec=True, side_effect=EngineStream.receive) as long_way:
+        assert replay(reads, finder=Envelope(["f"])) == replay([b"".join(reads)])
+    assert long_way.call_count <= len(reads) - 47 + 1
+
+
+def deltas_of(*reads: bytes) -> list[Delta]:
+    stream = EngineStream(finder=Envelope(["f"]))
+    return [delta for data in reads for delta in stream.receive(data)] + stream.close()
+
+
+def test_a_call_in_the_text_is_told_before_the_end_of_the_answer() -> None:
+    deltas = deltas_of(
+        SHAPES["text"]('<think>hm</think>\n{"name": "f", '), SHAPES["text"]('"arguments": {}}'), chunk(finish="stop"), DONE
+    )
+    assert deltas == [ReasoningDelta("hm"), CallDelta(0, name="f"), CallDelta(0, arguments="{}"), Finished("stop")]
+
+
+def test_text_that_might_have_become_a_call_comes_before_a_native_one_and_before_the_end() -> None:
+    held = SHAPES["text"]('{"name": "f"')
+    call = SHAPES["a call"]("id")
+    assert deltas_of(held, call, DONE) == [TextDelta('{"name": "f"'), CallDelta(0, "id", "f", "{")]
+    assert deltas_of(held, chunk(finish="stop"), DONE) == [TextDelta('{"name": "f"'), Finished("stop")]
+
+
+def test_what_was_held_back_of_a_thought_stays_in_front_of_its_end() -> None:
+    deltas = deltas_of(*map(SHAPES["text"], ["{", '"name" </think>', '{"name": "f", "arguments": {}}']), DONE)
+    assert deltas == [TextDelta('{"name" '), ThoughtEnded(), CallDelta(0, name="f"), CallDelta(0, arguments="{}")]

@@ -17,9 +17,11 @@ from antiphon.core.deltas import (
     ReasoningDelta,
     RefusalDelta,
     TextDelta,
+    ThoughtEnded,
     UsageReport,
 )
 from antiphon.core.failures import error_object_to_failure, failure_to_error
+from antiphon.core.text_calls import CallFinder
 from antiphon.core.think_tags import Start, ThinkTags
 from antiphon.errors import EngineDisagrees
 from antiphon.wire import UNREADABLE, chat, responses
@@ -149,12 +151,16 @@ def _plain_text(content: str | list[chat.ContentPart]) -> str:
 
 
 class ChunkReader:
-    """Reads one stream's chunks into deltas. `receive()` takes the data of a frame, `close()` says that there are no more."""
+    """Reads one stream's chunks into deltas. `receive()` takes the data of a frame, `close()` says that there are no more.
 
-    __slots__ = ("_logprobs", "_tags")
+    What the tags leave as text is searched for calls, if there is a finder.
+    """
 
-    def __init__(self, start: Start = Start.UNKNOWN) -> None:
+    __slots__ = ("_finder", "_logprobs", "_tags")
+
+    def __init__(self, start: Start = Start.UNKNOWN, finder: CallFinder | None = None) -> None:
         self._tags = ThinkTags(start)
+        self._finder = finder
         self._logprobs: list[responses.Logprob] = []
 
     @property
@@ -177,27 +183,28 @@ class ChunkReader:
                 if (delta := choice.delta or choice.message) is not None:
                     self._delta(delta, deltas)
                 if choice.finish_reason is not None:
-                    deltas += self._with_logprobs(self._tags.close(cut=choice.finish_reason == "length"))
+                    deltas += self._close_text(cut=choice.finish_reason == "length")
                     deltas.append(Finished(choice.finish_reason))
         if chunk.usage is not None and (usage := _to_usage(chunk.usage, chunk.timings)) is not None:
             deltas.append(UsageReport(usage))
         return deltas
 
     def close(self) -> list[Delta]:
-        return self._with_logprobs(self._tags.close())
+        return self._close_text()
 
     def _delta(self, delta: chat.DeltaChunk, deltas: list[Delta]) -> None:
         if thought := delta.reasoning_content or delta.reasoning or delta.thinking:
             deltas += self._thought(thought)
         if delta.content:
-            deltas += self._with_logprobs(self._tags.receive(_plain_text(delta.content)))
+            deltas += self._with_logprobs(self._searched(self._tags.receive(_plain_text(delta.content))))
         if delta.refusal or delta.tool_calls or delta.function_call is not None:
             self._calls_and_refusals(delta, deltas)
 
     def goes_on(self, kind: type[Delta], text: str) -> bool:
         """A piece of this kind is no more than its text: nothing to look for, to hold back or to swallow."""
         if kind is TextDelta:
-            return not self._logprobs and self._tags.passes(text)
+            finder = self._finder
+            return not self._logprobs and self._tags.passes(text) and (finder is None or finder.passes(text))
         return self._tags.copy if kind is ReasoningDelta else True
 
     def _thought(self, thought: str) -> list[Delta]:
@@ -207,18 +214,42 @@ class ChunkReader:
             return [ReasoningDelta(thought)]
         if tags.found:
             return []
-        held = self._with_logprobs(tags.release())
+        held = self._with_logprobs(self._searched(tags.release()))
         tags.copy = True
         return [*held, ReasoningDelta(thought)]
 
     def _calls_and_refusals(self, delta: chat.DeltaChunk, deltas: list[Delta]) -> None:
-        deltas += self._with_logprobs(self._tags.release())
+        released = self._searched(self._tags.release())
+        if self._finder is not None:
+            released += self._finder.release()
+        deltas += self._with_logprobs(released)
         if delta.refusal:
             deltas.append(RefusalDelta(delta.refusal))
         for call in delta.tool_calls or ():
             deltas.append(_call_to_delta(call.index, call.id, call.function))
         if delta.function_call is not None:
             deltas.append(_call_to_delta(0, None, delta.function_call))
+
+    def _searched(self, pieces: list[Delta]) -> list[Delta]:
+        """The same pieces, with the calls that the finder sees in their text."""
+        finder = self._finder
+        if finder is None:
+            return pieces
+        deltas: list[Delta] = []
+        for piece in pieces:
+            if isinstance(piece, TextDelta):
+                deltas += finder.receive(piece.text)
+            else:
+                # What was held back as the beginning of a call stood in a thought.
+                deltas += finder.release() if isinstance(piece, ThoughtEnded) else []
+                deltas.append(piece)
+        return deltas
+
+    def _close_text(self, *, cut: bool = False) -> list[Delta]:
+        deltas = self._searched(self._tags.close(cut=cut))
+        if self._finder is not None:
+            deltas += self._finder.close()
+        return self._with_logprobs(deltas)
 
     def _with_logprobs(self, pieces: list[Delta]) -> list[Delta]:
         """Gives the tokens' probabilities to the last visible piece of this read, and drops those of thoughts."""

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from antiphon.core.deltas import CallDelta, Delta, ReasoningDelta, TextDelta
 from antiphon.core.dialect import ChunkReader
 from antiphon.core.sse import FrameReader
+from antiphon.core.text_calls import CallFinder
 from antiphon.core.think_tags import Start
 from antiphon.core.translator import Translator
 
@@ -37,9 +38,9 @@ class EngineStream:
 
     __slots__ = ("_frames", "_mould", "_reader", "ended")
 
-    def __init__(self, start: Start = Start.UNKNOWN) -> None:
+    def __init__(self, start: Start = Start.UNKNOWN, finder: CallFinder | None = None) -> None:
         self._frames = FrameReader()
-        self._reader = ChunkReader(start)
+        self._reader = ChunkReader(start, finder)
         self._mould: Mould | None = None
         self.ended = False
 

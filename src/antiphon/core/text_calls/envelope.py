@@ -1,0 +1,118 @@
+"""The call in an answer that was constrained to be one: `{"name": …, "arguments": {…}}`, told while it arrives."""
+
+from collections.abc import Callable, Collection
+from enum import Enum
+
+import msgspec
+import regex
+
+from antiphon.core.deltas import CallDelta, Delta, TextDelta
+from antiphon.core.text_calls.brackets import Brackets
+from antiphon.wire import UNREADABLE
+
+# Up to the first bracket of the arguments. `regex` can tell that a text is the beginning of what would match.
+# No tool has a name that is longer than this.
+_NAME = r'("(?:[^"\\]|\\.){0,512}")'
+_HEAD = regex.compile(r"[ \t\r\n]*".join(["", r"\{", '"name"', ":", _NAME, ",", '"arguments"', ":", r"\{"]))
+_BLANK = " \t\r\n"
+
+
+class State(Enum):
+    HEAD = "the name is not known yet, or the arguments have not begun"
+    ARGUMENTS = "within the arguments, which are passed on as they come"
+    TAIL = "the arguments are whole; the envelope's own bracket has to close"
+    BEHIND = "the call is over"
+    TEXT = "it is no envelope, or there is text behind it"
+
+
+class Envelope:
+    """A CallFinder. What is not such an object, or names a tool that was not offered, is text."""
+
+    __slots__ = ("_brackets", "_index", "_names", "_rest", "_state")
+
+    def __init__(self, names: Collection[str]) -> None:
+        self._names = frozenset(names)
+        self._state = State.HEAD
+        self._rest = ""
+        self._brackets = Brackets()
+        self._index = -1
+
+    def passes(self, text: str) -> bool:
+        return self._state is State.TEXT and text != ""
+
+    def receive(self, text: str) -> list[Delta]:
+        self._rest += text
+        deltas: list[Delta] = []
+        while self._rest and _STEPS[self._state](self, deltas):
+            pass
+        return deltas
+
+    def release(self) -> list[Delta]:
+        """An envelope may come next: a thought that nobody had seen to be one has ended."""
+        # Behind the arguments, only the closing of the envelope is held back.
+        held = self._rest if self._state is State.HEAD else ""
+        self._state = State.HEAD
+        self._rest = ""
+        self._brackets = Brackets()
+        return [TextDelta(held)] if held else []
+
+    def close(self) -> list[Delta]:
+        return self.release()
+
+    def _head(self, deltas: list[Delta]) -> bool:
+        head = _HEAD.match(self._rest, partial=True)
+        names = head.captures(1) if head is not None else []
+        if head is None or (names and _string(names[0]) not in self._names):
+            self._state = State.TEXT
+            return True
+        if head.partial:
+            return False
+        self._index += 1
+        deltas.append(CallDelta(self._index, name=_string(names[0])))
+        self._rest = self._rest[head.end() - 1 :]
+        self._state = State.ARGUMENTS
+        return True
+
+    def _arguments(self, deltas: list[Delta]) -> bool:
+        end = self._brackets.receive(self._rest)
+        deltas.append(CallDelta(self._index, arguments=self._rest[:end]))
+        self._rest = "" if end is None else self._rest[end:]
+        if end is not None:
+            self._state = State.TAIL
+        return True
+
+    def _tail(self, deltas: list[Delta]) -> bool:
+        visible = self._rest.lstrip(_BLANK)
+        if not visible:
+            return False
+        closed = visible.startswith("}")
+        self._rest = visible[1:] if closed else self._rest
+        self._state = State.BEHIND if closed else State.TEXT
+        return True
+
+    def _behind(self, deltas: list[Delta]) -> bool:
+        self._rest = self._rest.lstrip(_BLANK)
+        if self._rest:
+            self._state = State.TEXT
+        return True
+
+    def _text(self, deltas: list[Delta]) -> bool:
+        deltas.append(TextDelta(self._rest))
+        self._rest = ""
+        return False
+
+
+def _string(literal: str) -> str:
+    try:
+        return msgspec.json.decode(literal, type=str)
+    except UNREADABLE:
+        return literal
+
+
+_STEPS: dict[State, Callable[[Envelope, list[Delta]], bool]] = {
+    State.HEAD: Envelope._head,
+    State.ARGUMENTS: Envelope._arguments,
+    State.TAIL: Envelope._tail,
+    State.BEHIND: Envelope._behind,
+    State.TEXT: Envelope._text,
+}

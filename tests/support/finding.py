@@ -1,0 +1,61 @@
+"""What a finder of calls made of a text: the pieces it was given, and its deltas with the seams taken out."""
+
+import itertools
+import random
+from collections.abc import Iterator
+
+from antiphon.core.deltas import CallDelta, Delta, ReasoningDelta, TextDelta
+from antiphon.core.text_calls import CallFinder
+
+# ("text" | "reasoning", …) or ("call", index, name, arguments).
+Told = list[tuple[object, ...]]
+
+
+def told(deltas: list[Delta]) -> Told:
+    merged: Told = []
+    for delta in deltas:
+        match delta:
+            case CallDelta(index=index, name=None):
+                kind, *head, arguments = merged[-1]
+                assert kind == "call"
+                assert head[0] == index
+                merged[-1] = (kind, *head, f"{arguments}{delta.arguments}")
+            case CallDelta():
+                assert delta.id is None
+                merged.append(("call", delta.index, delta.name, delta.arguments))
+            case TextDelta() | ReasoningDelta():
+                assert delta.text
+                kind = "text" if isinstance(delta, TextDelta) else "reasoning"
+                if merged and merged[-1][0] == kind:
+                    merged[-1] = (kind, f"{merged[-1][1]}{delta.text}")
+                else:
+                    merged.append((kind, delta.text))
+            case _:
+                raise AssertionError(f"no finder tells {delta}")
+    return merged
+
+
+def read(finder: CallFinder, pieces: list[str]) -> list[Delta]:
+    deltas: list[Delta] = []
+    for piece in pieces:
+        passed = finder.passes(piece)
+        received = finder.receive(piece)
+        assert not passed or received == [TextDelta(piece)]
+        deltas += received
+    deltas += finder.close()
+    assert finder.close() == []
+    return deltas
+
+
+def cut(text: str, cuts: list[int]) -> list[str]:
+    edges = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
+    return [text[a:b] for a, b in itertools.pairwise(edges)]
+
+
+def splits(text: str) -> Iterator[list[str]]:
+    """Whole, in single characters, and in twenty other ways that are the same in every run."""
+    yield [text]
+    yield list(text)
+    chance = random.Random(len(text))
+    for _ in range(20):
+        yield cut(text, [chance.randrange(len(text) + 1) for _ in range(chance.randrange(1, 9))])
