@@ -12,7 +12,8 @@
     └── EngineError               502   the engine is at fault, or the line to it
         ├── EngineUnavailable     503   not there, not ready, or shutting down: try again
         ├── EngineStalled         504   it said nothing for too long
-        └── EngineDisagrees       502   it answered, but not as Chat Completions
+        ├── EngineDisagrees       502   it answered, but not as Chat Completions
+        └── AnswerInvalid         502   the model did not do what the request demands, though it was asked twice
 
 `status` and `kind` are the HTTP answer; `event_code` is the code inside a `response.failed`, where Codex tells a fatal error
 from one that it tries again.
@@ -113,3 +114,7 @@ class EngineStalled(EngineError):
 
 class EngineDisagrees(EngineError):
     default_code = "engine_answer_not_understood"
+
+
+class AnswerInvalid(EngineError):
+    default_code = "answer_invalid"

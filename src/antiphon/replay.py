@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Iterable
 
+from antiphon.core.demands import NO_DEMANDS, Demands
 from antiphon.core.engine_stream import EngineStream
 from antiphon.core.sse import DONE, event_to_frame
 from antiphon.core.telling import Style
@@ -21,7 +22,7 @@ def replay(
     style: Style = PLAIN_STYLE,
     start: Start = Start.UNKNOWN,
     finder: CallFinder | None = None,
-    most_calls: int | None = None,
+    demands: Demands = NO_DEMANDS,
 ) -> bytes:
     """Ids and times are counted, not drawn: the same recording gives the same bytes."""
     numbers = itertools.count(1)
@@ -30,7 +31,7 @@ def replay(
         new_id=lambda prefix: f"{prefix}_{next(numbers)}",
         encode=event_to_frame,
         style=style,
-        most_calls=most_calls,
+        demands=demands,
     )
     stream = EngineStream(start, finder)
     translator.start()

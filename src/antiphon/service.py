@@ -1,8 +1,10 @@
 """The one room where core meets I/O: a request becomes a turn, and turns run to their end."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from typing import Any
 
 from antiphon.core.checking import body_to_request
 from antiphon.core.request import Conversion, request_to_chat, request_to_items
@@ -33,9 +35,11 @@ class Gateway:
         engines = await self.pool.choose(request.model, request.prompt_cache_key)
         items = [*request_to_items(request), *([{"type": "compaction_trigger"}] if compact else ())]
 
-        def convert(engine: Engine) -> Conversion:
+        def convert(engine: Engine, facts: Mapping[str, Any]) -> Conversion:
             model = request.model or next((known.id for known in engine.models), "default")
-            return request_to_chat(request, items, engine.dialect_for(model), model, self._sealer)
+            dialect = replace(engine.dialect_for(model), **facts)
+            checks = self.settings.check_grammars
+            return request_to_chat(request, items, dialect, model, self._sealer, check_grammars=checks)
 
         notices = [f"field {name} is unknown and was left out" for name in unknown]
         return Turn(request, engines, convert, notices, self.settings, self._batch, self._sealer)

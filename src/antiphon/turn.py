@@ -8,27 +8,26 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
-from msgspec import UNSET, structs
+from msgspec import UNSET
 
-from antiphon.core.arguments import object_arguments
-from antiphon.core.calls import PLAIN_FUNCTIONS, Tools
+from antiphon.core.asking_again import refusal_to_conversion
 from antiphon.core.engine_stream import EngineStream
+from antiphon.core.lessons import lesson_of
 from antiphon.core.request import SEALED_REASONING, Conversion, request_to_response, wants_summary
 from antiphon.core.sealing import Sealer
 from antiphon.core.sse import DONE, event_to_frame
 from antiphon.core.telling import PADDED_TO, REASONING, REASONING_TEXT, Style
 from antiphon.core.think_tags import Start
-from antiphon.core.translator import RefusedCall, Translator
+from antiphon.core.translator import SCHEMA_NOT_KEPT, Refusal, Translator
 from antiphon.engines.estimates import ESTIMATED, estimate_usage
 from antiphon.engines.upstream import Engine, Reply
 from antiphon.errors import ApiError, EngineError, EngineStalled, EngineUnavailable
 from antiphon.logs import log
 from antiphon.settings import Settings
-from antiphon.wire.chat import ChatCall, ChatCallFunction, ChatMessage
 from antiphon.wire.responses import CreateResponse, Response, Usage
 
 
@@ -36,6 +35,8 @@ def new_id(prefix: str) -> str:
     return f"{prefix}_{secrets.token_hex(24)}"
 
 
+# What an engine has shown that gave no call although it had to.
+NOT_ENFORCED = {"enforces_required": False, "enforces_named": False}
 REASONING_EVENTS = {"reasoning_text": REASONING_TEXT, "reasoning": REASONING}
 
 
@@ -94,7 +95,7 @@ class Turn:
         self,
         request: CreateResponse,
         engines: Sequence[Engine],
-        convert: Callable[[Engine], Conversion],
+        convert: Callable[[Engine, Mapping[str, Any]], Conversion],
         notices: list[str],
         settings: Settings,
         batch: Batch,
@@ -103,7 +104,9 @@ class Turn:
         self._request = request
         self._others = engines[1:]
         self._convert = convert
-        self._used = Attempt(engines[0], convert(engines[0]))
+        # What refusals have taught, for this request alone.
+        self._facts: dict[str, Any] = {}
+        self._used = Attempt(engines[0], convert(engines[0], {}))
         self._notices = notices
         self._settings = settings
         self._batch = batch
@@ -117,7 +120,7 @@ class Turn:
         self._sink: Sink = Nobody()
         self._done: asyncio.Future[None] = self._loop.create_future()
         self._resuming: asyncio.Task[None] | None = None
-        self._stream = EngineStream(self._start())
+        self._stream = EngineStream()
         self._translator = Translator(
             request_to_response(
                 request,
@@ -129,9 +132,8 @@ class Turn:
             new_id=new_id,
             encode=event_to_frame,
             style=self._style(),
-            tools=self._tools(),
-            asks_again=settings.check_grammars,
-            most_calls=self._most_calls(),
+            demands=self._used.conversion.demands,
+            asks_again=True,
         )
 
     # ---- what is known of it -----------------------------------------------------------------------------------------
@@ -180,8 +182,8 @@ class Turn:
         watching = asyncio.create_task(self._watch())
         try:
             await self._translate()
-            if translator.refused is not None and translator.error is None:
-                await self._ask_again(translator.refused)
+            if (refusal := translator.refusal()) is not None:
+                await self._ask_again(refusal)
         except ApiError as error:
             translator.fail(self._abandoned or error)
         except Exception as bug:
@@ -190,8 +192,6 @@ class Turn:
             translator.fail(EngineError("The gateway failed. This is a bug; the log has its trace.", code="internal_error"))
         finally:
             watching.cancel()
-        for delta in self._stream.close():
-            translator.receive(delta)
         estimate = None
         if translator.usage is None and translator.error is None:
             estimate = await estimate_usage(self.engine, self._used.conversion.chat, translator.written())
@@ -232,10 +232,32 @@ class Turn:
         """The first engine that takes the request; another is tried only where one is not there."""
         for other in self._others:
             try:
-                return await self._used.engine.open_chat(self._used.conversion.chat)
+                return await self._ask()
             except EngineUnavailable:
-                self._used = Attempt(other, self._convert(other))
-        return await self._used.engine.open_chat(self._used.conversion.chat)
+                self._facts.clear()
+                self._used = Attempt(other, self._convert(other, self._facts))
+        return await self._ask()
+
+    async def _ask(self) -> Reply:
+        """Asks the engine, and again in another way where its refusal teaches one."""
+        while True:
+            engine, conversion = self._used.engine, self._used.conversion
+            try:
+                return await engine.open_chat(conversion.chat)
+            except ApiError as error:
+                lesson = lesson_of(error, conversion.chat, conversion.dialect)
+                if lesson is None:
+                    raise
+                self._learn(lesson.facts, lasting=lesson.lasting)
+
+    def _learn(self, facts: Mapping[str, Any], *, lasting: bool = True) -> None:
+        """Converts the request anew by what was learned of its engine."""
+        engine, model = self._used.engine, self._used.conversion.chat.model
+        log("learned", engine=engine.root, model=model, facts=dict(facts), lasting=lasting)
+        if lasting:
+            engine.learn(model, facts)
+        self._facts |= facts
+        self._used = Attempt(engine, self._convert(engine, self._facts))
 
     async def _translate(self) -> None:
         """Lets the engine's bytes through until it has said all that it will say."""
@@ -246,25 +268,26 @@ class Turn:
             if self._abandoned is None:
                 raise
             raise self._abandoned from None
-        self._reply.push(self)
-        await self._done
+        conversion = self._used.conversion
+        self._stream = EngineStream(self._start(), conversion.finder())
+        self._translator.demands = conversion.demands
+        try:
+            self._reply.push(self)
+            await self._done
+        finally:
+            for delta in self._stream.close():
+                self._translator.receive(delta)
 
-    async def _ask_again(self, refused: RefusedCall) -> None:
-        """Shows the model what its grammar has against its call, and goes on with what it writes then."""
-        for delta in self._stream.close():
-            self._translator.receive(delta)
+    async def _ask_again(self, refusal: Refusal) -> None:
+        """Shows the model what is wrong with its answer, and goes on with what it writes then."""
         self._translator.go_on()
         await self._leave()
         attempt = self._used
-        answer = ChatMessage(role="assistant", content="")
-        arguments = object_arguments(refused.arguments)
-        answer.tool_calls = [ChatCall(refused.call_id, ChatCallFunction(refused.name, arguments))]
-        words = f"This call was not carried out: {refused.complaint}. Mend the input, and call the tool again."
-        result = ChatMessage(role="tool", tool_call_id=refused.call_id, content=words)
-        chat = structs.replace(attempt.conversion.chat, messages=[*attempt.conversion.chat.messages, answer, result])
-        self._stream = EngineStream(self._start())
+        if refusal.call is None and attempt.conversion.demands.must_call:
+            attempt.engine.learn(attempt.conversion.chat.model, NOT_ENFORCED)
+        self._used = Attempt(attempt.engine, refusal_to_conversion(attempt.conversion, refusal))
         self._done = self._loop.create_future()
-        self._opening = asyncio.create_task(attempt.engine.open_chat(chat))
+        self._opening = asyncio.create_task(self._ask())
         await self._translate()
 
     def receive(self, data: bytes) -> None:
@@ -313,6 +336,8 @@ class Turn:
     def _end(self, estimate: Usage | None) -> None:
         if self._stream.template_opens_thought:
             self.engine.opens_thought.add(self.response.model)
+        if self._translator.error is not None and self._translator.error.code == SCHEMA_NOT_KEPT:
+            self.engine.learn(self.response.model, {"constrains_json": False})
         if self._translator.error is None:
             self.engine.reports_usage = self._translator.usage is not None
         self._translator.close(now=int(time.time()), ended=self._stream.ended, estimate=estimate)
@@ -344,16 +369,6 @@ class Turn:
         if chat.model in self.engine.opens_thought and not constrained:
             return Start.INSIDE
         return Start.UNKNOWN if request.stream else Start.PATIENT
-
-    def _tools(self) -> Tools:
-        """With checking off, a custom call is told as it comes, whatever its grammar says."""
-        box = self._used.conversion.box
-        return Tools(box.native_of, box.grammar_of if self._settings.check_grammars else PLAIN_FUNCTIONS.grammar_of)
-
-    def _most_calls(self) -> int | None:
-        if self._used.conversion.compacts:
-            return 0
-        return 1 if self._request.parallel_tool_calls is False else None
 
     def _style(self) -> Style:
         options = self._request.stream_options

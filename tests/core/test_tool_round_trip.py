@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from support.engine import objection
 from support.streams import check_stream, parse
 
-from antiphon.core.calls import Tools
 from antiphon.core.checking import body_to_request
 from antiphon.core.deltas import CallDelta, Finished
 from antiphon.core.request import Conversion, request_to_chat, request_to_items
@@ -91,7 +90,7 @@ def told(conversion: Conversion, name: str, pieces: list[str], call_id: str = "c
         new_id=lambda prefix: f"{prefix}_{call_id}_{next(numbers)}",
         encode=event_to_frame,
         style=Style(),
-        tools=Tools(conversion.box.native_of, conversion.box.grammar_of),
+        demands=conversion.demands,
     )
     translator.start()
     translator.receive(CallDelta(0, call_id, name))

@@ -19,6 +19,7 @@ from antiphon.core.deltas import (
     ThoughtEnded,
     UsageReport,
 )
+from antiphon.core.demands import Demands
 from antiphon.core.sse import event_to_frame
 from antiphon.core.telling import Style
 from antiphon.core.translator import ENDINGS, Translator
@@ -33,7 +34,7 @@ def translated(*deltas: Delta, ended: bool = True, most_calls: int | None = None
         new_id=lambda prefix: f"{prefix}_{next(numbers)}",
         encode=event_to_frame,
         style=Style(),
-        most_calls=most_calls,
+        demands=Demands(most_calls=most_calls),
     )
     translator.start()
     for delta in deltas:

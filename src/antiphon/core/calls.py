@@ -5,16 +5,16 @@ which events the client gets.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, TypedDict
 
 import msgspec
 from msgspec import UNSET
 
 from antiphon.core.deltas import CallDelta
-from antiphon.core.grammars import complaint, mended
+from antiphon.core.demands import Check, Tools
 from antiphon.core.string_member import StringMember, whole_input
 from antiphon.core.telling import MARK, Encode, Lane, Style, event_to_template
-from antiphon.core.tools import Grammar, Native
+from antiphon.core.tools import Native
 from antiphon.wire import UNREADABLE, events
 from antiphon.wire.events import Event
 from antiphon.wire.responses import (
@@ -127,22 +127,6 @@ class CustomForm(FunctionForm):
         return (events.CustomToolCallInputDelta(item_id=self._id, output_index=self._index, delta=text, obfuscation=padding),)
 
 
-class CheckedForm(CustomForm):
-    """A custom call whose text must follow a grammar: told when it is whole, and mended where only its wrapping is wrong."""
-
-    def __init__(self, grammar: Grammar, *place: Any) -> None:
-        super().__init__(*place)
-        self._grammar = grammar
-
-    def feed(self, arguments: str) -> Iterable[Event]:
-        self._arguments.append(arguments)
-        return ()
-
-    def finish(self, status: Status) -> Iterable[Event]:
-        yield from self._tell(mended(self._grammar, whole_input(self.arguments)))
-        yield events.CustomToolCallInputDone(item_id=self._id, output_index=self._index, input="".join(self._input))
-
-
 class SilentForm(FunctionForm):
     """A call whose item holds its arguments as an object: nothing is told before they are whole."""
 
@@ -223,18 +207,11 @@ FORMS: dict[str, type[FunctionForm]] = {
 }
 
 
-class Tools(NamedTuple):
-    """What the translator has to know of the tools that were offered, by the names that the engine knows them by."""
-
-    native_of: Callable[[str], Native]
-    grammar_of: Callable[[str], Grammar | None]
-
-
-PLAIN_FUNCTIONS = Tools(lambda name: Native("function", name), lambda name: None)
-
-
 class CallState:
-    """A call. Its name may come late, and decides its form; its arguments are whole once they are a JSON object."""
+    """A call. Its name may come late, and decides its form; its arguments are whole once they are a JSON object.
+
+    A call that has to pass a check before anybody sees it is told when it is whole, and mended where that helps.
+    """
 
     def __init__(
         self,
@@ -254,6 +231,7 @@ class CallState:
         self._index: int | None = None
         self._waiting: list[str] = []
         self._form: FunctionForm | None = None
+        self._waived = False
         self.lane: Lane | None = None
         # What the engine calls it by; each may be missing.
         self.engine_id: str | None = None
@@ -264,21 +242,23 @@ class CallState:
         self._index = output_index
         native = self._tools.native_of(self.name)
         kind = FORMS[native.kind]
-        place = (native, self._new_id(kind.prefix), self.call_id, output_index, self._style)
-        grammar = self._tools.grammar_of(self.name)
-        form = kind(*place) if grammar is None else CheckedForm(grammar, *place)
+        form = kind(native, self._new_id(kind.prefix), self.call_id, output_index, self._style)
+        waiting = self.arguments
         self._form = form
-        if self.engine_index is not None:
+        if self._held is not None:
+            waiting = self._held.mended(waiting)
+        elif self.engine_index is not None:
             self.lane = form.lane(self.engine_index, self._encode)
         yield events.OutputItemAdded(output_index=output_index, item=self.item)
-        if waiting := "".join(self._waiting):
+        if waiting:
             yield from form.feed(waiting)
 
     def feed(self, arguments: str) -> Iterable[Event]:
         if self._form is None:
             self._waiting.append(arguments)
             return ()
-        return self._form.feed(arguments)
+        # What was held until it was whole is told: only white space can follow.
+        return () if self._held is not None else self._form.feed(arguments)
 
     def close(self, status: Status) -> Iterable[Event]:
         assert self._form is not None
@@ -291,13 +271,19 @@ class CallState:
         return is_json_object(self.arguments)
 
     def ready(self) -> bool:
-        """May be shown: its name is known, and a text that has to be checked is whole."""
-        return bool(self.name) and (self._tools.grammar_of(self.name) is None or self.finishable())
+        """May be shown: its name is known, and what has to be checked is whole."""
+        return bool(self.name) and (self._held is None or self.finishable())
 
-    def complaint(self) -> str | None:
-        """What its grammar has against it, beyond what can be mended."""
-        grammar = self._tools.grammar_of(self.name)
-        return None if grammar is None else complaint(grammar, mended(grammar, whole_input(self.arguments)))
+    @property
+    def check(self) -> Check | None:
+        return None if self._waived else self._tools.check_of(self.name)
+
+    def waive(self) -> None:
+        self._waived = True
+
+    @property
+    def _held(self) -> Check | None:
+        return check if (check := self.check) is not None and check.held else None
 
     @property
     def closed(self) -> bool:
@@ -310,6 +296,10 @@ class CallState:
     @property
     def written(self) -> str:
         return self.name + self.arguments
+
+    @property
+    def checked(self) -> str:
+        return self.arguments
 
     @property
     def item(self) -> CallItem:

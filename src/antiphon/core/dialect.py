@@ -88,6 +88,8 @@ class Dialect:
     # Sees to it that a call is made where tool_choice is "required", and where it names a function.
     enforces_required: bool = False
     enforces_named: bool = False
+    # False: `response_format` is refused.
+    takes_response_format: bool = True
     # Holds an answer to a JSON schema, and a strict function to its parameters. Otherwise they are checked here.
     constrains_json: bool = False
     constrains_calls: bool = False

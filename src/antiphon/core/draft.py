@@ -11,6 +11,7 @@ from typing import Any
 
 from antiphon.core.arguments import object_arguments
 from antiphon.core.dialect import Dialect
+from antiphon.core.tool_words import call_to_words, result_to_words
 from antiphon.core.tools import Native
 from antiphon.errors import InvalidRequest
 from antiphon.wire.chat import ChatCall, ChatCallFunction, ChatMessage
@@ -31,6 +32,9 @@ class Call:
     media: list[Part] = field(default_factory=list)
     answered: bool = False
 
+    def words(self) -> str:
+        return call_to_words(self.name, object_arguments(self.arguments))
+
     def output(self) -> str:
         if self.texts:
             return "\n".join(self.texts)
@@ -46,18 +50,21 @@ class AssistantTurn:
     calls: list[Call] = field(default_factory=list)
 
     def messages(self, dialect: Dialect) -> Iterator[ChatMessage]:
-        message = ChatMessage(role="assistant", content="\n\n".join(self.texts))
+        texts = self.texts if dialect.shows_tools else [*self.texts, *(call.words() for call in self.calls)]
+        message = ChatMessage(role="assistant", content="\n\n".join(texts))
         thought = "\n\n".join(self.reasoning)
         if thought and dialect.reasoning_member:
             setattr(message, dialect.reasoning_member, thought)
         elif thought:
             message.content = f"<think>\n{thought}\n</think>\n\n{message.content}"
-        if self.calls:
+        if self.calls and dialect.shows_tools:
             message.tool_calls = [
                 ChatCall(call.id, ChatCallFunction(call.name, object_arguments(call.arguments))) for call in self.calls
             ]
         yield message
-        for call in self.calls:
+        if self.calls and not dialect.shows_tools:
+            yield ChatMessage(role="user", content="\n".join(result_to_words(call.output()) for call in self.calls))
+        for call in self.calls if dialect.shows_tools else ():
             yield ChatMessage(role="tool", tool_call_id=call.id, content=call.output())
         if media := [part for call in self.calls for part in call.media]:
             yield ChatMessage(role="user", content=media)
@@ -151,6 +158,8 @@ class ChatDraft:
             if not call.answered:
                 self.notice(f"call {call.id} has no output: a placeholder was sent")
         messages = [message for turn in self._turns for message in turn.messages(dialect)]
+        if not dialect.takes_users_in_a_row:
+            messages = _with_users_joined(messages)
         system = "\n\n".join(text for text in (head, *self._system, *tail) if text)
         if system and dialect.takes_system_role:
             messages.insert(0, ChatMessage(role="system", content=system))
@@ -161,6 +170,22 @@ class ChatDraft:
         if messages[-1].role == "assistant" and dialect.continues_last_message:
             messages.append(ChatMessage(role="user", content=GO_ON))
         return messages
+
+
+def _with_users_joined(messages: list[ChatMessage]) -> list[ChatMessage]:
+    joined: list[ChatMessage] = []
+    for message in messages:
+        if joined and joined[-1].role == message.role == "user":
+            parts = _to_parts(joined[-1]) + _to_parts(message)
+            joined[-1] = ChatMessage(role="user", content=parts_to_content(parts))
+        else:
+            joined.append(message)
+    return joined
+
+
+def _to_parts(message: ChatMessage) -> list[Part]:
+    content = message.content
+    return content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
 
 
 def _fold_into_first_user(messages: list[ChatMessage], system: str) -> None:

@@ -4,10 +4,12 @@ import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 
+import msgspec
 import regex
 from lark import Lark
 from lark.exceptions import LarkError, UnexpectedInput
 
+from antiphon.core.string_member import whole_input
 from antiphon.core.tools import Grammar
 
 # A pattern may take this long on one text; a longer text is not parsed at all, because parsing holds everybody up.
@@ -77,6 +79,24 @@ def _regex(definition: str) -> Complaint:
 
 
 SYNTAXES: dict[str, Callable[[str], Complaint]] = {"lark": _lark, "regex": _regex}
+
+
+class GrammarCheck:
+    """A custom call whose text must follow a grammar. One that stays wrong is shown: its tool will say what it thinks."""
+
+    held = True
+    binding = False
+
+    def __init__(self, grammar: Grammar) -> None:
+        self._grammar = grammar
+
+    def mended(self, arguments: str) -> str:
+        text = whole_input(arguments)
+        better = mended(self._grammar, text)
+        return arguments if better == text else msgspec.json.encode({"input": better}).decode()
+
+    def complaint(self, arguments: str) -> str | None:
+        return complaint(self._grammar, whole_input(arguments))
 
 
 def mended(grammar: Grammar, text: str) -> str:

@@ -2,7 +2,8 @@
 
 `open()` begins, `feed()` adds a piece, `close()` ends; a state that is not open yet only collects. `finishable()` tells whether
 an item may be closed as soon as another begins; otherwise that one waits. `lane` is the short way for pieces that only go
-on with what is open.
+on with what is open. `check` is what its text has to pass. `waive()` takes the check
+away: what was cut off, or turned out not to be the answer, is told as it is.
 """
 
 from collections.abc import Iterable
@@ -12,6 +13,7 @@ import msgspec
 from msgspec import UNSET
 
 from antiphon.core.deltas import ReasoningDelta, TextDelta
+from antiphon.core.demands import Check
 from antiphon.core.headings import Heading, bold_heading
 from antiphon.core.telling import MARK, Encode, Lane, Style, event_to_template
 from antiphon.wire import events
@@ -111,22 +113,28 @@ class RefusalPart:
 
 
 PartKind = type[TextPart] | type[RefusalPart]
+Piece = tuple[PartKind, str, list[Logprob] | None]
 
 
 class MessageState:
-    def __init__(self, item_id: str, style: Style, encode: Encode) -> None:
+    """A message. One that has to pass a check before anybody sees it is told when it is whole, and mended where that helps."""
+
+    def __init__(self, item_id: str, style: Style, encode: Encode, check: Check | None = None) -> None:
+        self.check = check
         self._id = item_id
         self._style = style
         self._encode = encode
         self._status: Status = "in_progress"
         self._index: int | None = None
         self._parts: list[TextPart | RefusalPart] = []
-        self._waiting: list[tuple[PartKind, str, list[Logprob] | None]] = []
+        self._waiting: list[Piece] = []
 
     def open(self, output_index: int) -> Iterable[Event]:
         self._index = output_index
         yield events.OutputItemAdded(output_index=output_index, item=self.item)
         waiting, self._waiting = self._waiting, []
+        if self.check is not None and self.check.held and all(kind is TextPart for kind, _, _ in waiting):
+            waiting = [self._mended(waiting, self.check)]
         for kind, text, logprobs in waiting:
             yield from self.feed(kind, text, logprobs)
 
@@ -137,6 +145,13 @@ class MessageState:
         if self._parts and type(self._parts[-1]) is kind:
             return (self._parts[-1].feed(text, logprobs),)
         return self._next_part(kind(self._next_place(self._index), self._style, self._encode), text, logprobs)
+
+    def _mended(self, waiting: list[Piece], check: Check) -> Piece:
+        """All that was held as one piece. Tokens that are not in it any more have no probabilities."""
+        text = "".join(text for _, text, _ in waiting)
+        mended = check.mended(text)
+        logprobs = [logprob for _, _, given in waiting for logprob in given or ()]
+        return TextPart, mended, logprobs if mended == text else None
 
     def _next_part(self, part: TextPart | RefusalPart, text: str, logprobs: list[Logprob] | None) -> Iterable[Event]:
         if self._parts:
@@ -158,13 +173,23 @@ class MessageState:
     def finishable(self) -> bool:
         return True
 
+    def ready(self) -> bool:
+        return self.check is None or not self.check.held
+
+    def waive(self) -> None:
+        self.check = None
+
     @property
     def lane(self) -> Lane | None:
         return self._parts[-1].lane if self._parts else None
 
     @property
     def written(self) -> str:
-        return "".join(part.written for part in self._parts)
+        return "".join(part.written for part in self._parts) or "".join(text for _, text, _ in self._waiting)
+
+    @property
+    def checked(self) -> str:
+        return self.written
 
     @property
     def item(self) -> OutputMessage:
@@ -202,6 +227,8 @@ class CompactionState(MessageState):
 
 class ReasoningState:
     """Raw reasoning; where a summary was asked for, the same text is told as a summary too."""
+
+    check: Check | None = None
 
     def __init__(self, item_id: str, style: Style, encode: Encode) -> None:
         self._id = item_id
@@ -262,6 +289,11 @@ class ReasoningState:
     def finishable(self) -> bool:
         return True
 
+    def ready(self) -> bool:
+        return True
+
+    def waive(self) -> None: ...
+
     def _place(self) -> PartPlace:
         assert self._index is not None
         return {"item_id": self._id, "output_index": self._index, "content_index": 0}
@@ -273,6 +305,10 @@ class ReasoningState:
     @property
     def written(self) -> str:
         return "".join(self._pieces)
+
+    @property
+    def checked(self) -> str:
+        return self.written
 
     @property
     def item(self) -> ReasoningItem:

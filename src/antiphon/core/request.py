@@ -1,17 +1,22 @@
 """Responses request → chat request, and the response object that it begins. A pure function of the request and the dialect."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 from msgspec import UNSET
 
+from antiphon.core.checks import offer_to_demands
+from antiphon.core.demands import Demands
 from antiphon.core.dialect import Dialect
+from antiphon.core.envelopes import functions_to_response_format
 from antiphon.core.grammars import is_readable
 from antiphon.core.input_items import items_to_draft, tools_in_items
 from antiphon.core.sealing import NO_LOCK, Sealer
-from antiphon.core.tool_choice import choice_to_echo, choice_to_offer
+from antiphon.core.text_calls import CallFinder, Envelope
+from antiphon.core.tool_choice import Offer, choice_to_echo, choice_to_offer
+from antiphon.core.tool_words import must_call, tools_to_words
 from antiphon.core.tools import Toolbox, tools_to_box
 from antiphon.errors import InvalidRequest
 from antiphon.wire.chat import ChatRequest, StreamOptions
@@ -84,8 +89,12 @@ VERBOSITY = {
 @dataclass(frozen=True, slots=True)
 class Conversion:
     chat: ChatRequest
+    dialect: Dialect
     notices: tuple[str, ...]
     box: Toolbox
+    demands: Demands
+    # Makes what finds the calls in the engine's text, one for each stream.
+    finder: Callable[[], CallFinder | None]
     logprobs: bool
     # The answer is to be one sealed summary of the conversation.
     compacts: bool
@@ -101,6 +110,7 @@ def refuse_unsupported(request: CreateResponse) -> None:
     for name, policy in FIELDS.items():
         if policy == "refused" and getattr(request, name):
             raise InvalidRequest(f"`{name}` is not supported.", param=name, code="unsupported_parameter")
+    _refuse_unnamed(request.text.format if request.text else None)
     for at, name in enumerate(request.include or ()):
         if name not in INCLUDABLE:
             raise InvalidRequest(
@@ -115,19 +125,25 @@ def request_to_items(request: CreateResponse) -> list[dict[str, Any]]:
 
 
 def request_to_chat(
-    request: CreateResponse, items: Sequence[dict[str, Any]], dialect: Dialect, model: str, sealer: Sealer = NO_LOCK
+    request: CreateResponse,
+    items: Sequence[dict[str, Any]],
+    dialect: Dialect,
+    model: str,
+    sealer: Sealer = NO_LOCK,
+    *,
+    check_grammars: bool = True,
 ) -> Conversion:
     refuse_unsupported(request)
     box = tools_to_box(request.tools or (), tools_in_items(items))
     draft = items_to_draft(items, box.name_of, sealer.open)
     compacts = any(item.get("type") == "compaction_trigger" for item in items)
     offer = choice_to_offer("none" if compacts else request.tool_choice, box, dialect)
+    demands = offer_to_demands(request, offer, box, dialect, compacts=compacts, check_grammars=check_grammars)
     text = request.text or TextOptions()
-    schema = _shown_schema(text.format, dialect)
     chat = ChatRequest(
         model=model,
-        messages=draft.messages(dialect, head=request.instructions or "", tail=[VERBOSITY[text.verbosity or "medium"], schema]),
-        response_format=_format_to_chat(text.format),
+        messages=draft.messages(dialect, head=request.instructions or "", tail=_own_words(text, offer, dialect)),
+        response_format=_response_format(text.format, offer, box, dialect),
         temperature=_given(request.temperature),
         top_p=_given(request.top_p),
         presence_penalty=_given(request.presence_penalty),
@@ -141,7 +157,7 @@ def request_to_chat(
     for native, grammar in box.grammars.items():
         if not is_readable(grammar):
             notices.append(f"the grammar of tool {native.name} cannot be read: its calls are not checked")
-    if offer.tools:
+    if offer.tools and dialect.shows_tools:
         chat.tools = offer.tools
         chat.tool_choice = offer.choice
         chat.parallel_tool_calls = request.parallel_tool_calls is not False
@@ -152,7 +168,13 @@ def request_to_chat(
     _say_what_is_missing(request, notices)
     for name, value in dialect.extra.items():
         setattr(chat, name, value)
-    return Conversion(chat, tuple(notices), box, logprobs, compacts)
+    return Conversion(chat, dialect, tuple(notices), box, demands, _finder(offer), logprobs, compacts)
+
+
+def _finder(offer: Offer) -> Callable[[], CallFinder | None]:
+    if offer.enveloped:
+        return lambda: Envelope(offer.only or ())
+    return lambda: None
 
 
 def chat_to_bytes(chat: ChatRequest) -> bytes:
@@ -163,14 +185,24 @@ def _given(value: Any) -> Any:
     return UNSET if value is None else value
 
 
+def _response_format(format: TextFormat | None, offer: Offer, box: Toolbox, dialect: Dialect) -> Any:
+    if offer.enveloped:
+        return functions_to_response_format([box.functions[name].function for name in offer.only or ()])
+    # An answer that must be a call is not one in words.
+    return _format_to_chat(format) if dialect.takes_response_format and not offer.must_call else UNSET
+
+
+def _refuse_unnamed(format: TextFormat | None) -> None:
+    if format is not None and format.type == "json_schema" and (not format.name or format.schema is None):
+        missing = "schema" if format.name else "name"
+        raise InvalidRequest(f"`text.format.{missing}` is required for json_schema.", param=f"text.format.{missing}")
+
+
 def _format_to_chat(format: TextFormat | None) -> Any:
     if format is None or format.type == "text":
         return UNSET
     if format.type == "json_object":
         return {"type": "json_object"}
-    if not format.name or format.schema is None:
-        missing = "schema" if format.name else "name"
-        raise InvalidRequest(f"`text.format.{missing}` is required for json_schema.", param=f"text.format.{missing}")
     schema: dict[str, Any] = {"name": format.name, "schema": format.schema}
     if format.description is not None:
         schema["description"] = format.description
@@ -179,10 +211,22 @@ def _format_to_chat(format: TextFormat | None) -> Any:
     return {"type": "json_schema", "json_schema": schema}
 
 
+def _own_words(text: TextOptions, offer: Offer, dialect: Dialect) -> list[str]:
+    """What we add to the instructions ourselves."""
+    return [
+        VERBOSITY[text.verbosity or "medium"],
+        tools_to_words(offer.tools) if offer.tools and not dialect.shows_tools else "",
+        must_call(offer.only or ()) if offer.prompted else "",
+        "" if offer.must_call else _shown_schema(text.format, dialect),
+    ]
+
+
 def _shown_schema(format: TextFormat | None, dialect: Dialect) -> str:
     """Engines constrain the answer to a schema without showing it to the model, which then guesses at the meaning."""
-    if format is None or format.type != "json_schema" or dialect.shows_schema or format.schema is None:
+    if format is None or format.type == "text" or dialect.shows_schema:
         return ""
+    if format.type == "json_object":
+        return "" if dialect.constrains_json else "Answer with one JSON object, and with nothing else."
     schema = msgspec.json.encode(format.schema).decode()
     return f"Answer with one JSON object that follows this JSON schema, and with nothing else:\n{schema}"
 

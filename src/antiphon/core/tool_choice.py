@@ -1,4 +1,4 @@
-"""What the model may call: `tool_choice` in all its forms, enforced by what is offered."""
+"""What the model may call, and what it must: `tool_choice` in all its forms, in a way that the engine can be held to."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,8 +22,16 @@ class AllowedTools(Struct):
 
 @dataclass(frozen=True, slots=True)
 class Offer:
+    """The tools that the engine is shown, and what it is told about choosing among them."""
+
     tools: list[ChatTool]
-    choice: str | Choice | UnsetType
+    choice: str | Choice | UnsetType = UNSET
+    # Only these may be called, where not all may; and whether one must be.
+    only: tuple[str, ...] | None = None
+    must_call: bool = False
+    # How a call is come by, where the engine does not see to it: its answer is constrained to one, or the prompt asks for it.
+    enveloped: bool = False
+    prompted: bool = False
 
 
 def choice_to_offer(choice: str | Choice | None, box: Toolbox, dialect: Dialect) -> Offer:
@@ -36,25 +44,43 @@ def choice_to_offer(choice: str | Choice | None, box: Toolbox, dialect: Dialect)
         raise InvalidRequest(f"Invalid `tool_choice`: {choice!r} is none of auto, none, required.", param="tool_choice")
     # Engines differ in how they take "none"; without tools nothing can be called.
     if choice == "none":
-        return Offer([], UNSET)
-    return _offer(list(box.functions.values()), choice or "auto", box)
+        return Offer([], only=())
+    if choice == "required":
+        return _required(list(box.functions), box, dialect)
+    return _auto(list(box.functions.values()), dialect)
 
 
-def _offer(tools: list[ChatTool], mode: str, box: Toolbox) -> Offer:
-    if not tools:
-        if mode == "required" and not box.echo:
+def _auto(tools: list[ChatTool], dialect: Dialect, only: tuple[str, ...] | None = None) -> Offer:
+    # An engine that cannot read calls refuses "auto", but shows the tools to its model all the same.
+    return Offer(tools, "auto" if dialect.reads_calls else "none", only) if tools else Offer([], only=only)
+
+
+def _required(names: list[str], box: Toolbox, dialect: Dialect) -> Offer:
+    if not names:
+        if not box.echo:
             raise InvalidRequest("`tool_choice` is required, but there are no `tools`.", param="tool_choice")
-        if mode == "required":
-            box.notices.append("tool_choice required was dropped: none of the tools runs here")
-        return Offer([], UNSET)
-    return Offer(tools, mode)
+        box.notices.append("tool_choice required was dropped: none of the tools runs here")
+        return Offer([])
+    if dialect.enforces_required and dialect.shows_tools:
+        return Offer([box.functions[name] for name in names], "required", tuple(names), must_call=True)
+    return _demanded(names, box, dialect)
+
+
+def _demanded(names: list[str], box: Toolbox, dialect: Dialect) -> Offer:
+    """A call that the engine does not see to. Constrained, all the tools stay in the prompt, and so in its prefix cache."""
+    if dialect.constrains_json:
+        shown = _auto(list(box.functions.values()), dialect)
+        return Offer(shown.tools, shown.choice, tuple(names), must_call=True, enveloped=True)
+    # It may yet understand the word, and the model may do as it is told.
+    return Offer([box.functions[name] for name in names], "required", tuple(names), must_call=True, prompted=True)
 
 
 def named_choice(choice: Choice, box: Toolbox, dialect: Dialect) -> Offer:
     name = _engine_names(choice, box, "tool_choice")[0]
-    if dialect.enforces_named:
-        return Offer(list(box.functions.values()), {"type": "function", "function": {"name": name}})
-    return Offer([box.functions[name]], "required")
+    if dialect.enforces_named and dialect.shows_tools:
+        named = {"type": "function", "function": {"name": name}}
+        return Offer(list(box.functions.values()), named, (name,), must_call=True)
+    return _demanded([name], box, dialect)
 
 
 def allowed_choice(choice: Choice, box: Toolbox, dialect: Dialect) -> Offer:
@@ -63,19 +89,22 @@ def allowed_choice(choice: Choice, box: Toolbox, dialect: Dialect) -> Offer:
         raise InvalidRequest(
             f"Invalid `tool_choice.mode`: {allowed.mode!r} is neither auto nor required.", param="tool_choice.mode"
         )
-    names = {
+    meant = {
         name
         for at, entry in enumerate(allowed.tools)
         # A tool that was left out needs no leaving out again.
         if _kind(entry, f"tool_choice.tools[{at}]") in DEFINITIONS
         for name in _engine_names(entry, box, f"tool_choice.tools[{at}]")
     }
-    return _offer([tool for name, tool in box.functions.items() if name in names], allowed.mode, box)
+    names = [name for name in box.functions if name in meant]
+    if allowed.mode == "required":
+        return _required(names, box, dialect)
+    return _auto([box.functions[name] for name in names], dialect, tuple(names))
 
 
 def leave_choice_out(choice: Choice, box: Toolbox, dialect: Dialect) -> Offer:
     box.notices.append(f"tool_choice {choice['type']} was dropped: that tool does not run here")
-    return _offer(list(box.functions.values()), "auto", box)
+    return _auto(list(box.functions.values()), dialect)
 
 
 CHOICES: dict[str, Callable[[Choice, Toolbox, Dialect], Offer]] = {

@@ -85,10 +85,12 @@ class Toolbox:
     natives: dict[str, Native] = field(default_factory=dict)
     names: dict[Native, str] = field(default_factory=dict)
     grammars: dict[Native, Grammar] = field(default_factory=dict)
+    # Where in the request each function was defined.
+    places: dict[str, str] = field(default_factory=dict)
     echo: list[Tool] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
 
-    def add(self, native: Native, function: ChatFunction) -> None:
+    def add(self, native: Native, function: ChatFunction, where: str) -> None:
         if native in self.names:
             self.notices.append(f"tool {native.name} was offered twice: the first definition counts")
             return
@@ -98,13 +100,11 @@ class Toolbox:
         self.functions[function.name] = ChatTool(function)
         self.natives[function.name] = native
         self.names[native] = function.name
+        self.places[function.name] = where
 
     def name_of(self, native: Native) -> str:
         """What a call of this tool is called before the engine, also when the tool is not offered any more."""
         return self.names.get(native) or engine_name(native)
-
-    def grammar_of(self, name: str) -> Grammar | None:
-        return self.grammars.get(self.native_of(name))
 
     def native_of(self, name: str) -> Native:
         """What the engine's call means. A model may leave the namespace out; one that invents a tool is quoted as it is."""
@@ -137,7 +137,7 @@ def function_tool(box: Toolbox, tool: Tool, where: str, namespace: str | None = 
         parameters=function.parameters or NO_PARAMETERS,
         strict=True if function.strict else None,
     )
-    box.add(native, definition)
+    box.add(native, definition, where)
 
 
 def custom_tool(box: Toolbox, tool: Tool, where: str, namespace: str | None = None) -> None:
@@ -151,7 +151,7 @@ def custom_tool(box: Toolbox, tool: Tool, where: str, namespace: str | None = No
         hint = f"The whole input of the tool, as plain text that follows the {custom.format.syntax} grammar in the description."
         words = f"{words}\n\nThe input must follow this {custom.format.syntax} grammar:\n{custom.format.definition}".strip()
     parameters = _parameters({"input": {"type": "string", "description": hint}}, "input")
-    box.add(native, ChatFunction(name="", description=words or None, parameters=parameters))
+    box.add(native, ChatFunction(name="", description=words or None, parameters=parameters), where)
 
 
 def namespace_tool(box: Toolbox, tool: Tool, where: str, namespace: str | None = None) -> None:
@@ -171,14 +171,15 @@ def tool_search_tool(box: Toolbox, tool: Tool, where: str, namespace: str | None
         leave_out(box, tool, where)
         return
     parameters = search.parameters or _parameters({"query": TEXT, "limit": NUMBER}, "query")
-    box.add(Native("tool_search", "tool_search"), ChatFunction(name="", description=search.description, parameters=parameters))
+    definition = ChatFunction(name="", description=search.description, parameters=parameters)
+    box.add(Native("tool_search", "tool_search"), definition, where)
 
 
 def built_in(kind: str, description: str, parameters: dict[str, Any]) -> Callable[..., None]:
     """A tool that the client runs and that has no definition of its own to send: the words are ours."""
 
     def add(box: Toolbox, tool: Tool, where: str, namespace: str | None = None) -> None:
-        box.add(Native(kind, kind), ChatFunction(name="", description=description, parameters=parameters))
+        box.add(Native(kind, kind), ChatFunction(name="", description=description, parameters=parameters), where)
 
     return add
 

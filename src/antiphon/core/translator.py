@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from antiphon.core.calls import PLAIN_FUNCTIONS, CallState, Tools
+from antiphon.core.calls import CallState
 from antiphon.core.deltas import (
     CallDelta,
     Delta,
@@ -22,9 +22,10 @@ from antiphon.core.deltas import (
     ThoughtEnded,
     UsageReport,
 )
+from antiphon.core.demands import NO_DEMANDS, Demands
 from antiphon.core.output_items import CompactionState, MessageState, ReasoningState, RefusalPart, TextPart
 from antiphon.core.telling import Lane, Style, encode_text
-from antiphon.errors import ApiError, EngineDisagrees, EngineError
+from antiphon.errors import AnswerInvalid, ApiError, EngineDisagrees, EngineError
 from antiphon.wire import events
 from antiphon.wire.events import Event
 from antiphon.wire.responses import (
@@ -50,6 +51,8 @@ class Ending:
 
 
 COMPLETED = Ending()
+# The code of the error for an answer that the engine was to hold to a schema, and did not.
+SCHEMA_NOT_KEPT = "schema_not_kept"
 ENDINGS: dict[str, Ending] = {
     "length": Ending(incomplete="max_output_tokens"),
     "content_filter": Ending(incomplete="content_filter"),
@@ -60,11 +63,17 @@ ENDINGS: dict[str, Ending] = {
 }
 
 
-class RefusedCall(NamedTuple):
-    call_id: str
-    name: str
-    arguments: str
+class Fault(NamedTuple):
     complaint: str
+    binding: bool
+
+
+class Refusal(NamedTuple):
+    """What the model is to be asked for once more, and why. Without a call it is the answer in words that will not do."""
+
+    complaint: str
+    call: CallState | None = None
+    words: str = ""
 
 
 class Translator:
@@ -77,9 +86,8 @@ class Translator:
         new_id: Callable[[str], str],
         encode: Callable[[Event], bytes],
         style: Style,
-        tools: Tools = PLAIN_FUNCTIONS,
+        demands: Demands = NO_DEMANDS,
         asks_again: bool = False,
-        most_calls: int | None = None,
     ) -> None:
         self.response = response
         self.usage: Usage | None = None
@@ -87,12 +95,10 @@ class Translator:
         self._new_id = new_id
         self._encode = encode
         self._style = style
-        self._tools = tools
+        self.demands = demands
         self._asks_again = asks_again
         self._spent: Usage | None = None
-        # A call that its grammar refuses, kept back so that the model can be asked for it once more.
-        self.refused: RefusedCall | None = None
-        self._most_calls = most_calls
+        self._refused: Refusal | None = None
         # Encoded events, for whoever writes them to take away.
         self.out: list[bytes] = []
         self._lane: Lane | None = None
@@ -160,6 +166,8 @@ class Translator:
         if ending.error and self.error is None:
             self.error = EngineError(ending.error)
         self._close_items("incomplete" if self.error or ending.incomplete else "completed")
+        if self.error is None and (owed := self._owed()) is not None:
+            self.error = AnswerInvalid(f"The model was asked twice, and {owed}.")
         if self._style.compacts and not self._opened and self.error is None:
             self.error = EngineError("The engine gave no summary of the conversation.")
         self._closed = True
@@ -177,9 +185,28 @@ class Translator:
         """All that the model wrote so far, for counting."""
         return "".join(state.written for state in [*self._opened, *self._queue])
 
+    def refusal(self) -> Refusal | None:
+        """What to ask the model for once more, now that the engine has said all that it will say."""
+        if self.error is None and self._asks_again and (owed := self._owed()) is not None:
+            self._asks_again = False
+            self._refused = Refusal(owed, words=self.written())
+        return None if self.error is not None else self._refused
+
+    def _owed(self) -> str | None:
+        """What an answer that is at its end should have had."""
+        if self._refused is not None or ENDINGS.get(self._reason or "", COMPLETED) is not COMPLETED:
+            return None
+        if any(isinstance(state, CallState) for state in self._opened):
+            return None
+        if self.demands.must_call:
+            return "it called no tool, although it had to"
+        if self.demands.answer is not None and not any(isinstance(state, MessageState) for state in self._opened):
+            return "it gave no answer"
+        return None
+
     def go_on(self) -> None:
-        """Another answer of the engine follows, in place of the call that was refused."""
-        self.refused = None
+        """Another answer of the engine follows, in place of what was refused."""
+        self._refused = None
         self._reason = None
         self._calls.clear()
         self._call_at.clear()
@@ -252,8 +279,11 @@ class Translator:
         return self._queue[-1] if self._queue else self._live
 
     def _message(self, kind: type[TextPart] | type[RefusalPart], text: str, logprobs: list[Logprob] | None) -> None:
-        kind_of_item = CompactionState if self._style.compacts else MessageState
-        state = kind_of_item(self._new_id("cmp" if self._style.compacts else "msg"), self._style, self._encode)
+        if self._style.compacts:
+            state: MessageState = CompactionState(self._new_id("cmp"), self._style, self._encode)
+        else:
+            check = self.demands.answer if kind is TextPart else None
+            state = MessageState(self._new_id("msg"), self._style, self._encode, check)
         state.feed(kind, text, logprobs)
         self._begin(state)
 
@@ -267,7 +297,7 @@ class Translator:
                 if not self._live.finishable():
                     return
                 self._close_live("completed")
-            if not _ready(self._queue[0]):
+            if not self._queue[0].ready():
                 return
             self._show(self._queue.popleft())
 
@@ -277,12 +307,27 @@ class Translator:
             self._advance()
 
     def _show(self, state: State) -> None:
-        """Opens an item, unless it is a call that the model is to be asked for again."""
-        if self._asks_again and isinstance(state, CallState) and (complaint := state.complaint()) is not None:
+        """Opens an item, unless it is one that the model is to be asked for again, or that nobody may see."""
+        fault = self._fault(state)
+        if fault is not None and self._asks_again:
             self._asks_again = False
-            self.refused = RefusedCall(state.call_id, state.name, state.arguments, complaint)
+            call = state if isinstance(state, CallState) else None
+            self._refused = Refusal(fault.complaint, call, "" if call else state.written)
+        elif fault is not None and fault.binding:
+            self.error = self.error or AnswerInvalid(f"The model gave no valid answer, though asked twice: {fault.complaint}.")
         else:
             self._open(state)
+
+    def _fault(self, state: State) -> Fault | None:
+        """What is wrong with an item that is about to be shown, beyond what can be mended."""
+        only = self.demands.only
+        if isinstance(state, CallState) and only is not None and state.name not in only:
+            return Fault(f"{state.name} is not among the tools that may be called: {', '.join(sorted(only))}", binding=True)
+        check = state.check
+        if check is None or not check.held:
+            return None
+        complaint = check.complaint(check.mended(state.checked))
+        return None if complaint is None else Fault(complaint, check.binding)
 
     def _open(self, state: State) -> None:
         self._live = state
@@ -291,6 +336,13 @@ class Translator:
 
     def _close_live(self, status: Status) -> None:
         assert self._live is not None
+        check = self._live.check
+        if status == "completed" and check is not None and not check.held and (wrong := check.complaint(self._live.checked)):
+            # It was told as it came, because the engine was to hold it to its schema.
+            self.error = self.error or AnswerInvalid(
+                f"The engine did not hold the answer to its schema: {wrong}.", code=SCHEMA_NOT_KEPT
+            )
+            status = "incomplete"
         self._emit(self._live.close(status))
         self._live = None
 
@@ -301,7 +353,10 @@ class Translator:
                 whole = self._queue and self._live.finishable()
                 self._close_live("completed" if whole else last)
             elif not isinstance(self._queue[0], CallState) or self._queue[0].name:
-                self._show(self._queue.popleft())
+                state = self._queue.popleft()
+                if last == "incomplete" and not self._queue:
+                    state.waive()
+                self._show(state)
             elif self._drop_nameless() and self.error is None:
                 self.error = EngineDisagrees("The engine sent a tool call without a name.")
 
@@ -335,7 +390,7 @@ class Translator:
         state = CallState(
             delta.id or self._new_id("call"),
             new_id=self._new_id,
-            tools=self._tools,
+            tools=self.demands.tools,
             style=self._style,
             encode=self._encode,
         )
@@ -346,7 +401,11 @@ class Translator:
         if delta.index is not None:
             self._call_at[delta.index] = state
         # Calls past the limit are collected, so that their pieces do not land in another call, but never shown.
-        if self._most_calls is None or len(self._calls) <= self._most_calls:
+        most = self.demands.most_calls
+        if most is None or len(self._calls) <= most:
+            if isinstance(tail := self._tail(), MessageState):
+                # Words before a call are not the answer yet.
+                tail.waive()
             self._begin(state)
         return state
 
@@ -375,10 +434,6 @@ class Translator:
         self.response.usage = self.usage
         self.response.error = ResponseError(code=error.event_code, message=error.message)
         self._emit((events.ResponseFailed(response=self.response),))
-
-
-def _ready(state: State) -> bool:
-    return not isinstance(state, CallState) or state.ready()
 
 
 def _sum(earlier: Usage | None, later: Usage | None) -> Usage | None:
