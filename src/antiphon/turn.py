@@ -182,7 +182,7 @@ class Turn:
         watching = asyncio.create_task(self._watch())
         try:
             await self._translate()
-            if (refusal := translator.refusal()) is not None:
+            if (refusal := translator.refusal(ended=self._stream.ended)) is not None:
                 await self._ask_again(refusal)
         except ApiError as error:
             translator.fail(self._abandoned or error)

@@ -13,7 +13,7 @@ from antiphon.app import make_app, make_runner, make_session
 from antiphon.http.responses import GATEWAY
 from antiphon.service import Gateway
 from antiphon.settings import Settings
-from support.engine import MockEngine
+from support.engine import Answer, MockEngine
 from support.streams import check_response, check_stream, parse
 
 
@@ -65,6 +65,21 @@ async def running_gateway(*engines: MockEngine | str, **settings: Any) -> AsyncI
             yield GatewayUnderTest(f"http://127.0.0.1:{runner.addresses[0][1]}", app[GATEWAY], client)
         finally:
             await runner.cleanup()
+
+
+@asynccontextmanager
+async def standing_before(
+    owned_by: str, *answers: Answer, **settings: Any
+) -> AsyncIterator[tuple[GatewayUnderTest, MockEngine]]:
+    """A gateway in front of an engine of this kind, which will answer so."""
+    engine = MockEngine(owned_by=owned_by, own_fields={"reasoning_format"} if owned_by == "llamacpp" else ())
+    await engine.start()
+    engine.will(*answers)
+    try:
+        async with running_gateway(engine, **settings) as gateway:
+            yield gateway, engine
+    finally:
+        await engine.stop()
 
 
 async def free_port() -> int:

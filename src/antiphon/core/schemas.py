@@ -1,5 +1,6 @@
 """JSON schemas: whether a text follows one, what is wrong if not, and the mending of a text that nearly does."""
 
+import itertools
 import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache
@@ -17,6 +18,7 @@ Schema = dict[str, Any]
 # A longer text is validated, but not mended: mending looks at every character several times.
 LONGEST_MENDED = 64 * 1024
 LONGEST_COMPLAINT = 300
+MOST_COMPLAINTS = 3
 # Where schemas stand inside a schema: as it is, in a list, by name.
 INNER = ("items", "additionalProperties", "contains", "not", "if", "then", "else", "propertyNames")
 INNER_LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
@@ -70,11 +72,13 @@ class SchemaCheck:
         return text
 
     def _objection(self, value: Any) -> str | None:
-        wrong = next(self._validator.iter_errors(value), None)
-        if wrong is None:
-            return None
-        place = "/".join(str(step) for step in wrong.instance_path)
-        return (f"at {place}: " if place else "") + wrong.message[:LONGEST_COMPLAINT]
+        found = itertools.islice(self._validator.iter_errors(value), MOST_COMPLAINTS)
+        return "; ".join(_told(wrong) for wrong in found) or None
+
+
+def _told(wrong: jsonschema_rs.ValidationError) -> str:
+    place = "/".join(str(step) for step in wrong.instance_path)
+    return (f"at {place}: " if place else "") + wrong.message[:LONGEST_COMPLAINT]
 
 
 def _readings(text: str) -> Iterator[Any]:

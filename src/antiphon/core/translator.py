@@ -185,9 +185,10 @@ class Translator:
         """All that the model wrote so far, for counting."""
         return "".join(state.written for state in [*self._opened, *self._queue])
 
-    def refusal(self) -> Refusal | None:
+    def refusal(self, *, ended: bool) -> Refusal | None:
         """What to ask the model for once more, now that the engine has said all that it will say."""
-        if self.error is None and self._asks_again and (owed := self._owed()) is not None:
+        whole = self.error is None and (ended or self._reason is not None)
+        if whole and self._asks_again and (owed := self._owed()) is not None:
             self._asks_again = False
             self._refused = Refusal(owed, words=self.written())
         return None if self.error is not None else self._refused

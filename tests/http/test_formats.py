@@ -1,0 +1,199 @@
+"""An answer that has to be JSON is: constrained where the engine can, else mended, asked for again, or refused clearly."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from support.engine import MockEngine, Refusal, answer, call, chunk, text
+from support.gateway import GatewayUnderTest, standing_before
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
+    "required": ["city", "days"],
+    "additionalProperties": False,
+}
+FORMAT = {"format": {"type": "json_schema", "name": "trip", "schema": SCHEMA}}
+GOOD = '{"city": "Paris", "days": 3}'
+TOOLS = [{"type": "function", "name": "get_weather", "parameters": {"type": "object", "properties": {}}}]
+
+
+def said(response: dict[str, Any]) -> Any:
+    (message,) = [item for item in response["output"] if item["type"] == "message"]
+    return msgspec.json.decode(message["content"][0]["text"])
+
+
+# ---- engines without it ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        GOOD,
+        f"Here you are:\n```json\n{GOOD}\n```\nHave a good trip!",
+        '{"city": "Paris", "days": "3",}',
+        "{'city': 'Paris', 'days': 3, 'mood': 'good'}",
+    ],
+    ids=["as it is", "in a fence", "as a string, with a comma", "in other quotes, with more"],
+)
+async def test_an_answer_that_says_it_is_mended(engine: MockEngine, gateway: GatewayUnderTest, written: str) -> None:
+    engine.will(text(written[:9], written[9:]))
+    events = await gateway.stream(text=FORMAT)
+    assert said(events[-1]["response"]) == {"city": "Paris", "days": 3}
+    assert len(engine.requests) == 1
+    assert msgspec.json.encode(SCHEMA).decode() in engine.last["messages"][0]["content"]
+
+
+async def test_an_answer_that_does_not_is_asked_for_again(engine: MockEngine, gateway: GatewayUnderTest) -> None:
+    engine.will(text("Three days in Paris."), text(GOOD))
+    events = await gateway.stream(text=FORMAT)
+    assert said(events[-1]["response"]) == {"city": "Paris", "days": 3}
+    assert "Three days" not in str(events)
+    assert [message["role"] for message in engine.last["messages"][-2:]] == ["assistant", "user"]
+    assert "it is not JSON" in engine.last["messages"][-1]["content"]
+    assert events[-1]["response"]["usage"]["total_tokens"] == 34
+
+
+async def test_an_answer_that_stays_wrong_fails_the_response(engine: MockEngine, gateway: GatewayUnderTest) -> None:
+    engine.will(text("Three days."), text('{"city": "Paris"}'))
+    events = await gateway.stream(text=FORMAT)
+    assert events[-1]["type"] == "response.failed"
+    assert '"days" is a required property' in events[-1]["response"]["error"]["message"]
+    assert events[-1]["response"]["output"] == []
+
+
+async def test_an_engine_that_thinks_and_says_nothing_is_asked_again(engine: MockEngine, gateway: GatewayUnderTest) -> None:
+    engine.will(answer(chunk({"reasoning_content": "Paris…"})), text(GOOD))
+    response = await gateway.create(text=FORMAT)
+    assert said(response) == {"city": "Paris", "days": 3}
+    assert [item["type"] for item in response["output"]] == ["reasoning", "message"]
+
+
+async def test_an_answer_that_is_cut_off_is_shown_as_it_is(engine: MockEngine, gateway: GatewayUnderTest) -> None:
+    engine.will(text('{"city": "Pa', finish="length"))
+    response = await gateway.create(text=FORMAT)
+    assert response["status"] == "incomplete"
+    assert response["output"][0]["content"][0]["text"] == '{"city": "Pa'
+    assert len(engine.requests) == 1
+
+
+async def test_an_engine_that_is_lost_in_mid_answer_fails_it(engine: MockEngine, gateway: GatewayUnderTest) -> None:
+    engine.will(chunk({"content": '{"city": "Pa'}))
+    events = await gateway.stream(text=FORMAT)
+    assert events[-1]["type"] == "response.failed"
+    assert len(engine.requests) == 1
+
+
+async def test_words_before_a_call_need_not_be_json(engine: MockEngine, gateway: GatewayUnderTest) -> None:
+    engine.will(answer(chunk({"content": "Let me look."}), call("get_weather", "{}"), finish="tool_calls"))
+    response = await gateway.create(text=FORMAT, tools=TOOLS)
+    assert [item["type"] for item in response["output"]] == ["message", "function_call"]
+    assert len(engine.requests) == 1
+
+
+async def test_a_json_object_is_any_object(engine: MockEngine, gateway: GatewayUnderTest) -> None:
+    engine.will(text("Sure."), text('```\n{"a": [1]}\n```'))
+    response = await gateway.create(text={"format": {"type": "json_object"}})
+    assert said(response) == {"a": [1]}
+    assert "one JSON object" in engine.requests[0]["messages"][0]["content"]
+
+
+async def test_a_schema_that_is_none_is_refused_by_name(gateway: GatewayUnderTest) -> None:
+    for schema in ({"type": "objekt"}, {"$ref": "http://127.0.0.1:1/schema.json"}):
+        format = {"type": "json_schema", "name": "n", "schema": schema}
+        status, body = await gateway.post({"input": "Hi", "text": {"format": format}})
+        assert status == 400
+        assert body["error"]["param"] == "text.format.schema"
+
+
+# ---- engines with it -------------------------------------------------------------------------------------------------
+
+
+async def test_an_engine_that_constrains_is_streamed_as_it_writes() -> None:
+    async with standing_before("llamacpp", text(GOOD[:9], GOOD[9:])) as (gateway, engine):
+        events = await gateway.stream(text=FORMAT)
+        assert said(events[-1]["response"]) == {"city": "Paris", "days": 3}
+        assert len([event for event in events if event["type"] == "response.output_text.delta"]) == 2
+        assert engine.last["response_format"]["type"] == "json_schema"
+
+
+async def test_what_grammars_cannot_keep_is_checked_here() -> None:
+    tall = {**SCHEMA, "properties": {**SCHEMA["properties"], "days": {"type": "integer", "multipleOf": 2}}}  # type: ignore[dict-item]
+    format = {"format": {**FORMAT["format"], "schema": tall}}
+    async with standing_before("llamacpp", text(GOOD), text('{"city": "Paris", "days": 4}')) as (gateway, engine):
+        assert said(await gateway.create(text=format)) == {"city": "Paris", "days": 4}
+        assert "multiple of 2" in engine.last["messages"][-1]["content"]
+
+
+async def test_an_engine_that_breaks_its_word_is_not_trusted_again() -> None:
+    async with standing_before("llamacpp", text("Hello."), text("Hello."), text(GOOD)) as (gateway, engine):
+        events = await gateway.stream(text=FORMAT)
+        assert events[-1]["type"] == "response.failed"
+        assert "did not hold the answer to its schema" in events[-1]["response"]["error"]["message"]
+        assert said(await gateway.create(text=FORMAT)) == {"city": "Paris", "days": 3}
+        assert len(engine.requests) == 3
+
+
+# ---- what a refusal teaches ------------------------------------------------------------------------------------------
+
+
+def refusal(message: str) -> Refusal:
+    return Refusal(400, {"error": {"message": message, "code": 400}})
+
+
+async def test_a_schema_that_the_engine_cannot_take_is_put_in_words() -> None:
+    message = "Unable to generate parser for this template. Automatic parser generation failed: JSON schema error at #: frob"
+    async with standing_before("llamacpp", refusal(message), text(f"```\n{GOOD}\n```"), text(GOOD)) as (gateway, engine):
+        assert said(await gateway.create(text=FORMAT)) == {"city": "Paris", "days": 3}
+        assert "response_format" not in engine.last
+        # The next schema may fare better.
+        await gateway.create(text=FORMAT)
+        assert "response_format" in engine.last
+
+
+async def test_an_engine_without_a_tool_parser_is_asked_without_auto() -> None:
+    message = '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'
+    async with standing_before("vllm", refusal(message), text("Hello."), text("Hello.")) as (gateway, engine):
+        await gateway.create(tools=TOOLS)
+        await gateway.create(tools=TOOLS)
+        assert [request["tool_choice"] for request in engine.requests] == ["auto", "none", "none"]
+        assert all(request["tools"] for request in engine.requests)
+
+
+async def test_a_model_without_tools_is_shown_them_in_words() -> None:
+    message = "registry.ollama.ai/library/gemma:2b does not support tools"
+    history = [
+        {"role": "user", "content": "Weather?"},
+        {"type": "function_call", "call_id": "c1", "name": "get_weather", "arguments": '{"city": "Paris"}'},
+        {"type": "function_call_output", "call_id": "c1", "output": "Rain."},
+    ]
+    async with standing_before("somebody", refusal(message), text("It rains.")) as (gateway, engine):
+        await gateway.create(history, tools=TOOLS)
+        sent = engine.last
+        assert "tools" not in sent
+        assert [message["role"] for message in sent["messages"]] == ["system", "user", "assistant", "user"]
+        assert "get_weather" in sent["messages"][0]["content"]
+        assert '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}' in sent["messages"][2]["content"]
+        assert "<tool_response>\nRain." in sent["messages"][3]["content"]
+
+
+async def test_a_template_that_wants_turns_gets_them() -> None:
+    message = "Conversation roles must alternate user/assistant/user/assistant/..."
+    users = [{"role": "user", "content": "One."}, {"role": "user", "content": "Two."}]
+    async with standing_before("somebody", refusal(message), text("Three.")) as (gateway, engine):
+        await gateway.create(users)
+        assert engine.last["messages"] == [{"role": "user", "content": "One.\nTwo."}]
+
+
+async def test_a_template_without_a_system_role_gets_none() -> None:
+    async with standing_before("somebody", refusal("System role not supported"), text("Hi.")) as (gateway, engine):
+        await gateway.create("Hi", instructions="Be brief.")
+        assert engine.last["messages"] == [{"role": "user", "content": "Be brief.\n\nHi"}]
+
+
+async def test_a_refusal_that_teaches_nothing_is_passed_on() -> None:
+    async with standing_before("somebody", refusal("temperature is too high")) as (gateway, engine):
+        status, body = await gateway.post({"input": "Hi"})
+        assert status == 400
+        assert "temperature" in body["error"]["message"]
+        assert len(engine.requests) == 1
