@@ -1,0 +1,130 @@
+"""How often an engine does what a request demands, asked directly and through Antiphon: valid calls, and valid answers.
+
+Writes the table `results/choices.md`. Only structure counts: that a call was made, of a tool that was allowed, with arguments
+that follow their schema; that an answer follows its schema.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import jsonschema_rs
+import msgspec
+
+from bench.processes import BenchFailed, free_port, running
+from bench.varied import KINDS, Body, Case, Kind, varied
+
+RESULTS = Path(__file__).parent / "results" / "choices.md"
+LIMIT = aiohttp.ClientTimeout(total=300)
+AT_ONCE = 1
+HEAD = """\
+# Demands that were met
+
+Varied requests to llama.cpp, of which each demands a call or an answer by a schema: how many were met when the engine was asked
+directly, and how many through Antiphon. Written by `make bench`.
+
+| model | demand | requests | llama.cpp itself | through Antiphon |
+| --- | --- | --- | --- | --- |
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    model: str
+    kind: Kind
+    count: int
+    directly: int
+    through: int
+    # What went wrong through Antiphon, for whoever reads the output.
+    failures: tuple[str, ...]
+
+    def __str__(self) -> str:
+        shares = [f"{met} ({100 * met / self.count:.0f} %)" for met in (self.directly, self.through)]
+        return f"| {self.model} | {self.kind} | {self.count} | {shares[0]} | {shares[1]} |"
+
+
+async def measure(kind: Kind, model: str, engine: str, gateway: str, count: int, *, directly: bool = True) -> Row:
+    """`engine` and `gateway` are their addresses. Without `directly` only the gateway is asked."""
+    cases = list(varied(kind, model, count))
+    async with aiohttp.ClientSession(timeout=LIMIT) as session:
+        through = await _all(session, gateway + "/v1/responses", [(case, case.responses) for case in cases], _fault)
+        raw: Sequence[str | None] = [""] * count
+        if directly:
+            raw = await _all(session, engine + "/v1/chat/completions", [(case, case.chat) for case in cases], _chat_fault)
+    failures = tuple(f"{kind} {at}: {fault}" for at, fault in enumerate(through) if fault is not None)
+    return Row(model, kind, count, raw.count(None), through.count(None), failures)
+
+
+async def _all(session: aiohttp.ClientSession, url: str, asked: list[tuple[Case, Body]], judge: Any) -> list[str | None]:
+    turns = asyncio.Semaphore(AT_ONCE)
+
+    async def one(case: Case, body: Body) -> str | None:
+        async with turns, session.post(url, json=body) as answer:
+            data = await answer.read()
+            if answer.status != 200:
+                return f"HTTP {answer.status}: {data[:300]!r}"
+            fault: str | None = judge(case, data)
+            return fault
+
+    return await asyncio.gather(*(one(case, body) for case, body in asked))
+
+
+def _fault(case: Case, data: bytes) -> str | None:
+    """Why a response is not what was demanded; None if it is."""
+    response = list(_events(data))[-1]["response"] if case.responses["stream"] else msgspec.json.decode(data)
+    if response["status"] != "completed":
+        return f"{response['status']}: {response['error'] or response['incomplete_details']} {str(response['output'])[:300]}"
+    items = response["output"]
+    calls = [(item["name"], item["arguments"]) for item in items if item["type"] == "function_call"]
+    texts = [part["text"] for item in items if item["type"] == "message" for part in item["content"]]
+    return _judged(case, calls, "".join(texts))
+
+
+def _chat_fault(case: Case, data: bytes) -> str | None:
+    if not case.chat["stream"]:
+        message = msgspec.json.decode(data)["choices"][0]["message"]
+        calls = [(call["function"]["name"], call["function"]["arguments"]) for call in message.get("tool_calls") or ()]
+        return _judged(case, calls, message.get("content") or "")
+    text, made = "", dict[int, list[str]]()
+    for chunk in _events(data):
+        for choice in chunk.get("choices", ()):
+            text += choice["delta"].get("content") or ""
+            for call in choice["delta"].get("tool_calls") or ():
+                whole = made.setdefault(call["index"], ["", ""])
+                whole[0] += call["function"].get("name") or ""
+                whole[1] += call["function"].get("arguments") or ""
+    return _judged(case, [(name, arguments) for name, arguments in made.values()], text)
+
+
+def _judged(case: Case, calls: list[tuple[str, str]], text: str) -> str | None:
+    if case.schema is not None:
+        return _objection(case.schema, text)
+    if not calls:
+        return f"no call, but {text[:200]!r}"
+    for name, arguments in calls:
+        if name not in case.callable:
+            return f"a call of {name}"
+        if fault := _objection(case.callable[name], arguments):
+            return f"{name}: {fault}"
+    return None
+
+
+def _objection(schema: Body, text: str) -> str | None:
+    try:
+        jsonschema_rs.validate(schema, msgspec.json.decode(text))
+    except (msgspec.DecodeError, jsonschema_rs.ValidationError) as wrong:
+        return f"{str(wrong).splitlines()[0]} in {text[:200]!r}"
+    return None
+
+
+def _events(data: bytes) -> Iterator[dict[str, Any]]:
+    for line in data.split(b"\n"):
+        if line.startswith(b"data: ") and line.strip() != b"data: [DONE]":
+            yield msgspec.json.decode(line[6:])
