@@ -2,5 +2,6 @@
 
 from antiphon.core.text_calls.envelope import Envelope
 from antiphon.core.text_calls.finder import CallFinder
+from antiphon.core.text_calls.search import TextCalls
 
-__all__ = ["CallFinder", "Envelope"]
+__all__ = ["CallFinder", "Envelope", "TextCalls"]
