@@ -14,7 +14,7 @@ from antiphon.core.envelopes import functions_to_response_format
 from antiphon.core.grammars import is_readable
 from antiphon.core.input_items import items_to_draft, tools_in_items
 from antiphon.core.sealing import NO_LOCK, Sealer
-from antiphon.core.text_calls import CallFinder, Envelope
+from antiphon.core.text_calls import CallFinder, Envelope, TextCalls
 from antiphon.core.tool_choice import Offer, choice_to_echo, choice_to_offer
 from antiphon.core.tool_words import must_call, tools_to_words
 from antiphon.core.tools import Toolbox, tools_to_box
@@ -174,7 +174,8 @@ def request_to_chat(
 def _finder(offer: Offer) -> Callable[[], CallFinder | None]:
     if offer.enveloped:
         return lambda: Envelope(offer.only or ())
-    return lambda: None
+    names = offer.only or [tool.function.name for tool in offer.tools]
+    return lambda: TextCalls(names) if names else None
 
 
 def chat_to_bytes(chat: ChatRequest) -> bytes:
