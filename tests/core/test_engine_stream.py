@@ -1,7 +1,7 @@
 """The short cut: a read that is the last one with another text means what the long way would have made of it."""
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from unittest.mock import patch
 
 import pytest
@@ -11,7 +11,7 @@ from support.engine import DONE, chunk
 
 from antiphon.core.deltas import CallDelta, Delta, Finished, ReasoningDelta, TextDelta, ThoughtEnded
 from antiphon.core.engine_stream import EngineStream
-from antiphon.core.text_calls import Envelope
+from antiphon.core.text_calls import CallFinder, Envelope, TextCalls
 from antiphon.replay import replay
 
 SHAPES = {
@@ -71,22 +71,25 @@ def test_two_frames_in_one_read_are_no_mould() -> None:
 
 
 CALL_TEXTS = ['{"name": "f", ', '"arguments": {"a"', ": ", "1}", "}", "{", "abc", " b", "<think>", "</think>"]
+CALL_TEXTS += ["<tool_call>", "</tool_call>", "\n", "```", "<|channel|>final<|message|>", "<|end|>"]
+call_pieces = st.tuples(st.sampled_from(["text", "text", "text", "reasoning", "a call"]), st.sampled_from(CALL_TEXTS))
+Finder = Callable[[Collection[str]], CallFinder]
 
 
-@given(
-    st.lists(
-        st.tuples(st.sampled_from(["text", "text", "text", "reasoning", "a call"]), st.sampled_from(CALL_TEXTS)), max_size=12
-    )
-)
-def test_it_gives_the_same_events_as_the_long_way_where_calls_stand_in_the_text(pieces: list[tuple[str, str]]) -> None:
+@pytest.mark.parametrize("finder", [Envelope, TextCalls])
+@given(pieces=st.lists(call_pieces, max_size=12))
+def test_it_gives_the_same_events_as_the_long_way_where_calls_stand_in_the_text(
+    finder: Finder, pieces: list[tuple[str, str]]
+) -> None:
     reads = frames(pieces)
-    assert replay(reads, finder=Envelope(["f"])) == replay([b"".join(reads)], finder=Envelope(["f"]))
+    assert replay(reads, finder=finder(["f"])) == replay([b"".join(reads)], finder=finder(["f"]))
 
 
-def test_it_is_taken_for_text_that_the_finder_lets_pass() -> None:
+@pytest.mark.parametrize("finder", [Envelope, TextCalls])
+def test_it_is_taken_for_text_that_the_finder_lets_pass(finder: Finder) -> None:
     reads = frames([("text", f"piece{number}") for number in range(50)])
     with patch.object(EngineStream, "receive", autospec=True, side_effect=EngineStream.receive) as long_way:
-        assert replay(reads, finder=Envelope(["f"])) == replay([b"".join(reads)])
+        assert replay(reads, finder=finder(["f"])) == replay([b"".join(reads)])
     assert long_way.call_count <= len(reads) - 47 + 1
 
 

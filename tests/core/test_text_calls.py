@@ -435,3 +435,15 @@ def test_long_arguments_in_small_pieces_take_no_longer_than_they_are() -> None:
     ):
         pieces = [raw[at : at + 4] for at in range(0, len(raw), 4)]
         assert told(read(TextCalls(NAMES), pieces)) == calls(("exec", arguments))
+
+
+def test_a_call_that_is_too_long_is_text_even_where_it_comes_in_one_piece() -> None:
+    raw = f'<tool_call>{{"name": "exec", "arguments": {{"cmd": "{"x" * BOUND}"}}}}</tool_call>'
+    assert told(read(TextCalls(NAMES), [raw])) == [text(raw)]
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("beginning", ["{\n", '{"name": "exec", "arguments": {\n', "[TOOL_CALLS]exec{", "<function=exec>\n"])
+def test_a_text_of_nothing_but_beginnings_takes_no_time_to_speak_of(beginning: str) -> None:
+    raw = beginning * (BOUND // len(beginning))
+    assert told(read(TextCalls(NAMES), [raw])) == [text(raw)]

@@ -1,7 +1,5 @@
 """Calls without any marker: JSON, plain or in a fence, that stands alone in an answer."""
 
-from collections.abc import Callable
-
 import regex
 
 from antiphon.core.text_calls.brackets import Brackets
@@ -13,6 +11,7 @@ from antiphon.core.text_calls.candidates import (
     Candidate,
     Found,
     FunctionBlock,
+    Kind,
     Looking,
     TagBlock,
 )
@@ -30,7 +29,7 @@ class BareValue:
 
     opening = 1
 
-    def __init__(self, offered: Offered, start: int = 0) -> None:
+    def __init__(self, offered: Offered, start: int) -> None:
         self._offered = offered
         self._start = self._seen = start
         self._begun = False
@@ -55,7 +54,7 @@ class Fence:
 
     opening = 1
 
-    def __init__(self, offered: Offered, start: int = 0) -> None:
+    def __init__(self, offered: Offered, start: int) -> None:
         self._offered = offered
         self._at = start
         self._run = ""
@@ -94,7 +93,6 @@ class Fence:
         return self._run.startswith(held[self._at :])
 
 
-Kind = Callable[[Offered, int], Candidate]
 _IN_FENCE: dict[str, Kind] = {"{": BareValue, "[": BareValue, TOOL_CALL: TagBlock, FUNCTION: FunctionBlock}
 _IN_TEXT: dict[str, Kind] = {"{": BareValue, "[": BareValue, "`": Fence}
 
@@ -104,11 +102,11 @@ class Alone:
 
     opening = 1
 
-    def __init__(self, offered: Offered, *, begins: bool) -> None:
+    def __init__(self, offered: Offered, start: int, *, begins: bool) -> None:
         self._offered = offered
         self._begins = begins
         self._unit: Candidate | None = None
-        self._at = 0
+        self._at = start
         self._calls: list[Call] = []
 
     def look(self, held: str, final: bool) -> Found | Looking:

@@ -44,6 +44,9 @@ class Found(NamedTuple):
     again: Candidate | None = None
 
 
+# Makes the candidate that begins at a place of what is held.
+Kind = Callable[[Offered, int], Candidate]
+
 TOOL_CALL, FUNCTION, PYTHON_TAG, TOOL_CALLS = "<tool_call>", "<function=", "<|python_tag|>", "[TOOL_CALLS]"
 TOOL_CALL_END = "</tool_call>"
 _TAGS = re.compile("</?tool_call>")
@@ -65,9 +68,12 @@ def _names_another(held: str, at: int, offered: Offered) -> bool:
 class MarkedValue:
     """A JSON value behind a marker that has no end: `<|python_tag|>{…}`, `[TOOL_CALLS][…]`, `[TOOL_CALLS]NAME[ARGS]{…}`."""
 
-    def __init__(self, offered: Offered, head: "regex.Pattern[str]", again: "regex.Pattern[str]", opening: int = 1) -> None:
+    def __init__(
+        self, offered: Offered, start: int, head: "regex.Pattern[str]", again: "regex.Pattern[str]", opening: int = 1
+    ) -> None:
         self.opening = opening
         self._offered = offered
+        self._at = start
         self._head, self._again = head, again
         self._start: int | None = None
         self._name: str | None = None
@@ -77,7 +83,7 @@ class MarkedValue:
     def look(self, held: str, final: bool) -> Found | Looking:
         undecided = NONE if final else MORE
         if self._start is None:
-            head = self._head.match(held, partial=True)
+            head = self._head.match(held, self._at, partial=True)
             if head is None or head.partial:
                 return NONE if head is None else undecided
             self._start = self._seen = head.end() - 1
@@ -91,7 +97,7 @@ class MarkedValue:
         if end is None:
             return undecided
         calls = self._calls(held[self._start : end])
-        again = MarkedValue(self._offered, self._again, self._again, opening=0)
+        again = MarkedValue(self._offered, 0, self._again, self._again, opening=0)
         return NONE if calls is None else Found(calls, end, again)
 
     def _calls(self, value: str) -> list[Call] | None:
@@ -106,7 +112,7 @@ class TagBlock:
 
     opening = 1
 
-    def __init__(self, offered: Offered, start: int = 0) -> None:
+    def __init__(self, offered: Offered, start: int) -> None:
         self._offered = offered
         self._start = start + len(TOOL_CALL)
         self._searched = self._scanned = self._start
@@ -166,7 +172,7 @@ class FunctionBlock:
 
     opening = 1
 
-    def __init__(self, offered: Offered, start: int = 0) -> None:
+    def __init__(self, offered: Offered, start: int) -> None:
         self._offered = offered
         self._start = self._searched = start
 
@@ -194,15 +200,15 @@ class StrayEnd:
         return MORE if not final and TOOL_CALL_END.startswith(held) else NONE
 
 
-def python_tag(offered: Offered) -> Candidate:
-    return MarkedValue(offered, _PYTHON, _PYTHON_AGAIN)
+def python_tag(offered: Offered, start: int) -> Candidate:
+    return MarkedValue(offered, start, _PYTHON, _PYTHON_AGAIN)
 
 
-def mistral(offered: Offered) -> Candidate:
-    return MarkedValue(offered, _MISTRAL, _MISTRAL_AGAIN)
+def mistral(offered: Offered, start: int) -> Candidate:
+    return MarkedValue(offered, start, _MISTRAL, _MISTRAL_AGAIN)
 
 
-MARKERS: dict[str, Callable[[Offered], Candidate]] = {
+MARKERS: dict[str, Kind] = {
     TOOL_CALL: TagBlock,
     FUNCTION: FunctionBlock,
     PYTHON_TAG: python_tag,

@@ -6,14 +6,17 @@ Text is told as it comes, except for what may still become a call. What turns ou
 import itertools
 import re
 from collections.abc import Callable, Collection
+from functools import partial
 
 from antiphon.core.deltas import CallDelta, Delta, TextDelta
 from antiphon.core.text_calls.alone import Alone
-from antiphon.core.text_calls.candidates import MARKERS, MORE, NONE, Candidate, Found, Looking
+from antiphon.core.text_calls.candidates import MARKERS, MORE, NONE, Candidate, Found, Kind, Looking
 from antiphon.core.text_calls.harmony import HEADER, Harmony
 from antiphon.core.text_calls.prose import Prose
 from antiphon.core.text_calls.shapes import BOUND, Offered, visible_at
 
+# At the end everything that was begun is looked at for the last time, a thing inside another again; this much at most.
+LAST_LOOKS = 16 * BOUND
 LONGEST_MARKER = max(map(len, MARKERS))
 # Where something may begin.
 _POINTS = re.compile(r"[<\[{`]")
@@ -33,6 +36,7 @@ class TextCalls:
         "_blank",
         "_candidate",
         "_harmony",
+        "_looked_at",
         "_numbers",
         "_offered",
         "_plain",
@@ -54,6 +58,7 @@ class TextCalls:
         self._blank = ""
         self._begun = False
         self._behind_call = False
+        self._looked_at = 0
         self._plain: Callable[[str], re.Match[str] | None] | None = None
 
     def passes(self, text: str) -> bool:
@@ -123,7 +128,8 @@ class TextCalls:
             self._prose.advance(rest[at:here])
             at = here
             opened = self._what_opens(here, final)
-            if opened is None:
+            # Most that might begin a call does not, and is found out at the first look.
+            if opened is None or (callable(opened) and self._look(opened(self._offered, here), here, final) is NONE):
                 continue
             self._say(rest[:here], deltas)
             self._rest = rest[here:]
@@ -132,45 +138,49 @@ class TextCalls:
             if isinstance(opened, Harmony):
                 self._harmony, self._blank = opened, ""
             else:
-                self._candidate = opened
+                self._candidate = opened(self._offered, 0)
             return True
         self._prose.advance(rest[at:])
         self._say(rest, deltas)
         self._rest = ""
         return False
 
-    def _what_opens(self, here: int, final: bool) -> Candidate | Harmony | Looking | None:
+    def _what_opens(self, here: int, final: bool) -> Kind | Harmony | Looking | None:
         rest, prose = self._rest, self._prose
         begins = not self._begun and visible_at(rest) == here
         if rest[here] == "`":
-            return Alone(self._offered, begins=begins) if prose.may_open_fence else None
+            return partial(Alone, begins=begins) if prose.may_open_fence else None
         prose.settle()
         if prose.in_code:
             return None
         if rest[here] != "{" and not prose.quoted and (marked := self._marked(here, begins, final)) is not None:
             return marked
-        bare = rest[here] != "<" and prose.line_start
-        return Alone(self._offered, begins=begins) if bare else None
+        return partial(Alone, begins=begins) if rest[here] != "<" and prose.line_start else None
 
-    def _marked(self, here: int, begins: bool, final: bool) -> Candidate | Harmony | Looking | None:
+    def _marked(self, here: int, begins: bool, final: bool) -> Kind | Harmony | Looking | None:
         ahead = self._rest[here : here + LONGEST_MARKER]
-        for marker, candidate in MARKERS.items():
+        for marker, kind in MARKERS.items():
             if ahead.startswith(marker):
-                return candidate(self._offered)
+                return kind
         header = HEADER.match(self._rest, here, partial=True) if begins else None
         if header is not None and not header.partial:
             return Harmony(self._offered, self._numbers)
         may_come = header is not None or any(marker.startswith(ahead) for marker in MARKERS)
         return MORE if may_come and not final else None
 
+    def _look(self, candidate: Candidate, start: int, final: bool) -> Found | Looking:
+        if final:
+            self._looked_at += len(self._rest) - start
+        return NONE if self._looked_at > LAST_LOOKS else candidate.look(self._rest, final)
+
     def _consider(self, candidate: Candidate, deltas: list[Delta], final: bool) -> bool:
-        verdict = candidate.look(self._rest, final)
+        verdict = self._look(candidate, 0, final)
         if isinstance(verdict, Found) and verdict.end <= BOUND:
             self._tell(verdict, deltas)
             return True
         if verdict is MORE and len(self._rest) <= BOUND:
             return False
-        # It has been held for too long, or is no call.
+        # It is no call, or has been held for too long.
         text = self._rest[: candidate.opening if verdict is NONE else BOUND]
         self._candidate = None
         self._prose.advance(text)
