@@ -4,12 +4,8 @@ Writes the table `results/choices.md`. Only structure counts: that a call was ma
 that follow their schema; that an answer follows its schema.
 """
 
-import argparse
 import asyncio
-import contextlib
-import sys
-import tempfile
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,8 +14,7 @@ import aiohttp
 import jsonschema_rs
 import msgspec
 
-from bench.processes import BenchFailed, free_port, running
-from bench.varied import KINDS, Body, Case, Kind, varied
+from bench.varied import Body, Case, Kind, varied
 
 RESULTS = Path(__file__).parent / "results" / "choices.md"
 LIMIT = aiohttp.ClientTimeout(total=300)

@@ -5,7 +5,7 @@ comes back can be counted side by side.
 """
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -59,13 +59,17 @@ def _call_case(kind: Kind, chance: random.Random, model: str, number: int) -> Ca
     names = chance.sample([f"{verb}_{word}" for verb in VERBS for word in WORDS], chance.randint(1, 5))
     parameters = {name: _object(chance, depth=2) for name in names}
     strict = chance.random() < 0.5
-    flat = [
-        {"type": "function", "name": name, "description": f"Can {name.replace('_', ' ')}.", "parameters": schema, "strict": strict}
+    flat: list[Body] = [
+        {
+            "type": "function",
+            "name": name,
+            "description": name.replace("_", " "),
+            "parameters": schema,
+            "strict": strict,
+        }
         for name, schema in parameters.items()
     ]
-    nested = [{"type": "function", "function": {**tool, "type": None}} for tool in flat]
-    for tool in nested:
-        del tool["function"]["type"]  # type: ignore[attr-defined]
+    nested = [{"type": "function", "function": {key: tool[key] for key in tool.keys() - {"type"}}} for tool in flat]
     some = chance.sample(names, max(1, len(names) // 2))
     functions = [{"type": "function", "name": name} for name in some]
     choices: dict[str, tuple[Any, Any, list[str]]] = {
@@ -112,7 +116,7 @@ def _object(chance: random.Random, depth: int) -> Body:
 
 
 def _value(chance: random.Random, depth: int) -> Body:
-    kinds = [
+    kinds: list[Callable[[], Body]] = [
         lambda: {"type": "string"},
         lambda: {"type": "string", "maxLength": chance.choice([5, 20, 40])},
         lambda: {"type": "integer"},

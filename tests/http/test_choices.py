@@ -1,4 +1,4 @@
-"""A call that has to be made is made, by the engine, by a constrained answer or by asking twice; it is valid or fails clearly."""
+"""A call that must be made is made: by the engine, as a constrained answer, or asked twice. It is valid, or fails clearly."""
 
 from typing import Any
 

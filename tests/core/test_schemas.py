@@ -1,0 +1,138 @@
+"""Schemas: what follows them, what is wrong, what can be mended, and what engines keep of them."""
+
+from typing import Any
+
+import jsonschema_rs
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from antiphon.core.envelopes import closed, functions_to_schema
+from antiphon.core.schemas import SchemaCheck, is_kept
+from antiphon.errors import InvalidRequest
+from antiphon.wire.chat import ChatFunction
+
+TRIP: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "city": {"type": "string"},
+        "days": {"type": "integer"},
+        "unit": {"enum": ["C", "F"]},
+        "note": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+        "stops": {"type": "array", "items": {"$ref": "#/$defs/stop"}},
+        "sunny": {"type": "boolean"},
+    },
+    "required": ["city", "note"],
+    "additionalProperties": False,
+    "$defs": {"stop": {"type": "object", "properties": {"at": {"type": "number"}}, "required": ["at"]}},
+}
+CHECK = SchemaCheck(TRIP, "schema")
+
+
+def mended(**members: Any) -> Any:
+    return msgspec.json.decode(CHECK.mended(msgspec.json.encode(members).decode()))
+
+
+def test_what_follows_the_schema_is_left_as_it_is() -> None:
+    text = '{ "note":null,"city" : "Paris" }'
+    assert CHECK.complaint(text) is None
+    assert CHECK.mended(text) == text
+
+
+@pytest.mark.parametrize(
+    ("given", "fitting"),
+    [
+        ({"days": "3"}, {"days": 3}),
+        ({"days": 3.0}, {"days": 3}),
+        ({"unit": "c"}, {"unit": "C"}),
+        ({"sunny": "True"}, {"sunny": True}),
+        ({"city": 7}, {"city": "7"}),
+        ({"stops": {"at": "2.5"}}, {"stops": [{"at": 2.5}]}),
+        ({"mood": "good"}, {}),
+    ],
+    ids=["in quotes", "a whole float", "another case", "a word", "a bare number", "one for many", "extra"],
+)
+def test_a_member_that_says_it_otherwise_is_put_right(given: dict[str, Any], fitting: dict[str, Any]) -> None:
+    trip = {"city": "Paris", "note": None, "days": 2}
+    assert mended(**trip | given) == trip | fitting
+
+
+def test_a_member_that_can_only_be_one_thing_is_filled_in() -> None:
+    assert mended(city="Paris") == {"city": "Paris", "note": None}
+
+
+@pytest.mark.parametrize("text", ["", "Paris", '{"city": 7, "days": "soon"}', "[]", '{"city": "Paris", "days": {}}'])
+def test_what_cannot_be_put_right_is_left_and_complained_about(text: str) -> None:
+    assert CHECK.mended(text) == text
+    assert CHECK.complaint(text)
+
+
+def test_a_complaint_names_the_places() -> None:
+    complaint = CHECK.complaint('{"city": "Paris", "note": null, "stops": [{"at": "noon"}]}')
+    assert complaint is not None
+    assert "at stops/0/at" in complaint
+
+
+@pytest.mark.parametrize("address", ["http://127.0.0.1:1/s.json", "file:///etc/hostname", "#/$defs/none"])
+def test_nothing_is_fetched_for_a_schema(address: str) -> None:
+    with pytest.raises(InvalidRequest, match="no JSON schema") as refused:
+        SchemaCheck({"$ref": address}, "text.format.schema")
+    assert refused.value.param == "text.format.schema"
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 5) | st.text("ab3,}\"'", max_size=4),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from([*TRIP["properties"], "x"]), inner, max_size=4),
+    max_leaves=8,
+)
+
+
+@given(JSON, st.text("{}[]\"',:`\n abc1", max_size=6), st.integers(0, 40))
+def test_mending_never_makes_it_worse(value: Any, around: str, cut: int) -> None:
+    """Whatever is mended follows the schema; all else is left as it was."""
+    whole = msgspec.json.encode(value).decode()
+    for text in (whole, around + whole, whole + around, whole[:cut], whole.replace('"', "'")):
+        better = CHECK.mended(text)
+        assert better == text or CHECK.complaint(better) is None
+
+
+# ---- what engines make of them ---------------------------------------------------------------------------------------
+
+
+def test_only_what_grammars_are_made_of_is_relied_on() -> None:
+    assert is_kept(TRIP)
+    assert not is_kept({**TRIP, "properties": {"city": {"type": "string", "format": "date"}}})
+    assert not is_kept({"type": "array", "items": {"not": {"type": "string"}}})
+    # A property may have any name.
+    assert is_kept({"type": "object", "properties": {"not": {"type": "string"}}})
+
+
+def test_objects_are_closed_unless_they_say_otherwise() -> None:
+    point = {"type": "object", "properties": {"x": {"type": "object", "properties": {}}}}
+    assert closed(point)["additionalProperties"] is False
+    assert closed(point)["properties"]["x"]["additionalProperties"] is False
+    for open in ({**point, "additionalProperties": True}, {"allOf": [point, point]}, {"type": "object"}):
+        assert closed(open) == open or closed(open)["additionalProperties"] is True
+
+
+def test_references_still_lead_to_what_they_meant() -> None:
+    """Two tools with definitions of the same name, and one that contains itself."""
+    tree = {"type": "object", "properties": {"child": {"$ref": "#"}, "leaf": {"$ref": "#/$defs/leaf"}}}
+    functions = [
+        ChatFunction("plant", parameters={**tree, "$defs": {"leaf": {"type": "integer"}}}),
+        ChatFunction("prune", parameters={**tree, "$defs": {"leaf": {"type": "string"}}, "$id": "https://example.com/x"}),
+        ChatFunction("rest", parameters=None),
+    ]
+    validator = jsonschema_rs.validator_for(functions_to_schema(functions))
+
+    def valid(name: str, arguments: Any) -> bool:
+        return validator.is_valid({"name": name, "arguments": arguments})
+
+    assert valid("plant", {"child": {"child": {"leaf": 1}}})
+    assert not valid("plant", {"child": {"leaf": "green"}})
+    assert valid("prune", {"child": {"leaf": "green"}})
+    assert not valid("prune", {"leaf": 1})
+    assert valid("rest", {})
+    assert not valid("rest", [])
+    assert not valid("sing", {})
