@@ -14,6 +14,7 @@ import aiohttp
 import jsonschema_rs
 import msgspec
 
+from antiphon.core.schemas import read
 from bench.varied import Body, Case, Kind, varied
 
 RESULTS = Path(__file__).parent / "results" / "choices.md"
@@ -48,7 +49,8 @@ class Row:
 async def measure(kind: Kind, model: str, engine: str, gateway: str, count: int, *, directly: bool = True) -> Row:
     """`engine` and `gateway` are their addresses. Without `directly` only the gateway is asked."""
     cases = list(varied(kind, model, count))
-    async with aiohttp.ClientSession(timeout=LIMIT) as session:
+    # An engine may close a connection that was kept at the very moment at which it is used again.
+    async with aiohttp.ClientSession(timeout=LIMIT, connector=aiohttp.TCPConnector(force_close=True)) as session:
         through = await _all(session, gateway + "/v1/responses", [(case, case.responses) for case in cases], _fault)
         raw: Sequence[str | None] = [""] * count
         if directly:
@@ -113,8 +115,8 @@ def _judged(case: Case, calls: list[tuple[str, str]], text: str) -> str | None:
 
 def _objection(schema: Body, text: str) -> str | None:
     try:
-        jsonschema_rs.validate(schema, msgspec.json.decode(text))
-    except (msgspec.DecodeError, jsonschema_rs.ValidationError) as wrong:
+        jsonschema_rs.validate(schema, read(text))
+    except (msgspec.DecodeError, ValueError) as wrong:
         return f"{str(wrong).splitlines()[0]} in {text[:200]!r}"
     return None
 

@@ -336,9 +336,10 @@ class Turn:
     def _end(self, estimate: Usage | None) -> None:
         if self._stream.template_opens_thought:
             self.engine.opens_thought.add(self.response.model)
-        if self._translator.error is not None and self._translator.error.code == SCHEMA_NOT_KEPT:
+        error = self._translator.error
+        if error is not None and error.code == SCHEMA_NOT_KEPT and not self._request.stop:
             self.engine.learn(self.response.model, {"constrains_json": False})
-        if self._translator.error is None:
+        if error is None:
             self.engine.reports_usage = self._translator.usage is not None
         self._translator.close(now=int(time.time()), ended=self._stream.ended, estimate=estimate)
 

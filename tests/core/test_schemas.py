@@ -74,6 +74,12 @@ def test_a_complaint_names_the_places() -> None:
     assert "at stops/0/at" in complaint
 
 
+def test_a_number_may_be_too_large_for_a_machine() -> None:
+    check = SchemaCheck({"type": "array", "items": {"type": "number"}}, "schema")
+    assert check.complaint("[1e999, -1e999, 2]") is None
+    assert check.complaint("[1e999, ]")
+
+
 @pytest.mark.parametrize("address", ["http://127.0.0.1:1/s.json", "file:///etc/hostname", "#/$defs/none"])
 def test_nothing_is_fetched_for_a_schema(address: str) -> None:
     with pytest.raises(InvalidRequest, match="no JSON schema") as refused:

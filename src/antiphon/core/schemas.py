@@ -1,7 +1,9 @@
 """JSON schemas: whether a text follows one, what is wrong if not, and the mending of a text that nearly does."""
 
 import itertools
+import json
 import re
+import sys
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
@@ -19,6 +21,8 @@ Schema = dict[str, Any]
 LONGEST_MENDED = 64 * 1024
 LONGEST_COMPLAINT = 300
 MOST_COMPLAINTS = 3
+# What msgspec says of such a number.
+OUT_OF_RANGE = "Number out of range"
 # Where schemas stand inside a schema: as it is, in a list, by name.
 INNER = ("items", "additionalProperties", "contains", "not", "if", "then", "else", "propertyNames")
 INNER_LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
@@ -57,7 +61,7 @@ class SchemaCheck:
 
     def complaint(self, text: str) -> str | None:
         try:
-            value = msgspec.json.decode(text)
+            value = read(text)
         except UNREADABLE as broken:
             return f"it is not JSON: {broken}"
         return self._objection(value)
@@ -81,6 +85,20 @@ def _told(wrong: jsonschema_rs.ValidationError) -> str:
     return (f"at {place}: " if place else "") + wrong.message[:LONGEST_COMPLAINT]
 
 
+def read(text: str) -> Any:
+    """JSON as its grammar has it, so that a number may be too large for a machine; it is read as the largest there is."""
+    try:
+        return msgspec.json.decode(text)
+    except UNREADABLE as unreadable:
+        if OUT_OF_RANGE not in str(unreadable):
+            raise
+        return json.loads(text, parse_float=_finite)
+
+
+def _finite(number: str) -> float:
+    return max(-sys.float_info.max, min(sys.float_info.max, float(number)))
+
+
 def _readings(text: str) -> Iterator[Any]:
     """What the text may have meant as JSON: without the words and the fence around it, or with its small mistakes put right."""
     inside = [found["inside"] for found in _FENCED.finditer(text)]
@@ -88,7 +106,7 @@ def _readings(text: str) -> Iterator[Any]:
     ends = max(text.rfind("}"), text.rfind("]"))
     for candidate in (text, *inside, text[min(starts) : ends + 1] if starts else ""):
         try:
-            yield msgspec.json.decode(candidate)
+            yield read(candidate)
         except UNREADABLE:
             continue
     if starts:
