@@ -92,7 +92,10 @@ def read(text: str) -> Any:
     except UNREADABLE as unreadable:
         if OUT_OF_RANGE not in str(unreadable):
             raise
-        return json.loads(text, parse_float=_finite)
+        try:
+            return json.loads(text, parse_float=_finite)
+        except ValueError:
+            raise unreadable from None
 
 
 def _finite(number: str) -> float:
