@@ -4,8 +4,11 @@ Writes the table `results/choices.md`. Only structure counts: that a call was ma
 that follow their schema; that an answer follows its schema.
 """
 
+import argparse
 import asyncio
-from collections.abc import Iterator, Sequence
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,13 +16,21 @@ from typing import Any
 import aiohttp
 import jsonschema_rs
 import msgspec
+from support.llamacpp import running_llamacpp
+from support.tiny_model import write_tiny_model
 
 from antiphon.core.schemas import read
-from bench.varied import Body, Case, Kind, varied
+from antiphon.embedded import CannotEmbed
+from antiphon.embedded.gguf_header import read_header
+from antiphon.embedded.templates import template_for
+from antiphon.embedded.weights import find_weights
+from antiphon.settings import Settings
+from bench.processes import BenchFailed, free_port, running
+from bench.varied import KINDS, Body, Case, Kind, varied
 
 RESULTS = Path(__file__).parent / "results" / "choices.md"
 LIMIT = aiohttp.ClientTimeout(total=300)
-AT_ONCE = 1
+Judge = Callable[[Case, bytes], str | None]
 HEAD = """\
 # Demands that were met
 
@@ -59,18 +70,14 @@ async def measure(kind: Kind, model: str, engine: str, gateway: str, count: int,
     return Row(model, kind, count, raw.count(None), through.count(None), failures)
 
 
-async def _all(session: aiohttp.ClientSession, url: str, asked: list[tuple[Case, Body]], judge: Any) -> list[str | None]:
-    turns = asyncio.Semaphore(AT_ONCE)
-
-    async def one(case: Case, body: Body) -> str | None:
-        async with turns, session.post(url, json=body) as answer:
+async def _all(session: aiohttp.ClientSession, url: str, asked: list[tuple[Case, Body]], judge: Judge) -> list[str | None]:
+    """One after another: on a machine with few cores, engines take turns worse than requests do."""
+    faults = []
+    for case, body in asked:
+        async with session.post(url, json=body) as answer:
             data = await answer.read()
-            if answer.status != 200:
-                return f"HTTP {answer.status}: {data[:300]!r}"
-            fault: str | None = judge(case, data)
-            return fault
-
-    return await asyncio.gather(*(one(case, body) for case, body in asked))
+        faults.append(judge(case, data) if answer.status == 200 else f"HTTP {answer.status}: {data[:300]!r}")
+    return faults
 
 
 def _fault(case: Case, data: bytes) -> str | None:
@@ -125,3 +132,56 @@ def _events(data: bytes) -> Iterator[dict[str, Any]]:
     for line in data.split(b"\n"):
         if line.startswith(b"data: ") and line.strip() != b"data: [DONE]":
             yield msgspec.json.decode(line[6:])
+
+
+# ---- the run ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    name: str
+    path: Path
+    template: str | None
+
+
+async def subjects(folder: Path) -> list[Subject]:
+    """SmolLM2, fetched if need be, and random weights."""
+    smollm2 = await find_weights("smollm2", Settings())
+    tiny = write_tiny_model(folder / "random-weights.gguf", context=16384)
+    return [
+        Subject("SmolLM2-135M", smollm2.path, template_for(smollm2.header)),
+        Subject("random weights", tiny, template_for(read_header(tiny))),
+    ]
+
+
+def rows(subject: Subject, count: int, folder: Path) -> Iterator[Row]:
+    port = free_port()
+    with running_llamacpp(subject.path, template=subject.template, context=8192, alias=subject.name) as engine:
+        command = [sys.executable, "-m", "antiphon", "serve", "--port", str(port), "--upstream", engine]
+        with running("antiphon", command, port, "/ready", folder):
+            for kind in KINDS:
+                print(f"{subject.name}: {kind} …", file=sys.stderr)
+                yield asyncio.run(measure(kind, subject.name, engine, f"http://127.0.0.1:{port}", count))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.choices", description=__doc__)
+    parser.add_argument("--requests", type=int, default=50, metavar="N", help="of each kind; default 50")
+    count = parser.parse_args().requests
+    try:
+        with tempfile.TemporaryDirectory(prefix="antiphon-bench-") as folder:
+            found = [row for subject in asyncio.run(subjects(Path(folder))) for row in rows(subject, count, Path(folder))]
+    except (BenchFailed, CannotEmbed) as failed:
+        print(f"bench: {failed}", file=sys.stderr)
+        return 1
+    table = HEAD + "".join(f"{row}\n" for row in found)
+    print(table)
+    for failure in (failure for row in found for failure in row.failures):
+        print(failure, file=sys.stderr)
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text(table)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
