@@ -54,7 +54,7 @@ class GatewayUnderTest:
 @asynccontextmanager
 async def running_gateway(*engines: MockEngine | str, **settings: Any) -> AsyncIterator[GatewayUnderTest]:
     urls = tuple(engine if isinstance(engine, str) else engine.url for engine in engines)
-    chosen = Settings(upstream=urls, port=0, **{"seal_key": "for the tests", **settings})
+    chosen = Settings(upstream=urls, port=0, **{"seal_key": "for the tests", "probe": False, **settings})
     async with make_session() as session, aiohttp.ClientSession() as client:
         app = make_app(chosen, session)
         runner = make_runner(app)

@@ -58,6 +58,14 @@ class Tokenizer:
 
 
 @dataclass(frozen=True, slots=True)
+class Template:
+    """The engine's endpoint that shows the prompt of a chat request: POST its messages and tools to `path`."""
+
+    path: str
+    prompt_key: str
+
+
+@dataclass(frozen=True, slots=True)
 class Dialect:
     """One engine's facts. The defaults are the plain dialect: what servers of the Chat Completions API commonly take."""
 
@@ -89,6 +97,8 @@ class Dialect:
     # Holds an answer to a JSON schema, and a strict function to its parameters. Otherwise they are checked here.
     constrains_json: bool = False
     constrains_calls: bool = False
+    # Holds an answer to its schema also where tools are offered. Otherwise only one of the two can be sent.
+    constrains_json_with_tools: bool = True
     takes_logprobs_with_tools: bool = True
     # Shows a JSON schema to the model by itself. Otherwise it is put into the prompt too.
     shows_schema: bool = False
@@ -104,6 +114,13 @@ class Dialect:
     # Where the context window of a model is told, the better source first; and whether it sees images.
     window: tuple[Lookup, ...] = ()
     vision: tuple[Lookup, ...] = ()
+    # What probes go by: where the prompt is shown, the field that takes a GBNF grammar, and where the engine tells of
+    # itself what it can do, by capability.
+    template: Template | None = None
+    grammar_member: str | None = None
+    tells: Mapping[str, Lookup] = field(default_factory=dict)
+    # Capability → what would mend it on the engine's side: a flag, mostly.
+    advice: Mapping[str, str] = field(default_factory=dict)
     # Fields that are always sent.
     extra: Mapping[str, Any] = field(default_factory=dict)
 
