@@ -82,7 +82,10 @@ class ThinkTags:
         rest, self._rest = self._rest, ""
         if self._state is State.INSIDE:
             deltas = self._reasoning(rest)
-            answer = "" if cut else "".join(self._assumed)
+            # The end of the stream closes once more: what was cut off stays a thought.
+            if cut:
+                self._assumed.clear()
+            answer = "".join(self._assumed)
             # A thought that only we had assumed, and nothing after it: it was the answer, and must not be lost.
             return [*deltas, TextDelta(answer)] if answer.strip() else deltas
         return [TextDelta(rest)] if rest else []
