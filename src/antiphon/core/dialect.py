@@ -118,7 +118,7 @@ class Dialect:
     # itself what it can do, by capability.
     template: Template | None = None
     grammar_member: str | None = None
-    tells: Mapping[str, Lookup] = field(default_factory=dict)
+    tells: Mapping[str, tuple[Lookup, ...]] = field(default_factory=dict)
     # Capability → what would mend it on the engine's side: a flag, mostly.
     advice: Mapping[str, str] = field(default_factory=dict)
     # Fields that are always sent.

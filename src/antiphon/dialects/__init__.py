@@ -29,7 +29,10 @@ LLAMACPP = replace(
     vision=(Lookup("/props", "modalities/vision"),),
     template=Template("/apply-template", "prompt"),
     grammar_member="grammar",
-    tells={"parallel calls": Lookup("/props", "chat_template_caps/supports_parallel_tool_calls")},
+    tells={
+        "parallel calls": (Lookup("/props", "chat_template_caps/supports_parallel_tool_calls"),),
+        "images": (Lookup("/props", "modalities/vision"),),
+    },
     advice={
         "system role": "--jinja --chat-template-file FILE, with a template that has a system role",
         "user messages in a row": "--jinja --chat-template-file FILE, with a template that takes them",
@@ -119,8 +122,9 @@ OLLAMA = replace(
     window=(Lookup("/api/show", "model_info/*.context_length", asks="model"),),
     vision=(Lookup("/api/show", "capabilities/vision", asks="model"),),
     tells={
-        "tools": Lookup("/api/show", "capabilities/tools", asks="model"),
-        "reasoning": Lookup("/api/show", "capabilities/thinking", asks="model"),
+        "tools": (Lookup("/api/show", "capabilities/tools", asks="model"),),
+        "reasoning": (Lookup("/api/show", "capabilities/thinking", asks="model"),),
+        "images": (Lookup("/api/show", "capabilities/vision", asks="model"),),
     },
     advice={
         "tools": "a model whose `ollama show` lists the capability tools",

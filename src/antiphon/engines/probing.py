@@ -9,7 +9,7 @@ from typing import Any
 from antiphon import logs
 from antiphon.core.dialect import Dialect
 from antiphon.engines.probes import answers, messages, models, tools
-from antiphon.engines.probes.asking import Asker
+from antiphon.engines.probes.asking import PATIENCE, Asker
 from antiphon.engines.probes.findings import Finding, NoAnswer, Seen, Verdict
 from antiphon.engines.upstream import Engine
 
@@ -50,14 +50,14 @@ PROBES: tuple[Probe, ...] = (
     Probe(answers.REASONING_CAPABILITY, answers.reasoning, lambda dialect: dialect.grammar_member is not None),
     Probe("usage in streams", answers.usage, _always),
     Probe("logprobs", answers.logprobs, _always),
-    Probe("images", models.images),
+    Probe(models.IMAGES_CAPABILITY, models.images),
     Probe("tokenizer endpoint", models.tokenizer),
     Probe("context window", models.context_window),
 )
 
 
-async def probe(engine: Engine, model: str, *, quick: bool = False) -> list[Finding]:
-    asker = Asker(engine, model)
+async def probe(engine: Engine, model: str, *, quick: bool = False, patience: float = PATIENCE) -> list[Finding]:
+    asker = Asker(engine, model, patience)
     return [await _find(probe, asker) for probe in PROBES if not quick or probe.quick(engine.dialect)]
 
 
@@ -66,13 +66,13 @@ async def _find(probe: Probe, asker: Asker) -> Finding:
         seen = await probe.look(asker)
     except NoAnswer as reason:
         seen = Seen(Verdict.UNKNOWN, str(reason))
-    works = seen.verdict is Verdict.WORKS
+    falls_short = seen.verdict in (Verdict.PARTLY, Verdict.DOES_NOT)
     return Finding(
         capability=probe.capability,
         verdict=seen.verdict,
         detail=seen.detail,
-        remedy="" if works else seen.remedy,
-        advice="" if works else asker.dialect.advice.get(probe.capability, ""),
+        remedy="" if seen.verdict is Verdict.WORKS else seen.remedy,
+        advice=asker.dialect.advice.get(probe.capability, "") if falls_short else "",
         facts=seen.facts,
         opens_thought=seen.opens_thought,
         reports_usage=seen.reports_usage,

@@ -21,7 +21,8 @@ REASONING_MEMBERS = ("reasoning_content", "reasoning", "thinking")
 SHOWN_AND_CHECKED = "shows the schema to the model, and checks the answer against it"
 FOUND_IN_TEXT = "finds the thought in the text, and makes a reasoning item of it"
 REMEMBERED = "remembers that answers of this model begin inside a thought"
-LEFT_OUT = "leaves logprobs out where the engine has none, with a notice"
+LEFT_OUT = "leaves logprobs out where tools are offered, with a notice"
+PASSED_ON = "asks for them where a client does, and passes on what the engine says"
 ESTIMATED = "estimates usage, by the engine's tokenizer or by length"
 
 # The object that is asked for takes some thirty tokens, some more with generous blanks.
@@ -121,9 +122,9 @@ async def logprobs(asker: Asker) -> Seen:
     wanted: dict[str, Any] = {"logprobs": True, "top_logprobs": 1, "tokens": 2}
     answer = await asker.ask(**wanted)
     if isinstance(answer, Refusal):
-        return Seen(Verdict.DOES_NOT, str(answer), LEFT_OUT)
+        return Seen(Verdict.DOES_NOT, str(answer), PASSED_ON)
     if not answer.logprobs:
-        return Seen(Verdict.DOES_NOT, "taken, but none came", LEFT_OUT)
+        return Seen(Verdict.DOES_NOT, "taken, but none came", PASSED_ON)
     offer: dict[str, Any] = {"tools": TOOLS, "tool_choice": "auto"}
     if isinstance(await asker.ask(**offer), Refusal):
         return Seen(Verdict.WORKS, "they came")

@@ -10,14 +10,14 @@ import msgspec
 
 from antiphon.core.deltas import CallDelta, Delta, EngineFailed, Finished, ReasoningDelta, TextDelta, UsageReport
 from antiphon.core.dialect import ChunkReader
-from antiphon.core.failures import http_answer_to_failure
+from antiphon.core.failures import REFUSED, failure_to_error, http_answer_to_failure
 from antiphon.core.sse import FrameReader
 from antiphon.core.think_tags import Start
 from antiphon.engines.detection import follow
 from antiphon.engines.probes.findings import NoAnswer
 from antiphon.engines.probes.questions import HELLO
 from antiphon.engines.upstream import LARGEST_ERROR, Engine, ours
-from antiphon.errors import ApiError
+from antiphon.errors import ApiError, ContextLengthExceeded, InvalidRequest
 from antiphon.wire import UNREADABLE
 from antiphon.wire.chat import Chunk, DeltaChunk
 from antiphon.wire.responses import Usage
@@ -26,8 +26,6 @@ from antiphon.wire.responses import Usage
 PATIENCE = 60.0
 # So many questions without an answer, and no more are put.
 GIVES_UP_AFTER = 3
-# Statuses that say nothing of the question: not now, not ready, not with this key.
-NO_WORD = frozenset({401, 403, 404, 405, 408, 429, 502, 503, 504})
 # llama.cpp promises to keep a connection, and closes it behind each stream: the next question would run into that.
 ONE_QUESTION = {"Connection": "close"}
 DONE = b"[DONE]"
@@ -44,8 +42,17 @@ class Refusal:
     words: str
 
     def __str__(self) -> str:
-        first = " ".join(self.words.split())
-        return f"refused: {first[:LONGEST_WORDS]}{'…' if len(first) > LONGEST_WORDS else ''}"
+        words = " ".join(self.words.split())
+        # A template's own words stand at the end of a long complaint about it.
+        short = words if len(words) <= LONGEST_WORDS else f"{words[: LONGEST_WORDS // 2]} … {words[-LONGEST_WORDS // 2 :]}"
+        return f"refused: {short}"
+
+
+def _refusal(error: ApiError) -> Refusal:
+    """Only what the engine has against the request itself: that it is busy, broken or too small says nothing of it."""
+    if not isinstance(error, InvalidRequest) or isinstance(error, ContextLengthExceeded):
+        raise NoAnswer(error.message[:LONGEST_WORDS])
+    return Refusal(error.message.removeprefix(REFUSED))
 
 
 @dataclass(slots=True)
@@ -134,7 +141,7 @@ Enough = Callable[[Heard], bool]
 class Asker:
     """Puts questions to one model of one engine."""
 
-    def __init__(self, engine: Engine, model: str, *, patience: float = PATIENCE) -> None:
+    def __init__(self, engine: Engine, model: str, patience: float) -> None:
         self.engine = engine
         self.model = model
         self.dialect = engine.dialect
@@ -194,10 +201,8 @@ class Asker:
     async def _listen(self, answer: aiohttp.ClientResponse, enough: Enough | None) -> Heard | Refusal:
         try:
             if answer.status != 200:
-                failure = http_answer_to_failure(answer.status, await answer.content.read(LARGEST_ERROR))
-                if answer.status in NO_WORD:
-                    raise NoAnswer(f"HTTP {answer.status}: {failure.message[:LONGEST_WORDS]}")
-                return Refusal(failure.message)
+                body = await answer.content.read(LARGEST_ERROR)
+                return _refusal(failure_to_error(http_answer_to_failure(answer.status, body)))
             # Whoever waits for the end may learn there that all had been a thought.
             listener = Listener(Start.PATIENT if enough is None else Start.UNKNOWN)
             while data := await answer.content.readany():
@@ -208,7 +213,7 @@ class Asker:
                 listener.close()
                 if listener.heard.finish is None and listener.failed is None:
                     raise NoAnswer("the answer broke off")
-            return listener.heard if listener.failed is None else Refusal(listener.failed.message)
+            return listener.heard if listener.failed is None else _refusal(listener.failed)
         finally:
             # An answer that has told enough is ended on the engine's side too.
             answer.release() if answer.content.at_eof() else answer.close()
@@ -217,10 +222,7 @@ class Asker:
 
     async def told(self, capability: str) -> Any:
         """What the engine says of itself; None where it says nothing."""
-        lookup = self.dialect.tells.get(capability)
-        if lookup is None:
-            return None
-        return await self._documents.look_up((lookup,), self.model, self._at)
+        return await self._documents.look_up(self.dialect.tells.get(capability, ()), self.model, self._at)
 
     async def rendered(self, **fields: Any) -> str | None:
         """The prompt that a request becomes; None where the engine does not show it, or its template fails."""

@@ -4,6 +4,8 @@ from antiphon.engines.probes.asking import Asker, Refusal
 from antiphon.engines.probes.findings import Seen, Verdict
 from antiphon.engines.probes.questions import HELLO, PICTURE
 
+IMAGES_CAPABILITY = "images"
+
 # What Codex sends before anyone has said a word is about 10,000 tokens, and it needs room to work.
 ENOUGH_FOR_CODEX = 16384
 
@@ -14,9 +16,9 @@ ASSUMED = "tells Codex the setting context_window"
 
 
 async def images(asker: Asker) -> Seen:
-    known = next((model for model in asker.engine.models if model.id == asker.model), None)
-    if known is not None and known.vision:
-        return Seen(Verdict.WORKS, "the engine says that this model sees")
+    if isinstance(told := await asker.told(IMAGES_CAPABILITY), bool):
+        words = "the engine says that this model sees" if told else "the engine says that this model sees none"
+        return Seen(Verdict.WORKS if told else Verdict.DOES_NOT, words, TEXT_ONLY)
     answer = await asker.ask(messages=PICTURE)
     if isinstance(answer, Refusal):
         return Seen(Verdict.DOES_NOT, str(answer), TEXT_ONLY)

@@ -19,7 +19,7 @@ from antiphon.engines.probes.questions import (
 TOOLS_CAPABILITY = "tools"
 PARALLEL_CAPABILITY = "parallel calls"
 
-READ_HERE = "sends the tools without a choice, and finds the calls in what the model writes"
+READ_HERE = "sends the tools with the choice none, and finds the calls in what the model writes"
 WRITTEN_OUT = "writes the tools, calls and results into the messages, and finds the calls in what the model writes"
 ASKED_FOR = "offers only the tools that are allowed, and sees to it that one of them is called"
 CHECKED = "checks the arguments against the tool's schema"
