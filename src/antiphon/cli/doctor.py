@@ -49,7 +49,7 @@ def examine(settings: Settings, model: str | None, *, as_json: bool) -> int:
     console = Console()
     # A progress line would be in the way of whoever reads the JSON.
     with Console(stderr=True).status("Asking the engines…"):
-        reports = asyncio.run(_examine(settings, model))
+        reports = asyncio.run(examined(settings, model))
     if as_json:
         document = msgspec.json.encode({"engines": [report.as_json() for report in reports]})
         console.file.write(msgspec.json.format(document).decode() + "\n")
@@ -59,7 +59,7 @@ def examine(settings: Settings, model: str | None, *, as_json: bool) -> int:
     return 1 if any(report.trouble for report in reports) else 0
 
 
-async def _examine(settings: Settings, model: str | None) -> list[Report]:
+async def examined(settings: Settings, model: str | None) -> list[Report]:
     async with make_session() as session:
         roots = settings.upstream or await look_around(session, {}, but=settings.port)
         if not roots:

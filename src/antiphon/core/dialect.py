@@ -114,11 +114,13 @@ class Dialect:
     # Where the context window of a model is told, the better source first; and whether it sees images.
     window: tuple[Lookup, ...] = ()
     vision: tuple[Lookup, ...] = ()
-    # What probes go by: where the prompt is shown, the field that takes a GBNF grammar, and where the engine tells of
-    # itself what it can do, by capability.
+    # What probes go by: where the prompt is shown, the field that takes a GBNF grammar, and where the engine tells by itself
+    # whether the template of a model has tools, several calls in a message, and thoughts.
     template: Template | None = None
     grammar_member: str | None = None
-    tells: Mapping[str, tuple[Lookup, ...]] = field(default_factory=dict)
+    tells_tools: tuple[Lookup, ...] = ()
+    tells_parallel_calls: tuple[Lookup, ...] = ()
+    tells_reasoning: tuple[Lookup, ...] = ()
     # Capability → what would mend it on the engine's side: a flag, mostly.
     advice: Mapping[str, str] = field(default_factory=dict)
     # Fields that are always sent.

@@ -29,10 +29,8 @@ LLAMACPP = replace(
     vision=(Lookup("/props", "modalities/vision"),),
     template=Template("/apply-template", "prompt"),
     grammar_member="grammar",
-    tells={
-        "parallel calls": (Lookup("/props", "chat_template_caps/supports_parallel_tool_calls"),),
-        "images": (Lookup("/props", "modalities/vision"),),
-    },
+    tells_tools=(Lookup("/props", "chat_template_caps/supports_tools"),),
+    tells_parallel_calls=(Lookup("/props", "chat_template_caps/supports_parallel_tool_calls"),),
     advice={
         "system role": "--jinja --chat-template-file FILE, with a template that has a system role",
         "user messages in a row": "--jinja --chat-template-file FILE, with a template that takes them",
@@ -121,11 +119,8 @@ OLLAMA = replace(
     loads_on_demand=True,
     window=(Lookup("/api/show", "model_info/*.context_length", asks="model"),),
     vision=(Lookup("/api/show", "capabilities/vision", asks="model"),),
-    tells={
-        "tools": (Lookup("/api/show", "capabilities/tools", asks="model"),),
-        "reasoning": (Lookup("/api/show", "capabilities/thinking", asks="model"),),
-        "images": (Lookup("/api/show", "capabilities/vision", asks="model"),),
-    },
+    tells_tools=(Lookup("/api/show", "capabilities/tools", asks="model"),),
+    tells_reasoning=(Lookup("/api/show", "capabilities/thinking", asks="model"),),
     advice={
         "tools": "a model whose `ollama show` lists the capability tools",
         "images": "a model whose `ollama show` lists the capability vision",

@@ -15,7 +15,6 @@ from antiphon.engines.probes.questions import (
     follows_schema,
 )
 
-REASONING_CAPABILITY = "reasoning"
 REASONING_MEMBERS = ("reasoning_content", "reasoning", "thinking")
 
 SHOWN_AND_CHECKED = "shows the schema to the model, and checks the answer against it"
@@ -75,7 +74,7 @@ async def reasoning(asker: Asker) -> Seen:
         return Seen(Verdict.UNKNOWN, str(answer))
     shape = _shape(answer)
     if shape is None:
-        told = await asker.told(REASONING_CAPABILITY)
+        told = await asker.told(asker.dialect.tells_reasoning)
         words = "the engine says that this model does not think" if told is False else "no thought was seen"
         return Seen(Verdict.UNKNOWN, words)
     own = await _think(asker, **dict.fromkeys(asker.dialect.extra)) if asker.dialect.extra else answer

@@ -9,7 +9,7 @@ import aiohttp
 import msgspec
 
 from antiphon.core.deltas import CallDelta, Delta, EngineFailed, Finished, ReasoningDelta, TextDelta, UsageReport
-from antiphon.core.dialect import ChunkReader
+from antiphon.core.dialect import ChunkReader, Lookup
 from antiphon.core.failures import REFUSED, failure_to_error, http_answer_to_failure
 from antiphon.core.sse import FrameReader
 from antiphon.core.think_tags import Start
@@ -220,9 +220,10 @@ class Asker:
 
     # ---- beside chat -------------------------------------------------------------------------------------------------
 
-    async def told(self, capability: str) -> Any:
+    async def told(self, lookups: tuple[Lookup, ...]) -> bool | None:
         """What the engine says of itself; None where it says nothing."""
-        return await self._documents.look_up(self.dialect.tells.get(capability, ()), self.model, self._at)
+        value = await self._documents.look_up(lookups, self.model, self._at)
+        return value if isinstance(value, bool) else None
 
     async def rendered(self, **fields: Any) -> str | None:
         """The prompt that a request becomes; None where the engine does not show it, or its template fails."""

@@ -4,8 +4,6 @@ from antiphon.engines.probes.asking import Asker, Refusal
 from antiphon.engines.probes.findings import Seen, Verdict
 from antiphon.engines.probes.questions import HELLO, PICTURE
 
-IMAGES_CAPABILITY = "images"
-
 # What Codex sends before anyone has said a word is about 10,000 tokens, and it needs room to work.
 ENOUGH_FOR_CODEX = 16384
 
@@ -16,7 +14,8 @@ ASSUMED = "tells Codex the setting context_window"
 
 
 async def images(asker: Asker) -> Seen:
-    if isinstance(told := await asker.told(IMAGES_CAPABILITY), bool):
+    told = await asker.told(asker.dialect.vision)
+    if told is not None:
         words = "the engine says that this model sees" if told else "the engine says that this model sees none"
         return Seen(Verdict.WORKS if told else Verdict.DOES_NOT, words, TEXT_ONLY)
     answer = await asker.ask(messages=PICTURE)

@@ -16,9 +16,6 @@ from antiphon.engines.probes.questions import (
     follows_schema,
 )
 
-TOOLS_CAPABILITY = "tools"
-PARALLEL_CAPABILITY = "parallel calls"
-
 READ_HERE = "sends the tools with the choice none, and finds the calls in what the model writes"
 WRITTEN_OUT = "writes the tools, calls and results into the messages, and finds the calls in what the model writes"
 ASKED_FOR = "offers only the tools that are allowed, and sees to it that one of them is called"
@@ -55,14 +52,14 @@ async def _shown(asker: Asker, choice: str) -> bool | None:
     prompt = await asker.rendered(tools=LONG_TOOLS, tool_choice=choice)
     if prompt is not None:
         return MARK in prompt
-    if isinstance(told := await asker.told(TOOLS_CAPABILITY), bool):
+    if (told := await asker.told(asker.dialect.tells_tools)) is not None:
         return told
     return await asker.reaches(MARK, {"tools": LONG_TOOLS, "tool_choice": choice}, {"tools": TOOLS, "tool_choice": choice})
 
 
 async def parallel_calls(asker: Asker) -> Seen:
-    told = await asker.told(PARALLEL_CAPABILITY)
-    if isinstance(told, bool):
+    told = await asker.told(asker.dialect.tells_parallel_calls)
+    if told is not None:
         words = "the template has them" if told else "the template has none"
         return Seen(Verdict.WORKS if told else Verdict.DOES_NOT, words, ONE_BY_ONE)
     answer = await asker.ask(messages=TWO_CALLS, tools=TOOLS, tool_choice="auto", tokens=2 * CALL_ENDS)
