@@ -202,7 +202,7 @@ def _ollama_refuses(body: Body) -> str | None:
 
 
 def _toolless_ollama_refuses(body: Body) -> str | None:
-    return "registry.ollama.ai/library/mock does not support tools" if body.get("tools") else _ollama_refuses(body)
+    return "library/mock does not support tools" if body.get("tools") else _ollama_refuses(body)
 
 
 def _lmdeploy_refuses(body: Body) -> str | None:
