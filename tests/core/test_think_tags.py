@@ -102,6 +102,14 @@ def test_a_thought_that_was_cut_stays_a_thought_at_the_end_of_the_stream() -> No
     assert [type(delta) for delta in thought] == [ReasoningDelta, Finished]
 
 
+def test_an_answer_is_not_lost_where_a_thought_was_wrongly_assumed() -> None:
+    """The engine was started anew, and now has a parser: its thoughts come in a field of their own."""
+    reader = ChunkReader(Start.INSIDE)
+    deltas = reader.receive(b'{"choices": [{"delta": {"reasoning_content": "Hm."}}]}')
+    deltas += reader.receive(b'{"choices": [{"delta": {"content": "Yes."}, "finish_reason": "stop"}]}') + reader.close()
+    assert told(deltas) == ("Hm.", "Yes.")
+
+
 def test_a_thought_that_was_cut_stays_a_thought() -> None:
     assert told(read(["Let me th"], Start.INSIDE, cut=True)) == ("Let me th", "")
 

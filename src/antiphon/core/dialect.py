@@ -227,7 +227,7 @@ class ChunkReader:
         if tags.found:
             return []
         held = self._with_logprobs(tags.release())
-        tags.copy = True
+        tags.takes_copies()
         return [*held, ReasoningDelta(thought)]
 
     def _calls_and_refusals(self, delta: chat.DeltaChunk, deltas: list[Delta]) -> None:

@@ -96,6 +96,12 @@ class ThinkTags:
         self._assumed.clear()
         return self._reasoning(rest) if self._state is State.INSIDE else self._visible(rest)
 
+    def takes_copies(self) -> None:
+        """Reasoning has come in a field of its own, so that the text does not begin inside a thought, whatever was assumed."""
+        self.copy = True
+        if self._state is State.INSIDE and self._start is Start.INSIDE:
+            self._start, self._state = Start.UNKNOWN, State.BEFORE
+
     def _before(self, deltas: list[Delta]) -> bool:
         visible = self._rest.lstrip()
         blank = self._rest[: len(self._rest) - len(visible)]
