@@ -65,7 +65,7 @@ def started(nginx: str, interval_ms: int, folder: Path) -> Iterator[tuple[int, l
         engine_pid = start("engine", [sys.executable, "-m", "bench.engine", str(engine), str(interval_ms)], engine)
         # -e: without it nginx would first open the log of the system's configuration.
         nginx_pid = start("nginx", [nginx, "-e", f"{folder}/nginx-error.log", "-p", str(folder), "-c", str(conf)], front)
-        (folder / "antiphon.toml").write_text('log_level = "warning"\n')
+        (folder / "antiphon.toml").write_text('log_level = "warning"\nprobe = false\n')
         settings = ["--config", f"{folder}/antiphon.toml", "--upstream", upstream, "--port", str(gateway)]
         antiphon_pid = start("antiphon", [antiphon, "serve", *settings], gateway, "/ready")
         subjects = [

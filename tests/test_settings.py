@@ -25,6 +25,12 @@ def test_the_environment_is_read_as_what_it_means() -> None:
     environment = {"ANTIPHON_PORT": "9000", "ANTIPHON_UPSTREAM": "http://a, http://b", "ANTIPHON_RETRIES": "0"}
     chosen = load({}, environment)
     assert (chosen.port, chosen.upstream, chosen.retries) == (9000, ("http://a", "http://b"), 0)
+    assert load({}, {"ANTIPHON_PROBE": "false"}).probe is False
+
+
+def test_a_flag_that_says_no_wins_too() -> None:
+    assert load({"probe": False}, {"ANTIPHON_PROBE": "true"}).probe is False
+    assert load({"probe": None}, {}).probe is True
 
 
 def test_the_environment_can_name_the_file(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import aiohttp
 from aiohttp import web
 
 from antiphon.engines.pool import Pool
+from antiphon.engines.probing import Background
 from antiphon.engines.pushing import PushingConnector
 from antiphon.engines.upstream import Engine
 from antiphon.http import engine_routes, responses
@@ -16,6 +17,8 @@ from antiphon.http.responses import GATEWAY
 from antiphon.seal import load_key, make_sealer
 from antiphon.service import Gateway
 from antiphon.settings import Settings
+
+BACKGROUND = web.AppKey("background", Background)
 
 # After turns have been drained, handlers have this long to write what is left.
 LAST_WORDS = 2.0
@@ -38,6 +41,7 @@ def make_app(settings: Settings, session: aiohttp.ClientSession) -> web.Applicat
     app = web.Application(
         middlewares=[identified, enveloped, authenticated(settings.api_key)], client_max_size=settings.max_body_bytes
     )
+    app[BACKGROUND] = Background()
     app[GATEWAY] = Gateway(pool, settings, make_sealer(load_key(settings)))
     app.add_routes(
         [
@@ -59,9 +63,14 @@ def make_app(settings: Settings, session: aiohttp.ClientSession) -> web.Applicat
 
 
 async def _watching(app: web.Application) -> AsyncIterator[None]:
-    watch = asyncio.create_task(app[GATEWAY].pool.watch())
+    gateway, background = app[GATEWAY], app[BACKGROUND]
+    if gateway.settings.probe:
+        for engine in gateway.pool.engines:
+            engine.when_found = background.begin
+    watch = asyncio.create_task(gateway.pool.watch())
     yield
     watch.cancel()
+    await background.close()
     with contextlib.suppress(asyncio.CancelledError):
         await watch
 

@@ -48,6 +48,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     context_window: Annotated[int, Meta(gt=0)] = 32768
     # A custom tool's call that breaks its grammar is asked for again, once. False: it is passed on as it comes.
     check_grammars: bool = True
+    # An engine that is found is asked in the background what it can do. False: its dialect is believed.
+    probe: bool = True
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
 

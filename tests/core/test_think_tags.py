@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.core.deltas import Delta, ReasoningDelta, TextDelta, ThoughtEnded
+from antiphon.core.deltas import Delta, Finished, ReasoningDelta, TextDelta, ThoughtEnded
+from antiphon.core.dialect import ChunkReader
 from antiphon.core.think_tags import CLOSE, Start, ThinkTags
 
 
@@ -91,6 +92,22 @@ def test_a_stream_that_is_known_to_start_inside_a_thought_does() -> None:
 
 def test_an_answer_that_was_wrongly_taken_for_a_thought_is_not_lost() -> None:
     assert told(read(["Paris."], Start.INSIDE)) == ("Paris.", "Paris.")
+
+
+def test_a_thought_that_was_cut_stays_a_thought_at_the_end_of_the_stream() -> None:
+    """The finish reason closes, and the end of the stream once more."""
+    reader = ChunkReader(Start.INSIDE)
+    thought = reader.receive(b'{"choices": [{"delta": {"content": "Let me th"}}]}')
+    thought += reader.receive(b'{"choices": [{"delta": {}, "finish_reason": "length"}]}') + reader.close()
+    assert [type(delta) for delta in thought] == [ReasoningDelta, Finished]
+
+
+def test_an_answer_is_not_lost_where_a_thought_was_wrongly_assumed() -> None:
+    """The engine was started anew, and now has a parser: its thoughts come in a field of their own."""
+    reader = ChunkReader(Start.INSIDE)
+    deltas = reader.receive(b'{"choices": [{"delta": {"reasoning_content": "Hm."}}]}')
+    deltas += reader.receive(b'{"choices": [{"delta": {"content": "Yes."}, "finish_reason": "stop"}]}') + reader.close()
+    assert told(deltas) == ("Hm.", "Yes.")
 
 
 def test_a_thought_that_was_cut_stays_a_thought() -> None:

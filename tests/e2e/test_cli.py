@@ -27,7 +27,9 @@ async def run(*arguments: str) -> tuple[int, str, str]:
 
 
 def bare_environment(**more: str) -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith("ANTIPHON_")} | more
+    """Nothing of the settings around, and no probes: the mock's answers are for the test."""
+    bare = {name: value for name, value in os.environ.items() if not name.startswith("ANTIPHON_")}
+    return bare | {"ANTIPHON_PROBE": "false"} | more
 
 
 @asynccontextmanager

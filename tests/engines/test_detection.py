@@ -7,7 +7,7 @@ import pytest
 from support.engine import MockEngine
 from support.gateway import free_port, running_gateway
 
-from antiphon.engines.detection import detect, look_around
+from antiphon.engines.detection import detect, follow, look_around
 
 # What each engine answers, cut down to what tells it.
 ENGINES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -91,6 +91,23 @@ async def test_codex_is_told_the_real_window_and_what_the_model_sees(
     assert entry["context_window"] == window
     assert entry["input_modalities"] == vision
     assert entry["apply_patch_tool_type"] == "freeform"
+
+
+@pytest.mark.parametrize(
+    ("key", "found"),
+    [
+        ("capabilities/tools", True),
+        ("capabilities/vision", False),
+        ("abilities/vision", None),
+        ("data/0/id", "a"),
+        ("data/1/id", None),
+        ("meta/*.length", 7),
+        ("meta/x.length/deeper", None),
+    ],
+)
+def test_a_key_leads_inwards_and_tells_no_from_nothing(key: str, found: Any) -> None:
+    document = {"capabilities": ["tools"], "data": [{"id": "a"}], "meta": {"x.length": 7}}
+    assert follow(document, key) == found
 
 
 async def test_the_dialect_can_be_given(engine: MockEngine) -> None:

@@ -121,6 +121,8 @@ class MockEngine:
         self.requests: list[Body] = []
         self.headers: list[dict[str, str]] = []
         self.answers: list[Answer] = []
+        # What it says once its answers are used up.
+        self.otherwise: Callable[[Body], Answer] = lambda body: text("Hello", " world")
         self.compresses = False
         self.cancelled = asyncio.Event()
         self.asked = asyncio.Event()
@@ -171,7 +173,7 @@ class MockEngine:
         self.asked.set()
         if wrong := self.objects_to(body):
             return web.json_response({"error": {"message": wrong, "type": "BadRequestError", "code": 400}}, status=400)
-        answer = self.answers.pop(0) if self.answers else text("Hello", " world")
+        answer = self.answers.pop(0) if self.answers else self.otherwise(body)
         if isinstance(answer, Refusal):
             return web.json_response(answer.body, status=answer.status, headers=answer.headers)
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})

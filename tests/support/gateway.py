@@ -9,7 +9,8 @@ import aiohttp
 import aiohttp.web
 import msgspec
 
-from antiphon.app import make_app, make_runner, make_session
+from antiphon.app import BACKGROUND, make_app, make_runner, make_session
+from antiphon.engines.probing import Background
 from antiphon.http.responses import GATEWAY
 from antiphon.service import Gateway
 from antiphon.settings import Settings
@@ -18,9 +19,10 @@ from support.streams import check_response, check_stream, parse
 
 
 class GatewayUnderTest:
-    def __init__(self, url: str, gateway: Gateway, client: aiohttp.ClientSession) -> None:
+    def __init__(self, url: str, gateway: Gateway, background: Background, client: aiohttp.ClientSession) -> None:
         self.url = url
         self.gateway = gateway
+        self.background = background
         self.client = client
         self.notice = ""
 
@@ -50,11 +52,16 @@ class GatewayUnderTest:
         check_stream(events)
         return events
 
+    async def probed(self) -> None:
+        """Waits until the engines have been found, and probed."""
+        await self.gateway.pool.there.wait()
+        await self.background.settle()
+
 
 @asynccontextmanager
 async def running_gateway(*engines: MockEngine | str, **settings: Any) -> AsyncIterator[GatewayUnderTest]:
     urls = tuple(engine if isinstance(engine, str) else engine.url for engine in engines)
-    chosen = Settings(upstream=urls, port=0, **{"seal_key": "for the tests", **settings})
+    chosen = Settings(upstream=urls, port=0, **{"seal_key": "for the tests", "probe": False, **settings})
     async with make_session() as session, aiohttp.ClientSession() as client:
         app = make_app(chosen, session)
         runner = make_runner(app)
@@ -62,7 +69,7 @@ async def running_gateway(*engines: MockEngine | str, **settings: Any) -> AsyncI
         site = aiohttp.web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()
         try:
-            yield GatewayUnderTest(f"http://127.0.0.1:{runner.addresses[0][1]}", app[GATEWAY], client)
+            yield GatewayUnderTest(f"http://127.0.0.1:{runner.addresses[0][1]}", app[GATEWAY], app[BACKGROUND], client)
         finally:
             await runner.cleanup()
 

@@ -7,6 +7,7 @@ import typer
 
 from antiphon import __version__, settings
 from antiphon.cli.codex import CannotStart, run_codex
+from antiphon.cli.doctor import examine
 from antiphon.cli.serving import NoEngine, serve_forever
 from antiphon.dialects import BY_NAME
 from antiphon.replay import replay as replay_stream
@@ -31,6 +32,16 @@ def _fail(message: str) -> NoReturn:
     raise typer.Exit(2)
 
 
+def _chosen(flags: dict[str, Any], config: Path | None) -> settings.Settings:
+    try:
+        chosen = settings.load(flags, file=config)
+    except settings.SettingsError as wrong:
+        _fail(str(wrong))
+    if chosen.dialect is not None and chosen.dialect not in BY_NAME:
+        _fail(f"unknown dialect {chosen.dialect!r}; there are {', '.join(BY_NAME)}")
+    return chosen
+
+
 @app.callback()
 def root(
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False,
@@ -48,6 +59,9 @@ def serve(
     upstream_key: Annotated[str | None, typer.Option(help="The key that the engines want.")] = None,
     dialect: Annotated[str | None, typer.Option(help=f"The engine's dialect, if detection errs: {', '.join(BY_NAME)}.")] = None,
     api_key: Annotated[list[str] | None, typer.Option(help="A key that clients must send; several are allowed.")] = None,
+    probe: Annotated[
+        bool | None, typer.Option("--probe/--no-probe", help="Ask engines what they can do as they are found. [yes]")
+    ] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error. [info]")] = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file of settings. [antiphon.toml, if there is one]")] = None,
 ) -> None:
@@ -59,14 +73,10 @@ def serve(
         "upstream_key": upstream_key,
         "dialect": dialect,
         "api_key": api_key,
+        "probe": probe,
         "log_level": log_level,
     }
-    try:
-        chosen = settings.load(flags, file=config)
-    except settings.SettingsError as wrong:
-        _fail(str(wrong))
-    if chosen.dialect is not None and chosen.dialect not in BY_NAME:
-        _fail(f"unknown dialect {chosen.dialect!r}; there are {', '.join(BY_NAME)}")
+    chosen = _chosen(flags, config)
     try:
         serve_forever(chosen)
     except NoEngine as none:
@@ -89,6 +99,23 @@ def codex(
         _fail(str(wrong))
     except CannotStart as reason:
         _fail(str(reason))
+
+
+@app.command()
+def doctor(
+    upstream: Annotated[list[str] | None, typer.Option(help="An engine's URL; several are allowed. [those found here]")] = None,
+    upstream_key: Annotated[str | None, typer.Option(help="The key that the engines want.")] = None,
+    dialect: Annotated[str | None, typer.Option(help="The engine's dialect, if detection errs.")] = None,
+    model: Annotated[str | None, typer.Option(help="The model to examine. [the engine's first]")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,
+    config: Annotated[Path | None, typer.Option(help="A TOML file of settings. [antiphon.toml, if there is one]")] = None,
+) -> None:
+    """What the engine can and cannot do, what Antiphon does about it, and which flag would mend it."""
+    chosen = _chosen({"upstream": upstream, "upstream_key": upstream_key, "dialect": dialect}, config)
+    try:
+        raise typer.Exit(examine(chosen, model, as_json=as_json))
+    except NoEngine as none:
+        _fail(str(none))
 
 
 @app.command()

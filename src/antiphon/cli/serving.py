@@ -29,6 +29,10 @@ For example:
   antiphon --upstream http://HOST:PORT"""
 
 
+def places_looked_at() -> str:
+    return "\n".join(f"  127.0.0.1:{port}  {name}" for port, name in WELL_KNOWN_PORTS.items())
+
+
 @dataclass(frozen=True, slots=True)
 class Address:
     host: str
@@ -58,8 +62,7 @@ async def _serve(settings: Settings) -> None:
         if not settings.upstream:
             found = await look_around(session, {}, but=settings.port)
             if not found:
-                places = "\n".join(f"  127.0.0.1:{port}  {name}" for port, name in WELL_KNOWN_PORTS.items())
-                raise NoEngine(NONE_FOUND.format(places=places))
+                raise NoEngine(NONE_FOUND.format(places=places_looked_at()))
             settings = msgspec.structs.replace(settings, upstream=tuple(found))
         app = make_app(settings, session)
         runner = make_runner(app)

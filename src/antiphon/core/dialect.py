@@ -60,6 +60,14 @@ class Tokenizer:
 
 
 @dataclass(frozen=True, slots=True)
+class Template:
+    """The engine's endpoint that shows the prompt of a chat request: POST its messages and tools to `path`."""
+
+    path: str
+    prompt_key: str
+
+
+@dataclass(frozen=True, slots=True)
 class Dialect:
     """One engine's facts. The defaults are the plain dialect: what servers of the Chat Completions API commonly take."""
 
@@ -93,6 +101,8 @@ class Dialect:
     # Holds an answer to a JSON schema, and a strict function to its parameters. Otherwise they are checked here.
     constrains_json: bool = False
     constrains_calls: bool = False
+    # Holds an answer to its schema also where tools are offered. Otherwise only one of the two can be sent.
+    constrains_json_with_tools: bool = True
     takes_logprobs_with_tools: bool = True
     # Shows a JSON schema to the model by itself. Otherwise it is put into the prompt too.
     shows_schema: bool = False
@@ -108,6 +118,15 @@ class Dialect:
     # Where the context window of a model is told, the better source first; and whether it sees images.
     window: tuple[Lookup, ...] = ()
     vision: tuple[Lookup, ...] = ()
+    # What probes go by: where the prompt is shown, the field that takes a GBNF grammar, and where the engine tells by itself
+    # whether the template of a model has tools, several calls in a message, and thoughts.
+    template: Template | None = None
+    grammar_member: str | None = None
+    tells_tools: tuple[Lookup, ...] = ()
+    tells_parallel_calls: tuple[Lookup, ...] = ()
+    tells_reasoning: tuple[Lookup, ...] = ()
+    # Capability → what would mend it on the engine's side: a flag, mostly.
+    advice: Mapping[str, str] = field(default_factory=dict)
     # Fields that are always sent.
     extra: Mapping[str, Any] = field(default_factory=dict)
 
@@ -217,7 +236,7 @@ class ChunkReader:
         if tags.found:
             return []
         held = self._with_logprobs(self._searched(tags.release()))
-        tags.copy = True
+        tags.takes_copies()
         return [*held, ReasoningDelta(thought)]
 
     def _calls_and_refusals(self, delta: chat.DeltaChunk, deltas: list[Delta]) -> None:

@@ -64,8 +64,11 @@ NO_MEDIA = re.compile(r"(image|audio|video|multi-?modal)\b.*\bnot support|not a 
 TEMPLATE = re.compile(r"jinja|chat template|template exception|roles must alternate", re.IGNORECASE)
 
 
+REFUSED = "The engine refused the request: "
+
+
 def _invalid(failure: EngineFailure) -> ApiError:
-    return InvalidRequest(f"The engine refused the request: {failure.message}")
+    return InvalidRequest(REFUSED + failure.message)
 
 
 TABLE: tuple[Row, ...] = (

@@ -82,7 +82,10 @@ class ThinkTags:
         rest, self._rest = self._rest, ""
         if self._state is State.INSIDE:
             deltas = self._reasoning(rest)
-            answer = "" if cut else "".join(self._assumed)
+            # The end of the stream closes once more: what was cut off stays a thought.
+            if cut:
+                self._assumed.clear()
+            answer = "".join(self._assumed)
             # A thought that only we had assumed, and nothing after it: it was the answer, and must not be lost.
             return [*deltas, TextDelta(answer)] if answer.strip() else deltas
         return [TextDelta(rest)] if rest else []
@@ -92,6 +95,12 @@ class ThinkTags:
         rest, self._rest = self._rest, ""
         self._assumed.clear()
         return self._reasoning(rest) if self._state is State.INSIDE else self._visible(rest)
+
+    def takes_copies(self) -> None:
+        """Reasoning has come in a field of its own, so that the text does not begin inside a thought, whatever was assumed."""
+        self.copy = True
+        if self._state is State.INSIDE and self._start is Start.INSIDE:
+            self._start, self._state = Start.UNKNOWN, State.BEFORE
 
     def _before(self, deltas: list[Delta]) -> bool:
         visible = self._rest.lstrip()

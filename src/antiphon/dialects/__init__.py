@@ -6,7 +6,7 @@ Ollama fb30760) and from recorded streams.
 
 from dataclasses import replace
 
-from antiphon.core.dialect import Dialect, Lookup, Sign, Tokenizer
+from antiphon.core.dialect import Dialect, Lookup, Sign, Template, Tokenizer
 
 PLAIN = Dialect(name="plain")
 
@@ -27,6 +27,19 @@ LLAMACPP = replace(
     tokenizer=Tokenizer("/tokenize", "content", "tokens"),
     window=(Lookup("/props", "default_generation_settings/n_ctx"), Lookup("/v1/models", "data/{at}/meta/n_ctx_train")),
     vision=(Lookup("/props", "modalities/vision"),),
+    template=Template("/apply-template", "prompt"),
+    grammar_member="grammar",
+    tells_tools=(Lookup("/props", "chat_template_caps/supports_tools"),),
+    tells_parallel_calls=(Lookup("/props", "chat_template_caps/supports_parallel_tool_calls"),),
+    advice={
+        "system role": "--jinja --chat-template-file FILE, with a template that has a system role",
+        "user messages in a row": "--jinja --chat-template-file FILE, with a template that takes them",
+        "tools": "--jinja --chat-template-file FILE, with a template that shows tools",
+        "parallel calls": "--jinja --chat-template-file FILE, with a template that has several calls in a message",
+        "reasoning": "--jinja --chat-template-file FILE, with a template that has reasoning_content",
+        "images": "--mmproj FILE",
+        "context window": "-c N, which all slots (-np) share",
+    },
     # Whatever --reasoning-format the server was started with, this one comes out in a field of its own.
     extra={"reasoning_format": "deepseek"},
 )
@@ -47,6 +60,13 @@ VLLM = replace(
     constrains_calls=True,
     tokenizer=Tokenizer("/tokenize", "prompt", "tokens"),
     window=(Lookup("/v1/models", "data/{at}/max_model_len"),),
+    advice={
+        "system role": "--chat-template FILE, with a template that has a system role",
+        "user messages in a row": "--chat-template FILE, with a template that takes them",
+        "tools": "--enable-auto-tool-choice --tool-call-parser NAME, and a --chat-template that shows tools",
+        "reasoning": "--reasoning-parser NAME, for a model that thinks",
+        "context window": "--max-model-len N",
+    },
 )
 
 LMDEPLOY = replace(
@@ -60,6 +80,12 @@ LMDEPLOY = replace(
     constrains_json=True,
     tokenizer=Tokenizer("/v1/encode", "input", "input_ids"),
     window=(Lookup("/v1/models", "data/{at}/max_model_len"),),
+    advice={
+        "tools": "--tool-call-parser NAME",
+        "reasoning": "--reasoning-parser NAME, for a model that thinks",
+        "logprobs": "--logprobs-mode raw_logprobs",
+        "context window": "--session-len N",
+    },
 )
 
 SGLANG = replace(
@@ -73,6 +99,12 @@ SGLANG = replace(
     enforces_named=True,
     constrains_json=True,
     window=(Lookup("/v1/models", "data/{at}/max_model_len"), Lookup("/get_model_info", "max_total_num_tokens")),
+    advice={
+        "system role": "--chat-template FILE, with a template that has a system role",
+        "tools": "--tool-call-parser NAME",
+        "reasoning": "--reasoning-parser NAME, for a model that thinks",
+        "context window": "--context-length N",
+    },
 )
 
 OLLAMA = replace(
@@ -87,6 +119,13 @@ OLLAMA = replace(
     loads_on_demand=True,
     window=(Lookup("/api/show", "model_info/*.context_length", asks="model"),),
     vision=(Lookup("/api/show", "capabilities/vision", asks="model"),),
+    tells_tools=(Lookup("/api/show", "capabilities/tools", asks="model"),),
+    tells_reasoning=(Lookup("/api/show", "capabilities/thinking", asks="model"),),
+    advice={
+        "tools": "a model whose `ollama show` lists the capability tools",
+        "images": "a model whose `ollama show` lists the capability vision",
+        "context window": "OLLAMA_CONTEXT_LENGTH=N",
+    },
 )
 
 LMSTUDIO = replace(
@@ -102,6 +141,7 @@ LMSTUDIO = replace(
     loads_on_demand=True,
     # llama.cpp inside: a last assistant message is a beginning to go on from.
     continues_last_message=True,
+    advice={"context window": "the context length in the model's settings, before it is loaded"},
 )
 
 # In the order in which they are asked for: the more telling signs first.

@@ -84,10 +84,12 @@ class Prober:
 
 
 def follow(value: Any, key: str) -> Any:
-    """The member at the end of a key, None where there is none. Of a list, a step may also be one of its texts."""
+    """The member at the end of a key, None where there is none. A step that is a text asks whether a list has it."""
     for step in key.split("/"):
-        if isinstance(value, list):
-            value = value[int(step)] if step.isdigit() and int(step) < len(value) else (step in value or None)
+        if isinstance(value, list) and step.isdigit():
+            value = value[int(step)] if int(step) < len(value) else None
+        elif isinstance(value, list):
+            value = step in value
         elif isinstance(value, dict):
             value = next((member for name, member in value.items() if fnmatchcase(name, step)), None)
         else:

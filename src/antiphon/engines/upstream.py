@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Any
@@ -15,7 +15,7 @@ from antiphon.core.dialect import Dialect
 from antiphon.core.failures import failure_to_error, http_answer_to_failure
 from antiphon.core.request import chat_to_bytes
 from antiphon.dialects import BY_NAME, PLAIN
-from antiphon.engines.detection import Model, detect
+from antiphon.engines.detection import Model, Prober, detect
 from antiphon.engines.pushing import Receiver, push
 from antiphon.errors import ApiError, EngineDisagrees, EngineError, EngineStalled, EngineUnavailable
 from antiphon.settings import Settings
@@ -113,6 +113,9 @@ class Engine:
         self.dialect: Dialect = BY_NAME[settings.dialect] if settings.dialect else PLAIN
         self.models: tuple[Model, ...] = ()
         self.ready = False
+        # Called when the engine has been found: at the start, and when it comes back, or is another one.
+        self.when_found: Callable[[Engine], None] = lambda engine: None
+        self._away = True
         self._learned: dict[str, dict[str, Any]] = {}
         # Learned from earlier answers: models whose template opens the thought, and whether usage is reported.
         self.opens_thought: set[str] = set()
@@ -139,20 +142,35 @@ class Engine:
     async def _detect(self) -> None:
         found = await detect(self._session, self.root, self._headers)
         if found is None:
+            self._away = True
             return
+        known = {model.id for model in self.models}
+        # A connection that was lost says nothing yet of the engine: it may be the same one, and there all the time.
+        is_new = self._away or known != {model.id for model in found.models}
+        self._away = False
         self.models = found.models
         if not self._settings.dialect:
             self.dialect = found.dialect
         self.ready = True
+        if is_new:
+            self.when_found(self)
+
+    def prober(self) -> Prober:
+        return Prober(self._session, self.root, self._headers)
 
     def dialect_for(self, model: str) -> Dialect:
         """The dialect with what has been learned of this model, or of its template."""
-        learned = self._learned.get(model)
+        learned = self._learned.get(self._meant(model))
         return replace(self.dialect, **learned) if learned else self.dialect
 
     def learn(self, model: str, facts: Mapping[str, Any]) -> None:
         """Takes facts of the dialect that a probe or a refusal has taught; later ones count."""
+        model = self._meant(model)
         self._learned[model] = self._learned.get(model, {}) | dict(facts)
+
+    def _meant(self, model: str) -> str:
+        """An engine that has one model answers with it, by whatever name it is asked for."""
+        return model if len(self.models) != 1 else self.models[0].id
 
     def serves(self, model: str) -> bool:
         return any(known.id == model for known in self.models)

@@ -1,0 +1,85 @@
+"""The questions' wording. None of it has to do with what is probed: an answer's structure tells, never its words."""
+
+import struct
+import zlib
+from base64 import b64encode
+from typing import Any
+
+import jsonschema_rs
+import msgspec
+
+from antiphon.wire import UNREADABLE
+
+HELLO = [{"role": "user", "content": "Say hello."}]
+# Words that no template and no answer has of itself.
+MARK = "zephyrquill"
+ODD_WORDS = ["quuxible", "plughwise"]
+SHORT = "Be brief."
+LONG = f"Be brief, and know that the word of the day is {MARK}, however little that may matter to anyone here."
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"word": {"type": "string", "enum": ODD_WORDS}, "number": {"type": "integer"}},
+    "required": ["word", "number"],
+    "additionalProperties": False,
+}
+JSON_FORMAT = {"type": "json_schema", "json_schema": {"name": "odd_words", "strict": True, "schema": SCHEMA}}
+
+
+def follows_schema(text: str) -> bool:
+    try:
+        return jsonschema_rs.is_valid(SCHEMA, msgspec.json.decode(text))
+    except UNREADABLE:
+        return False
+
+
+def begins_as_schema(text: str) -> bool:
+    """The beginning of a text that may yet follow the schema: every string in it is one that the schema has."""
+    words = text.split('"')[1::2]
+    known = {*SCHEMA["properties"], *ODD_WORDS}
+    whole = words[:-1] if text.count('"') % 2 else words
+    return text.lstrip()[:1] in ("", "{") and set(whole) <= known
+
+
+def tool(name: str, description: str, *, strict: bool | None = None) -> dict[str, Any]:
+    function: dict[str, Any] = {"name": name, "description": description, "parameters": SCHEMA}
+    return {"type": "function", "function": function if strict is None else {**function, "strict": strict}}
+
+
+FIRST, SECOND = "record_zephyr", "record_quill"
+TOOLS = [tool(FIRST, SHORT), tool(SECOND, SHORT)]
+LONG_TOOLS = [tool(FIRST, LONG), tool(SECOND, SHORT)]
+STRICT_TOOLS = [tool(FIRST, SHORT, strict=True)]
+TWO_CALLS = [
+    {
+        "role": "user",
+        "content": f"Call {FIRST} with {ODD_WORDS[0]} and 1, and {SECOND} with {ODD_WORDS[1]} and 2. Make both calls at once.",
+    }
+]
+
+PUZZLE = [{"role": "user", "content": "What is 17 + 25? Think it through first."}]
+THOUGHT = "Hmm.\\n</think>\\n\\nYes."
+OPENED_THOUGHT = f'root ::= "{THOUGHT}"'
+WHOLE_THOUGHT = f'root ::= "<think>\\n{THOUGHT}"'
+
+
+def _png(side: int) -> bytes:
+    """A white square. Not a single point: some models refuse pictures that are smaller than their patches."""
+
+    def block(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    rows = (b"\0" + b"\xff" * side) * side
+    header = struct.pack(">IIBBBBB", side, side, 8, 0, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + block(b"IHDR", header) + block(b"IDAT", zlib.compress(rows)) + block(b"IEND", b"")
+
+
+PICTURE = [
+    {
+        "role": "user",
+        "content": [
+            {"type": "text", "text": "What is this?"},
+            {"type": "image_url", "image_url": {"url": "data:image/png;base64," + b64encode(_png(64)).decode()}},
+        ],
+    }
+]

@@ -1,0 +1,130 @@
+"""What can this engine do? A table of small questions, and what their answers teach the gateway."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from antiphon import logs
+from antiphon.core.dialect import Dialect
+from antiphon.engines.probes import answers, messages, models, tools
+from antiphon.engines.probes.asking import PATIENCE, Asker
+from antiphon.engines.probes.findings import Finding, NoAnswer, Seen, Verdict
+from antiphon.engines.upstream import Engine
+
+# Of an engine with many models only the first are probed before anyone has asked for them.
+PROBED_AT_START = 4
+
+
+def _never(dialect: Dialect) -> bool:
+    return False
+
+
+def _always(dialect: Dialect) -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """`quick` tells whether the probe costs few enough tokens on this engine to be run when the gateway finds it."""
+
+    capability: str
+    look: Callable[[Asker], Awaitable[Seen]]
+    quick: Callable[[Dialect], bool] = _never
+
+
+PROBES: tuple[Probe, ...] = (
+    Probe("system role", messages.system_role, _always),
+    Probe("developer role", messages.developer_role),
+    Probe("late system message", messages.late_system_message),
+    Probe("user messages in a row", messages.users_in_a_row, _always),
+    Probe("tools", tools.tools, _always),
+    Probe("parallel calls", tools.parallel_calls),
+    Probe("required choice", tools.required_choice, _always),
+    Probe("named choice", tools.named_choice, _always),
+    Probe("strict arguments", tools.strict_arguments),
+    Probe("json_schema", answers.json_schema, _always),
+    Probe("json_schema with tools", answers.json_schema_with_tools, _always),
+    # A grammar makes the thought certain and short; without one it takes a whole answer.
+    Probe("reasoning", answers.reasoning, lambda dialect: dialect.grammar_member is not None),
+    Probe("usage in streams", answers.usage, _always),
+    Probe("logprobs", answers.logprobs, _always),
+    Probe("images", models.images),
+    Probe("tokenizer endpoint", models.tokenizer),
+    Probe("context window", models.context_window),
+)
+
+
+async def probe(engine: Engine, model: str, *, quick: bool = False, patience: float = PATIENCE) -> list[Finding]:
+    asker = Asker(engine, model, patience)
+    return [await _find(probe, asker) for probe in PROBES if not quick or probe.quick(engine.dialect)]
+
+
+async def _find(probe: Probe, asker: Asker) -> Finding:
+    try:
+        seen = await probe.look(asker)
+    except NoAnswer as reason:
+        seen = Seen(Verdict.UNKNOWN, str(reason))
+    falls_short = seen.verdict in (Verdict.PARTLY, Verdict.DOES_NOT)
+    return Finding(
+        capability=probe.capability,
+        verdict=seen.verdict,
+        detail=seen.detail,
+        remedy="" if seen.verdict is Verdict.WORKS else seen.remedy,
+        advice=asker.dialect.advice.get(probe.capability, "") if falls_short else "",
+        facts=seen.facts,
+        opens_thought=seen.opens_thought,
+        reports_usage=seen.reports_usage,
+    )
+
+
+# ---- what is learned -------------------------------------------------------------------------------------------------
+
+
+def learned(findings: Sequence[Finding]) -> dict[str, Any]:
+    return {fact: value for finding in findings for fact, value in finding.facts.items()}
+
+
+def teach(engine: Engine, model: str, findings: Sequence[Finding]) -> None:
+    engine.learn(model, learned(findings))
+    for finding in findings:
+        if finding.reports_usage is not None:
+            engine.reports_usage = finding.reports_usage
+        if finding.opens_thought is not None:
+            (engine.opens_thought.add if finding.opens_thought else engine.opens_thought.discard)(model)
+
+
+class Background:
+    """The quick probes of each engine that is found, beside the requests that it serves already."""
+
+    def __init__(self) -> None:
+        self._running: dict[Engine, asyncio.Task[None]] = {}
+
+    def begin(self, engine: Engine) -> None:
+        if engine.dialect.loads_on_demand:
+            return
+        if (earlier := self._running.pop(engine, None)) is not None:
+            earlier.cancel()
+        self._running[engine] = asyncio.create_task(self._probe(engine))
+
+    async def settle(self) -> None:
+        """Waits until everything that is being probed now has been."""
+        await asyncio.gather(*self._running.values(), return_exceptions=True)
+
+    async def close(self) -> None:
+        for task in self._running.values():
+            task.cancel()
+        await self.settle()
+
+    async def _probe(self, engine: Engine) -> None:
+        for model in engine.models[:PROBED_AT_START]:
+            try:
+                findings = await probe(engine, model.id, quick=True)
+            except Exception as bug:
+                # Nobody asked for this: what goes wrong here must not reach a client.
+                logs.log("probing failed", level=logging.ERROR, exc_info=bug, engine=engine.root, model=model.id)
+                return
+            teach(engine, model.id, findings)
+            unknown = [finding.capability for finding in findings if finding.verdict is Verdict.UNKNOWN]
+            logs.log("probed", engine=engine.root, model=model.id, learned=learned(findings), unknown=unknown)

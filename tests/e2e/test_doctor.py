@@ -1,0 +1,124 @@
+"""`antiphon doctor` as a person uses it."""
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import msgspec
+import pytest
+import pytest_asyncio
+from support.engine import MockEngine
+from support.gateway import free_port
+from support.known_engines import KINDS
+from support.llamacpp import running_llamacpp
+from support.templates import THINKING
+from support.tiny_model import write_tiny_model
+
+from antiphon.cli.doctor import examined
+from antiphon.cli.serving import NoEngine
+from antiphon.engines import detection
+from antiphon.engines.probing import PROBES
+from antiphon.settings import Settings
+
+CAPABILITIES = [probe.capability for probe in PROBES]
+
+
+async def doctor(*arguments: str, **environment: str) -> tuple[int, str, str]:
+    bare = {name: value for name, value in os.environ.items() if not name.startswith("ANTIPHON_")}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "antiphon", "doctor", *arguments,
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, env=bare | {"COLUMNS": "160"} | environment,
+    )  # fmt: skip
+    async with asyncio.timeout(60):
+        out, err = await process.communicate()
+    return process.returncode or 0, out.decode(), err.decode()
+
+
+@pytest_asyncio.fixture
+async def engines() -> AsyncIterator[dict[str, MockEngine]]:
+    async with AsyncExitStack() as stack:
+        started = {name: kind.engine() for name, kind in KINDS.items()}
+        for engine in started.values():
+            await engine.start()
+            stack.push_async_callback(engine.stop)
+        yield started
+
+
+async def test_the_table_tells_verdict_remedy_and_flag(engines: dict[str, MockEngine]) -> None:
+    engine = engines["vllm without flags"]
+    code, out, _ = await doctor("--upstream", engine.url)
+    assert code == 0
+    assert f"vllm at {engine.url}, model mock" in out
+    rows = {row.split("│")[1].strip(): row.split("│")[2].strip() for row in out.splitlines() if row.startswith("│")}
+    assert [name for name in rows if name] == CAPABILITIES
+    assert (rows["system role"], rows["json_schema"], rows["context window"]) == ("does not", "works", "partly")
+    told = " ".join(out.replace("│", " ").split())
+    assert "Antiphon puts the instructions in front of the first user message." in told
+    assert "On the engine: --enable-auto-tool-choice --tool-call-parser NAME" in told
+    assert "\x1b[" not in out, "colours are for terminals"
+
+
+async def test_the_json_has_every_engine_and_what_the_gateway_would_learn(engines: dict[str, MockEngine]) -> None:
+    chosen = ("vllm", "ollama", "lmdeploy without a tool parser")
+    upstreams = [word for name in chosen for word in ("--upstream", engines[name].url + "/v1")]
+    code, out, _ = await doctor(*upstreams, "--json")
+    assert code == 0
+    reports = msgspec.json.decode(out)["engines"]
+    assert [report["dialect"] for report in reports] == ["vllm", "ollama", "lmdeploy"]
+    for report in reports:
+        assert [entry["capability"] for entry in report["capabilities"]] == CAPABILITIES
+        assert report["capabilities"][0].keys() == {"capability", "verdict", "detail", "remedy", "advice"}
+    assert reports[0]["learned"]["enforces_required"] is True
+    assert reports[1]["learned"]["enforces_required"] is False
+    assert reports[2]["learned"]["shows_tools"] is False
+
+
+async def test_real_llamacpp_is_examined(tmp_path: Path) -> None:
+    with running_llamacpp(write_tiny_model(tmp_path / "tiny.gguf"), template=THINKING) as url:
+        code, out, _ = await doctor("--upstream", url, "--model", "tiny", "--json")
+    assert code == 0
+    (report,) = msgspec.json.decode(out)["engines"]
+    assert (report["dialect"], report["model"]) == ("llamacpp", "tiny")
+    verdicts = {entry["capability"]: entry["verdict"] for entry in report["capabilities"]}
+    assert (verdicts["tools"], verdicts["reasoning"], verdicts["required choice"]) == ("does not", "works", "does not")
+    assert report["learned"]["shows_tools"] is False
+
+
+async def test_an_engine_that_cannot_be_examined_is_said_beside_the_others(engines: dict[str, MockEngine]) -> None:
+    gone = f"http://127.0.0.1:{await free_port()}"
+    code, out, _ = await doctor("--upstream", gone, "--upstream", engines["vllm"].url, "--json")
+    assert code == 1
+    reports = msgspec.json.decode(out)["engines"]
+    assert reports[0] == {"url": gone, "error": "nothing here answers as an engine does"}
+    assert reports[1]["dialect"] == "vllm"
+
+
+async def test_a_model_that_is_not_there_is_said(engines: dict[str, MockEngine]) -> None:
+    code, out, _ = await doctor("--model", "other", ANTIPHON_UPSTREAM=engines["vllm"].url)
+    assert code == 1
+    assert "it has no model other, but mock" in out
+    assert engines["vllm"].requests == []
+
+
+async def test_without_an_upstream_the_well_known_ports_are_looked_at(
+    engines: dict[str, MockEngine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = int(engines["vllm"].url.rpartition(":")[2])
+    monkeypatch.setattr(detection, "WELL_KNOWN_PORTS", {port: "vLLM", await free_port(): "nobody"})
+    (report,) = await examined(Settings(), None)
+    assert (report.url, report.dialect, len(report.findings)) == (engines["vllm"].url, "vllm", len(CAPABILITIES))
+    monkeypatch.setattr(detection, "WELL_KNOWN_PORTS", {await free_port(): "nobody"})
+    with pytest.raises(NoEngine, match="no engine was found"):
+        await examined(Settings(), None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"), [(["--dialect", "klingon"], "unknown dialect"), (["--config", "/no.toml"], "cannot")]
+)
+async def test_a_wrong_flag_is_said(arguments: list[str], said: str) -> None:
+    code, _, err = await doctor(*arguments)
+    assert code == 2
+    assert said in err

@@ -1,0 +1,408 @@
+"""What probes see of each engine, what they teach, and that they teach nothing that was not seen."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+import pytest
+from support.engine import CUT, DONE, Answer, Body, MockEngine, Refusal, Writer, call, chunk, objection, text
+from support.engine import answer as whole
+from support.gateway import free_port, running_gateway
+from support.known_engines import KINDS, NO_PARSER, restamped, shape
+
+from antiphon.app import make_session
+from antiphon.dialects import LLAMACPP, VLLM
+from antiphon.engines import probing
+from antiphon.engines.probes.findings import Finding, Verdict
+from antiphon.engines.probing import PROBES, Probe, learned, probe, teach
+from antiphon.engines.upstream import Engine
+from antiphon.settings import Settings
+
+WORKS, PARTLY, DOES_NOT, UNKNOWN = Verdict.WORKS, Verdict.PARTLY, Verdict.DOES_NOT, Verdict.UNKNOWN
+
+# Capability → the verdict on each of the engines, in the order of KINDS.
+EXPECTED: dict[str, tuple[Verdict, Verdict, Verdict, Verdict, Verdict]] = {
+    "system role": (WORKS, DOES_NOT, WORKS, WORKS, WORKS),
+    "developer role": (DOES_NOT, DOES_NOT, DOES_NOT, DOES_NOT, DOES_NOT),
+    "late system message": (WORKS, DOES_NOT, WORKS, WORKS, WORKS),
+    "user messages in a row": (WORKS, DOES_NOT, WORKS, WORKS, WORKS),
+    "tools": (WORKS, DOES_NOT, WORKS, DOES_NOT, DOES_NOT),
+    "parallel calls": (UNKNOWN, DOES_NOT, WORKS, DOES_NOT, DOES_NOT),
+    "required choice": (WORKS, WORKS, DOES_NOT, DOES_NOT, DOES_NOT),
+    "named choice": (WORKS, WORKS, DOES_NOT, DOES_NOT, DOES_NOT),
+    "strict arguments": (WORKS, WORKS, UNKNOWN, UNKNOWN, UNKNOWN),
+    "json_schema": (WORKS, WORKS, WORKS, WORKS, WORKS),
+    "json_schema with tools": (WORKS, UNKNOWN, WORKS, UNKNOWN, UNKNOWN),
+    "reasoning": (WORKS, PARTLY, WORKS, WORKS, UNKNOWN),
+    "usage in streams": (WORKS, WORKS, WORKS, WORKS, WORKS),
+    "logprobs": (WORKS, WORKS, DOES_NOT, DOES_NOT, DOES_NOT),
+    "images": (DOES_NOT, DOES_NOT, DOES_NOT, DOES_NOT, DOES_NOT),
+    "tokenizer endpoint": (WORKS, DOES_NOT, DOES_NOT, DOES_NOT, WORKS),
+    "context window": (WORKS, PARTLY, WORKS, WORKS, UNKNOWN),
+}
+
+# What the gateway learns, where it differs from "everything that was asked for works".
+LEARNED: dict[str, dict[str, bool]] = {
+    "vllm": {"enforces_required": True, "enforces_named": True, "constrains_calls": True, "takes_logprobs_with_tools": True},
+    "vllm without flags": {
+        "takes_system_role": False,
+        "takes_users_in_a_row": False,
+        "reads_calls": False,
+        "shows_tools": True,
+        "enforces_required": True,
+    },
+    "ollama": {"shows_tools": True, "reads_calls": True, "enforces_required": False, "enforces_named": False},
+    "ollama without tools": {"shows_tools": False, "reads_calls": False, "enforces_required": False},
+    "lmdeploy without a tool parser": {"shows_tools": False, "reads_calls": False, "constrains_json": True},
+}
+
+
+@asynccontextmanager
+async def started(mock: MockEngine, port: int = 0) -> AsyncIterator[MockEngine]:
+    await mock.start(port)
+    try:
+        yield mock
+    finally:
+        await mock.stop()
+
+
+@asynccontextmanager
+async def known(mock: MockEngine) -> AsyncIterator[Engine]:
+    """The engine as the gateway knows it."""
+    async with started(mock), make_session() as session:
+        engine = Engine(mock.url, session, Settings())
+        await engine.know()
+        yield engine
+
+
+def by_capability(findings: list[Finding]) -> dict[str, Finding]:
+    return {finding.capability: finding for finding in findings}
+
+
+@pytest.mark.parametrize(("at", "name"), enumerate(KINDS), ids=KINDS)
+async def test_the_table_tells_what_an_engine_can_do(at: int, name: str) -> None:
+    async with known(KINDS[name].engine()) as engine:
+        findings = await probe(engine, "mock")
+    assert {finding.capability: finding.verdict for finding in findings} == {
+        capability: verdicts[at] for capability, verdicts in EXPECTED.items()
+    }
+    for finding in findings:
+        assert finding.detail
+        short = finding.verdict in (PARTLY, DOES_NOT)
+        assert bool(finding.remedy) >= short, f"Antiphon has an answer to {finding.capability}"
+        assert not finding.advice or short, "nobody is told to mend what is whole"
+    facts = learned(findings)
+    assert facts.items() >= LEARNED[name].items()
+    engine.learn("mock", facts)
+    assert engine.dialect_for("mock").takes_users_in_a_row is facts["takes_users_in_a_row"]
+
+
+async def test_no_question_is_put_twice() -> None:
+    mock = KINDS["vllm"].engine()
+    async with known(mock) as engine:
+        await probe(engine, "mock")
+    asked = [msgspec.json.encode(body) for body in mock.requests]
+    assert len(asked) == len(set(asked))
+
+
+@pytest.mark.parametrize(
+    ("name", "capability", "advice"),
+    [
+        ("vllm without flags", "tools", "--enable-auto-tool-choice --tool-call-parser"),
+        ("vllm without flags", "reasoning", "--reasoning-parser"),
+        ("vllm without flags", "context window", "--max-model-len"),
+        ("lmdeploy without a tool parser", "tools", "--tool-call-parser"),
+        ("lmdeploy without a tool parser", "logprobs", "--logprobs-mode"),
+        ("ollama without tools", "tools", "ollama show"),
+    ],
+)
+async def test_the_flag_that_would_mend_a_shortfall_is_named(name: str, capability: str, advice: str) -> None:
+    async with known(KINDS[name].engine()) as engine:
+        assert advice in by_capability(await probe(engine, "mock"))[capability].advice
+
+
+async def test_every_fact_that_probes_teach_is_one_of_the_dialect() -> None:
+    async with known(KINDS["vllm"].engine()) as engine:
+        for facts in LEARNED.values():
+            engine.learn("mock", facts)
+        assert engine.dialect_for("mock").shows_tools is False
+        assert engine.dialect_for("by another name") == engine.dialect_for("mock"), "there is no other model"
+
+
+# ---- what is not certain ---------------------------------------------------------------------------------------------
+
+
+async def test_an_engine_that_does_not_answer_teaches_nothing() -> None:
+    mock = MockEngine()
+    done = asyncio.Event()
+
+    async def silent(write: Writer) -> None:
+        await done.wait()
+
+    mock.otherwise = lambda body: silent
+    async with known(mock) as engine:
+        findings = await probe(engine, "mock", patience=0.05)
+        done.set()
+    verdicts = {finding.capability: finding.verdict for finding in findings}
+    assert verdicts.pop("tokenizer endpoint") is DOES_NOT, "nothing has to be answered for that"
+    assert set(verdicts.values()) == {UNKNOWN}
+    assert learned(findings) == {}
+    assert len(mock.requests) == 3, "an engine that has stopped answering is left alone"
+    assert "no answer within 0.05 seconds" in findings[0].detail
+
+
+async def _cut(write: Writer) -> None:
+    await write(chunk({"content": ""}))
+    await write(CUT)
+
+
+NO_WORD: dict[str, Answer] = {
+    "cut": _cut,
+    "no end": chunk({"content": ""}),
+    "no JSON": b"data: {broken\n\n",
+    "busy": Refusal(503, {"error": {"message": "Loading model"}}),
+    "rate limited": Refusal(429, {"error": {"message": "slow down"}}),
+    "failed": Refusal(500, {"error": {"message": "out of memory"}}),
+    "too small": Refusal(400, {"error": {"message": "this is longer than the model's context length"}}),
+}
+
+
+@pytest.mark.parametrize("broken", NO_WORD.values(), ids=NO_WORD)
+async def test_a_broken_line_teaches_nothing(broken: Answer) -> None:
+    mock = KINDS["vllm"].engine()
+    sound = mock.otherwise
+    mock.otherwise = lambda body: broken if shape(body) in ("json", "required") else sound(body)
+    async with known(mock) as engine:
+        findings = by_capability(await probe(engine, "mock"))
+    assert (findings["json_schema"].verdict, findings["required choice"].verdict) == (UNKNOWN, UNKNOWN)
+    assert findings["json_schema"].facts == findings["required choice"].facts == {}
+    assert findings["named choice"].verdict is WORKS
+
+
+async def test_a_refusal_in_the_middle_of_a_stream_is_one() -> None:
+    mock = KINDS["vllm"].engine()
+    sound = mock.otherwise
+    failing = chunk({"content": ""}) + b'data: {"error": {"message": "no grammars here", "code": 400}}\n\n' + DONE
+    mock.otherwise = lambda body: failing if shape(body) == "json" else sound(body)
+    async with known(mock) as engine:
+        finding = by_capability(await probe(engine, "mock"))["json_schema"]
+    assert finding.verdict is DOES_NOT
+    assert "no grammars here" in finding.detail
+    assert finding.facts == {"constrains_json": False}
+
+
+def _keen(body: Body) -> Answer:
+    return whole(call(body["tools"][0]["function"]["name"], "{}")) if "tools" in body else text("Hello")
+
+
+def _pensive(body: Body) -> Answer:
+    limit = body.get("max_tokens", 0)
+    return b"".join([chunk({"reasoning_content": "Hm. " * limit}), chunk(finish="length"), DONE])
+
+
+def _wordy(body: Body) -> Answer:
+    return text("Hello there, ", "and a very good day.")
+
+
+def _half_an_object(body: Body) -> Answer:
+    return text('{"word": "quuxible", "num', finish="length") if "response_format" in body else text("Hello")
+
+
+def _another_object(body: Body) -> Answer:
+    return text('{"greeting": "hello"}') if "response_format" in body else text("Hello")
+
+
+@pytest.mark.parametrize(
+    ("answers", "capability", "verdict", "facts"),
+    [
+        (_keen, "required choice", UNKNOWN, {}),
+        (_keen, "named choice", DOES_NOT, {"enforces_named": False}),
+        (_keen, "json_schema with tools", UNKNOWN, {}),
+        (_pensive, "required choice", UNKNOWN, {}),
+        (_pensive, "json_schema", UNKNOWN, {}),
+        (_pensive, "usage in streams", DOES_NOT, {}),
+        (_wordy, "required choice", DOES_NOT, {"enforces_required": False}),
+        (_wordy, "json_schema", DOES_NOT, {"constrains_json": False}),
+        (_half_an_object, "json_schema", WORKS, {"constrains_json": True}),
+        (_another_object, "json_schema", DOES_NOT, {"constrains_json": False}),
+    ],
+)
+async def test_a_verdict_rests_on_structure(answers: Any, capability: str, verdict: Verdict, facts: dict[str, bool]) -> None:
+    mock = MockEngine()
+    mock.otherwise = answers
+    async with known(mock) as engine:
+        finding = by_capability(await probe(engine, "mock"))[capability]
+    assert (finding.verdict, finding.facts) == (verdict, facts), finding.detail
+
+
+async def test_an_engine_that_refuses_stream_options_is_asked_without_them() -> None:
+    mock = KINDS["vllm"].engine()
+    refuses, sound = mock.objects_to, mock.otherwise
+    mock.objects_to = lambda body: "unknown field stream_options" if "stream_options" in body else refuses(body)
+
+    def without_usage(body: Body) -> Answer:
+        stream = sound(body)
+        assert isinstance(stream, bytes)
+        return b"".join(frame + b"\n\n" for frame in stream.split(b"\n\n") if frame and b'"usage":{' not in frame)
+
+    mock.otherwise = without_usage
+    async with known(mock) as engine:
+        findings = await probe(engine, "mock")
+        teach(engine, "mock", findings)
+        assert engine.reports_usage is False
+    seen = by_capability(findings)
+    assert (seen["usage in streams"].verdict, seen["required choice"].verdict) == (DOES_NOT, WORKS)
+    assert seen["tools"].verdict is UNKNOWN, "without counts nobody knows what the model sees"
+
+
+async def test_a_thought_that_the_template_opens_is_learned_and_unlearned() -> None:
+    mock = KINDS["vllm"].engine()
+    sound = mock.otherwise
+
+    def unopened(body: Body) -> Answer:
+        if shape(body) != "puzzle":
+            return sound(body)
+        return restamped("vllm_chat_text_stream", body, "", content="Seventeen, and more.\n</think>\n\n42.")
+
+    mock.otherwise = unopened
+    async with known(mock) as engine:
+        teach(engine, "mock", await probe(engine, "mock"))
+        assert engine.opens_thought == {"mock"}
+        mock.otherwise = sound
+        teach(engine, "mock", await probe(engine, "mock"))
+        assert engine.opens_thought == set()
+
+
+async def test_an_answer_that_has_told_enough_is_ended() -> None:
+    """Sixty tokens of an answer to a question that nobody asked are dear on a slow engine."""
+    mock = MockEngine()
+
+    async def endless(write: Writer) -> None:
+        while True:
+            await write(chunk({"content": "and so on "}))
+            await asyncio.sleep(0)
+
+    mock.otherwise = lambda body: endless if shape(body) == "required" else text("Hello")
+    async with known(mock) as engine:
+        findings = by_capability(await probe(engine, "mock"))
+        await mock.cancelled.wait()
+    assert findings["required choice"].verdict is DOES_NOT
+
+
+# ---- in the gateway --------------------------------------------------------------------------------------------------
+
+
+async def test_the_gateway_learns_beside_the_requests_that_it_serves() -> None:
+    mock = KINDS["vllm without flags"].engine()
+    sound, go_on, asked = mock.otherwise, asyncio.Event(), asyncio.Event()
+
+    def waits(body: Body) -> Answer:
+        async def held(write: Writer) -> None:
+            asked.set()
+            await go_on.wait()
+            stream = sound(body)
+            assert isinstance(stream, bytes)
+            await write(stream)
+
+        return text("Hello") if body["messages"][0]["content"].endswith("Hi") else held
+
+    mock.otherwise = waits
+    async with started(mock), running_gateway(mock, probe=True) as gateway:
+        await asked.wait()
+        assert (await gateway.create())["output_text"] == "Hello"
+        (engine,) = gateway.gateway.pool.engines
+        assert engine.dialect_for("mock") == engine.dialect, "nothing has been learned yet"
+        go_on.set()
+        await gateway.probed()
+        dialect = engine.dialect_for("mock")
+        assert (dialect.reads_calls, dialect.takes_system_role, dialect.enforces_required) == (False, False, True)
+        await gateway.create(instructions="Be brief.")
+    assert [message["role"] for message in mock.last["messages"]] == ["user"], "and requests are made accordingly"
+
+
+async def test_an_engine_that_comes_back_is_probed_again() -> None:
+    port = await free_port()
+    url = f"http://127.0.0.1:{port}"
+    async with running_gateway(url, probe=True, retries=0) as gateway:
+        (engine,) = gateway.gateway.pool.engines
+        async with started(KINDS["vllm without flags"].engine(), port):
+            await gateway.probed()
+            assert engine.dialect_for("mock").reads_calls is False
+        status, _ = await gateway.post({"input": "Hi"})
+        assert status == 503
+        await engine.know()
+        assert not engine.ready
+        async with started(KINDS["vllm"].engine(), port):
+            await engine.know()
+            await gateway.background.settle()
+            dialect = engine.dialect_for("mock")
+        assert (dialect.reads_calls, dialect.takes_system_role) == (True, True)
+
+
+async def test_a_lost_connection_alone_is_no_reason_to_probe_again() -> None:
+    mock = KINDS["vllm"].engine()
+    async with started(mock), running_gateway(mock, probe=True) as gateway:
+        await gateway.probed()
+        asked = len(mock.requests)
+        mock.will(_cut_at_once, text("Hello"))
+        assert (await gateway.create())["output_text"] == "Hello"
+        (engine,) = gateway.gateway.pool.engines
+        await engine.know()
+        await gateway.background.settle()
+    assert len(mock.requests) == asked + 2
+
+
+async def _cut_at_once(write: Writer) -> None:
+    await write(CUT)
+
+
+async def test_what_loads_models_on_demand_is_not_probed_at_the_start() -> None:
+    mock = KINDS["ollama"].engine()
+    async with started(mock), running_gateway(mock, probe=True) as gateway:
+        await gateway.probed()
+    assert mock.requests == []
+
+
+async def test_of_many_models_only_the_first_are_probed_at_the_start() -> None:
+    mock = MockEngine()
+    mock._models["data"] = [{"id": f"model-{at}", "object": "model", "owned_by": "x"} for at in range(9)]
+    async with started(mock), running_gateway(mock, probe=True) as gateway:
+        await gateway.probed()
+    assert {body["model"] for body in mock.requests} == {f"model-{at}" for at in range(4)}
+
+
+async def test_probing_can_be_switched_off(engine: MockEngine) -> None:
+    async with running_gateway(engine, probe=False) as gateway:
+        await gateway.probed()
+        await gateway.create()
+    assert len(engine.requests) == 1
+
+
+async def test_a_bug_in_a_probe_reaches_no_client(
+    engine: MockEngine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def broken(asker: object) -> Any:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(probing, "PROBES", (Probe("bugs", broken, lambda dialect: True),))
+    async with running_gateway(engine, probe=True) as gateway:
+        await gateway.probed()
+        assert (await gateway.create())["output_text"] == "Hello world"
+    assert "probing failed" in [record.getMessage() for record in caplog.records]
+
+
+def test_the_quick_probes_are_those_that_teach() -> None:
+    """At the start nobody reads a table: a probe that teaches nothing would only cost tokens."""
+    quick = {probe.capability for probe in PROBES if probe.quick(LLAMACPP)}
+    informative = {"developer role", "late system message", "parallel calls", "images", "tokenizer endpoint", "context window"}
+    assert quick == set(EXPECTED) - informative - {"strict arguments"}
+    assert "reasoning" not in {probe.capability for probe in PROBES if probe.quick(VLLM)}, "it takes a whole answer there"
+
+
+def test_the_mocks_are_strict() -> None:
+    plain = {"model": "mock", "messages": [{"role": "user", "content": "Hi"}]}
+    for name, kind in KINDS.items():
+        assert kind.refuses({**plain, "nonsense": 1}) == objection({**plain, "nonsense": 1}), name
+    assert KINDS["vllm without flags"].refuses({**plain, "tools": [], "tool_choice": "auto"}) == NO_PARSER

@@ -1,0 +1,113 @@
+"""Real llama.cpp under the probes: the template decides what it can do, and the reasoning format how a thought comes out."""
+
+from pathlib import Path
+
+import pytest
+from support.gateway import running_gateway
+from support.llamacpp import running_llamacpp
+from support.templates import ALTERNATING, OPENS_THOUGHT, THINKING, THINKING_WITH_TOOLS
+from support.tiny_model import CHATML, write_tiny_model
+
+from antiphon.app import make_session
+from antiphon.engines.probes.findings import Finding, Verdict
+from antiphon.engines.probing import learned, probe, teach
+from antiphon.engines.upstream import Engine
+from antiphon.settings import Settings
+
+WORKS, PARTLY, DOES_NOT, UNKNOWN = Verdict.WORKS, Verdict.PARTLY, Verdict.DOES_NOT, Verdict.UNKNOWN
+
+# What does not depend on the template.
+ALWAYS = {
+    "required choice": DOES_NOT,
+    "named choice": DOES_NOT,
+    "strict arguments": UNKNOWN,
+    "json_schema": WORKS,
+    "json_schema with tools": WORKS,
+    "usage in streams": WORKS,
+    "logprobs": PARTLY,
+    "images": DOES_NOT,
+    "tokenizer endpoint": WORKS,
+    "context window": PARTLY,
+    "system role": WORKS,
+    "developer role": WORKS,
+    "late system message": WORKS,
+    "user messages in a row": WORKS,
+}
+FORMATS = {
+    "deepseek": "comes in reasoning_content",
+    # This build of llama.cpp does with it what it does with deepseek.
+    "deepseek-legacy": "comes in reasoning_content",
+    "none": "comes in reasoning_content; unasked it would come in the text, between <think> and </think>",
+}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_tiny_model(tmp_path_factory.mktemp("models") / "tiny.gguf", ends=False)
+
+
+async def examined(model: Path, template: str, reasoning_format: str = "deepseek") -> tuple[dict[str, Finding], Engine]:
+    with running_llamacpp(model, template=template, reasoning_format=reasoning_format) as url:
+        async with make_session() as session:
+            engine = Engine(url, session, Settings())
+            await engine.know()
+            findings = await probe(engine, "tiny")
+            teach(engine, "tiny", findings)
+    return {finding.capability: finding for finding in findings}, engine
+
+
+@pytest.mark.parametrize("reasoning_format", FORMATS)
+@pytest.mark.parametrize(("template", "tools"), [(THINKING, DOES_NOT), (THINKING_WITH_TOOLS, WORKS)], ids=["bare", "tools"])
+async def test_the_table_of_llamacpp(model: Path, template: str, tools: Verdict, reasoning_format: str) -> None:
+    findings, engine = await examined(model, template, reasoning_format)
+    verdicts = {capability: finding.verdict for capability, finding in findings.items()}
+    assert verdicts == ALWAYS | {"tools": tools, "parallel calls": WORKS, "reasoning": WORKS}
+    assert findings["reasoning"].detail == FORMATS[reasoning_format]
+    dialect = engine.dialect_for("tiny")
+    assert (dialect.shows_tools, dialect.enforces_required, dialect.takes_logprobs_with_tools) == (tools is WORKS, False, False)
+    assert dialect.constrains_json
+    assert engine.opens_thought == set()
+
+
+async def test_a_template_without_thoughts_leaves_them_in_the_text(model: Path) -> None:
+    findings, engine = await examined(model, CHATML)
+    assert findings["reasoning"].verdict is PARTLY
+    assert "between <think> and </think>" in findings["reasoning"].detail
+    assert findings["parallel calls"].verdict is DOES_NOT
+    assert "--chat-template-file" in findings["tools"].advice
+    assert engine.opens_thought == set()
+
+
+@pytest.mark.parametrize("reasoning_format", FORMATS)
+async def test_a_template_that_opens_the_thought_is_learned(model: Path, reasoning_format: str) -> None:
+    findings, engine = await examined(model, OPENS_THOUGHT, reasoning_format)
+    assert findings["reasoning"].verdict is PARTLY
+    assert engine.opens_thought == {"tiny"}
+
+
+async def test_a_template_that_wants_turns_to_alternate_is_learned(model: Path) -> None:
+    findings, engine = await examined(model, ALTERNATING)
+    assert findings["user messages in a row"].verdict is DOES_NOT
+    assert "must alternate" in findings["user messages in a row"].detail
+    assert findings["late system message"].verdict is DOES_NOT
+    assert engine.dialect_for("tiny").takes_users_in_a_row is False
+
+
+async def test_the_gateway_learns_from_a_real_engine_and_its_first_stream_is_told_right(model: Path) -> None:
+    """What the template opens could otherwise only be known after the first answer."""
+    with running_llamacpp(model, template=OPENS_THOUGHT) as url:
+        async with running_gateway(url, probe=True) as gateway:
+            await gateway.probed()
+            (engine,) = gateway.gateway.pool.engines
+            assert engine.dialect_for("tiny").shows_tools is False
+            assert engine.opens_thought == {"tiny"}
+            events = await gateway.stream(model="tiny", max_output_tokens=24)
+    assert [item["type"] for item in events[-1]["response"]["output"]] == ["reasoning"]
+
+
+async def test_the_quick_probes_teach_what_the_long_ones_do(model: Path) -> None:
+    with running_llamacpp(model, template=THINKING_WITH_TOOLS) as url:
+        async with make_session() as session:
+            engine = Engine(url, session, Settings())
+            await engine.know()
+            assert learned(await probe(engine, "tiny", quick=True)) == learned(await probe(engine, "tiny"))

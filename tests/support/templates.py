@@ -1,0 +1,55 @@
+"""Chat templates for the tiny model: what llama.cpp can and cannot do is decided by them."""
+
+_TURNS = """\
+{%- for message in messages -%}
+{%- if message.role == 'tool' -%}
+{{- '<|im_start|>user\\n<tool_response>\\n' + message.content + '\\n</tool_response><|im_end|>\\n' -}}
+{%- else -%}
+{{- '<|im_start|>' + message.role + '\\n' -}}
+{%- if message.role == 'assistant' and message.reasoning_content -%}
+{{- '<think>\\n' + message.reasoning_content + '\\n</think>\\n\\n' -}}
+{%- endif -%}
+{%- if message.content -%}{{- message.content -}}{%- endif -%}
+{%- for call in message.tool_calls or [] -%}
+{{- '\\n<tool_call>\\n{"name": "' + call.function.name + '", "arguments": ' -}}
+{{- (call.function.arguments | tojson) + '}\\n</tool_call>' -}}
+{%- endfor -%}
+{{- '<|im_end|>\\n' -}}
+{%- endif -%}
+{%- endfor -%}
+"""
+_TOOLS = """\
+{%- if tools -%}
+{{- '<|im_start|>system\\nFunctions, as JSON, one a line:\\n<tools>\\n' -}}
+{%- for tool in tools -%}{{- (tool | tojson) + '\\n' -}}{%- endfor -%}
+{{- '</tools>\\nA call is written so:\\n<tool_call>\\n{"name": NAME, "arguments": OBJECT}\\n</tool_call><|im_end|>\\n' -}}
+{%- endif -%}
+"""
+_ANSWER = "{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\\n' -}}{%- endif -%}"
+_THOUGHT = "{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\\n<think>\\n' -}}{%- endif -%}"
+
+# Thoughts, but no tools; and both.
+THINKING = _TURNS + _ANSWER
+THINKING_WITH_TOOLS = _TOOLS + _TURNS + _ANSWER
+
+_BARE_TURNS = """\
+{%- for message in messages -%}
+{{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' -}}
+{%- endfor -%}
+"""
+# The thought is opened, and nothing in the template tells llama.cpp of thoughts: it comes out as it is.
+OPENS_THOUGHT = _BARE_TURNS + _THOUGHT
+
+# Like Gemma's: no system role, and turns that alternate.
+ALTERNATING = (
+    """\
+{%- for message in messages -%}
+{%- if message.role == 'system' -%}{{- raise_exception('System role not supported') -}}{%- endif -%}
+{%- if (message.role == 'user') != (loop.index0 % 2 == 0) -%}
+{{- raise_exception('Conversation roles must alternate user/assistant/user/assistant/...') -}}
+{%- endif -%}
+{{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' -}}
+{%- endfor -%}
+"""
+    + _ANSWER
+)
