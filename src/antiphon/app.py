@@ -41,8 +41,8 @@ def make_app(settings: Settings, session: aiohttp.ClientSession) -> web.Applicat
     app = web.Application(
         middlewares=[identified, enveloped, authenticated(settings.api_key)], client_max_size=settings.max_body_bytes
     )
-    app[BACKGROUND] = Background()
     app[GATEWAY] = Gateway(pool, settings, make_sealer(load_key(settings)))
+    app[BACKGROUND] = Background(app[GATEWAY].is_busy)
     app.add_routes(
         [
             web.post("/v1/responses", responses.create),

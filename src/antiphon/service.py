@@ -57,6 +57,9 @@ class Gateway:
             if not self._running:
                 self._idle.set()
 
+    def is_busy(self, engine: Engine) -> bool:
+        return any(turn.engine is engine for turn in self._running)
+
     async def drain(self) -> None:
         """Lets running turns finish, and breaks off, with a proper end, those that take too long."""
         with suppress(TimeoutError):

@@ -190,7 +190,7 @@ async def test_a_refusal_in_the_middle_of_a_stream_is_one() -> None:
         finding = by_capability(await probe(engine, "mock"))["json_schema"]
     assert finding.verdict is DOES_NOT
     assert "no grammars here" in finding.detail
-    assert finding.facts == {"constrains_json": False}
+    assert finding.facts == {"constrains_json": False, "takes_response_format": False}
 
 
 def _keen(body: Body) -> Answer:
@@ -320,6 +320,31 @@ async def test_the_gateway_learns_beside_the_requests_that_it_serves() -> None:
         assert (dialect.reads_calls, dialect.takes_system_role, dialect.enforces_required) == (False, False, True)
         await gateway.create(instructions="Be brief.")
     assert [message["role"] for message in mock.last["messages"]] == ["user"], "and requests are made accordingly"
+
+
+async def test_probes_let_clients_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probing, "LOOKS_AGAIN", 0.01)
+    mock = KINDS["vllm"].engine()
+    go_on = asyncio.Event()
+
+    async def lasting(write: Writer) -> None:
+        await write(chunk({"content": "Hel"}))
+        await go_on.wait()
+        await write(text("lo"))
+
+    async with started(mock), running_gateway(mock) as gateway:
+        (engine,) = gateway.gateway.pool.engines
+        mock.will(lasting)
+        client = asyncio.create_task(gateway.create())
+        await mock.asked.wait()
+        gateway.background.begin(engine)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert len(mock.requests) == 1
+        go_on.set()
+        await client
+        await gateway.background.settle()
+        assert len(mock.requests) > 5
 
 
 async def test_an_engine_that_comes_back_is_probed_again() -> None:

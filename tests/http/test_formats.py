@@ -125,6 +125,14 @@ async def test_what_grammars_cannot_keep_is_checked_here() -> None:
         assert "multiple of 2" in engine.last["messages"][-1]["content"]
 
 
+async def test_where_constraints_and_tools_exclude_one_another_the_answer_is_checked() -> None:
+    async with standing_before("llamacpp", text(f"```\n{GOOD}\n```")) as (gateway, engine):
+        await gateway.gateway.pool.engines[0].know()
+        gateway.gateway.pool.engines[0].learn("mock", {"constrains_json_with_tools": False})
+        assert said(await gateway.create(text=FORMAT, tools=TOOLS)) == {"city": "Paris", "days": 3}
+        assert "response_format" not in engine.last
+
+
 async def test_an_engine_that_breaks_its_word_is_not_trusted_again() -> None:
     async with standing_before("llamacpp", text("Hello."), text("Hello."), text(GOOD)) as (gateway, engine):
         events = await gateway.stream(text=FORMAT)

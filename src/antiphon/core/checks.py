@@ -25,7 +25,7 @@ def offer_to_demands(
     return Demands(
         tools=Tools(box.native_of, lambda name: _check_of(name, box, checks)),
         # An answer that must be a call is none in words.
-        answer=None if compacts or offer.must_call else _answer_check(request, dialect),
+        answer=None if compacts or offer.must_call else _answer_check(request, offer, dialect),
         must_call=offer.must_call,
         only=only,
         most_calls=0 if compacts or offer.only == () else one_at_most,
@@ -55,12 +55,18 @@ def _call_checks(offer: Offer, box: Toolbox, dialect: Dialect) -> dict[str, Chec
     return checks
 
 
-def _answer_check(request: CreateResponse, dialect: Dialect) -> Check | None:
+def takes_format(offer: Offer, dialect: Dialect) -> bool:
+    """The engine takes a `response_format` beside these tools."""
+    with_tools = bool(offer.tools) and not offer.in_words
+    return dialect.takes_response_format and (dialect.constrains_json_with_tools or not with_tools)
+
+
+def _answer_check(request: CreateResponse, offer: Offer, dialect: Dialect) -> Check | None:
     format = request.text.format if request.text else None
     schema = format_to_schema(format)
     if schema is None:
         return None
-    promised = dialect.constrains_json and dialect.takes_response_format
+    promised = dialect.constrains_json and takes_format(offer, dialect)
     return SchemaCheck(schema, "text.format.schema", held=not (promised and is_kept(schema)))
 
 

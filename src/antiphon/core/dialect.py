@@ -101,7 +101,7 @@ class Dialect:
     # Holds an answer to a JSON schema, and a strict function to its parameters. Otherwise they are checked here.
     constrains_json: bool = False
     constrains_calls: bool = False
-    # Holds an answer to its schema also where tools are offered. Otherwise only one of the two can be sent.
+    # Holds an answer to its schema also where tools are offered. Otherwise only one of the two is sent.
     constrains_json_with_tools: bool = True
     takes_logprobs_with_tools: bool = True
     # Shows a JSON schema to the model by itself. Otherwise it is put into the prompt too.
@@ -114,6 +114,8 @@ class Dialect:
     takes_users_in_a_row: bool = True
     # Loads a model when it is asked for: it is not asked for anything that nobody wanted.
     loads_on_demand: bool = False
+    # False: closes a connection behind each stream, whatever it has promised; it is not used again.
+    keeps_connections: bool = True
     tokenizer: Tokenizer | None = None
     # Where the context window of a model is told, the better source first; and whether it sees images.
     window: tuple[Lookup, ...] = ()

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from antiphon.core.checks import offer_to_demands
+from antiphon.core.checks import offer_to_demands, takes_format
 from antiphon.core.demands import Demands
 from antiphon.core.dialect import Dialect
 from antiphon.core.envelopes import functions_to_response_format
@@ -157,7 +157,7 @@ def request_to_chat(
     for native, grammar in box.grammars.items():
         if not is_readable(grammar):
             notices.append(f"the grammar of tool {native.name} cannot be read: its calls are not checked")
-    if offer.tools and dialect.shows_tools:
+    if offer.tools and not offer.in_words:
         chat.tools = offer.tools
         chat.tool_choice = offer.choice
         chat.parallel_tool_calls = request.parallel_tool_calls is not False
@@ -190,7 +190,7 @@ def _response_format(format: TextFormat | None, offer: Offer, box: Toolbox, dial
     if offer.enveloped:
         return functions_to_response_format([box.functions[name].function for name in offer.only or ()])
     # An answer that must be a call is not one in words.
-    return _format_to_chat(format) if dialect.takes_response_format and not offer.must_call else UNSET
+    return _format_to_chat(format) if takes_format(offer, dialect) and not offer.must_call else UNSET
 
 
 def _refuse_unnamed(format: TextFormat | None) -> None:
@@ -216,7 +216,7 @@ def _own_words(text: TextOptions, offer: Offer, dialect: Dialect) -> list[str]:
     """What we add to the instructions ourselves."""
     return [
         VERBOSITY[text.verbosity or "medium"],
-        tools_to_words(offer.tools) if offer.tools and not dialect.shows_tools else "",
+        tools_to_words(offer.tools) if offer.in_words else "",
         must_call(offer.only or ()) if offer.prompted else "",
         "" if offer.must_call else _shown_schema(text.format, dialect),
     ]

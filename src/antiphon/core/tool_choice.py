@@ -1,7 +1,7 @@
 """What the model may call, and what it must: `tool_choice` in all its forms, in a way that the engine can be held to."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
@@ -32,6 +32,8 @@ class Offer:
     # How a call is come by, where the engine does not see to it: its answer is constrained to one, or the prompt asks for it.
     enveloped: bool = False
     prompted: bool = False
+    # The tools are told in words: the template has none, or the engine does not constrain an answer where there are tools.
+    in_words: bool = False
 
 
 def choice_to_offer(choice: str | Choice | None, box: Toolbox, dialect: Dialect) -> Offer:
@@ -52,7 +54,9 @@ def choice_to_offer(choice: str | Choice | None, box: Toolbox, dialect: Dialect)
 
 def _auto(tools: list[ChatTool], dialect: Dialect, only: tuple[str, ...] | None = None) -> Offer:
     # An engine that cannot read calls refuses "auto", but shows the tools to its model all the same.
-    return Offer(tools, "auto" if dialect.reads_calls else "none", only) if tools else Offer([], only=only)
+    if not tools:
+        return Offer([], only=only)
+    return Offer(tools, "auto" if dialect.reads_calls else "none", only, in_words=not dialect.shows_tools)
 
 
 def _required(names: list[str], box: Toolbox, dialect: Dialect) -> Offer:
@@ -69,10 +73,12 @@ def _required(names: list[str], box: Toolbox, dialect: Dialect) -> Offer:
 def _demanded(names: list[str], box: Toolbox, dialect: Dialect) -> Offer:
     """A call that the engine does not see to. Constrained, all the tools stay in the prompt, and so in its prefix cache."""
     if dialect.constrains_json:
-        shown = _auto(list(box.functions.values()), dialect)
-        return Offer(shown.tools, shown.choice, tuple(names), must_call=True, enveloped=True)
+        shown = _auto(list(box.functions.values()), dialect, tuple(names))
+        in_words = shown.in_words or not dialect.constrains_json_with_tools
+        return replace(shown, must_call=True, enveloped=True, in_words=in_words)
     # It may yet understand the word, and the model may do as it is told.
-    return Offer([box.functions[name] for name in names], "required", tuple(names), must_call=True, prompted=True)
+    tools, in_words = [box.functions[name] for name in names], not dialect.shows_tools
+    return Offer(tools, "required", tuple(names), must_call=True, prompted=True, in_words=in_words)
 
 
 def named_choice(choice: Choice, box: Toolbox, dialect: Dialect) -> Offer:

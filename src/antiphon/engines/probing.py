@@ -2,19 +2,21 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from antiphon import logs
 from antiphon.core.dialect import Dialect
 from antiphon.engines.probes import answers, messages, models, tools
-from antiphon.engines.probes.asking import PATIENCE, Asker
+from antiphon.engines.probes.asking import PATIENCE, Asker, Turn, at_once
 from antiphon.engines.probes.findings import Finding, NoAnswer, Seen, Verdict
 from antiphon.engines.upstream import Engine
 
 # Of an engine with many models only the first are probed before anyone has asked for them.
 PROBED_AT_START = 4
+# How soon an engine that is busy is looked at again.
+LOOKS_AGAIN = 1.0
 
 
 def _never(dialect: Dialect) -> bool:
@@ -57,8 +59,17 @@ PROBES: tuple[Probe, ...] = (
 
 
 async def probe(engine: Engine, model: str, *, quick: bool = False, patience: float = PATIENCE) -> list[Finding]:
-    asker = Asker(engine, model, patience)
-    return [await _find(probe, asker) for probe in PROBES if not quick or probe.quick(engine.dialect)]
+    return [finding async for finding in findings_of(engine, model, quick=quick, patience=patience)]
+
+
+async def findings_of(
+    engine: Engine, model: str, *, quick: bool, patience: float = PATIENCE, turn: Turn = at_once
+) -> AsyncIterator[Finding]:
+    """`turn` is waited for before each question."""
+    asker = Asker(engine, model, patience, turn)
+    for probe in PROBES:
+        if not quick or probe.quick(engine.dialect):
+            yield await _find(probe, asker)
 
 
 async def _find(probe: Probe, asker: Asker) -> Finding:
@@ -96,9 +107,11 @@ def teach(engine: Engine, model: str, findings: Sequence[Finding]) -> None:
 
 
 class Background:
-    """The quick probes of each engine that is found, beside the requests that it serves already."""
+    """The quick probes of each engine that is found, while nobody else wants something of it: an engine with one slot makes
+    one wait for the other."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_busy: Callable[[Engine], bool]) -> None:
+        self._is_busy = is_busy
         self._running: dict[Engine, asyncio.Task[None]] = {}
 
     def begin(self, engine: Engine) -> None:
@@ -117,14 +130,22 @@ class Background:
             task.cancel()
         await self.settle()
 
+    async def _turn(self, engine: Engine) -> None:
+        # Nothing tells when an engine falls idle, and nothing is lost if it is seen a little later.
+        while self._is_busy(engine):  # noqa: ASYNC110
+            await asyncio.sleep(LOOKS_AGAIN)
+
     async def _probe(self, engine: Engine) -> None:
         for model in engine.models[:PROBED_AT_START]:
+            findings: list[Finding] = []
             try:
-                findings = await probe(engine, model.id, quick=True)
+                async for finding in findings_of(engine, model.id, quick=True, turn=lambda: self._turn(engine)):
+                    findings.append(finding)
+                    teach(engine, model.id, [finding])
             except Exception as bug:
                 # Nobody asked for this: what goes wrong here must not reach a client.
                 logs.log("probing failed", level=logging.ERROR, exc_info=bug, engine=engine.root, model=model.id)
                 return
-            teach(engine, model.id, findings)
-            unknown = [finding.capability for finding in findings if finding.verdict is Verdict.UNKNOWN]
-            logs.log("probed", engine=engine.root, model=model.id, learned=learned(findings), unknown=unknown)
+            finally:
+                unknown = [finding.capability for finding in findings if finding.verdict is Verdict.UNKNOWN]
+                logs.log("probed", engine=engine.root, model=model.id, learned=learned(findings), unknown=unknown)

@@ -64,9 +64,10 @@ def foreign_to_error(foreign: BaseException, root: str) -> ApiError:
 class Reply:
     """An engine's answer, its status known to be good, its body still to be read."""
 
-    def __init__(self, root: str, answer: aiohttp.ClientResponse) -> None:
+    def __init__(self, root: str, answer: aiohttp.ClientResponse, *, is_kept: bool) -> None:
         self._root = root
         self._answer = answer
+        self._is_kept = is_kept
 
     def push(self, receiver: Receiver) -> None:
         push(self._answer.content, receiver, compressed="Content-Encoding" in self._answer.headers)
@@ -89,6 +90,9 @@ class Reply:
 
     async def finish(self) -> None:
         """Keeps the connection for the next request if the answer is at its end, or will be in a moment."""
+        if not self._is_kept:
+            self.close()
+            return
         with suppress(TimeoutError, aiohttp.ClientError):
             async with asyncio.timeout(TAIL):
                 await self._answer.content.wait_eof()
@@ -200,7 +204,7 @@ class Engine:
         try:
             answer = await self.post("/v1/chat/completions", chat_to_bytes(chat))
             if answer.status == 200:
-                return Reply(self.root, answer)
+                return Reply(self.root, answer, is_kept=self.dialect.keeps_connections)
             async with ours(self.root):
                 body = await answer.content.read(LARGEST_ERROR)
         except EngineUnavailable as unavailable:

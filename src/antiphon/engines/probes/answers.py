@@ -1,5 +1,6 @@
 """What comes out: constrained answers, thoughts, probabilities, usage."""
 
+from collections.abc import Set
 from typing import Any
 
 from antiphon.engines.probes.asking import Asker, Heard, Refusal
@@ -17,7 +18,7 @@ from antiphon.engines.probes.questions import (
 
 REASONING_MEMBERS = ("reasoning_content", "reasoning", "thinking")
 
-SHOWN_AND_CHECKED = "shows the schema to the model, and checks the answer against it"
+SHOWN_AND_CHECKED = "shows the schema to the model, checks the answer, mends it, and asks once more"
 FOUND_IN_TEXT = "finds the thought in the text, and makes a reasoning item of it"
 REMEMBERED = "remembers that answers of this model begin inside a thought"
 LEFT_OUT = "leaves logprobs out where tools are offered, with a notice"
@@ -33,7 +34,7 @@ THOUGHT_SHOWS = 96
 
 
 async def json_schema(asker: Asker) -> Seen:
-    return await _held(asker, "constrains_json")
+    return await _held(asker, {"constrains_json"}, {"takes_response_format"})
 
 
 async def json_schema_with_tools(asker: Asker) -> Seen:
@@ -41,24 +42,24 @@ async def json_schema_with_tools(asker: Asker) -> Seen:
     offered = await asker.ask(tools=TOOLS, tool_choice="auto")
     if isinstance(offered, Refusal):
         return Seen(Verdict.UNKNOWN, "tools are refused by themselves")
-    return await _held(asker, "constrains_json_with_tools", tools=TOOLS, tool_choice="auto")
+    return await _held(asker, {"constrains_json_with_tools"}, tools=TOOLS, tool_choice="auto")
 
 
-async def _held(asker: Asker, fact: str, **fields: Any) -> Seen:
-    """Nothing in the prompt asks for JSON: it comes because it must."""
+async def _held(asker: Asker, held: set[str], taken: Set[str] = frozenset(), **fields: Any) -> Seen:
+    """Nothing in the prompt asks for JSON: it comes because it must. `held` and `taken` are the facts that this shows."""
     fields |= await asker.without_thinking()
     answer = await asker.ask(response_format=JSON_FORMAT, tokens=OBJECT_ENDS, enough=_goes_astray, **fields)
     if isinstance(answer, Refusal):
-        return Seen(Verdict.DOES_NOT, str(answer), SHOWN_AND_CHECKED, {fact: False})
+        return Seen(Verdict.DOES_NOT, str(answer), SHOWN_AND_CHECKED, dict.fromkeys(held | taken, False))
     text = answer.text
     # An odd word cannot have come by itself, even if the rest was cut off.
     if follows_schema(text) or (begins_as_schema(text) and any(word in text for word in ODD_WORDS)):
-        return Seen(Verdict.WORKS, "the answer followed the schema", facts={fact: True})
+        return Seen(Verdict.WORKS, "the answer followed the schema", facts=dict.fromkeys(held, True))
     if answer.calls:
         return Seen(Verdict.UNKNOWN, "a call came instead of an answer")
     if begins_as_schema(text) and (answer.finish == "length" or not text.strip()):
         return Seen(Verdict.UNKNOWN, "no answer came within a few tokens")
-    return Seen(Verdict.DOES_NOT, "the answer did not follow the schema", SHOWN_AND_CHECKED, {fact: False})
+    return Seen(Verdict.DOES_NOT, "the answer did not follow the schema", SHOWN_AND_CHECKED, dict.fromkeys(held, False))
 
 
 def _goes_astray(heard: Heard) -> bool:

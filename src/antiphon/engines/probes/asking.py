@@ -1,7 +1,7 @@
 """Asking an engine: each question once, with a patience of its own, its answer read whole or until it has told enough."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -136,16 +136,22 @@ class Listener:
 
 
 Enough = Callable[[Heard], bool]
+Turn = Callable[[], Awaitable[None]]
+
+
+async def at_once() -> None:
+    """Nobody else is to be let go first."""
 
 
 class Asker:
     """Puts questions to one model of one engine."""
 
-    def __init__(self, engine: Engine, model: str, patience: float) -> None:
+    def __init__(self, engine: Engine, model: str, patience: float, turn: Turn = at_once) -> None:
         self.engine = engine
         self.model = model
         self.dialect = engine.dialect
         self._patience = patience
+        self._turn = turn
         self._at = next((at for at, known in enumerate(engine.models) if known.id == model), 0)
         self._documents = engine.prober()
         self._answers: dict[bytes, Heard | Refusal] = {}
@@ -187,6 +193,7 @@ class Asker:
     async def _patiently(self, path: str, body: bytes, enough: Enough | None) -> Heard | Refusal:
         if self._unanswered >= GIVES_UP_AFTER:
             raise NoAnswer("the engine has stopped answering")
+        await self._turn()
         self._unanswered += 1
         try:
             async with asyncio.timeout(self._patience), ours(self.engine.root):

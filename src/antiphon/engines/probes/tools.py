@@ -18,8 +18,8 @@ from antiphon.engines.probes.questions import (
 
 READ_HERE = "sends the tools with the choice none, and finds the calls in what the model writes"
 WRITTEN_OUT = "writes the tools, calls and results into the messages, and finds the calls in what the model writes"
-ASKED_FOR = "offers only the tools that are allowed, and sees to it that one of them is called"
-CHECKED = "checks the arguments against the tool's schema"
+ASKED_FOR = "has the answer constrained to a call where JSON can be, and else asks for one, twice"
+CHECKED = "checks the arguments, mends them, and asks for the call once more"
 ONE_BY_ONE = "passes calls on as they come; a model that makes one at a time makes the next in its next turn"
 
 # So many tokens show whether a call comes; so many hold the arguments of the tools above.
