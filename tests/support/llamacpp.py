@@ -22,6 +22,7 @@ def running_llamacpp(
     context: int = 4096,
     slots: int = 2,
     alias: str | None = None,
+    threads: int = 1,
     port: int = 0,
     **others: Any,
 ) -> Iterator[str]:
@@ -39,7 +40,13 @@ def running_llamacpp(
         **({"chat_template": template} if template is not None else {}),
         **others,
     }
-    asked = {"path": str(model_path), "alias": alias or model_path.stem, "reasoning_format": reasoning_format, "values": values}
+    asked = {
+        "path": str(model_path),
+        "alias": alias or model_path.stem,
+        "reasoning_format": reasoning_format,
+        "threads": threads,
+        "values": values,
+    }
     process = subprocess.Popen(
         [sys.executable, __file__, json.dumps(asked)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )
@@ -64,6 +71,8 @@ def _serve(asked: dict[str, Any]) -> None:
     params = xllamacpp.CommonParams()
     params.model.path = asked["path"]
     params.model_alias = {asked["alias"]}
+    # One, for a tiny model: several wait for one another, and that takes for ever on a machine that is busy.
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = asked["threads"]
     format_name = "COMMON_REASONING_FORMAT_" + asked["reasoning_format"].upper().replace("-", "_")
     params.reasoning_format = xllamacpp.common_reasoning_format[format_name]
     for name, value in asked["values"].items():
