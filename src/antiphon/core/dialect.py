@@ -91,6 +91,8 @@ class Dialect:
     # Where the context window of a model is told, the better source first; and whether it sees images.
     window: tuple[Lookup, ...] = ()
     vision: tuple[Lookup, ...] = ()
+    # Where the engine tells its own version.
+    version: tuple[Lookup, ...] = ()
     # Fields that are always sent.
     extra: Mapping[str, Any] = field(default_factory=dict)
 

@@ -24,6 +24,7 @@ LLAMACPP = replace(
     tokenizer=Tokenizer("/tokenize", "content", "tokens"),
     window=(Lookup("/props", "default_generation_settings/n_ctx"), Lookup("/v1/models", "data/{at}/meta/n_ctx_train")),
     vision=(Lookup("/props", "modalities/vision"),),
+    version=(Lookup("/props", "build_info"),),
     # Whatever --reasoning-format the server was started with, this one comes out in a field of its own.
     extra={"reasoning_format": "deepseek"},
 )
@@ -40,6 +41,7 @@ VLLM = replace(
     takes_named_choice=True,
     tokenizer=Tokenizer("/tokenize", "prompt", "tokens"),
     window=(Lookup("/v1/models", "data/{at}/max_model_len"),),
+    version=(Lookup("/version", "version"),),
 )
 
 LMDEPLOY = replace(
@@ -63,6 +65,7 @@ SGLANG = replace(
     max_tokens_member="max_completion_tokens",
     takes_named_choice=True,
     window=(Lookup("/v1/models", "data/{at}/max_model_len"), Lookup("/get_model_info", "max_total_num_tokens")),
+    version=(Lookup("/get_server_info", "version"),),
 )
 
 OLLAMA = replace(
@@ -75,6 +78,7 @@ OLLAMA = replace(
     continues_last_message=True,
     window=(Lookup("/api/show", "model_info/*.context_length", asks="model"),),
     vision=(Lookup("/api/show", "capabilities/vision", asks="model"),),
+    version=(Lookup("/api/version", "version"),),
 )
 
 LMSTUDIO = replace(

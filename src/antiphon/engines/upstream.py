@@ -62,16 +62,19 @@ def foreign_to_error(foreign: BaseException, root: str) -> ApiError:
 class Reply:
     """An engine's answer, its status known to be good, its body still to be read."""
 
-    def __init__(self, root: str, answer: aiohttp.ClientResponse) -> None:
-        self._root = root
+    def __init__(self, engine: "Engine", answer: aiohttp.ClientResponse) -> None:
+        self._engine = engine
         self._answer = answer
+        self._given_up = False
 
     def push(self, receiver: Receiver) -> None:
         push(self._answer.content, receiver, compressed="Content-Encoding" in self._answer.headers)
 
     def error(self, foreign: BaseException) -> ApiError:
         """What ended the body, as one of our errors."""
-        return foreign_to_error(foreign, self._root)
+        if not self._given_up:
+            self._engine.lost()
+        return foreign_to_error(foreign, self._engine.root)
 
     def pause(self) -> None:
         if self._answer.connection is not None and self._answer.connection.protocol is not None:
@@ -83,6 +86,7 @@ class Reply:
 
     def close(self) -> None:
         """Ends the engine's work at once."""
+        self._given_up = True
         self._answer.close()
 
     async def finish(self) -> None:
@@ -109,6 +113,7 @@ class Engine:
     def __init__(self, url: str, session: aiohttp.ClientSession, settings: Settings) -> None:
         self.root = url.rstrip("/").removesuffix("/v1")
         self.dialect: Dialect = BY_NAME[settings.dialect] if settings.dialect else PLAIN
+        self.version: str | None = None
         self.models: tuple[Model, ...] = ()
         self.ready = False
         # Learned from earlier answers: models whose template opens the thought, and whether usage is reported.
@@ -137,10 +142,18 @@ class Engine:
         found = await detect(self._session, self.root, self._headers)
         if found is None:
             return
-        self.models = found.models
+        self.models, self.version = found.models, found.version
         if not self._settings.dialect:
             self.dialect = found.dialect
         self.ready = True
+
+    def lost(self) -> None:
+        """It broke off or is gone: it is asked again what it is before it is used."""
+        self.ready = False
+
+    def moved(self, url: str) -> None:
+        self.root = url
+        self.lost()
 
     def serves(self, model: str) -> bool:
         return any(known.id == model for known in self.models)
@@ -170,11 +183,11 @@ class Engine:
         try:
             answer = await self.post("/v1/chat/completions", chat_to_bytes(chat))
             if answer.status == 200:
-                return Reply(self.root, answer)
+                return Reply(self, answer)
             async with ours(self.root):
                 body = await answer.content.read(LARGEST_ERROR)
         except EngineUnavailable as unavailable:
-            self.ready = False
+            self.lost()
             raise Refused(unavailable, may_pass=True) from unavailable
         answer.close()
         retry_after = read_retry_after(answer.headers)
