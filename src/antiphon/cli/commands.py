@@ -1,5 +1,6 @@
 """The commands and their flags."""
 
+import asyncio
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -9,6 +10,8 @@ from antiphon import __version__, settings
 from antiphon.cli.codex import CannotStart, run_codex
 from antiphon.cli.serving import NoEngine, serve_forever
 from antiphon.dialects import BY_NAME
+from antiphon.embedded import CannotEmbed
+from antiphon.embedded.weights import DEFAULT_MODEL, find_weights
 from antiphon.replay import replay as replay_stream
 
 app = typer.Typer(
@@ -47,6 +50,15 @@ def serve(
     ] = None,
     upstream_key: Annotated[str | None, typer.Option(help="The key that the engines want.")] = None,
     dialect: Annotated[str | None, typer.Option(help=f"The engine's dialect, if detection errs: {', '.join(BY_NAME)}.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Also run a model here: smollm2, PATH.gguf or hf:OWNER/NAME/FILE.gguf.")
+    ] = None,
+    model_context: Annotated[
+        int | None, typer.Option(help="Its context for each request, in tokens. Default: what it was trained for, up to 32768.")
+    ] = None,
+    model_slots: Annotated[int | None, typer.Option(help="How many requests it works on at once. [2]")] = None,
+    model_gpu_layers: Annotated[int | None, typer.Option(help="Its layers on the GPU. Default: as many as fit.")] = None,
+    model_threads: Annotated[int | None, typer.Option(help="Its threads. Default: one for each core.")] = None,
     api_key: Annotated[list[str] | None, typer.Option(help="A key that clients must send; several are allowed.")] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error. [info]")] = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file of settings. [antiphon.toml, if there is one]")] = None,
@@ -58,6 +70,11 @@ def serve(
         "upstream": upstream,
         "upstream_key": upstream_key,
         "dialect": dialect,
+        "model": model,
+        "model_context": model_context,
+        "model_slots": model_slots,
+        "model_gpu_layers": model_gpu_layers,
+        "model_threads": model_threads,
         "api_key": api_key,
         "log_level": log_level,
     }
@@ -69,7 +86,7 @@ def serve(
         _fail(f"unknown dialect {chosen.dialect!r}; there are {', '.join(BY_NAME)}")
     try:
         serve_forever(chosen)
-    except NoEngine as none:
+    except (NoEngine, CannotEmbed) as none:
         _fail(str(none))
     except OSError as busy:
         _fail(f"cannot listen on {chosen.host}:{chosen.port}: {busy.strerror or busy}")
@@ -89,6 +106,20 @@ def codex(
         _fail(str(wrong))
     except CannotStart as reason:
         _fail(str(reason))
+
+
+@app.command()
+def pull(
+    model: Annotated[str, typer.Argument(help="smollm2, or hf:OWNER/NAME/FILE.gguf.")] = DEFAULT_MODEL,
+    config: Annotated[Path | None, typer.Option(help="A TOML file of settings.")] = None,
+) -> None:
+    """Fetch the embedded engine's model ahead of time, and show where it is kept."""
+    try:
+        chosen = settings.load({}, file=config)
+        weights = asyncio.run(find_weights(model, chosen))
+    except (settings.SettingsError, CannotEmbed) as wrong:
+        _fail(str(wrong))
+    typer.echo(weights.path)
 
 
 @app.command()
