@@ -14,8 +14,10 @@ $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Antiphon needs Python 3.11 or newer")'
 	$(PYTHON) -m venv $(VENV)
 
+# Where there is no prebuilt engine for a machine, nothing is compiled: Antiphon is installed without one.
 $(VENV)/installed: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) install --constraint constraints.txt --editable '.[embedded]' pip
+	$(PIP) install --constraint constraints.txt --only-binary xllamacpp --editable '.[embedded]' pip || \
+	  $(PIP) install --constraint constraints.txt --editable .
 	touch $@
 
 $(VENV)/installed-dev: pyproject.toml constraints.txt | $(BIN)/python

@@ -42,11 +42,7 @@ def main() -> None:
     with os.fdopen(STDIN, "rb", buffering=0, closefd=False) as line:
         parameters = msgspec.json.decode(line.readline(), type=Parameters)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    server = serve(parameters)
-    sys.stdout.write(f"{READY}\n")
-    sys.stdout.flush()
-    threading.Event().wait()
-    del server
+    _hold(serve(parameters))
 
 
 def serve(parameters: Parameters) -> object:
@@ -76,6 +72,13 @@ def serve(parameters: Parameters) -> object:
     except RuntimeError as failed:
         # llama.cpp has said more on standard error.
         sys.exit(str(failed))
+
+
+def _hold(server: object) -> None:
+    """As long as it is held, it serves."""
+    sys.stdout.write(f"{READY}\n")
+    sys.stdout.flush()
+    threading.Event().wait()
 
 
 def _end_with_parent() -> None:
