@@ -79,7 +79,7 @@ async def test_nobody_but_the_gateway_is_let_in(tmp_path: Path) -> None:
 
 async def test_a_killed_engine_fails_its_stream_once_and_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Long enough for the requests that come meanwhile.
-    monkeypatch.setattr(process, "FIRST_PAUSE", 2.0)
+    monkeypatch.setattr(process, "FIRST_PAUSE", 3.0)
     model = write_tiny_model(tmp_path / "pebble.gguf", context=131072, ends=False)
     async with running_embedded(model, model_context=32768) as (gateway, embedded):
         url, first = embedded.url, embedded.pid

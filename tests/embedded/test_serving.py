@@ -99,9 +99,12 @@ async def test_a_model_file_is_all_that_is_needed(tmp_path: Path) -> None:
             response = await client.responses.create(model="pebble", input="Hi", max_output_tokens=30)
             assert response.usage is not None
             assert 1 <= response.usage.output_tokens <= 30
-            async with client.responses.stream(model="pebble", input="Hi", max_output_tokens=30) as stream:
-                text = "".join([event.delta async for event in stream if event.type == "response.output_text.delta"])
-                assert (await stream.get_final_response()).output_text == text
+            stream = await client.responses.create(model="pebble", input="Hi", max_output_tokens=30, stream=True)
+            events = [event async for event in stream]
+            text = "".join(event.delta for event in events if event.type == "response.output_text.delta")
+            last = events[-1]
+            assert last.type in ("response.completed", "response.incomplete")
+            assert last.response.output_text == text
         gateway.process.send_signal(signal.SIGTERM)
         assert await gateway.process.wait() == 0
 
