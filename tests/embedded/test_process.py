@@ -106,9 +106,11 @@ async def test_a_killed_engine_fails_its_stream_once_and_comes_back(tmp_path: Pa
         assert embedded.url == url
 
 
-async def test_the_pauses_between_deaths_grow(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(("steady", "pauses"), [(60.0, [0.01, 0.02, 0.03, 0.03]), (0.0, [0.01, 0.01, 0.01, 0.01])])
+async def test_the_pauses_between_deaths_grow_unless_it_was_up_for_long(
+    steady: float, pauses: list[float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    monkeypatch.setattr(process, "STEADY", steady)
     monkeypatch.setattr(process, "FIRST_PAUSE", 0.01)
     monkeypatch.setattr(process, "LONGEST_PAUSE", 0.03)
     monkeypatch.setattr("antiphon.logs.logger.propagate", True)
@@ -121,7 +123,7 @@ async def test_the_pauses_between_deaths_grow(
         async with asyncio.timeout(30):
             while len(deaths(caplog)) < 4:
                 await asyncio.sleep(STEP)
-    assert [death["starts_again_in"] for death in deaths(caplog)[:4]] == [0.01, 0.02, 0.03, 0.03]
+    assert [death["starts_again_in"] for death in deaths(caplog)[:4]] == pauses
     assert "signal 9" in deaths(caplog)[0]["reason"]
     assert "failed to load model" in deaths(caplog)[1]["reason"]
 
