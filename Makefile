@@ -3,7 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-# An engine's URL for `make serve`; without it the well-known ports of this machine are looked at.
+# An engine's URL for `make serve`; without it the well-known ports of this machine are looked at, and with nothing there an
+# engine with a small model of its own is started.
 UPSTREAM ?=
 ARGS ?=
 
@@ -13,8 +14,10 @@ $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Antiphon needs Python 3.11 or newer")'
 	$(PYTHON) -m venv $(VENV)
 
+# Where there is no prebuilt engine for a machine, nothing is compiled: Antiphon is installed without one.
 $(VENV)/installed: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) install --constraint constraints.txt --editable .
+	$(PIP) install --constraint constraints.txt --only-binary xllamacpp --editable '.[embedded]' pip || \
+	  $(PIP) install --constraint constraints.txt --editable .
 	touch $@
 
 $(VENV)/installed-dev: pyproject.toml constraints.txt | $(BIN)/python

@@ -21,6 +21,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "seal": {"core", "settings"},
     "replay": {"core", "wire", "errors"},
     "engines": {"engines", "core", "dialects", "wire", "errors", "settings", "logs"},
+    "embedded": {"embedded", "errors", "settings", "logs"},
     "turn": {"core", "engines", "wire", "errors", "settings", "logs"},
     "service": {"turn", "core", "dialects", "engines", "wire", "errors", "settings", "logs"},
     "codex_catalog": set(),

@@ -6,7 +6,10 @@ from collections.abc import AsyncIterator
 
 import aiohttp
 from aiohttp import web
+from msgspec import structs
 
+from antiphon.embedded.process import EngineProcess
+from antiphon.engines.detection import Model
 from antiphon.engines.pool import Pool
 from antiphon.engines.probing import Background
 from antiphon.engines.pushing import PushingConnector
@@ -36,8 +39,11 @@ def make_session() -> aiohttp.ClientSession:
     )
 
 
-def make_app(settings: Settings, session: aiohttp.ClientSession) -> web.Application:
-    pool = Pool([Engine(url, session, settings) for url in settings.upstream])
+def make_app(settings: Settings, session: aiohttp.ClientSession, embedded: EngineProcess | None = None) -> web.Application:
+    engines = [Engine(url, session, settings) for url in settings.upstream]
+    if embedded is not None:
+        engines.append(_embedded_engine(embedded, session, settings))
+    pool = Pool(engines)
     app = web.Application(
         middlewares=[identified, enveloped, authenticated(settings.api_key)], client_max_size=settings.max_body_bytes
     )
@@ -60,6 +66,15 @@ def make_app(settings: Settings, session: aiohttp.ClientSession) -> web.Applicat
     app.cleanup_ctx.append(_watching)
     app.on_shutdown.append(_draining)
     return app
+
+
+def _embedded_engine(process: EngineProcess, session: aiohttp.ClientSession, settings: Settings) -> Engine:
+    """An engine like any other, whose process tells when it is gone."""
+    engine = Engine(process.url, session, structs.replace(settings, upstream_key=process.key, dialect=None))
+    # Known before it runs, so that requests for it wait for it.
+    engine.models = (Model(id=process.alias, created=0, owned_by="antiphon"),)
+    process.lost, process.moved = engine.lost, engine.moved
+    return engine
 
 
 async def _watching(app: web.Application) -> AsyncIterator[None]:

@@ -50,6 +50,18 @@ class Settings(Struct, frozen=True, kw_only=True):
     check_grammars: bool = True
     # An engine that is found is asked in the background what it can do. False: its dialect is believed.
     probe: bool = True
+    # What the embedded engine serves: smollm2, a GGUF file, or hf:OWNER/NAME/FILE.gguf. None: it starts if none is found.
+    model: str | None = None
+    # The embedded engine's context of one conversation, in tokens. None: what the model was trained for, up to 32768.
+    model_context: Annotated[int, Meta(ge=256)] | None = None
+    # How many requests the embedded engine works on at once; each takes memory for a whole context.
+    model_slots: Annotated[int, Meta(ge=1, le=64)] = 2
+    # How many layers of the model go to the GPU. -1: as many as fit.
+    model_gpu_layers: Annotated[int, Meta(ge=-1)] = -1
+    # -1: as many as the machine has cores.
+    model_threads: Annotated[int, Meta(ge=-1)] = -1
+    # Where fetched models are kept. None: the user's cache directory.
+    cache_dir: str | None = None
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
 

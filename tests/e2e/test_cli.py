@@ -52,7 +52,9 @@ async def served(*arguments: str, **environment: str) -> AsyncIterator[tuple[asy
 async def test_without_a_command_it_serves_and_says_where(engine: MockEngine) -> None:
     port = await free_port()
     async with served("--port", str(port), ANTIPHON_UPSTREAM=engine.url) as (process, line):
-        assert line == f"Antiphon is ready at http://127.0.0.1:{port}/v1  (plain at {engine.url})\n"
+        assert line == f"Antiphon is ready at http://127.0.0.1:{port}/v1\n"
+        assert process.stdout is not None
+        assert (await process.stdout.readline()).decode() == f"  plain at {engine.url}: mock\n"
         async with (
             aiohttp.ClientSession() as client,
             client.post(f"http://127.0.0.1:{port}/v1/responses", json={"input": "Hi", "stream": True}) as answer,

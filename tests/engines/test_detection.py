@@ -34,6 +34,27 @@ async def test_an_engine_is_known_by_its_signs(name: str) -> None:
     assert [model.id for model in found.models] == ["mock"]
 
 
+@pytest.mark.parametrize(
+    ("owner", "paths", "version"),
+    [
+        ("llamacpp", {"/props": {"build_info": "b1234-abc"}}, "b1234-abc"),
+        ("vllm", {"/version": {"version": "0.32.0"}}, "0.32.0"),
+        ("sglang", {"/get_server_info": {"tp_size": 1, "version": "0.6"}}, "0.6"),
+        ("library", {"/api/version": {"version": "0.15"}}, "0.15"),
+        ("library", {"/api/version": {"version": 15}}, None),
+        ("someone", {"/version": {"version": "9"}}, None),
+    ],
+)
+async def test_an_engine_tells_its_version(owner: str, paths: dict[str, Any], version: str | None) -> None:
+    engine = MockEngine(owned_by=owner, paths=paths)
+    await engine.start()
+    async with running_gateway(engine) as gateway:
+        (known,) = gateway.gateway.pool.engines
+        await known.know()
+    await engine.stop()
+    assert known.version == version
+
+
 async def test_an_older_llamacpp_is_known_by_its_props() -> None:
     engine = MockEngine(paths={"/props": {"default_generation_settings": {"n_ctx": 1}}})
     await engine.start()

@@ -47,6 +47,21 @@ async def test_the_model_chooses_the_engine(engines: list[MockEngine]) -> None:
     assert [len(engine.requests) for engine in engines] == [0, 4, 0]
 
 
+async def test_a_model_of_an_engine_that_is_away_is_not_asked_of_another(engines: list[MockEngine]) -> None:
+    engines[1]._models["data"][0]["id"] = "other"  # type: ignore[index]
+    async with running_gateway(*engines[:2], retries=0) as gateway:
+        for engine in gateway.gateway.pool.engines:
+            await engine.know()
+        port = int(engines[1].url.rpartition(":")[2])
+        await engines[1].stop()
+        for _ in range(2):
+            status, _body = await gateway.post({"model": "other", "input": "Hi"})
+            assert status == 503
+        assert engines[0].requests == []
+        await engines[1].start(port)
+        assert (await gateway.create(model="other"))["output_text"] == "Hello world"
+
+
 async def test_another_engine_takes_over_where_one_is_gone(engines: list[MockEngine]) -> None:
     async with running_gateway(*engines, retries=0) as gateway:
         for engine in gateway.gateway.pool.engines:

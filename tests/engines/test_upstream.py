@@ -76,6 +76,35 @@ async def test_after_the_first_byte_nothing_is_tried_again(gateway: GatewayUnder
     assert len(engine.requests) == 1
 
 
+async def test_an_engine_that_breaks_off_is_not_ready_until_it_is_asked_again(
+    engine: MockEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("antiphon.engines.pool.ASK_AGAIN", 600)
+
+    async def cut(write: Writer) -> None:
+        await write(chunk({"content": "half"}))
+        await write(CUT)
+
+    engine.will(cut)
+    async with running_gateway(engine) as gateway:
+        await gateway.stream()
+        (known,) = gateway.gateway.pool.engines
+        assert not known.ready
+        await gateway.create()
+        assert known.ready
+
+
+async def test_an_engine_that_is_given_up_stays_ready(engine: MockEngine) -> None:
+    async def stalls(write: Writer) -> None:
+        await write(chunk({"content": "half"}))
+        await asyncio.Event().wait()
+
+    engine.will(stalls)
+    async with running_gateway(engine, idle_timeout=0.05) as gateway:
+        assert (await gateway.stream())[-1]["type"] == "response.failed"
+        assert gateway.gateway.pool.engines[0].ready
+
+
 async def test_an_engine_that_is_not_there_is_a_503_with_retry_after() -> None:
     async with running_gateway(f"http://127.0.0.1:{await free_port()}", retries=0) as gateway:
         for stream in (True, False):

@@ -10,6 +10,7 @@ import aiohttp.web
 import msgspec
 
 from antiphon.app import BACKGROUND, make_app, make_runner, make_session
+from antiphon.embedded.process import EngineProcess
 from antiphon.engines.probing import Background
 from antiphon.http.responses import GATEWAY
 from antiphon.service import Gateway
@@ -59,11 +60,13 @@ class GatewayUnderTest:
 
 
 @asynccontextmanager
-async def running_gateway(*engines: MockEngine | str, **settings: Any) -> AsyncIterator[GatewayUnderTest]:
+async def running_gateway(
+    *engines: MockEngine | str, embedded: EngineProcess | None = None, **settings: Any
+) -> AsyncIterator[GatewayUnderTest]:
     urls = tuple(engine if isinstance(engine, str) else engine.url for engine in engines)
     chosen = Settings(upstream=urls, port=0, **{"seal_key": "for the tests", "probe": False, **settings})
     async with make_session() as session, aiohttp.ClientSession() as client:
-        app = make_app(chosen, session)
+        app = make_app(chosen, session, embedded)
         runner = make_runner(app)
         await runner.setup()
         site = aiohttp.web.TCPSite(runner, "127.0.0.1", 0)

@@ -1,5 +1,6 @@
 """The commands and their flags."""
 
+import asyncio
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -10,6 +11,8 @@ from antiphon.cli.codex import CannotStart, run_codex
 from antiphon.cli.doctor import examine
 from antiphon.cli.serving import NoEngine, serve_forever
 from antiphon.dialects import BY_NAME
+from antiphon.embedded import CannotEmbed
+from antiphon.embedded.weights import DEFAULT_MODEL, find_weights
 from antiphon.replay import replay as replay_stream
 
 app = typer.Typer(
@@ -58,6 +61,15 @@ def serve(
     ] = None,
     upstream_key: Annotated[str | None, typer.Option(help="The key that the engines want.")] = None,
     dialect: Annotated[str | None, typer.Option(help=f"The engine's dialect, if detection errs: {', '.join(BY_NAME)}.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Also run a model here: smollm2, PATH.gguf or hf:OWNER/NAME/FILE.gguf.")
+    ] = None,
+    model_context: Annotated[
+        int | None, typer.Option(help="Its context for each request, in tokens. Default: what it was trained for, up to 32768.")
+    ] = None,
+    model_slots: Annotated[int | None, typer.Option(help="How many requests it works on at once. [2]")] = None,
+    model_gpu_layers: Annotated[int | None, typer.Option(help="Its layers on the GPU. Default: as many as fit.")] = None,
+    model_threads: Annotated[int | None, typer.Option(help="Its threads. Default: one for each core.")] = None,
     api_key: Annotated[list[str] | None, typer.Option(help="A key that clients must send; several are allowed.")] = None,
     probe: Annotated[
         bool | None, typer.Option("--probe/--no-probe", help="Ask engines what they can do as they are found. [yes]")
@@ -72,6 +84,11 @@ def serve(
         "upstream": upstream,
         "upstream_key": upstream_key,
         "dialect": dialect,
+        "model": model,
+        "model_context": model_context,
+        "model_slots": model_slots,
+        "model_gpu_layers": model_gpu_layers,
+        "model_threads": model_threads,
         "api_key": api_key,
         "probe": probe,
         "log_level": log_level,
@@ -79,7 +96,7 @@ def serve(
     chosen = _chosen(flags, config)
     try:
         serve_forever(chosen)
-    except NoEngine as none:
+    except (NoEngine, CannotEmbed) as none:
         _fail(str(none))
     except OSError as busy:
         _fail(f"cannot listen on {chosen.host}:{chosen.port}: {busy.strerror or busy}")
@@ -116,6 +133,20 @@ def doctor(
         raise typer.Exit(examine(chosen, model, as_json=as_json))
     except NoEngine as none:
         _fail(str(none))
+
+
+@app.command()
+def pull(
+    model: Annotated[str, typer.Argument(help="smollm2, or hf:OWNER/NAME/FILE.gguf.")] = DEFAULT_MODEL,
+    config: Annotated[Path | None, typer.Option(help="A TOML file of settings.")] = None,
+) -> None:
+    """Fetch the embedded engine's model ahead of time, and show where it is kept."""
+    try:
+        chosen = settings.load({}, file=config)
+        weights = asyncio.run(find_weights(model, chosen))
+    except (settings.SettingsError, CannotEmbed) as wrong:
+        _fail(str(wrong))
+    typer.echo(weights.path)
 
 
 @app.command()

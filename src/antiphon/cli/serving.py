@@ -1,17 +1,24 @@
-"""Running the server: find engines, listen, say so, and stop gently."""
+"""Running the server: find engines or start one, listen, say so, and stop gently."""
 
 import asyncio
+import contextlib
 import signal
 import sys
 from dataclasses import dataclass
 
+import aiohttp
 import msgspec
 import typer
 from aiohttp import web
 
 from antiphon import logs
 from antiphon.app import make_app, make_runner, make_session
+from antiphon.embedded import CannotEmbed
+from antiphon.embedded.process import EngineProcess, can_embed
+from antiphon.embedded.weights import DEFAULT_MODEL
 from antiphon.engines.detection import WELL_KNOWN_PORTS, look_around
+from antiphon.engines.pool import ASK_AGAIN
+from antiphon.engines.upstream import Engine
 from antiphon.http.responses import GATEWAY
 from antiphon.settings import Settings
 
@@ -26,7 +33,10 @@ For example:
   llama-server -m MODEL.gguf --jinja          then: antiphon
   ollama serve                                then: antiphon
   vllm serve MODEL                            then: antiphon
-  antiphon --upstream http://HOST:PORT"""
+  antiphon --upstream http://HOST:PORT
+  pip install 'antiphon[embedded]'            then: antiphon, with a small model of its own"""
+
+MODELS_SHOWN = 10
 
 
 def places_looked_at() -> str:
@@ -59,32 +69,78 @@ def _loop_factory() -> type[asyncio.AbstractEventLoop] | None:
 
 async def _serve(settings: Settings) -> None:
     async with make_session() as session:
-        if not settings.upstream:
-            found = await look_around(session, {}, but=settings.port)
-            if not found:
-                raise NoEngine(NONE_FOUND.format(places=places_looked_at()))
-            settings = msgspec.structs.replace(settings, upstream=tuple(found))
-        app = make_app(settings, session)
+        settings, embedded = await choose_engines(settings, session)
+        app = make_app(settings, session, embedded)
         runner = make_runner(app)
         await runner.setup()
+        running: asyncio.Task[None] | None = None
         try:
             await web.TCPSite(runner, settings.host, settings.port).start()
             port: int = runner.addresses[0][1]
             announcing = asyncio.create_task(_announce(app, Address(settings.host, port)))
-            await _signal_to_stop()
+            running = asyncio.create_task(embedded.run()) if embedded is not None else None
+            await _until_stopped(running)
             announcing.cancel()
             logs.log("stopping", seconds_at_most=settings.shutdown_timeout)
         finally:
             await runner.cleanup()
+            # Last, because streams were still being finished.
+            if running is not None:
+                await _end(running)
+
+
+async def choose_engines(settings: Settings, session: aiohttp.ClientSession) -> tuple[Settings, EngineProcess | None]:
+    """Those that are named; else those that are found; else the one that comes with us."""
+    if settings.model is not None:
+        return settings, EngineProcess(settings.model, settings)
+    if settings.upstream:
+        return settings, None
+    found = await look_around(session, {}, but=settings.port)
+    if found:
+        return msgspec.structs.replace(settings, upstream=tuple(found)), None
+    if not can_embed():
+        places = "\n".join(f"  127.0.0.1:{port}  {name}" for port, name in WELL_KNOWN_PORTS.items())
+        raise NoEngine(NONE_FOUND.format(places=places))
+    return settings, EngineProcess(DEFAULT_MODEL, settings)
+
+
+async def _until_stopped(running: asyncio.Task[None] | None) -> None:
+    """Until a signal comes. An embedded engine that cannot even start ends it too, with its reason."""
+    signalled = asyncio.create_task(_signal_to_stop())
+    try:
+        await asyncio.wait({signalled, running} if running is not None else {signalled}, return_when=asyncio.FIRST_COMPLETED)
+        if running is not None and running.done():
+            running.result()
+    finally:
+        await _end(signalled)
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError, CannotEmbed):
+        await task
 
 
 async def _announce(app: web.Application, address: Address) -> None:
-    """One line, once the engine is there; until then requests are answered with 503 and Retry-After."""
+    """One line, once an engine is there; until then requests are answered with 503 and Retry-After. Then one each."""
     pool = app[GATEWAY].pool
     logs.log("listening", url=str(address), engines=[engine.root for engine in pool.engines])
     await pool.there.wait()
-    engines = ", ".join(f"{engine.dialect.name} at {engine.root}" for engine in pool.engines if engine.ready)
-    typer.echo(f"Antiphon is ready at {address}/v1  ({engines})")
+    typer.echo(f"Antiphon is ready at {address}/v1")
+    untold = list(pool.engines)
+    while untold:
+        for engine in [engine for engine in untold if engine.ready]:
+            typer.echo(f"  {_describe(engine)}")
+            untold.remove(engine)
+        await asyncio.sleep(ASK_AGAIN)
+
+
+def _describe(engine: Engine) -> str:
+    """`llamacpp b1234 at http://127.0.0.1:8080: qwen3 (32768 tokens), gemma3`"""
+    models = [f"{model.id} ({model.window} tokens)" if model.window else model.id for model in engine.models]
+    shown = [*models[:MODELS_SHOWN], *(["…"] if len(models) > MODELS_SHOWN else [])]
+    name = f"{engine.dialect.name} {engine.version}" if engine.version else engine.dialect.name
+    return f"{name} at {engine.root}: {', '.join(shown) or 'no model'}"
 
 
 async def _signal_to_stop() -> None:

@@ -120,6 +120,8 @@ class Dialect:
     # Where the context window of a model is told, the better source first; and whether it sees images.
     window: tuple[Lookup, ...] = ()
     vision: tuple[Lookup, ...] = ()
+    # Where the engine tells its own version.
+    version: tuple[Lookup, ...] = ()
     # What probes go by: where the prompt is shown, the field that takes a GBNF grammar, and where the engine tells by itself
     # whether the template of a model has tools, several calls in a message, and thoughts.
     template: Template | None = None

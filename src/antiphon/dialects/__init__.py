@@ -28,6 +28,7 @@ LLAMACPP = replace(
     tokenizer=Tokenizer("/tokenize", "content", "tokens"),
     window=(Lookup("/props", "default_generation_settings/n_ctx"), Lookup("/v1/models", "data/{at}/meta/n_ctx_train")),
     vision=(Lookup("/props", "modalities/vision"),),
+    version=(Lookup("/props", "build_info"),),
     template=Template("/apply-template", "prompt"),
     grammar_member="grammar",
     tells_tools=(Lookup("/props", "chat_template_caps/supports_tools"),),
@@ -61,6 +62,7 @@ VLLM = replace(
     constrains_calls=True,
     tokenizer=Tokenizer("/tokenize", "prompt", "tokens"),
     window=(Lookup("/v1/models", "data/{at}/max_model_len"),),
+    version=(Lookup("/version", "version"),),
     advice={
         "system role": "--chat-template FILE, with a template that has a system role",
         "user messages in a row": "--chat-template FILE, with a template that takes them",
@@ -100,6 +102,7 @@ SGLANG = replace(
     enforces_named=True,
     constrains_json=True,
     window=(Lookup("/v1/models", "data/{at}/max_model_len"), Lookup("/get_model_info", "max_total_num_tokens")),
+    version=(Lookup("/get_server_info", "version"),),
     advice={
         "system role": "--chat-template FILE, with a template that has a system role",
         "tools": "--tool-call-parser NAME",
@@ -120,6 +123,7 @@ OLLAMA = replace(
     loads_on_demand=True,
     window=(Lookup("/api/show", "model_info/*.context_length", asks="model"),),
     vision=(Lookup("/api/show", "capabilities/vision", asks="model"),),
+    version=(Lookup("/api/version", "version"),),
     tells_tools=(Lookup("/api/show", "capabilities/tools", asks="model"),),
     tells_reasoning=(Lookup("/api/show", "capabilities/thinking", asks="model"),),
     advice={

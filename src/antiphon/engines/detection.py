@@ -41,6 +41,7 @@ class Model:
 class Found:
     dialect: Dialect
     models: tuple[Model, ...]
+    version: str | None = None
 
 
 class Prober:
@@ -62,7 +63,7 @@ class Prober:
         value = follow(await self.get(sign.path), sign.key)
         return value is not None and (sign.value is None or value == sign.value)
 
-    async def look_up(self, lookups: tuple[Lookup, ...], model: str, at: int) -> Any:
+    async def look_up(self, lookups: tuple[Lookup, ...], model: str = "", at: int = 0) -> Any:
         """The first answer that there is."""
         for lookup in lookups:
             body = msgspec.json.encode({lookup.asks: model}) if lookup.asks else None
@@ -109,7 +110,8 @@ async def detect(session: aiohttp.ClientSession, root: str, headers: dict[str, s
         for at, model in enumerate(listing["data"])
         if isinstance(model, dict) and isinstance(model.get("id"), str)
     ]
-    return Found(dialect, tuple(models))
+    version = await prober.look_up(dialect.version)
+    return Found(dialect, tuple(models), version if isinstance(version, str) else None)
 
 
 async def _dialect(prober: Prober) -> Dialect:

@@ -24,17 +24,24 @@ class Pool:
 
     async def choose(self, model: str | None, key: str | None) -> list[Engine]:
         """The engines to try, best first: those that serve the model, ordered by the cache key."""
-        if not self.ready:
+        serving = self._serving(model)
+        if not serving:
             await asyncio.gather(*(engine.know() for engine in self.engines))
-        there = [engine for engine in self.engines if engine.ready]
-        if not there:
-            addresses = ", ".join(engine.root for engine in self.engines)
+            serving = self._serving(model)
+        if not serving:
+            addresses = ", ".join(engine.root for engine in self._candidates(model))
             raise EngineUnavailable(f"No engine answers at {addresses} yet.", retry_after=ASK_AGAIN)
-        serving = [engine for engine in there if model and engine.serves(model)] or there
         if key is None:
             first = next(self._turn) % len(serving)
             return serving[first:] + serving[:first]
         return sorted(serving, key=lambda engine: _rendezvous(key, engine.root), reverse=True)
+
+    def _candidates(self, model: str | None) -> list[Engine]:
+        """A model that an absent engine is known for is waited for; a name that nobody knows may be anyone's."""
+        return [engine for engine in self.engines if model and engine.serves(model)] or self.engines
+
+    def _serving(self, model: str | None) -> list[Engine]:
+        return [engine for engine in self._candidates(model) if engine.ready]
 
     async def watch(self) -> None:
         """Keeps asking engines that are not there, so that readiness is known before a request needs it."""

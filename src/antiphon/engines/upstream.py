@@ -64,17 +64,19 @@ def foreign_to_error(foreign: BaseException, root: str) -> ApiError:
 class Reply:
     """An engine's answer, its status known to be good, its body still to be read."""
 
-    def __init__(self, root: str, answer: aiohttp.ClientResponse, *, is_kept: bool) -> None:
-        self._root = root
+    def __init__(self, engine: "Engine", answer: aiohttp.ClientResponse) -> None:
+        self._engine = engine
         self._answer = answer
-        self._is_kept = is_kept
+        self._given_up = False
 
     def push(self, receiver: Receiver) -> None:
         push(self._answer.content, receiver, compressed="Content-Encoding" in self._answer.headers)
 
     def error(self, foreign: BaseException) -> ApiError:
         """What ended the body, as one of our errors."""
-        return foreign_to_error(foreign, self._root)
+        if not self._given_up:
+            self._engine.lost()
+        return foreign_to_error(foreign, self._engine.root)
 
     def pause(self) -> None:
         if self._answer.connection is not None and self._answer.connection.protocol is not None:
@@ -86,11 +88,12 @@ class Reply:
 
     def close(self) -> None:
         """Ends the engine's work at once."""
+        self._given_up = True
         self._answer.close()
 
     async def finish(self) -> None:
         """Keeps the connection for the next request if the answer is at its end, or will be in a moment."""
-        if not self._is_kept:
+        if not self._engine.dialect.keeps_connections:
             self.close()
             return
         with suppress(TimeoutError, aiohttp.ClientError):
@@ -115,6 +118,7 @@ class Engine:
     def __init__(self, url: str, session: aiohttp.ClientSession, settings: Settings) -> None:
         self.root = url.rstrip("/").removesuffix("/v1")
         self.dialect: Dialect = BY_NAME[settings.dialect] if settings.dialect else PLAIN
+        self.version: str | None = None
         self.models: tuple[Model, ...] = ()
         self.ready = False
         # Called when the engine has been found: at the start, and when it comes back, or is another one.
@@ -152,7 +156,7 @@ class Engine:
         # A connection that was lost says nothing yet of the engine: it may be the same one, and there all the time.
         is_new = self._away or known != {model.id for model in found.models}
         self._away = False
-        self.models = found.models
+        self.models, self.version = found.models, found.version
         if not self._settings.dialect:
             self.dialect = found.dialect
         self.ready = True
@@ -175,6 +179,14 @@ class Engine:
     def _meant(self, model: str) -> str:
         """An engine that has one model answers with it, by whatever name it is asked for."""
         return model if len(self.models) != 1 else self.models[0].id
+
+    def lost(self) -> None:
+        """It broke off or is gone: it is asked again what it is before it is used."""
+        self.ready = False
+
+    def moved(self, url: str) -> None:
+        self.root = url
+        self.lost()
 
     def serves(self, model: str) -> bool:
         return any(known.id == model for known in self.models)
@@ -204,11 +216,11 @@ class Engine:
         try:
             answer = await self.post("/v1/chat/completions", chat_to_bytes(chat))
             if answer.status == 200:
-                return Reply(self.root, answer, is_kept=self.dialect.keeps_connections)
+                return Reply(self, answer)
             async with ours(self.root):
                 body = await answer.content.read(LARGEST_ERROR)
         except EngineUnavailable as unavailable:
-            self.ready = False
+            self.lost()
             raise Refused(unavailable, may_pass=True) from unavailable
         answer.close()
         retry_after = read_retry_after(answer.headers)

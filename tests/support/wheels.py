@@ -1,0 +1,97 @@
+"""Small wheels that pip takes for real ones, and an index that serves them."""
+
+import hashlib
+import zipfile
+from pathlib import Path
+
+from aiohttp import web
+
+METADATA = "Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+WHEEL = "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+
+
+def write_wheel(folder: Path, name: str, version: str, members: dict[str, bytes]) -> Path:
+    module = name.replace("-", "_")
+    path = folder / f"{module}-{version}-py3-none-any.whl"
+    info = f"{module}-{version}.dist-info"
+    with zipfile.ZipFile(path, "w") as archive:
+        for member, data in members.items():
+            archive.writestr(member, data)
+        archive.writestr(f"{info}/METADATA", METADATA.format(name=name, version=version))
+        archive.writestr(f"{info}/WHEEL", WHEEL)
+        archive.writestr(f"{info}/RECORD", "")
+    return path
+
+
+class FileServer:
+    """Serves one file, and the index that names it, in whatever way a line or a server may misbehave."""
+
+    def __init__(self, data: bytes, name: str = "file.bin") -> None:
+        self.data = data
+        self.name = name
+        self.ranges: list[str | None] = []
+        # The first answers break off after so many bytes of the file.
+        self.breaks: list[int] = []
+        # The first answers are these refusals.
+        self.refusals: list[int] = []
+        # Refused to whoever does not name itself so.
+        self.only_for = ""
+        self.takes_ranges = True
+        self.shift = 0
+        self.url = ""
+        self._runner: web.AppRunner | None = None
+
+    @property
+    def file_url(self) -> str:
+        return f"{self.url}/files/{self.name}"
+
+    async def __aenter__(self) -> "FileServer":
+        app = web.Application()
+        app.add_routes([web.get("/files/{name}", self._file), web.get("/simple/{project}/", self._index)])
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
+        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._runner is not None
+        await self._runner.cleanup()
+
+    async def _index(self, request: web.Request) -> web.Response:
+        digest = hashlib.sha256(self.data).hexdigest()
+        # With the metadata beside the wheel, pip can tell of it without fetching it.
+        link = f'<a href="/files/{self.name}#sha256={digest}" data-dist-info-metadata="true">{self.name}</a>'
+        return web.Response(text=f"<!DOCTYPE html><html><body>{link}</body></html>", content_type="text/html")
+
+    async def _file(self, request: web.Request) -> web.StreamResponse:
+        if request.match_info["name"] == f"{self.name}.metadata":
+            name, version = self.name.split("-")[:2]
+            return web.Response(text=METADATA.format(name=name, version=version))
+        if self.only_for not in request.headers.get("User-Agent", ""):
+            return web.Response(status=403)
+        asked = request.headers.get("Range")
+        self.ranges.append(asked)
+        if self.refusals:
+            return web.Response(status=self.refusals.pop(0))
+        begin = int(asked.removeprefix("bytes=").rstrip("-")) if asked and self.takes_ranges else None
+        if begin is not None and begin >= len(self.data):
+            return web.Response(status=416)
+        return await self._send(request, begin)
+
+    async def _send(self, request: web.Request, begin: int | None) -> web.StreamResponse:
+        body = self.data[begin or 0 :]
+        response = web.StreamResponse(status=200 if begin is None else 206)
+        response.content_length = len(body)
+        if begin is not None:
+            end, total = len(self.data) - 1, len(self.data)
+            response.headers["Content-Range"] = f"bytes {begin + self.shift}-{end}/{total}"
+        await response.prepare(request)
+        if self.breaks:
+            await response.write(body[: self.breaks.pop(0)])
+            assert request.transport is not None
+            request.transport.close()
+            return response
+        await response.write(body)
+        await response.write_eof()
+        return response
