@@ -43,6 +43,7 @@ check: lint types test
 
 bench: $(VENV)/installed-dev
 	$(BIN)/python -m bench $(ARGS)
+	PYTHONPATH=tests $(BIN)/python -m bench.choices
 
 # Writes the expected events of the recorded streams anew: read the diff before committing it.
 golden: $(VENV)/installed-dev

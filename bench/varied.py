@@ -27,7 +27,7 @@ QUESTIONS = (
 )
 MOST_TOKENS = 2048
 # Asked directly, an engine that makes a call makes it soon; what else it says need not be waited for.
-MOST_TOKENS_OF_WORDS = 256
+MOST_TOKENS_OF_WORDS = 128
 
 
 @dataclass(frozen=True, slots=True)

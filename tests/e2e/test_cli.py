@@ -54,7 +54,8 @@ async def test_without_a_command_it_serves_and_says_where(engine: MockEngine) ->
     async with served("--port", str(port), ANTIPHON_UPSTREAM=engine.url) as (process, line):
         assert line == f"Antiphon is ready at http://127.0.0.1:{port}/v1\n"
         assert process.stdout is not None
-        assert (await process.stdout.readline()).decode() == f"  plain at {engine.url}: mock\n"
+        described = f"  plain at {engine.url}: mock (tools, choices asked for, JSON checked here)\n"
+        assert (await process.stdout.readline()).decode() == described
         async with (
             aiohttp.ClientSession() as client,
             client.post(f"http://127.0.0.1:{port}/v1/responses", json={"input": "Hi", "stream": True}) as answer,

@@ -20,8 +20,10 @@ from antiphon.settings import Settings
 
 KEY_VARIABLE = "ANTIPHON_CODEX_KEY"
 INSTALL = "Codex is not on the PATH. Install it with `npm install -g @openai/codex`, then run this again."
-# How long a gateway that was started here may take to find its engine.
-START_TIMEOUT = 60.0
+# How long a gateway that was started here may take until its engine is ready, which may have to be fetched first; and after
+# how long it is said what is being waited for.
+START_TIMEOUT = 900.0
+TELL_AFTER = 3.0
 
 CONFIG = """\
 model = {model}
@@ -101,10 +103,14 @@ def gateway(settings: Settings) -> Iterator[str]:
 
 
 def _wait(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
-    deadline = time.monotonic() + START_TIMEOUT
+    began, told = time.monotonic(), False
     while not _answers(url + "/ready"):
-        if process.poll() is not None or time.monotonic() > deadline:
+        waited = time.monotonic() - began
+        if process.poll() is not None or waited > START_TIMEOUT:
             raise CannotStart(f"No gateway runs at {url}, and none could be started:\n{log.read_text(errors='replace')}")
+        if waited > TELL_AFTER and not told:
+            typer.echo(f"Waiting for an engine; a model may have to be fetched first. The gateway's log is {log}.", err=True)
+            told = True
         time.sleep(0.1)
 
 

@@ -12,11 +12,11 @@ import typer
 from aiohttp import web
 
 from antiphon import logs
-from antiphon.app import make_app, make_runner, make_session
+from antiphon.app import BACKGROUND, make_app, make_runner, make_session
 from antiphon.embedded import CannotEmbed
 from antiphon.embedded.process import EngineProcess, can_embed
 from antiphon.embedded.weights import DEFAULT_MODEL
-from antiphon.engines.detection import WELL_KNOWN_PORTS, look_around
+from antiphon.engines.detection import WELL_KNOWN_PORTS, Model, look_around
 from antiphon.engines.pool import ASK_AGAIN
 from antiphon.engines.upstream import Engine
 from antiphon.http.responses import GATEWAY
@@ -37,6 +37,15 @@ For example:
   pip install 'antiphon[embedded]'            then: antiphon, with a small model of its own"""
 
 MODELS_SHOWN = 10
+# By whether the template shows them, and whether the engine reads the calls.
+TOOLS = {
+    (True, True): "tools",
+    (True, False): "tools with calls read here",
+    (False, True): "tools in words",
+    (False, False): "tools in words",
+}
+# How long the line that tells what an engine can do waits for its probes, in seconds.
+PROBING_SHOWN = 15.0
 
 
 def places_looked_at() -> str:
@@ -130,17 +139,31 @@ async def _announce(app: web.Application, address: Address) -> None:
     untold = list(pool.engines)
     while untold:
         for engine in [engine for engine in untold if engine.ready]:
-            typer.echo(f"  {_describe(engine)}")
+            # What it can do is known better once it has been probed, which clients may hold up.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(PROBING_SHOWN):
+                    await app[BACKGROUND].settle()
+            typer.echo(f"  {describe(engine)}")
             untold.remove(engine)
         await asyncio.sleep(ASK_AGAIN)
 
 
-def _describe(engine: Engine) -> str:
-    """`llamacpp b1234 at http://127.0.0.1:8080: qwen3 (32768 tokens), gemma3`"""
-    models = [f"{model.id} ({model.window} tokens)" if model.window else model.id for model in engine.models]
-    shown = [*models[:MODELS_SHOWN], *(["…"] if len(models) > MODELS_SHOWN else [])]
+def describe(engine: Engine) -> str:
+    """`llamacpp b1234 at http://127.0.0.1:8080: qwen3 (32768 tokens; tools, choices constrained, JSON schemas), gemma3`"""
+    models = [_describe_model(engine, model) for model in engine.models[:MODELS_SHOWN]]
+    shown = [*models, *(["…"] if len(engine.models) > MODELS_SHOWN else [])]
     name = f"{engine.dialect.name} {engine.version}" if engine.version else engine.dialect.name
     return f"{name} at {engine.root}: {', '.join(shown) or 'no model'}"
+
+
+def _describe_model(engine: Engine, model: Model) -> str:
+    dialect = engine.dialect_for(model.id)
+    enforced = dialect.enforces_required and dialect.enforces_named
+    choices = "choices" if enforced else "choices constrained" if dialect.constrains_json else "choices asked for"
+    schemas = "JSON schemas" if dialect.constrains_json else "JSON checked here"
+    able = [TOOLS[dialect.shows_tools, dialect.reads_calls], choices, schemas, *(["images"] if model.vision else [])]
+    window = f"{model.window} tokens; " if model.window else ""
+    return f"{model.id} ({window}{', '.join(able)})"
 
 
 async def _signal_to_stop() -> None:
