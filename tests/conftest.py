@@ -1,9 +1,13 @@
-"""A strict engine, and a gateway in front of it, for every test that wants them."""
+"""A strict engine and a gateway in front of it, and the real model that comes with us, for every test that wants them."""
 
+import subprocess
 from collections.abc import AsyncIterator
+from pathlib import Path
 
+import pytest
 import pytest_asyncio
 from hypothesis import HealthCheck, settings
+from support.commands import ANTIPHON, environment
 from support.engine import MockEngine
 from support.gateway import GatewayUnderTest, running_gateway
 
@@ -24,3 +28,13 @@ async def engine() -> AsyncIterator[MockEngine]:
 async def gateway(engine: MockEngine) -> AsyncIterator[GatewayUnderTest]:
     async with running_gateway(engine) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def model_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache directory with SmolLM2 in it, fetched as a person would."""
+    folder = tmp_path_factory.mktemp("cache")
+    pulled = subprocess.run([*ANTIPHON, "pull"], env=environment(folder), capture_output=True, text=True)
+    assert pulled.returncode == 0, pulled.stderr
+    assert pulled.stdout == f"{folder / 'models' / 'smollm2.gguf'}\n"
+    return folder

@@ -1,9 +1,7 @@
 """The model that comes with us: from an empty cache to answers. Their structure is asserted, never their wording."""
 
 import json
-import os
 import subprocess
-import sys
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -12,6 +10,7 @@ from typing import Any
 
 import pytest
 from openai import OpenAI
+from support.commands import ANTIPHON, environment
 from support.streams import check_stream, parse
 
 from antiphon.embedded.gguf_header import read_header
@@ -22,7 +21,6 @@ from antiphon.settings import Settings
 
 pytestmark = [pytest.mark.smollm2, pytest.mark.timeout(600)]
 
-ANTIPHON = [sys.executable, "-m", "antiphon"]
 TOOL: Any = {
     "type": "function",
     "name": "get_weather",
@@ -38,26 +36,13 @@ TOOL: Any = {
 
 
 @pytest.fixture(scope="session")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """With the model in it, fetched as a person would."""
-    folder = tmp_path_factory.mktemp("cache")
-    pulled = subprocess.run([*ANTIPHON, "pull"], env=environment(folder), capture_output=True, text=True)
-    assert pulled.returncode == 0, pulled.stderr
-    assert pulled.stdout == f"{folder / 'models' / 'smollm2.gguf'}\n"
-    return folder
-
-
-def environment(cache: Path) -> dict[str, str]:
-    bare = {name: value for name, value in os.environ.items() if not name.startswith("ANTIPHON_")}
-    return bare | {"ANTIPHON_CACHE_DIR": str(cache)}
-
-
-@pytest.fixture(scope="session")
-def url(cache: Path) -> Iterator[str]:
+def url(model_cache: Path) -> Iterator[str]:
     """Of a running gateway, that was ready and answered its first request in under a minute."""
     began = time.monotonic()
     command = [*ANTIPHON, "serve", "--model", "smollm2", "--port", "0"]
-    process = subprocess.Popen(command, env=environment(cache), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    process = subprocess.Popen(
+        command, env=environment(model_cache), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
     assert process.stdout is not None
     try:
         url = process.stdout.readline().removeprefix("Antiphon is ready at ").removesuffix("/v1\n")
@@ -79,12 +64,12 @@ def stream(url: str, **body: Any) -> dict[str, Any]:
         return check_stream(parse(answer.read()))
 
 
-def test_nothing_but_the_model_is_kept(cache: Path) -> None:
-    assert {path.name for path in (cache / "models").iterdir()} == {"smollm2.gguf", "smollm2.lock"}
+def test_nothing_but_the_model_is_kept(model_cache: Path) -> None:
+    assert {path.name for path in (model_cache / "models").iterdir()} == {"smollm2.gguf", "smollm2.lock"}
 
 
-async def test_it_is_the_model_that_we_know(cache: Path) -> None:
-    found = await find_weights(SMOLLM2.name, Settings(cache_dir=str(cache)))
+async def test_it_is_the_model_that_we_know(model_cache: Path) -> None:
+    found = await find_weights(SMOLLM2.name, Settings(cache_dir=str(model_cache)))
     assert found.header.context == 8192
     assert template_for(read_header(found.path)) is not None, "its own template has no tools"
 

@@ -1,4 +1,4 @@
-"""Random weights behind Antiphon make valid calls and valid answers, every time. Asked directly, llama.cpp does not."""
+"""The weakest models make valid calls and valid answers behind Antiphon, every time. llama.cpp itself keeps no choice."""
 
 import pytest
 from support.gateway import running_gateway
@@ -10,10 +10,20 @@ REQUESTS = 50
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_every_demand_is_met(tiny: str, kind: Kind) -> None:
+async def test_random_weights_meet_every_demand(tiny: str, kind: Kind) -> None:
     async with running_gateway(tiny) as gateway:
         row = await measure(kind, "tiny", tiny, gateway.url, REQUESTS)
     assert row.failures == ()
     assert row.through == REQUESTS
     # A schema is kept by the engine itself; choices are not.
     assert row.directly == (REQUESTS if kind == "json_schema" else 0)
+
+
+@pytest.mark.smollm2
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("kind", KINDS)
+async def test_smollm2_meets_every_demand(smollm2: str, kind: Kind) -> None:
+    async with running_gateway(smollm2) as gateway:
+        row = await measure(kind, "smollm2", smollm2, gateway.url, REQUESTS, directly=False)
+    assert row.failures == ()
+    assert row.through == REQUESTS
