@@ -156,7 +156,7 @@ async def subjects(folder: Path) -> list[Subject]:
 
 def rows(subject: Subject, count: int, folder: Path) -> Iterator[Row]:
     port = free_port()
-    with running_llamacpp(subject.path, template=subject.template, context=8192, alias=subject.name) as engine:
+    with running_llamacpp(subject.path, template=subject.template, context=8192, alias=subject.name, threads=2) as engine:
         command = [sys.executable, "-m", "antiphon", "serve", "--port", str(port), "--upstream", engine]
         with running("antiphon", command, port, "/ready", folder):
             for kind in KINDS:

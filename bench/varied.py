@@ -27,7 +27,7 @@ QUESTIONS = (
 )
 MOST_TOKENS = 2048
 # Asked directly, an engine that makes a call makes it soon; what else it says need not be waited for.
-MOST_TOKENS_OF_WORDS = 128
+MOST_TOKENS_OF_WORDS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def _answer_case(chance: random.Random, model: str, number: int) -> Case:
 
 
 def _call_case(kind: Kind, chance: random.Random, model: str, number: int) -> Case:
-    names = chance.sample([f"{verb}_{word}" for verb in VERBS for word in WORDS], chance.randint(1, 5))
+    names = chance.sample([f"{verb}_{word}" for verb in VERBS for word in WORDS], chance.randint(1, 3))
     parameters = {name: _object(chance, depth=2) for name in names}
     strict = chance.random() < 0.5
     flat: list[Body] = [
@@ -109,7 +109,7 @@ def _bodies(model: str, question: str, number: int, sampling: Body, responses: B
 
 
 def _object(chance: random.Random, depth: int) -> Body:
-    names = chance.sample(WORDS, chance.randint(1, 4))
+    names = chance.sample(WORDS, chance.randint(1, 3))
     properties = {name: _value(chance, depth) for name in names}
     schema: Body = {"type": "object", "properties": properties, "required": names, "additionalProperties": False}
     if depth == 2 and chance.random() < 0.2:

@@ -182,6 +182,7 @@ class Turn:
         watching = asyncio.create_task(self._watch())
         try:
             await self._translate()
+            await self._learn_from_failure()
             if (refusal := translator.refusal(ended=self._stream.ended)) is not None:
                 await self._ask_again(refusal)
         except ApiError as error:
@@ -281,11 +282,22 @@ class Turn:
     async def _ask_again(self, refusal: Refusal) -> None:
         """Shows the model what is wrong with its answer, and goes on with what it writes then."""
         self._translator.go_on()
-        await self._leave()
         attempt = self._used
         if refusal.call is None and attempt.conversion.demands.must_call:
             attempt.engine.learn(attempt.conversion.chat.model, NOT_ENFORCED)
         self._used = Attempt(attempt.engine, refusal_to_conversion(attempt.conversion, refusal))
+        await self._translate_anew()
+
+    async def _learn_from_failure(self) -> None:
+        """What an engine fails at in the middle of its answer may teach something, as its refusals do."""
+        error, conversion = self._translator.error, self._used.conversion
+        lesson = None if error is None else lesson_of(error, conversion.chat, conversion.dialect)
+        if lesson is not None and self._translator.start_over():
+            self._learn(lesson.facts, lasting=lesson.lasting)
+            await self._translate_anew()
+
+    async def _translate_anew(self) -> None:
+        await self._leave()
         self._done = self._loop.create_future()
         self._opening = asyncio.create_task(self._ask())
         await self._translate()

@@ -347,6 +347,18 @@ async def test_probes_let_clients_go_first(monkeypatch: pytest.MonkeyPatch) -> N
         assert len(mock.requests) > 5
 
 
+async def test_who_waits_for_probes_and_gives_up_does_not_end_them() -> None:
+    mock = KINDS["vllm without flags"].engine()
+    async with started(mock), running_gateway(mock, probe=True) as gateway:
+        await gateway.gateway.pool.there.wait()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0):
+                await gateway.background.settle()
+        await gateway.background.settle()
+        (engine,) = gateway.gateway.pool.engines
+        assert engine.dialect_for("mock").reads_calls is False
+
+
 async def test_an_engine_that_comes_back_is_probed_again() -> None:
     port = await free_port()
     url = f"http://127.0.0.1:{port}"

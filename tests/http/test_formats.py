@@ -185,6 +185,33 @@ async def test_a_model_without_tools_is_shown_them_in_words() -> None:
         assert "<tool_response>\nRain." in sent["messages"][3]["content"]
 
 
+NOT_READ = chunk(error={"code": 500, "message": "The model produced output that does not match the expected peg-native format"})
+
+
+@pytest.mark.parametrize(
+    "failing",
+    [answer(chunk({"content": "Let me see."}), NOT_READ), answer(chunk({"content": ""}), finish="parse_error")],
+    ids=["llama.cpp's error", "LMDeploy's finish reason"],
+)
+async def test_a_call_that_the_engine_cannot_read_is_asked_for_again_and_read_here(failing: bytes) -> None:
+    written = text("<tool_call>\n{'name': 'get_weather', 'arguments': {}}\n</tool_call>")
+    async with standing_before("somebody", failing, written) as (gateway, engine):
+        events = await gateway.stream(tools=TOOLS)
+        assert events[-1]["type"] == "response.completed"
+        assert events[-1]["response"]["output"][-1]["name"] == "get_weather"
+        assert [request["tool_choice"] for request in engine.requests] == ["auto", "none"]
+        # The next call may be a better one.
+        await gateway.create(tools=TOOLS)
+        assert engine.last["tool_choice"] == "auto"
+
+
+async def test_what_the_client_has_seen_of_a_call_is_not_asked_for_again() -> None:
+    async with standing_before("somebody", answer(call("get_weather", "{"), NOT_READ)) as (gateway, engine):
+        events = await gateway.stream(tools=TOOLS)
+        assert events[-1]["type"] == "response.failed"
+        assert len(engine.requests) == 1
+
+
 async def test_a_template_that_wants_turns_gets_them() -> None:
     message = "Conversation roles must alternate user/assistant/user/assistant/..."
     users = [{"role": "user", "content": "One."}, {"role": "user", "content": "Two."}]

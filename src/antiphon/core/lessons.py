@@ -43,6 +43,13 @@ LESSONS: tuple[Lesson, ...] = (
     Lesson(_words("tool.call.parser", "enable.auto.tool.choice"), {"reads_calls": False}, _has_tools),
     # Ollama, for a model whose template has none; others in their own words.
     Lesson(_words("does not support tools", "tools? (?:use )?(?:is|are) not supported"), {"shows_tools": False}, _has_tools),
+    # llama.cpp and LMDeploy, when a model writes a call that they cannot read; here it may be read, and mended.
+    Lesson(
+        _words("does not match the expected .* format", "could not read its model's tool call"),
+        {"reads_calls": False},
+        _has_tools,
+        lasting=False,
+    ),
     # What Gemma's, Mistral's and Llama 2's templates raise.
     Lesson(_words("roles must alternate"), {"takes_users_in_a_row": False}, _always),
     Lesson(_words("system role not supported", "system role is not supported"), {"takes_system_role": False}, _always),

@@ -163,8 +163,6 @@ class Translator:
         if not ended:
             self.fail(EngineDisagrees("The engine's stream ended before the answer did."))
         ending = ENDINGS.get(self._reason or "", COMPLETED)
-        if ending.error and self.error is None:
-            self.error = EngineError(ending.error)
         self._close_items("incomplete" if self.error or ending.incomplete else "completed")
         if self.error is None and (owed := self._owed()) is not None:
             self.error = AnswerInvalid(f"The model was asked twice, and {owed}.")
@@ -204,6 +202,19 @@ class Translator:
         if self.demands.answer is not None and not any(isinstance(state, MessageState) for state in self._opened):
             return "it gave no answer"
         return None
+
+    def start_over(self) -> bool:
+        """Forgets the engine's failure, because it is asked again; false if the client has been told of a call already."""
+        if any(isinstance(state, CallState) for state in self._opened):
+            return False
+        self._queue.clear()
+        if self._live is not None:
+            # What was said before is whole as far as it goes; it is not the answer.
+            self._live.waive()
+            self._close_live("completed")
+        self.error = None
+        self.go_on()
+        return True
 
     def go_on(self) -> None:
         """Another answer of the engine follows, in place of what was refused."""
@@ -270,6 +281,8 @@ class Translator:
         self._reason = self._reason or delta.reason
         ending = ENDINGS.get(self._reason, COMPLETED)
         self._close_items("incomplete" if ending.incomplete or ending.error else "completed")
+        if ending.error:
+            self.error = self.error or EngineError(ending.error)
 
     def _receive_failure(self, delta: EngineFailed) -> None:
         self.fail(delta.error)

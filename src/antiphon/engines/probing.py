@@ -123,7 +123,9 @@ class Background:
 
     async def settle(self) -> None:
         """Waits until everything that is being probed now has been."""
-        await asyncio.gather(*self._running.values(), return_exceptions=True)
+        if self._running:
+            # Not `gather`: whoever loses patience here must not end the probes.
+            await asyncio.wait(self._running.values())
 
     async def close(self) -> None:
         for task in self._running.values():
