@@ -22,10 +22,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "replay": {"core", "wire", "errors"},
     "engines": {"engines", "core", "dialects", "wire", "errors", "settings", "logs"},
     "embedded": {"embedded", "errors", "settings", "logs"},
-    "turn": {"core", "engines", "wire", "errors", "settings", "logs"},
-    "service": {"turn", "core", "dialects", "engines", "wire", "errors", "settings", "logs"},
+    "sinks": set(),
+    "turn": {"sinks", "core", "engines", "wire", "errors", "settings", "logs"},
+    "service": {"sinks", "turn", "core", "dialects", "engines", "wire", "errors", "settings", "logs"},
     "codex_catalog": set(),
-    "http": {"http", "codex_catalog", "service", "turn", "engines", "errors", "logs", "wire"},
+    "http": {"http", "codex_catalog", "service", "sinks", "turn", "engines", "errors", "logs", "wire"},
 }
 
 IMPURE = set(

@@ -13,7 +13,8 @@ from antiphon.engines.pool import Pool
 from antiphon.engines.upstream import Engine
 from antiphon.errors import EngineUnavailable
 from antiphon.settings import Settings
-from antiphon.turn import Batch, Turn
+from antiphon.sinks import Batch
+from antiphon.turn import Turn
 from antiphon.wire.responses import OutputMessage, OutputText, Response
 
 

@@ -10,7 +10,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from msgspec import UNSET
 
@@ -28,6 +28,7 @@ from antiphon.engines.upstream import Engine, Reply
 from antiphon.errors import ApiError, EngineError, EngineStalled, EngineUnavailable
 from antiphon.logs import log
 from antiphon.settings import Settings
+from antiphon.sinks import Batch, Nobody, Sink
 from antiphon.wire.responses import CreateResponse, Response, Usage
 
 
@@ -40,52 +41,12 @@ NOT_ENFORCED = {"enforces_required": False, "enforces_named": False}
 REASONING_EVENTS = {"reasoning_text": REASONING_TEXT, "reasoning": REASONING}
 
 
-class Sink(Protocol):
-    """Where the events go."""
-
-    def write(self, data: bytes) -> bool:
-        """True: more has been written than the client reads, and the engine should pause until `drain()` returns."""
-
-    async def drain(self) -> None: ...
-
-
-class Nobody:
-    """For an answer that is not streamed: only the response counts."""
-
-    def write(self, data: bytes) -> bool:
-        return False
-
-    async def drain(self) -> None: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Attempt:
     """An engine that is asked, and the request in its dialect."""
 
     engine: Engine
     conversion: Conversion
-
-
-class Batch:
-    """The turns that have something to write. They write together, once every socket that was ready has been read.
-
-    A write wakes the process that reads it, which costs more than the write does; writes that follow one another at once wake
-    it once. What several reads of one turn brought becomes one write.
-    """
-
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._turns: list[Turn] = []
-
-    def add(self, turn: "Turn") -> None:
-        if not self._turns:
-            self._loop.call_soon(self._flush)
-        self._turns.append(turn)
-
-    def _flush(self) -> None:
-        turns, self._turns = self._turns, []
-        for turn in turns:
-            turn.flush()
 
 
 class Turn:

@@ -9,7 +9,8 @@ from aiohttp.http import StreamWriter
 from antiphon.errors import EngineError, UpgradeRequired
 from antiphon.http.middlewares import LOGGED, REQUEST_ID
 from antiphon.service import Gateway, output_text
-from antiphon.turn import Nobody, Turn
+from antiphon.sinks import Nobody
+from antiphon.turn import Turn
 from antiphon.wire.responses import CompactedResponse
 
 GATEWAY = web.AppKey("gateway", Gateway)
