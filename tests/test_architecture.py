@@ -19,6 +19,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "settings": set(),
     "logs": set(),
     "seal": {"core", "settings"},
+    "store": {"store", "errors", "settings", "logs", "wire"},
     "replay": {"core", "wire", "errors"},
     "engines": {"engines", "core", "dialects", "wire", "errors", "settings", "logs"},
     "embedded": {"embedded", "errors", "settings", "logs"},

@@ -9,6 +9,7 @@
     ├── BodyTooLarge              413
     ├── UpgradeRequired           426
     ├── RateLimited               429   the engine's own, passed on
+    ├── StoreUnavailable          503   the store cannot be reached, or does not answer: try again
     └── EngineError               502   the engine is at fault, or the line to it
         ├── EngineUnavailable     503   not there, not ready, or shutting down: try again
         ├── EngineStalled         504   it said nothing for too long
@@ -95,6 +96,14 @@ class RateLimited(ApiError):
     kind = "rate_limit_error"
     default_code = "rate_limit_exceeded"
     event_code = "rate_limit_exceeded"
+
+
+class StoreUnavailable(ApiError):
+    status = 503
+    default_code = "store_unavailable"
+
+    def __init__(self, message: str = "The store of responses is not available. Try again in a moment.") -> None:
+        super().__init__(message, retry_after=2.0)
 
 
 class EngineError(ApiError):

@@ -42,6 +42,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     reasoning_events: Literal["reasoning_text", "reasoning"] = "reasoning_text"
     # Where the gateway keeps what must outlive it. None: the user's data directory.
     data_dir: str | None = None
+    # Where responses and conversations are kept: sqlite:PATH, postgresql://… or memory:. None: a file in the data directory.
+    store: str | None = None
+    # How long they are kept.
+    retention_days: Annotated[float, Meta(gt=0)] = 30.0
     # What reasoning and compactions are sealed with. None: a key is made once and kept in the data directory.
     seal_key: str | None = None
     # What a model is said to hold where its engine does not tell.

@@ -71,6 +71,12 @@ def serve(
     model_gpu_layers: Annotated[int | None, typer.Option(help="Its layers on the GPU. Default: as many as fit.")] = None,
     model_threads: Annotated[int | None, typer.Option(help="Its threads. Default: one for each core.")] = None,
     api_key: Annotated[list[str] | None, typer.Option(help="A key that clients must send; several are allowed.")] = None,
+    store: Annotated[
+        str | None,
+        typer.Option(
+            help="Where responses are kept: sqlite:PATH, postgresql://… or memory:. Default: a file in the data directory."
+        ),
+    ] = None,
     probe: Annotated[
         bool | None, typer.Option("--probe/--no-probe", help="Ask engines what they can do as they are found. [yes]")
     ] = None,
@@ -90,6 +96,7 @@ def serve(
         "model_gpu_layers": model_gpu_layers,
         "model_threads": model_threads,
         "api_key": api_key,
+        "store": store,
         "probe": probe,
         "log_level": log_level,
     }
