@@ -14,12 +14,13 @@ from antiphon.engines.pool import Pool
 from antiphon.engines.probing import Background
 from antiphon.engines.pushing import PushingConnector
 from antiphon.engines.upstream import Engine
-from antiphon.http import engine_routes, responses
+from antiphon.http import conversations, engine_routes, responses, stored
 from antiphon.http.middlewares import authenticated, enveloped, identified
 from antiphon.http.responses import GATEWAY
 from antiphon.seal import load_key, make_sealer
 from antiphon.service import Gateway
 from antiphon.settings import Settings
+from antiphon.store.protocol import Store
 
 BACKGROUND = web.AppKey("background", Background)
 
@@ -39,7 +40,9 @@ def make_session() -> aiohttp.ClientSession:
     )
 
 
-def make_app(settings: Settings, session: aiohttp.ClientSession, embedded: EngineProcess | None = None) -> web.Application:
+def make_app(
+    settings: Settings, session: aiohttp.ClientSession, store: Store, embedded: EngineProcess | None = None
+) -> web.Application:
     engines = [Engine(url, session, settings) for url in settings.upstream]
     if embedded is not None:
         engines.append(_embedded_engine(embedded, session, settings))
@@ -47,13 +50,25 @@ def make_app(settings: Settings, session: aiohttp.ClientSession, embedded: Engin
     app = web.Application(
         middlewares=[identified, enveloped, authenticated(settings.api_key)], client_max_size=settings.max_body_bytes
     )
-    app[GATEWAY] = Gateway(pool, settings, make_sealer(load_key(settings)))
+    app[GATEWAY] = Gateway(pool, settings, make_sealer(load_key(settings)), store)
     app[BACKGROUND] = Background(app[GATEWAY].is_busy)
     app.add_routes(
         [
             web.post("/v1/responses", responses.create),
             web.get("/v1/responses", responses.upgrade, allow_head=False),
             web.post("/v1/responses/compact", responses.compact),
+            web.get("/v1/responses/{id}", stored.retrieve),
+            web.delete("/v1/responses/{id}", stored.delete),
+            web.post("/v1/responses/{id}/cancel", stored.cancel),
+            web.get("/v1/responses/{id}/input_items", stored.input_items),
+            web.post("/v1/conversations", conversations.create),
+            web.get("/v1/conversations/{id}", conversations.retrieve),
+            web.post("/v1/conversations/{id}", conversations.update),
+            web.delete("/v1/conversations/{id}", conversations.delete),
+            web.post("/v1/conversations/{id}/items", conversations.create_items),
+            web.get("/v1/conversations/{id}/items", conversations.list_items),
+            web.get("/v1/conversations/{id}/items/{item_id}", conversations.retrieve_item),
+            web.delete("/v1/conversations/{id}/items/{item_id}", conversations.delete_item),
             web.get("/v1/models", engine_routes.models),
             web.get("/v1/models/{id:.+}", engine_routes.model),
             web.post("/v1/chat/completions", engine_routes.passed_through),

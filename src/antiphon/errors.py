@@ -6,6 +6,7 @@
     ├── Unauthorized              401
     ├── NotFound                  404
     ├── MethodNotAllowed          405
+    ├── Conflict                  409   somebody else is at it: try again
     ├── BodyTooLarge              413
     ├── UpgradeRequired           426
     ├── RateLimited               429   the engine's own, passed on
@@ -77,6 +78,12 @@ class MethodNotAllowed(ApiError):
     status = 405
     kind = "invalid_request_error"
     default_code = "method_not_allowed"
+
+
+class Conflict(ApiError):
+    status = 409
+    kind = "conflict_error"
+    default_code = "conflict"
 
 
 class BodyTooLarge(ApiError):

@@ -12,15 +12,19 @@ from antiphon.core.sealing import Sealer
 from antiphon.engines.pool import Pool
 from antiphon.engines.upstream import Engine
 from antiphon.errors import EngineUnavailable
+from antiphon.ids import new_id
+from antiphon.keeping import Keeper
 from antiphon.settings import Settings
 from antiphon.sinks import Batch
+from antiphon.store.protocol import Store
 from antiphon.turn import Turn
 from antiphon.wire.responses import OutputMessage, OutputText, Response
 
 
 class Gateway:
-    def __init__(self, pool: Pool, settings: Settings, sealer: Sealer) -> None:
+    def __init__(self, pool: Pool, settings: Settings, sealer: Sealer, store: Store) -> None:
         self.pool = pool
+        self.store = store
         self.settings = settings
         self._sealer = sealer
         self._running: set[Turn] = set()
@@ -28,22 +32,40 @@ class Gateway:
         self._idle = asyncio.Event()
         self._idle.set()
 
-    async def begin(self, body: bytes, *, compact: bool = False) -> Turn:
+    async def begin(self, body: bytes, owner: str, *, compact: bool = False) -> Turn:
         """Reads a request and prepares its turn; nothing has been asked of an engine yet."""
         request, unknown = body_to_request(body)
         if compact:
-            request.stream = False
+            request.stream = request.store = False
         engines = await self.pool.choose(request.model, request.prompt_cache_key)
-        items = [*request_to_items(request), *([{"type": "compaction_trigger"}] if compact else ())]
+        response_id = new_id("resp")
+        keeper = Keeper(self.store, self.settings, owner, request, response_id)
+        own = [*request_to_items(request), *([{"type": "compaction_trigger"}] if compact else ())]
+        earlier = await keeper.read(own)
+        items = [*earlier, *own]
 
         def convert(engine: Engine, facts: Mapping[str, Any]) -> Conversion:
             model = request.model or next((known.id for known in engine.models), "default")
             dialect = replace(engine.dialect_for(model), **facts)
             checks = self.settings.check_grammars
-            return request_to_chat(request, items, dialect, model, self._sealer, check_grammars=checks)
+            return request_to_chat(request, items, dialect, model, self._sealer, earlier=len(earlier), check_grammars=checks)
 
         notices = [f"field {name} is unknown and was left out" for name in unknown]
-        return Turn(request, engines, convert, notices, self.settings, self._batch, self._sealer)
+        try:
+            return Turn(
+                request,
+                engines,
+                convert,
+                notices,
+                self.settings,
+                self._batch,
+                self._sealer,
+                response_id=response_id,
+                keeper=keeper,
+            )
+        except BaseException:
+            await keeper.release()
+            raise
 
     @asynccontextmanager
     async def running(self, turn: Turn) -> AsyncIterator[None]:
@@ -51,7 +73,8 @@ class Gateway:
         self._running.add(turn)
         self._idle.clear()
         try:
-            yield
+            async with turn.keeper.holding():
+                yield
         finally:
             await turn.close()
             self._running.discard(turn)

@@ -26,15 +26,12 @@ from antiphon.core.translator import SCHEMA_NOT_KEPT, Refusal, Translator
 from antiphon.engines.estimates import ESTIMATED, estimate_usage
 from antiphon.engines.upstream import Engine, Reply
 from antiphon.errors import ApiError, EngineError, EngineStalled, EngineUnavailable
+from antiphon.ids import new_id
+from antiphon.keeping import Keeper
 from antiphon.logs import log
 from antiphon.settings import Settings
 from antiphon.sinks import Batch, Nobody, Sink
 from antiphon.wire.responses import CreateResponse, Response, Usage
-
-
-def new_id(prefix: str) -> str:
-    return f"{prefix}_{secrets.token_hex(24)}"
-
 
 # What an engine has shown that gave no call although it had to.
 NOT_ENFORCED = {"enforces_required": False, "enforces_named": False}
@@ -61,6 +58,9 @@ class Turn:
         settings: Settings,
         batch: Batch,
         sealer: Sealer,
+        *,
+        response_id: str,
+        keeper: Keeper,
     ) -> None:
         self._request = request
         self._others = engines[1:]
@@ -72,6 +72,7 @@ class Turn:
         self._settings = settings
         self._batch = batch
         self._sealer = sealer
+        self.keeper = keeper
         self._opening: asyncio.Task[Reply] | None = None
         self._reply: Reply | None = None
         self._abandoned: ApiError | None = None
@@ -86,7 +87,7 @@ class Turn:
             request_to_response(
                 request,
                 self._used.conversion.box.echo,
-                response_id=new_id("resp"),
+                response_id=response_id,
                 model=self._used.conversion.chat.model,
                 now=int(time.time()),
             ),
@@ -158,6 +159,11 @@ class Turn:
         if translator.usage is None and translator.error is None:
             estimate = await estimate_usage(self.engine, self._used.conversion.chat, translator.written())
         self._end(estimate)
+        try:
+            await self.keeper.keep(self.response)
+        except ApiError as error:
+            # The client has not been told of the end yet, and must not be told that it was kept.
+            translator.retract(error)
         translator.out.append(DONE)
         self.flush()
         await sink.drain()

@@ -50,16 +50,16 @@ FIELDS: dict[str, str] = {
     "stream": "used",
     "stream_options": "used",
     "prompt_cache_key": "used",
+    "store": "used",
+    "previous_response_id": "used",
+    "conversation": "used",
     "max_tool_calls": "echoed",
     "metadata": "echoed",
     "service_tier": "echoed",
     "safety_identifier": "echoed",
     "truncation": "echoed",
     "prompt_cache_retention": "ignored",
-    "store": "ignored",
     "client_metadata": "ignored",
-    "previous_response_id": "refused",
-    "conversation": "refused",
     "prompt": "refused",
     "background": "refused",
 }
@@ -101,12 +101,6 @@ class Conversion:
 
 
 def refuse_unsupported(request: CreateResponse) -> None:
-    if request.previous_response_id is not None:
-        raise InvalidRequest(
-            f"Previous response with id {request.previous_response_id!r} not found.",
-            param="previous_response_id",
-            code="previous_response_not_found",
-        )
     for name, policy in FIELDS.items():
         if policy == "refused" and getattr(request, name):
             raise InvalidRequest(f"`{name}` is not supported.", param=name, code="unsupported_parameter")
@@ -116,6 +110,16 @@ def refuse_unsupported(request: CreateResponse) -> None:
             raise InvalidRequest(
                 f"Invalid `include[{at}]`: {name!r} is none of {', '.join(sorted(INCLUDABLE))}.", param=f"include[{at}]"
             )
+
+
+def conversation_of(request: CreateResponse) -> str | None:
+    given = request.conversation
+    if given is None or isinstance(given, str):
+        return given or None
+    id = given.get("id")
+    if not isinstance(id, str):
+        raise InvalidRequest("Invalid `conversation.id`: expected a string.", param="conversation.id")
+    return id
 
 
 def request_to_items(request: CreateResponse) -> list[dict[str, Any]]:
@@ -131,11 +135,13 @@ def request_to_chat(
     model: str,
     sealer: Sealer = NO_LOCK,
     *,
+    earlier: int = 0,
     check_grammars: bool = True,
 ) -> Conversion:
+    """`earlier` tells how many of the items were not sent with this request, but kept."""
     refuse_unsupported(request)
-    box = tools_to_box(request.tools or (), tools_in_items(items))
-    draft = items_to_draft(items, box.name_of, sealer.open)
+    box = tools_to_box(request.tools or (), tools_in_items(items, earlier=earlier))
+    draft = items_to_draft(items, box.name_of, sealer.open, earlier=earlier)
     compacts = any(item.get("type") == "compaction_trigger" for item in items)
     offer = choice_to_offer("none" if compacts else request.tool_choice, box, dialect)
     demands = offer_to_demands(request, offer, box, dialect, compacts=compacts, check_grammars=check_grammars)
@@ -285,6 +291,9 @@ def request_to_response(
         top_p=default(request.top_p, 1.0),
         top_logprobs=default(request.top_logprobs, 0),
         truncation=default(request.truncation, "disabled"),
+        previous_response_id=request.previous_response_id,
+        conversation=UNSET if (conversation := conversation_of(request)) is None else {"id": conversation},
+        store=request.store is not False,
         service_tier="default" if request.service_tier in (None, "auto") else request.service_tier,
         prompt_cache_key=request.prompt_cache_key,
         safety_identifier=request.safety_identifier,

@@ -179,6 +179,14 @@ class Translator:
             self.response.completed_at = now
             self._end(events.ResponseCompleted, "completed", estimate)
 
+    def retract(self, error: ApiError) -> None:
+        """Makes the response that has just ended a failed one: its terminal event is the last in `out`, and not written yet."""
+        self.out.pop()
+        self._count -= 1
+        self.error = error
+        self.response.completed_at = self.response.incomplete_details = None
+        self._end_failed(error)
+
     def written(self) -> str:
         """All that the model wrote so far, for counting."""
         return "".join(state.written for state in [*self._opened, *self._queue])

@@ -7,7 +7,7 @@ from aiohttp import web
 from aiohttp.http import StreamWriter
 
 from antiphon.errors import EngineError, UpgradeRequired
-from antiphon.http.middlewares import LOGGED, REQUEST_ID
+from antiphon.http.middlewares import LOGGED, OWNER, REQUEST_ID
 from antiphon.service import Gateway, output_text
 from antiphon.sinks import Nobody
 from antiphon.turn import Turn
@@ -20,7 +20,7 @@ LONGEST_NOTICE = 4000
 
 async def create(request: web.Request) -> web.StreamResponse:
     gateway = request.app[GATEWAY]
-    turn = await gateway.begin(await request.read())
+    turn = await gateway.begin(await request.read(), request[OWNER])
     async with gateway.running(turn):
         try:
             if turn.streams:
@@ -33,7 +33,7 @@ async def create(request: web.Request) -> web.StreamResponse:
 async def compact(request: web.Request) -> web.StreamResponse:
     """The conversation as one sealed summary, to be sent back in its place."""
     gateway = request.app[GATEWAY]
-    turn = await gateway.begin(await request.read(), compact=True)
+    turn = await gateway.begin(await request.read(), request[OWNER], compact=True)
     async with gateway.running(turn):
         try:
             await _drained(turn)

@@ -230,6 +230,7 @@ class Response(Struct, kw_only=True):
     created_at: int
     status: str = "in_progress"
     background: bool = False
+    conversation: dict[str, str] | UnsetType = UNSET
     completed_at: int | None = None
     error: ResponseError | None = None
     frequency_penalty: float = 0.0

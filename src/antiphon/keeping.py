@@ -1,0 +1,162 @@
+"""What one response reads from the store, and what it leaves there."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, structs
+
+from antiphon.core.history import items_to_kept, kept_to_items
+from antiphon.core.request import conversation_of
+from antiphon.errors import Conflict, InvalidRequest, NotFound
+from antiphon.ids import new_id
+from antiphon.settings import Settings
+from antiphon.store.protocol import Store
+from antiphon.store.records import Item as StoredItem
+from antiphon.store.records import Record
+from antiphon.wire.responses import CreateResponse, Response
+
+Item = dict[str, Any]
+
+DAY = 24 * 60 * 60
+# A turn in a conversation is held for so long, in seconds, and held longer while it lasts: a gateway that dies locks nobody out
+# for long.
+LEASE = 60.0
+RENEWED = 20.0
+
+
+class Keeper:
+    """Of one response: `read()` what it continues, be within `holding()` while it runs, and `keep()` it before its last event."""
+
+    def __init__(self, store: Store, settings: Settings, owner: str, request: CreateResponse, response_id: str) -> None:
+        self._store = store
+        self._owner = owner
+        self._retention = int(settings.retention_days * DAY)
+        self._request = request
+        self._id = response_id
+        self._conversation = conversation_of(request)
+        self._input: list[Item] = []
+        self._held = False
+
+    # ---- before it runs ----------------------------------------------------------------------------------------------
+
+    async def read(self, own: Sequence[Item]) -> list[Item]:
+        """The items that came before its own input."""
+        request = self._request
+        self._input = items_to_kept(own, new_id)
+        if request.previous_response_id is not None and self._conversation is not None:
+            raise InvalidRequest(
+                "`previous_response_id` and `conversation` exclude one another: each is a history.", param="conversation"
+            )
+        if request.previous_response_id is not None:
+            return await self._chain(request.previous_response_id)
+        if self._conversation is not None:
+            return await self._begin_turn(self._conversation)
+        return []
+
+    async def _chain(self, previous: str) -> list[Item]:
+        links = await self._store.chain(self._owner, previous)
+        if not links:
+            raise InvalidRequest(
+                f"Previous response with id {previous!r} not found.",
+                param="previous_response_id",
+                code="previous_response_not_found",
+            )
+        if links[-1].status in UNFINISHED:
+            raise InvalidRequest(
+                f"Previous response {previous!r} is still {links[-1].status}.",
+                param="previous_response_id",
+                code="previous_response_not_finished",
+            )
+        return kept_to_items(kept for link in links for kept in (link.input, link.output))
+
+    async def _begin_turn(self, conversation: str) -> list[Item]:
+        if await self._store.get_conversation(self._owner, conversation) is None:
+            raise NotFound(
+                f"Conversation with id {conversation!r} not found.", param="conversation", code="conversation_not_found"
+            )
+        if not await self._store.take_turn(self._owner, conversation, self._id, LEASE):
+            raise Conflict(
+                f"Another response is being made in conversation {conversation!r}. Try again when it is done.",
+                param="conversation",
+                code="conversation_locked",
+                retry_after=1,
+            )
+        self._held = True
+        items = await self._store.conversation_items(self._owner, conversation)
+        return [msgspec.json.decode(item.data) for item in items or ()]
+
+    # ---- while it runs -----------------------------------------------------------------------------------------------
+
+    @contextlib.asynccontextmanager
+    async def holding(self) -> AsyncIterator[None]:
+        """Keeps the turn in its conversation, and gives it back however the response ended."""
+        renewing = asyncio.create_task(self._renew()) if self._held else None
+        try:
+            yield
+        finally:
+            if renewing is not None:
+                renewing.cancel()
+            await self.release()
+
+    async def release(self) -> None:
+        if self._held and self._conversation is not None:
+            self._held = False
+            await self._store.end_turn(self._owner, self._conversation, self._id)
+
+    async def _renew(self) -> None:
+        assert self._conversation is not None
+        while True:
+            await asyncio.sleep(RENEWED)
+            await self._store.take_turn(self._owner, self._conversation, self._id, LEASE)
+
+    # ---- at its end --------------------------------------------------------------------------------------------------
+
+    async def keep(self, response: Response) -> None:
+        """Durable when it returns: whoever hears of the end of a response can continue it at once."""
+        output = msgspec.json.encode(response.output)
+        stores = self._request.store is not False
+        items = [StoredItem(item["id"], msgspec.json.encode(item)) for item in [*self._input, *_items(output)]]
+        if self._conversation is None:
+            if stores:
+                await self._store.put(self._record(response, output))
+        elif not stores:
+            await self._store.add_items(self._owner, self._conversation, items, self._expires_at())
+        elif await self._store.finish_turn(self._record(response, output), items):
+            self._held = False
+        else:
+            raise Conflict("The conversation is gone, or another response took its turn.", code="conversation_locked")
+
+    def _record(self, response: Response, output: bytes) -> Record:
+        return Record(
+            id=response.id,
+            owner=self._owner,
+            created_at=response.created_at,
+            expires_at=self._expires_at(),
+            status=response.status,
+            parent=self._request.previous_response_id,
+            conversation=self._conversation,
+            input=msgspec.json.encode(self._input),
+            output=output,
+            settings=msgspec.json.encode(structs.replace(response, output=[], output_text=UNSET)),
+        )
+
+    def _expires_at(self) -> int:
+        return int(time.time()) + self._retention
+
+
+UNFINISHED = frozenset({"queued", "in_progress"})
+
+
+def _items(encoded: bytes) -> list[Item]:
+    decoded: list[Item] = msgspec.json.decode(encoded)
+    return decoded
+
+
+def record_to_response(record: Record) -> Item:
+    """The response object as it was, with the status as it is."""
+    response: Item = msgspec.json.decode(record.settings)
+    return response | {"status": record.status, "output": _items(record.output)}
