@@ -97,8 +97,8 @@ class Store(Protocol):
     async def finish_turn(self, record: Record, items: Sequence[Item]) -> bool:
         """Put the record, append the items to its conversation, and give the turn back: all or nothing.
 
-        The conversation then lives as long as the record. False, and nothing is written: the conversation is gone, or it is
-        another's turn because the lease ran out. A turn that ran out and that nobody took still counts. Raises IdTaken.
+        The conversation then lives as long as the record. False, and nothing is written: the conversation is gone, or the
+        turn is no longer this response's. A turn that ran out and that nobody took still is. Raises IdTaken.
         """
 
     # --- Background
@@ -134,7 +134,10 @@ class Store(Protocol):
         """
 
     async def cancel(self, owner: str, id: str) -> Cancellation:
-        """One that waits is cancelled at once; one that runs is marked, which its worker hears from `renew`."""
+        """One that waits is cancelled at once; one that runs is marked, which its worker hears from `renew`.
+
+        Its bell rings in either case, so a worker that follows its own jobs can ask at once.
+        """
 
     # --- Waiting. Hang the bell, then look, then wait: so nothing is missed.
 

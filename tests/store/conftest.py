@@ -1,0 +1,25 @@
+"""Every test of the contract runs on every store."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+from support.stores import Clock
+
+from antiphon.store import Store, open_store
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(params=["memory:"])
+def url(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest_asyncio.fixture
+async def store(url: str, clock: Clock) -> AsyncIterator[Store]:
+    async with open_store(url, clock) as opened:
+        yield opened
