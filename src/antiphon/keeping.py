@@ -29,7 +29,7 @@ RENEWED = 20.0
 
 
 class Keeper:
-    """Of one response: `read()` what it continues, be within `holding()` while it runs, and `keep()` it before its last event."""
+    """Of one response: `read()` what it continues, be `holding()` while it runs, and `keep()` it before its last event."""
 
     def __init__(self, store: Store, settings: Settings, owner: str, request: CreateResponse, response_id: str) -> None:
         self._store = store

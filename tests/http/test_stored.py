@@ -6,6 +6,8 @@ import pytest
 from support.engine import MockEngine, Refusal, answer, call, chunk, text
 from support.gateway import GatewayUnderTest, running_gateway
 
+from antiphon.errors import StoreUnavailable
+
 TOOLS = [{"type": "function", "name": "get_weather", "parameters": {"type": "object", "properties": {}}}]
 
 

@@ -15,6 +15,7 @@ from antiphon.engines.probing import Background
 from antiphon.http.responses import GATEWAY
 from antiphon.service import Gateway
 from antiphon.settings import Settings
+from antiphon.store import open_store
 from support.engine import Answer, MockEngine
 from support.streams import check_response, check_stream, parse
 
@@ -31,6 +32,12 @@ class GatewayUnderTest:
         data = body if isinstance(body, bytes) else msgspec.json.encode(body)
         async with self.client.post(self.url + path, data=data, **options) as answer:
             self.notice = answer.headers.get("antiphon-notice", "")
+            self.headers = answer.headers
+            return answer.status, msgspec.json.decode(await answer.read())
+
+    async def get(self, path: str, *, method: str = "GET", **options: Any) -> tuple[int, dict[str, Any]]:
+        """Any request without a body."""
+        async with self.client.request(method, self.url + path, **options) as answer:
             self.headers = answer.headers
             return answer.status, msgspec.json.decode(await answer.read())
 
@@ -65,8 +72,8 @@ async def running_gateway(
 ) -> AsyncIterator[GatewayUnderTest]:
     urls = tuple(engine if isinstance(engine, str) else engine.url for engine in engines)
     chosen = Settings(upstream=urls, port=0, **{"seal_key": "for the tests", "probe": False, **settings})
-    async with make_session() as session, aiohttp.ClientSession() as client:
-        app = make_app(chosen, session, embedded)
+    async with make_session() as session, aiohttp.ClientSession() as client, open_store(chosen.store or "memory:") as store:
+        app = make_app(chosen, session, store, embedded)
         runner = make_runner(app)
         await runner.setup()
         site = aiohttp.web.TCPSite(runner, "127.0.0.1", 0)

@@ -36,7 +36,7 @@ def items_to_kept(items: Sequence[Item], new_id: Callable[[str], str]) -> list[I
 def _to_kept(item: Item, new_id: Callable[[str], str]) -> Item:
     kind = item.get("type") or ("message" if "role" in item else "item_reference")
     given = item.get("id")
-    kept = {"id": given if isinstance(given, str) and given else new_id(PREFIXES.get(kind, "item")), "type": kind} | {
+    kept: Item = {"id": given if isinstance(given, str) and given else new_id(PREFIXES.get(kind, "item")), "type": kind} | {
         name: value for name, value in item.items() if name not in ("id", "type")
     }
     if kind == "message":
