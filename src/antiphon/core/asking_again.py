@@ -24,7 +24,8 @@ def refusal_to_conversion(conversion: Conversion, refusal: Refusal) -> Conversio
     if not names or not conversion.dialect.constrains_json:
         return replace(conversion, chat=chat)
     functions = [conversion.box.functions[name].function for name in names]
-    chat = structs.replace(chat, response_format=functions_to_response_format(functions))
+    constraint = functions_to_response_format(functions)
+    chat = structs.replace(chat, response_format=constraint, **conversion.dialect.constrained_extra)
     if not isinstance(chat.tool_choice, str):
         chat.tool_choice = "auto"
     return replace(conversion, chat=chat, finder=lambda: Envelope(names))

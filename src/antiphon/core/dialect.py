@@ -131,8 +131,9 @@ class Dialect:
     tells_reasoning: tuple[Lookup, ...] = ()
     # Capability → what would mend it on the engine's side: a flag, mostly.
     advice: Mapping[str, str] = field(default_factory=dict)
-    # Fields that are always sent.
+    # Fields that are always sent, and those that are sent where the answer is constrained.
     extra: Mapping[str, Any] = field(default_factory=dict)
+    constrained_extra: Mapping[str, Any] = field(default_factory=dict)
 
 
 def _to_usage(usage: chat.ChatUsage, timings: chat.Timings | None) -> responses.Usage | None:

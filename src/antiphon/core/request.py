@@ -166,7 +166,8 @@ def request_to_chat(
     logprobs = _logprobs(request, chat, dialect, notices)
     _effort(request, chat, dialect, notices)
     _say_what_is_missing(request, notices)
-    for name, value in dialect.extra.items():
+    constrained = dialect.constrained_extra if chat.response_format is not UNSET else {}
+    for name, value in {**dialect.extra, **constrained}.items():
         setattr(chat, name, value)
     return Conversion(chat, dialect, tuple(notices), box, demands, _finder(offer), logprobs, compacts)
 

@@ -44,6 +44,9 @@ LLAMACPP = replace(
     },
     # Whatever --reasoning-format the server was started with, this one comes out in a field of its own.
     extra={"reasoning_format": "deepseek"},
+    # Inside a string a grammar lets a model write anything, and a weak one may write the same for ever. What repeats more than
+    # 24 tokens of the last 256 becomes less and less likely; copying from further back is left alone.
+    constrained_extra={"dry_multiplier": 0.8, "dry_allowed_length": 24, "dry_penalty_last_n": 256},
 )
 
 VLLM = replace(
