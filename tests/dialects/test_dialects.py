@@ -28,7 +28,7 @@ def test_the_facts_are_those_of_the_snapshot() -> None:
 @pytest.mark.parametrize("dialect", BY_NAME.values(), ids=BY_NAME)
 def test_a_dialect_names_only_fields_that_can_be_sent(dialect: Dialect) -> None:
     fields = set(ChatRequest.__struct_fields__)
-    assert dialect.extra.keys() <= fields
+    assert dialect.extra.keys() | dialect.constrained_extra.keys() <= fields
     assert dialect.max_tokens_member in fields
     assert dialect.reasoning_member is None or dialect.reasoning_member in ChatMessage.__struct_fields__
 

@@ -115,6 +115,9 @@ async def test_an_engine_that_constrains_is_streamed_as_it_writes() -> None:
         assert said(events[-1]["response"]) == {"city": "Paris", "days": 3}
         assert len([event for event in events if event["type"] == "response.output_text.delta"]) == 2
         assert engine.last["response_format"]["type"] == "json_schema"
+        assert engine.last["dry_multiplier"] > 0, "what is written for ever is made unlikely"
+        await gateway.create()
+        assert "dry_multiplier" not in engine.last
 
 
 async def test_what_grammars_cannot_keep_is_checked_here() -> None:

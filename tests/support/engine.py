@@ -17,6 +17,7 @@ KNOWN_FIELDS = set(
     "model messages tools tool_choice parallel_tool_calls response_format reasoning_effort max_tokens max_completion_tokens "
     "temperature top_p presence_penalty frequency_penalty stop seed user logprobs top_logprobs stream stream_options".split()
 )
+LLAMACPPS_OWN = {"reasoning_format", "dry_multiplier", "dry_allowed_length", "dry_penalty_last_n"}
 MESSAGE_FIELDS = {"role", "content", "reasoning_content", "reasoning", "tool_calls", "tool_call_id"}
 PART_TYPES = {"text", "image_url", "input_audio"}
 

@@ -16,7 +16,7 @@ from antiphon.http.responses import GATEWAY
 from antiphon.service import Gateway
 from antiphon.settings import Settings
 from antiphon.store import open_store
-from support.engine import Answer, MockEngine
+from support.engine import LLAMACPPS_OWN, Answer, MockEngine
 from support.streams import check_response, check_stream, parse
 
 
@@ -89,7 +89,7 @@ async def standing_before(
     owned_by: str, *answers: Answer, **settings: Any
 ) -> AsyncIterator[tuple[GatewayUnderTest, MockEngine]]:
     """A gateway in front of an engine of this kind, which will answer so."""
-    engine = MockEngine(owned_by=owned_by, own_fields={"reasoning_format"} if owned_by == "llamacpp" else ())
+    engine = MockEngine(owned_by=owned_by, own_fields=LLAMACPPS_OWN if owned_by == "llamacpp" else ())
     await engine.start()
     engine.will(*answers)
     try:

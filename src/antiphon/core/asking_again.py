@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from msgspec import structs
+from msgspec import UNSET, structs
 
 from antiphon.core.draft import AssistantTurn, Call
 from antiphon.core.envelopes import functions_to_response_format
@@ -24,7 +24,10 @@ def refusal_to_conversion(conversion: Conversion, refusal: Refusal) -> Conversio
     if not names or not conversion.dialect.constrains_json:
         return replace(conversion, chat=chat)
     functions = [conversion.box.functions[name].function for name in names]
-    chat = structs.replace(chat, response_format=functions_to_response_format(functions))
+    given = getattr(chat, conversion.dialect.max_tokens_member)
+    tokens = given if conversion.dialect.keeps_lengths and given is not UNSET else None
+    constraint = functions_to_response_format(functions, tokens)
+    chat = structs.replace(chat, response_format=constraint, **conversion.dialect.constrained_extra)
     if not isinstance(chat.tool_choice, str):
         chat.tool_choice = "auto"
     return replace(conversion, chat=chat, finder=lambda: Envelope(names))

@@ -103,6 +103,8 @@ class Dialect:
     constrains_calls: bool = False
     # Holds an answer to its schema also where tools are offered. Otherwise only one of the two is sent.
     constrains_json_with_tools: bool = True
+    # Makes grammars of maxLength and maxItems, so that an answer can be kept within its tokens.
+    keeps_lengths: bool = False
     takes_logprobs_with_tools: bool = True
     # Shows a JSON schema to the model by itself. Otherwise it is put into the prompt too.
     shows_schema: bool = False
@@ -131,8 +133,9 @@ class Dialect:
     tells_reasoning: tuple[Lookup, ...] = ()
     # Capability → what would mend it on the engine's side: a flag, mostly.
     advice: Mapping[str, str] = field(default_factory=dict)
-    # Fields that are always sent.
+    # Fields that are always sent, and those that are sent where the answer is constrained.
     extra: Mapping[str, Any] = field(default_factory=dict)
+    constrained_extra: Mapping[str, Any] = field(default_factory=dict)
 
 
 def _to_usage(usage: chat.ChatUsage, timings: chat.Timings | None) -> responses.Usage | None:

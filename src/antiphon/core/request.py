@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from antiphon.core.bounds import bounded
 from antiphon.core.checks import offer_to_demands, takes_format
 from antiphon.core.demands import Demands
 from antiphon.core.dialect import Dialect
@@ -149,7 +150,7 @@ def request_to_chat(
     chat = ChatRequest(
         model=model,
         messages=draft.messages(dialect, head=request.instructions or "", tail=_own_words(text, offer, dialect)),
-        response_format=_response_format(text.format, offer, box, dialect),
+        response_format=_response_format(request, offer, box, dialect),
         temperature=_given(request.temperature),
         top_p=_given(request.top_p),
         presence_penalty=_given(request.presence_penalty),
@@ -172,7 +173,8 @@ def request_to_chat(
     logprobs = _logprobs(request, chat, dialect, notices)
     _effort(request, chat, dialect, notices)
     _say_what_is_missing(request, notices)
-    for name, value in dialect.extra.items():
+    constrained = dialect.constrained_extra if chat.response_format is not UNSET else {}
+    for name, value in {**dialect.extra, **constrained}.items():
         setattr(chat, name, value)
     return Conversion(chat, dialect, tuple(notices), box, demands, _finder(offer), logprobs, compacts)
 
@@ -192,11 +194,19 @@ def _given(value: Any) -> Any:
     return UNSET if value is None else value
 
 
-def _response_format(format: TextFormat | None, offer: Offer, box: Toolbox, dialect: Dialect) -> Any:
+def _response_format(request: CreateResponse, offer: Offer, box: Toolbox, dialect: Dialect) -> Any:
+    tokens = token_budget(request, dialect)
     if offer.enveloped:
-        return functions_to_response_format([box.functions[name].function for name in offer.only or ()])
+        return functions_to_response_format([box.functions[name].function for name in offer.only or ()], tokens)
     # An answer that must be a call is not one in words.
-    return _format_to_chat(format) if takes_format(offer, dialect) and not offer.must_call else UNSET
+    if not takes_format(offer, dialect) or offer.must_call:
+        return UNSET
+    return _format_to_chat(request.text.format if request.text else None, tokens)
+
+
+def token_budget(request: CreateResponse, dialect: Dialect) -> int | None:
+    """What an answer has to be whole within, where that can be seen to."""
+    return request.max_output_tokens if dialect.keeps_lengths else None
 
 
 def _refuse_unnamed(format: TextFormat | None) -> None:
@@ -205,12 +215,12 @@ def _refuse_unnamed(format: TextFormat | None) -> None:
         raise InvalidRequest(f"`text.format.{missing}` is required for json_schema.", param=f"text.format.{missing}")
 
 
-def _format_to_chat(format: TextFormat | None) -> Any:
+def _format_to_chat(format: TextFormat | None, tokens: int | None) -> Any:
     if format is None or format.type == "text":
         return UNSET
     if format.type == "json_object":
         return {"type": "json_object"}
-    schema: dict[str, Any] = {"name": format.name, "schema": format.schema}
+    schema: dict[str, Any] = {"name": format.name, "schema": bounded(format.schema, tokens)}
     if format.description is not None:
         schema["description"] = format.description
     if format.strict is not None:

@@ -24,6 +24,7 @@ LLAMACPP = replace(
     # A grammar is made of the schema. It also holds with tools, which then stand in the prompt all the same. "required" is not
     # enforced, and a named choice is silently "auto".
     constrains_json=True,
+    keeps_lengths=True,
     keeps_connections=False,
     tokenizer=Tokenizer("/tokenize", "content", "tokens"),
     window=(Lookup("/props", "default_generation_settings/n_ctx"), Lookup("/v1/models", "data/{at}/meta/n_ctx_train")),
@@ -44,6 +45,9 @@ LLAMACPP = replace(
     },
     # Whatever --reasoning-format the server was started with, this one comes out in a field of its own.
     extra={"reasoning_format": "deepseek"},
+    # Inside a string a grammar lets a model write anything, and a weak one may write the same for ever. What repeats more than
+    # 24 tokens of the last 256 becomes less and less likely; copying from further back is left alone.
+    constrained_extra={"dry_multiplier": 0.8, "dry_allowed_length": 24, "dry_penalty_last_n": 256},
 )
 
 VLLM = replace(

@@ -66,6 +66,9 @@ class ChatRequest(Struct, kw_only=True):
     logprobs: bool | UnsetType = UNSET
     top_logprobs: int | UnsetType = UNSET
     reasoning_format: str | UnsetType = UNSET
+    dry_multiplier: float | UnsetType = UNSET
+    dry_allowed_length: int | UnsetType = UNSET
+    dry_penalty_last_n: int | UnsetType = UNSET
     stream: bool = True
     stream_options: StreamOptions | UnsetType = UNSET
 
