@@ -57,6 +57,7 @@ def make_app(
             web.post("/v1/responses", responses.create),
             web.get("/v1/responses", responses.upgrade, allow_head=False),
             web.post("/v1/responses/compact", responses.compact),
+            web.post("/v1/responses/input_tokens", responses.input_tokens),
             web.get("/v1/responses/{id}", stored.retrieve),
             web.delete("/v1/responses/{id}", stored.delete),
             web.post("/v1/responses/{id}/cancel", stored.cancel),
@@ -98,11 +99,13 @@ async def _watching(app: web.Application) -> AsyncIterator[None]:
         for engine in gateway.pool.engines:
             engine.when_found = background.begin
     watch = asyncio.create_task(gateway.pool.watch())
+    sweep = asyncio.create_task(gateway.sweep())
     yield
-    watch.cancel()
     await background.close()
-    with contextlib.suppress(asyncio.CancelledError):
-        await watch
+    for task in (watch, sweep):
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
 
 
 async def _draining(app: web.Application) -> None:

@@ -43,8 +43,8 @@ class Keeper:
 
     # ---- before it runs ----------------------------------------------------------------------------------------------
 
-    async def read(self, own: Sequence[Item]) -> list[Item]:
-        """The items that came before its own input."""
+    async def read(self, own: Sequence[Item], *, takes_turn: bool = True) -> list[Item]:
+        """The items that came before its own input. `takes_turn`: in its conversation no other response is made meanwhile."""
         request = self._request
         self._input = items_to_kept(own, new_id)
         if request.previous_response_id is not None and self._conversation is not None:
@@ -54,7 +54,7 @@ class Keeper:
         if request.previous_response_id is not None:
             return await self._chain(request.previous_response_id)
         if self._conversation is not None:
-            return await self._begin_turn(self._conversation)
+            return await self._said(self._conversation, takes_turn)
         return []
 
     async def _chain(self, previous: str) -> list[Item]:
@@ -73,19 +73,19 @@ class Keeper:
             )
         return kept_to_items(kept for link in links for kept in (link.input, link.output))
 
-    async def _begin_turn(self, conversation: str) -> list[Item]:
+    async def _said(self, conversation: str, takes_turn: bool) -> list[Item]:
         if await self._store.get_conversation(self._owner, conversation) is None:
             raise NotFound(
                 f"Conversation with id {conversation!r} not found.", param="conversation", code="conversation_not_found"
             )
-        if not await self._store.take_turn(self._owner, conversation, self._id, LEASE):
+        if takes_turn and not await self._store.take_turn(self._owner, conversation, self._id, LEASE):
             raise Conflict(
                 f"Another response is being made in conversation {conversation!r}. Try again when it is done.",
                 param="conversation",
                 code="conversation_locked",
                 retry_after=1,
             )
-        self._held = True
+        self._held = takes_turn
         items = await self._store.conversation_items(self._owner, conversation)
         return [msgspec.json.decode(item.data) for item in items or ()]
 

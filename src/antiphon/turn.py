@@ -23,9 +23,10 @@ from antiphon.core.sse import DONE, event_to_frame
 from antiphon.core.telling import PADDED_TO, REASONING, REASONING_TEXT, Style
 from antiphon.core.think_tags import Start
 from antiphon.core.translator import SCHEMA_NOT_KEPT, Refusal, Translator
+from antiphon.core.truncation import share_to_drop
 from antiphon.engines.estimates import ESTIMATED, estimate_usage
 from antiphon.engines.upstream import Engine, Reply
-from antiphon.errors import ApiError, EngineError, EngineStalled, EngineUnavailable
+from antiphon.errors import ApiError, ContextLengthExceeded, EngineError, EngineStalled, EngineUnavailable
 from antiphon.ids import new_id
 from antiphon.keeping import Keeper
 from antiphon.logs import log
@@ -33,9 +34,14 @@ from antiphon.settings import Settings
 from antiphon.sinks import Batch, Nobody, Sink
 from antiphon.wire.responses import CreateResponse, Response, Usage
 
+TRUNCATED = "truncation auto: the oldest turns of the input were left out"
 # What an engine has shown that gave no call although it had to.
 NOT_ENFORCED = {"enforces_required": False, "enforces_named": False}
 REASONING_EVENTS = {"reasoning_text": REASONING_TEXT, "reasoning": REASONING}
+
+
+# For an engine, by what was learned of it, and without a share of the history.
+Convert = Callable[[Engine, Mapping[str, Any], float], Conversion]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +59,7 @@ class Turn:
         self,
         request: CreateResponse,
         engines: Sequence[Engine],
-        convert: Callable[[Engine, Mapping[str, Any]], Conversion],
+        convert: Convert,
         notices: list[str],
         settings: Settings,
         batch: Batch,
@@ -67,7 +73,9 @@ class Turn:
         self._convert = convert
         # What refusals have taught, for this request alone.
         self._facts: dict[str, Any] = {}
-        self._used = Attempt(engines[0], convert(engines[0], {}))
+        # The share of a history too long that was left out.
+        self._dropped = 0.0
+        self._used = Attempt(engines[0], convert(engines[0], {}, 0.0))
         self._notices = notices
         self._settings = settings
         self._batch = batch
@@ -118,7 +126,7 @@ class Turn:
 
     @property
     def notices(self) -> list[str]:
-        notices = [*self._notices, *self._used.conversion.notices]
+        notices = [*self._notices, *self._used.conversion.notices, *([TRUNCATED] if self._dropped else [])]
         return notices if self.engine.reports_usage else [*notices, ESTIMATED]
 
     # ---- its life ----------------------------------------------------------------------------------------------------
@@ -203,7 +211,7 @@ class Turn:
                 return await self._ask()
             except EngineUnavailable:
                 self._facts.clear()
-                self._used = Attempt(other, self._convert(other, self._facts))
+                self._used = Attempt(other, self._convert(other, self._facts, self._dropped))
         return await self._ask()
 
     async def _ask(self) -> Reply:
@@ -212,11 +220,23 @@ class Turn:
             engine, conversion = self._used.engine, self._used.conversion
             try:
                 return await engine.open_chat(conversion.chat)
+            except ContextLengthExceeded as overflow:
+                if self._request.truncation != "auto":
+                    raise
+                self._truncate(overflow)
             except ApiError as error:
                 lesson = lesson_of(error, conversion.chat, conversion.dialect)
                 if lesson is None:
                     raise
                 self._learn(lesson.facts, lasting=lesson.lasting)
+
+    def _truncate(self, overflow: ContextLengthExceeded) -> None:
+        """Leaves out as many of the oldest turns as the engine's words ask for. Raises once only the last is left."""
+        engine = self._used.engine
+        if self._dropped >= 1:
+            raise overflow
+        self._dropped = share_to_drop(overflow.message, self._dropped)
+        self._used = Attempt(engine, self._convert(engine, self._facts, self._dropped))
 
     def _learn(self, facts: Mapping[str, Any], *, lasting: bool = True) -> None:
         """Converts the request anew by what was learned of its engine."""
@@ -225,7 +245,7 @@ class Turn:
         if lasting:
             engine.learn(model, facts)
         self._facts |= facts
-        self._used = Attempt(engine, self._convert(engine, self._facts))
+        self._used = Attempt(engine, self._convert(engine, self._facts, self._dropped))
 
     async def _translate(self) -> None:
         """Lets the engine's bytes through until it has said all that it will say."""

@@ -52,13 +52,13 @@ FIELDS: dict[str, str] = {
     "stream_options": "used",
     "prompt_cache_key": "used",
     "store": "used",
+    "truncation": "used",
     "previous_response_id": "used",
     "conversation": "used",
     "max_tool_calls": "echoed",
     "metadata": "echoed",
     "service_tier": "echoed",
     "safety_identifier": "echoed",
-    "truncation": "echoed",
     "prompt_cache_retention": "ignored",
     "client_metadata": "ignored",
     "prompt": "refused",
@@ -270,8 +270,6 @@ def _effort(request: CreateResponse, chat: ChatRequest, dialect: Dialect, notice
 
 
 def _say_what_is_missing(request: CreateResponse, notices: list[str]) -> None:
-    if request.truncation == "auto":
-        notices.append("truncation auto has no effect: an input that is too long is refused")
     if request.max_tool_calls is not None:
         notices.append("max_tool_calls has no effect: it limits hosted tools, and none runs here")
 

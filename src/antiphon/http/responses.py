@@ -7,6 +7,7 @@ from aiohttp import web
 from aiohttp.http import StreamWriter
 
 from antiphon.errors import EngineError, UpgradeRequired
+from antiphon.http.answers import to_json
 from antiphon.http.middlewares import LOGGED, OWNER, REQUEST_ID
 from antiphon.service import Gateway, output_text
 from antiphon.sinks import Nobody
@@ -45,6 +46,13 @@ async def compact(request: web.Request) -> web.StreamResponse:
         raise EngineError(f"The summary was cut off ({response.incomplete_details.reason}). Allow it more tokens.")
     compacted = CompactedResponse(id=response.id, created_at=response.created_at, output=response.output, usage=response.usage)
     return web.Response(body=msgspec.json.encode(compacted), content_type="application/json", headers=_notice_header(turn))
+
+
+async def input_tokens(request: web.Request) -> web.StreamResponse:
+    counted = await request.app[GATEWAY].count_input(await request.read(), request[OWNER])
+    answer = to_json({"object": "response.input_tokens", "input_tokens": counted.tokens})
+    answer.headers["antiphon-notice"] = f"input_tokens were {counted.how}"
+    return answer
 
 
 async def upgrade(request: web.Request) -> web.StreamResponse:
