@@ -25,7 +25,7 @@ QUESTIONS = (
     "¿Qué hora es en Madrid?",
     "Please open the file named notes.txt and look for the word 'hedgehog'.",
 )
-MOST_TOKENS = 2048
+MOST_TOKENS = 512
 # Asked directly, an engine that makes a call makes it soon; what else it says need not be waited for.
 MOST_TOKENS_OF_WORDS = 64
 
