@@ -116,13 +116,14 @@ class PostgresDatabase:
                 await self._give_back(connection)
 
     async def _give_back(self, connection: Any) -> None:
-        try:
-            async with asyncio.timeout(TIDY_TIMEOUT):
-                if connection.is_in_transaction():
-                    await connection.execute("ROLLBACK")
-        except TROUBLE:
-            connection.terminate()
+        # One that was lost has left the pool by itself, and every word to it is an error.
         with contextlib.suppress(*TROUBLE):
+            try:
+                async with asyncio.timeout(TIDY_TIMEOUT):
+                    if connection.is_in_transaction():
+                        await connection.execute("ROLLBACK")
+            except TROUBLE:
+                connection.terminate()
             await self._pool.release(connection, timeout=TIDY_TIMEOUT)
 
     def _options(self) -> dict[str, Any]:
@@ -167,13 +168,18 @@ async def run(connection: Any, operation: Operation[T], rung: list[str]) -> T:
             if isinstance(step, Ring):
                 rung.append(step.name)
             elif isinstance(step, Many):
-                await connection.executemany(step.text, step.values)
+                await connection.executemany(step.text, [_storable(values) for values in step.values])
             else:
-                rows = await connection.fetch(step.text, *step.values)
+                rows = await connection.fetch(step.text, *_storable(step.values))
             step = operation.send(rows)
     except StopIteration as end:
         result: T = end.value
         return result
+
+
+def _storable(values: Row) -> list[Any]:
+    """Postgres knows no NUL in a text. An id that has one is found again, because it is looked for in the same way."""
+    return [value.replace("\0", "\ufffd") if isinstance(value, str) else value for value in values]
 
 
 async def migrate(connection: Any) -> None:
