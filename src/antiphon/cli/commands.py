@@ -14,6 +14,7 @@ from antiphon.dialects import BY_NAME
 from antiphon.embedded import CannotEmbed
 from antiphon.embedded.weights import DEFAULT_MODEL, find_weights
 from antiphon.replay import replay as replay_stream
+from antiphon.store import CannotOpen
 
 app = typer.Typer(
     help="OpenAI's Responses API in front of any Chat Completions engine.",
@@ -103,7 +104,7 @@ def serve(
     chosen = _chosen(flags, config)
     try:
         serve_forever(chosen)
-    except (NoEngine, CannotEmbed) as none:
+    except (NoEngine, CannotEmbed, CannotOpen) as none:
         _fail(str(none))
     except OSError as busy:
         _fail(f"cannot listen on {chosen.host}:{chosen.port}: {busy.strerror or busy}")
