@@ -1,7 +1,6 @@
 """The command line as a person uses it."""
 
 import asyncio
-import os
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+from support.commands import bare_environment as clean_environment
 from support.engine import MockEngine, Writer, chunk, text
 from support.gateway import free_port
 from support.streams import check_stream, parse
@@ -28,7 +28,7 @@ async def run(*arguments: str) -> tuple[int, str, str]:
 
 def bare_environment(**more: str) -> dict[str, str]:
     """Nothing of the settings around, and no probes: the mock's answers are for the test."""
-    bare = {name: value for name, value in os.environ.items() if not name.startswith("ANTIPHON_")}
+    bare = clean_environment()
     return bare | {"ANTIPHON_PROBE": "false"} | more
 
 
