@@ -88,8 +88,7 @@ async def test_it_goes_on_over_another_connection_once_one_was_closed(
         return calls(shell("echo hi > hello.txt"))
 
     engine.will(asked(engine, closing), text("It is there."))
-    run = await codex.run("Create hello.txt")
-    assert run.code == 0, run.output
+    run = await codex.does("Create hello.txt")
     assert run.last_message == "It is there."
     assert (codex.repository / "hello.txt").read_text() == "hi\n"
     # Nothing was lost with the connection, and nothing was asked for twice.
@@ -134,3 +133,22 @@ async def test_a_continuation_that_fails_is_tried_again_with_the_whole_history(
     assert run.last_message == "It is there."
     assert engine.requests[1]["messages"] == engine.requests[2]["messages"]
     assert {turn["method"] for turn in turns()} == {"WEBSOCKET"}
+
+
+async def test_a_refusal_is_shown_as_it_is_over_http(codex: Codex, engine: MockEngine) -> None:
+    engine.objects_to = lambda body: "The moon is in the wrong house."
+    run = await codex.run("Greet me")
+    assert run.code != 0
+    assert "The moon is in the wrong house." in run.output
+    assert "Reconnecting" not in run.output
+    assert len(engine.requests) == 1
+
+
+async def test_a_context_that_is_too_small_is_told_as_such(codex: Codex, engine: MockEngine) -> None:
+    engine.objects_to = lambda body: (
+        "This model's maximum context length is 100 tokens. Please reduce the length of the messages."
+    )
+    run = await codex.run("Greet me")
+    assert run.code != 0
+    assert "ran out of room" in run.output
+    assert len(engine.requests) == 1
