@@ -58,13 +58,26 @@ async def test_without_an_upgrade_one_is_asked_for(gateway: GatewayUnderTest) ->
 
 
 async def test_the_upgrade_needs_a_key_like_every_request(engine: MockEngine) -> None:
-    async with running_gateway(engine, api_key=("secret",)) as gateway:
+    async with running_gateway(engine, api_key=("secret", "other")) as gateway:
         with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
             async with connected(gateway):
                 pass
         assert refused.value.status == 401
         async with connected(gateway, headers={"Authorization": "Bearer secret"}) as socket:
-            assert (await socket.create())["status"] == "completed"
+            response = await socket.create()
+        for key, status in (("secret", 200), ("other", 404)):
+            stored = await gateway.get(f"/v1/responses/{response['id']}", headers={"Authorization": f"Bearer {key}"})
+            assert stored[0] == status
+
+
+async def test_a_page_of_another_origin_may_not_connect(gateway: GatewayUnderTest) -> None:
+    for origin in ("http://elsewhere.example", "null", "http://[broken"):
+        with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+            async with connected(gateway, headers={"Origin": origin}):
+                pass
+        assert refused.value.status == 403
+    async with connected(gateway, headers={"Origin": gateway.url}) as socket:
+        assert (await socket.create())["status"] == "completed"
 
 
 async def test_a_connection_has_an_id(gateway: GatewayUnderTest) -> None:

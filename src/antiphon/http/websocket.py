@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from antiphon.core.checking import message_to_request
 from antiphon.core.sse import MESSAGES
-from antiphon.errors import ApiError, EngineError, InvalidRequest, RateLimited, UpgradeRequired
+from antiphon.errors import ApiError, EngineError, Forbidden, InvalidRequest, RateLimited, UpgradeRequired
 from antiphon.http.middlewares import OWNER, REQUEST_ID
 from antiphon.http.responses import GATEWAY, HIGH_WATER, noted
 from antiphon.logs import log
@@ -62,6 +62,7 @@ async def converse(request: web.Request) -> web.StreamResponse:
     )
     if not socket.can_prepare(request):
         raise UpgradeRequired("GET is for WebSockets: send `Upgrade: websocket`, or use POST.")
+    _refuse_other_origins(request)
     socket.headers["x-request-id"] = request[REQUEST_ID]
     connection = Connection(request, socket, await socket.prepare(request))
     connections = request.app[CONNECTIONS]
@@ -74,6 +75,13 @@ async def converse(request: web.Request) -> web.StreamResponse:
         ageing.cancel()
         connections.discard(connection)
     return socket
+
+
+def _refuse_other_origins(request: web.Request) -> None:
+    """Browsers let every page open a WebSocket to every host: a gateway without a key would be open to all of them."""
+    origin = request.headers.get("Origin")
+    if origin is not None and origin.partition("://")[2] != request.host:
+        raise Forbidden("Pages of another origin may not open a WebSocket here.", code="origin_not_allowed")
 
 
 def too_old(lifetime: float) -> Leave:
