@@ -14,9 +14,10 @@ from antiphon.engines.pool import Pool
 from antiphon.engines.probing import Background
 from antiphon.engines.pushing import PushingConnector
 from antiphon.engines.upstream import Engine
-from antiphon.http import conversations, engine_routes, responses, stored
+from antiphon.http import conversations, engine_routes, responses, stored, websocket
 from antiphon.http.middlewares import authenticated, enveloped, identified
 from antiphon.http.responses import GATEWAY
+from antiphon.http.websocket import CONNECTIONS, GOING_AWAY
 from antiphon.seal import load_key, make_sealer
 from antiphon.service import Gateway
 from antiphon.settings import Settings
@@ -51,11 +52,12 @@ def make_app(
         middlewares=[identified, enveloped, authenticated(settings.api_key)], client_max_size=settings.max_body_bytes
     )
     app[GATEWAY] = Gateway(pool, settings, make_sealer(load_key(settings)), store)
+    app[CONNECTIONS] = set()
     app[BACKGROUND] = Background(app[GATEWAY].is_busy)
     app.add_routes(
         [
             web.post("/v1/responses", responses.create),
-            web.get("/v1/responses", responses.upgrade, allow_head=False),
+            web.get("/v1/responses", websocket.converse, allow_head=False),
             web.post("/v1/responses/compact", responses.compact),
             web.post("/v1/responses/input_tokens", responses.input_tokens),
             web.get("/v1/responses/{id}", stored.retrieve),
@@ -109,6 +111,8 @@ async def _watching(app: web.Application) -> AsyncIterator[None]:
 
 
 async def _draining(app: web.Application) -> None:
+    for connection in app[CONNECTIONS]:
+        connection.leave(GOING_AWAY)
     await app[GATEWAY].drain()
 
 

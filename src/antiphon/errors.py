@@ -4,6 +4,7 @@
     ├── InvalidRequest            400   the client can mend it; names the field
     │   └── ContextLengthExceeded 400   a `response.failed` when streaming: Codex compacts on it
     ├── Unauthorized              401
+    ├── Forbidden                 403   a web page that is none of ours
     ├── NotFound                  404
     ├── MethodNotAllowed          405
     ├── Conflict                  409   somebody else is at it: try again
@@ -66,6 +67,12 @@ class Unauthorized(ApiError):
     status = 401
     kind = "invalid_request_error"
     default_code = "invalid_api_key"
+
+
+class Forbidden(ApiError):
+    status = 403
+    kind = "invalid_request_error"
+    default_code = "forbidden"
 
 
 class NotFound(ApiError):

@@ -13,6 +13,7 @@ from antiphon.core.history import items_to_kept, kept_to_items
 from antiphon.core.request import conversation_of
 from antiphon.errors import Conflict, InvalidRequest, NotFound
 from antiphon.ids import new_id
+from antiphon.remembering import Memory
 from antiphon.settings import Settings
 from antiphon.store.protocol import Store
 from antiphon.store.records import Item as StoredItem
@@ -31,7 +32,16 @@ RENEWED = 20.0
 class Keeper:
     """Of one response: `read()` what it continues, be `holding()` while it runs, and `keep()` it before its last event."""
 
-    def __init__(self, store: Store, settings: Settings, owner: str, request: CreateResponse, response_id: str) -> None:
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        owner: str,
+        request: CreateResponse,
+        response_id: str,
+        memory: Memory | None = None,
+    ) -> None:
+        """`memory`: what the connection remembers, which is looked at before the store."""
         self._store = store
         self._owner = owner
         self._retention = int(settings.retention_days * DAY)
@@ -40,6 +50,8 @@ class Keeper:
         self._conversation = conversation_of(request)
         self._input: list[Item] = []
         self._held = False
+        self._memory = memory
+        self._history: Sequence[bytes] = ()
 
     # ---- before it runs ----------------------------------------------------------------------------------------------
 
@@ -52,12 +64,14 @@ class Keeper:
                 "`previous_response_id` and `conversation` exclude one another: each is a history.", param="conversation"
             )
         if request.previous_response_id is not None:
-            return await self._chain(request.previous_response_id)
+            known = self._memory.history(request.previous_response_id) if self._memory is not None else ()
+            self._history = known or await self._chain(request.previous_response_id)
+            return kept_to_items(self._history)
         if self._conversation is not None:
             return await self._said(self._conversation, takes_turn)
         return []
 
-    async def _chain(self, previous: str) -> list[Item]:
+    async def _chain(self, previous: str) -> list[bytes]:
         links = await self._store.chain(self._owner, previous)
         if not links:
             raise InvalidRequest(
@@ -71,7 +85,7 @@ class Keeper:
                 param="previous_response_id",
                 code="previous_response_not_finished",
             )
-        return kept_to_items(kept for link in links for kept in (link.input, link.output))
+        return [kept for link in links for kept in (link.input, link.output)]
 
     async def _said(self, conversation: str, takes_turn: bool) -> list[Item]:
         if await self._store.get_conversation(self._owner, conversation) is None:
@@ -129,6 +143,8 @@ class Keeper:
             self._held = False
         else:
             raise Conflict("The conversation is gone, or another response took its turn.", code="conversation_locked")
+        if self._memory is not None and response.status != "failed":
+            self._memory.remember(self._id, (*self._history, msgspec.json.encode(self._input), output))
 
     def _record(self, response: Response, output: bytes) -> Record:
         return Record(

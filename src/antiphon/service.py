@@ -2,14 +2,15 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from antiphon.core.checking import body_to_request
 from antiphon.core.request import Conversion, request_to_chat, request_to_items
 from antiphon.core.sealing import Sealer
+from antiphon.core.sse import FRAMES, Framing
 from antiphon.core.truncation import truncated
 from antiphon.engines.counting import Count, count_prompt
 from antiphon.engines.pool import Pool
@@ -18,6 +19,7 @@ from antiphon.errors import ContextLengthExceeded, EngineUnavailable, StoreUnava
 from antiphon.ids import new_id
 from antiphon.keeping import Keeper
 from antiphon.logs import log
+from antiphon.remembering import Memory
 from antiphon.settings import Settings
 from antiphon.sinks import Batch
 from antiphon.store.protocol import Store
@@ -26,6 +28,18 @@ from antiphon.wire.responses import CreateResponse, OutputMessage, OutputText, R
 
 Item = dict[str, Any]
 SWEPT_EVERY = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """The way that requests come and events go: how each is written, and what is remembered between them."""
+
+    read: Callable[[bytes], tuple[CreateResponse, list[str]]] = body_to_request
+    framing: Framing = FRAMES
+    memory: Memory | None = None
+
+
+HTTP = Channel()
 
 
 class Gateway:
@@ -39,14 +53,14 @@ class Gateway:
         self._idle = asyncio.Event()
         self._idle.set()
 
-    async def begin(self, body: bytes, owner: str, *, compact: bool = False) -> Turn:
+    async def begin(self, body: bytes, owner: str, *, compact: bool = False, channel: Channel = HTTP) -> Turn:
         """Reads a request and prepares its turn; nothing has been asked of an engine yet."""
-        request, unknown = body_to_request(body)
+        request, unknown = channel.read(body)
         if compact:
             request.stream = request.store = False
         engines = await self.pool.choose(request.model, request.prompt_cache_key)
         response_id = new_id("resp")
-        keeper = Keeper(self.store, self.settings, owner, request, response_id)
+        keeper = Keeper(self.store, self.settings, owner, request, response_id, channel.memory)
         own = [*request_to_items(request), *([{"type": "compaction_trigger"}] if compact else ())]
         convert = self._converter(request, await keeper.read(own), own)
         notices = [f"field {name} is unknown and was left out" for name in unknown]
@@ -61,6 +75,7 @@ class Gateway:
                 self._sealer,
                 response_id=response_id,
                 keeper=keeper,
+                framing=channel.framing,
             )
         except BaseException:
             await keeper.release()

@@ -36,6 +36,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     # How often a request is tried again before its first byte.
     retries: Annotated[int, Meta(ge=0, le=10)] = 2
     max_body_bytes: Annotated[int, Meta(gt=0)] = 64 * 1024 * 1024
+    # How long a WebSocket stays open, in seconds.
+    websocket_lifetime: Seconds = 3600.0
     # How long running streams may go on after the signal to stop.
     shutdown_timeout: Seconds = 30.0
     # The name of raw reasoning's delta event: response.reasoning_text.delta or response.reasoning.delta.

@@ -15,11 +15,12 @@ from typing import Any
 from msgspec import UNSET
 
 from antiphon.core.asking_again import refusal_to_conversion
+from antiphon.core.demands import NO_DEMANDS
 from antiphon.core.engine_stream import EngineStream
 from antiphon.core.lessons import lesson_of
 from antiphon.core.request import SEALED_REASONING, Conversion, request_to_response, wants_summary
 from antiphon.core.sealing import Sealer
-from antiphon.core.sse import DONE, event_to_frame
+from antiphon.core.sse import Framing
 from antiphon.core.telling import PADDED_TO, REASONING, REASONING_TEXT, Style
 from antiphon.core.think_tags import Start
 from antiphon.core.translator import SCHEMA_NOT_KEPT, Refusal, Translator
@@ -67,6 +68,7 @@ class Turn:
         *,
         response_id: str,
         keeper: Keeper,
+        framing: Framing,
     ) -> None:
         self._request = request
         self._others = engines[1:]
@@ -81,6 +83,7 @@ class Turn:
         self._batch = batch
         self._sealer = sealer
         self.keeper = keeper
+        self._framing = framing
         self._opening: asyncio.Task[Reply] | None = None
         self._reply: Reply | None = None
         self._abandoned: ApiError | None = None
@@ -100,7 +103,7 @@ class Turn:
                 now=int(time.time()),
             ),
             new_id=new_id,
-            encode=event_to_frame,
+            encode=framing.encode,
             style=self._style(),
             demands=self._used.conversion.demands,
             asks_again=True,
@@ -111,6 +114,10 @@ class Turn:
     @property
     def streams(self) -> bool:
         return bool(self._request.stream)
+
+    @property
+    def _generates(self) -> bool:
+        return self._request.generate is not False
 
     @property
     def response(self) -> Response:
@@ -136,6 +143,8 @@ class Turn:
 
         After that the turn can be run: an engine that is still silent may be reading a long prompt.
         """
+        if not self._generates:
+            return
         self._opening = asyncio.create_task(self._open())
         done, _ = await asyncio.wait({self._opening}, timeout=patience)
         if self._abandoned is not None:
@@ -149,6 +158,23 @@ class Turn:
         translator, self._sink = self._translator, sink
         translator.start()
         self.flush()
+        if self._generates:
+            await self._generate()
+        else:
+            translator.demands = NO_DEMANDS
+            translator.close(now=int(time.time()))
+        try:
+            await self.keeper.keep(self.response)
+        except ApiError as error:
+            # The client has not been told of the end yet, and must not be told that it was kept.
+            translator.retract(error)
+        translator.out += self._framing.end
+        self.flush()
+        await sink.drain()
+
+    async def _generate(self) -> None:
+        """All that comes of asking the engine, to the terminal event."""
+        translator = self._translator
         watching = asyncio.create_task(self._watch())
         try:
             await self._translate()
@@ -167,14 +193,6 @@ class Turn:
         if translator.usage is None and translator.error is None:
             estimate = await estimate_usage(self.engine, self._used.conversion.chat, translator.written())
         self._end(estimate)
-        try:
-            await self.keeper.keep(self.response)
-        except ApiError as error:
-            # The client has not been told of the end yet, and must not be told that it was kept.
-            translator.retract(error)
-        translator.out.append(DONE)
-        self.flush()
-        await sink.drain()
 
     def abandon(self, error: ApiError) -> None:
         """Gives the engine up; the run then ends with this error as it would with one of the engine's."""
@@ -326,7 +344,7 @@ class Turn:
         out = self._translator.out
         if not out:
             return
-        full = self._sink.write(out[0] if len(out) == 1 else b"".join(out))
+        full = self._sink.write(out)
         out.clear()
         if full and self._resuming is None and self._reply is not None:
             self._reply.pause()

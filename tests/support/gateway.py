@@ -11,9 +11,8 @@ import msgspec
 
 from antiphon.app import BACKGROUND, make_app, make_runner, make_session
 from antiphon.embedded.process import EngineProcess
-from antiphon.engines.probing import Background
 from antiphon.http.responses import GATEWAY
-from antiphon.service import Gateway
+from antiphon.http.websocket import CONNECTIONS
 from antiphon.settings import Settings
 from antiphon.store import open_store
 from support.engine import LLAMACPPS_OWN, Answer, MockEngine
@@ -21,10 +20,11 @@ from support.streams import check_response, check_stream, parse
 
 
 class GatewayUnderTest:
-    def __init__(self, url: str, gateway: Gateway, background: Background, client: aiohttp.ClientSession) -> None:
+    def __init__(self, url: str, app: aiohttp.web.Application, client: aiohttp.ClientSession) -> None:
         self.url = url
-        self.gateway = gateway
-        self.background = background
+        self.gateway = app[GATEWAY]
+        self.background = app[BACKGROUND]
+        self.connections = app[CONNECTIONS]
         self.client = client
         self.notice = ""
 
@@ -79,7 +79,7 @@ async def running_gateway(
         site = aiohttp.web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()
         try:
-            yield GatewayUnderTest(f"http://127.0.0.1:{runner.addresses[0][1]}", app[GATEWAY], app[BACKGROUND], client)
+            yield GatewayUnderTest(f"http://127.0.0.1:{runner.addresses[0][1]}", app, client)
         finally:
             await runner.cleanup()
 

@@ -43,6 +43,17 @@ def body_to_request(body: bytes) -> tuple[CreateResponse, list[str]]:
     return convert(value, CreateResponse, ""), sorted(value.keys() - set(CreateResponse.__struct_fields__))
 
 
+def message_to_request(message: bytes) -> tuple[CreateResponse, list[str]]:
+    """`response.create` over a WebSocket: its answer is always streamed, and made while the client listens."""
+    request, unknown = body_to_request(message)
+    if "stream_id" in unknown:
+        # Its client would wait for events that name their lane.
+        raise InvalidRequest("There is one lane only: leave `stream_id` out.", param="stream_id", code="unsupported_parameter")
+    left_out = ["background"] if request.background else []
+    request.stream, request.background = True, None
+    return request, [*left_out, *(name for name in unknown if name != "type")]
+
+
 def body_to_struct(body: bytes, kind: type[T]) -> T:
     return convert(_object(body), kind, "")
 

@@ -50,6 +50,7 @@ FIELDS: dict[str, str] = {
     "include": "used",
     "stream": "used",
     "stream_options": "used",
+    "generate": "used",
     "prompt_cache_key": "used",
     "store": "used",
     "truncation": "used",

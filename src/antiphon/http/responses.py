@@ -1,12 +1,14 @@
 """POST /v1/responses: as JSON, or as server-sent events."""
 
+from collections.abc import Sequence
 from contextlib import suppress
+from typing import Any
 
 import msgspec
 from aiohttp import web
 from aiohttp.http import StreamWriter
 
-from antiphon.errors import EngineError, UpgradeRequired
+from antiphon.errors import EngineError
 from antiphon.http.answers import to_json
 from antiphon.http.middlewares import LOGGED, OWNER, REQUEST_ID
 from antiphon.service import Gateway, output_text
@@ -55,11 +57,6 @@ async def input_tokens(request: web.Request) -> web.StreamResponse:
     return answer
 
 
-async def upgrade(request: web.Request) -> web.StreamResponse:
-    """Codex asks for a WebSocket first and, told so, goes on with POST at once and silently."""
-    raise UpgradeRequired("WebSocket mode is not offered; use POST.")
-
-
 # asyncio's own: past it a transport asks its protocol to pause.
 HIGH_WATER = 64 * 1024
 
@@ -77,11 +74,12 @@ class EventStream:
         self._transport = writer.transport
         self._chunked = writer.chunked
 
-    def write(self, data: bytes) -> bool:
+    def write(self, events: Sequence[bytes]) -> bool:
         transport = self._transport
         # A client that is gone has its handler cancelled in a moment.
         if transport.is_closing():
             return False
+        data = events[0] if len(events) == 1 else b"".join(events)
         transport.write(b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data)
         return transport.get_write_buffer_size() > HIGH_WATER
 
@@ -122,21 +120,27 @@ async def _stream(request: web.Request, turn: Turn, patience: float) -> web.Stre
 
 
 def note(request: web.Request, turn: Turn) -> None:
+    request[LOGGED].update(noted(turn))
+
+
+def noted(turn: Turn) -> dict[str, Any]:
+    """What the log tells of a turn."""
     response = turn.response
-    request[LOGGED].update(
-        response_id=response.id,
-        model=response.model,
-        engine=turn.engine.root,
-        dialect=turn.engine.dialect.name,
-        stream=turn.streams,
-        outcome=response.status,
-    )
+    members: dict[str, Any] = {
+        "response_id": response.id,
+        "model": response.model,
+        "engine": turn.engine.root,
+        "dialect": turn.engine.dialect.name,
+        "stream": turn.streams,
+        "outcome": response.status,
+    }
     if response.usage is not None:
-        request[LOGGED].update(input_tokens=response.usage.input_tokens, output_tokens=response.usage.output_tokens)
+        members |= {"input_tokens": response.usage.input_tokens, "output_tokens": response.usage.output_tokens}
     if turn.error is not None:
-        request[LOGGED]["error"] = turn.error.code or turn.error.kind
+        members["error"] = turn.error.code or turn.error.kind
     if turn.notices:
-        request[LOGGED]["notices"] = turn.notices
+        members["notices"] = turn.notices
+    return members
 
 
 def _notice_header(turn: Turn) -> dict[str, str]:

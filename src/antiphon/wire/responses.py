@@ -76,6 +76,8 @@ class CreateResponse(Struct):
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     client_metadata: dict[str, Any] | None = None
+    # False: the input is taken in, to be continued, and nothing is answered.
+    generate: bool | None = None
 
 
 # ---- output items ----------------------------------------------------------------------------------------------------
