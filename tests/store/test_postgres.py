@@ -110,13 +110,14 @@ async def test_a_server_that_hangs_is_an_error_and_no_hang(
         await store.put(record("r1", expires_at=LIVING))
         with halted(server):
             operations: list[Awaitable[object]] = [
-                store.put(record("r2")),
+                # More than go into one transaction: those of later ones do not wait for the earlier ones to fail.
+                *(store.put(record(f"p{number}")) for number in range(3000)),
                 store.get("ada", "r1"),
                 store.claim("w1", 60, 3),
                 *(store.delete("ada", f"r{number}") for number in range(20)),
             ]
             outcomes = await promptly(asyncio.gather(*operations, return_exceptions=True))
-            assert [type(outcome) for outcome in outcomes] == [StoreUnavailable] * 23
+            assert [type(outcome) for outcome in outcomes] == [StoreUnavailable] * 3022
         monkeypatch.setattr(postgres, "TIMEOUT", 10.0)
         await until_there(store)
         assert await store.get("ada", "r1") is not None

@@ -66,7 +66,10 @@ class PostgresDatabase:
     async def open(self) -> None:
         await self._prepare()
         self._pool = await asyncpg.create_pool(min_size=0, max_size=CONNECTIONS, **self._options())
-        await self._listener.open()
+        # Without it, changes of others are seen later; it goes on trying.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CONNECT_TIMEOUT):
+                await self._listener.open()
 
     async def close(self) -> None:
         await self._listener.close()
@@ -94,7 +97,12 @@ class PostgresDatabase:
         return result
 
     async def put(self, record: Record) -> None:
-        await self._puts.put(record)
+        try:
+            # Also of the time that groups before its own take.
+            async with asyncio.timeout(TIMEOUT):
+                await self._puts.put(record)
+        except TimeoutError:
+            raise StoreUnavailable from None
         self.bells.ring(record.id)
 
     async def _put_many(self, records: list[Record]) -> set[str]:
@@ -148,6 +156,7 @@ class PostgresDatabase:
             try:
                 connection = await self._connect()
                 try:
+                    await self._set_clock(connection)
                     return await migrate(connection)
                 finally:
                     connection.terminate()
