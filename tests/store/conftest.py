@@ -1,6 +1,7 @@
 """Every test of the contract runs on every store."""
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -14,9 +15,9 @@ def clock() -> Clock:
     return Clock()
 
 
-@pytest.fixture(params=["memory:"])
-def url(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+@pytest.fixture(params=["memory", "sqlite"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return f"sqlite:{tmp_path / 'responses.db'}" if request.param == "sqlite" else "memory:"
 
 
 @pytest_asyncio.fixture

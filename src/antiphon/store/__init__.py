@@ -8,6 +8,8 @@ from pathlib import Path
 from antiphon.store.bells import POLL_SECONDS, Belfry
 from antiphon.store.memory import MemoryStore
 from antiphon.store.protocol import CannotOpen, IdTaken, Store
+from antiphon.store.sql.store import SqlStore
+from antiphon.store.sqlite import open_sqlite
 
 __all__ = ["CannotOpen", "IdTaken", "Store", "default_url", "open_store"]
 
@@ -24,8 +26,12 @@ async def open_store(url: str, clock: Callable[[], float] | None = None, *, poll
 
     `clock` stands in for the store's own, in tests; `poll` is how long somebody waits at most before looking again.
     """
-    scheme = url.partition(":")[0]
+    scheme, _, rest = url.partition(":")
+    bells = Belfry(poll)
     if scheme == "memory":
-        yield MemoryStore(clock or time.time, Belfry(poll))
+        yield MemoryStore(clock or time.time, bells)
+    elif scheme == "sqlite" and rest:
+        async with open_sqlite(rest, bells, clock) as database:
+            yield SqlStore(database)
     else:
         raise CannotOpen(f"cannot keep responses in {url!r}: use {SCHEMES}")
