@@ -1,24 +1,48 @@
 """The one room where core meets I/O: a request becomes a turn, and turns run to their end."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 from antiphon.core.checking import body_to_request
-from antiphon.core.request import Conversion, request_to_chat, request_to_items
+from antiphon.core.request import Conversion, request_to_chat, request_to_items, request_to_response
 from antiphon.core.sealing import Sealer
+from antiphon.dialects import PLAIN
 from antiphon.engines.pool import Pool
 from antiphon.engines.upstream import Engine
-from antiphon.errors import EngineUnavailable
+from antiphon.errors import EngineUnavailable, InvalidRequest
 from antiphon.ids import new_id
 from antiphon.keeping import Keeper
 from antiphon.settings import Settings
 from antiphon.sinks import Batch
 from antiphon.store.protocol import Store
+from antiphon.store.records import Record
 from antiphon.turn import Turn
-from antiphon.wire.responses import OutputMessage, OutputText, Response
+from antiphon.wire.responses import CreateResponse, OutputMessage, OutputText, Response
+
+SHUTTING_DOWN = "The gateway is shutting down."
+
+
+class Asked(NamedTuple):
+    """A request as it was read, and the names of the fields that are no part of the API."""
+
+    request: CreateResponse
+    unknown: Sequence[str]
+
+    @property
+    def notices(self) -> list[str]:
+        return [f"field {name} is unknown and was left out" for name in self.unknown]
+
+
+class Enqueued(NamedTuple):
+    """A background response that waits to be made."""
+
+    record: Record
+    streams: bool
+    notices: list[str]
 
 
 class Gateway:
@@ -37,35 +61,67 @@ class Gateway:
         request, unknown = body_to_request(body)
         if compact:
             request.stream = request.store = False
+        # Whoever has a turn at hand waits for it.
+        request.background = None
+        return await self.prepare(Asked(request, unknown), self._keeper(request, owner), compact=compact)
+
+    async def begin_or_enqueue(self, body: bytes, owner: str) -> Turn | Enqueued:
+        """As `begin`; but what is to be made in the background is put into the queue."""
+        request, unknown = body_to_request(body)
+        keeper = self._keeper(request, owner)
+        if request.background:
+            return await self._enqueue(body, Asked(request, unknown), keeper)
+        return await self.prepare(Asked(request, unknown), keeper)
+
+    def _keeper(self, request: CreateResponse, owner: str) -> Keeper:
+        return Keeper(self.store, self.settings, owner, request, new_id("resp"))
+
+    async def prepare(self, asked: Asked, keeper: Keeper, *, compact: bool = False) -> Turn:
+        request = asked.request
         engines = await self.pool.choose(request.model, request.prompt_cache_key)
-        response_id = new_id("resp")
-        keeper = Keeper(self.store, self.settings, owner, request, response_id)
         own = [*request_to_items(request), *([{"type": "compaction_trigger"}] if compact else ())]
         earlier = await keeper.read(own)
-        items = [*earlier, *own]
-
-        def convert(engine: Engine, facts: Mapping[str, Any]) -> Conversion:
-            model = request.model or next((known.id for known in engine.models), "default")
-            dialect = replace(engine.dialect_for(model), **facts)
-            checks = self.settings.check_grammars
-            return request_to_chat(request, items, dialect, model, self._sealer, earlier=len(earlier), check_grammars=checks)
-
-        notices = [f"field {name} is unknown and was left out" for name in unknown]
+        convert = partial(self._convert, request, [*earlier, *own], len(earlier))
         try:
-            return Turn(
-                request,
-                engines,
-                convert,
-                notices,
-                self.settings,
-                self._batch,
-                self._sealer,
-                response_id=response_id,
-                keeper=keeper,
-            )
+            return Turn(request, engines, convert, asked.notices, self.settings, self._batch, self._sealer, keeper=keeper)
         except BaseException:
             await keeper.release()
             raise
+
+    async def _enqueue(self, body: bytes, asked: Asked, keeper: Keeper) -> Enqueued:
+        """Checks all that can be checked now. What was said before is read again when it is made."""
+        request = asked.request
+        if request.store is False:
+            raise InvalidRequest("A background response has to be stored: `store` cannot be false.", param="store")
+        own = request_to_items(request)
+        earlier = await keeper.read(own, takes_turn=False)
+        # An engine that is away is no reason to refuse what is made later.
+        engine = next((engine for engine in self.pool.engines if engine.ready), None)
+        conversion = self._convert(request, [*earlier, *own], len(earlier), engine, {})
+        response = request_to_response(
+            request,
+            conversion.box.echo,
+            response_id=keeper.response_id,
+            model=conversion.chat.model,
+            now=keeper.created_at,
+        )
+        record = keeper.record(response)
+        await self.store.enqueue(record, body)
+        return Enqueued(record, bool(request.stream), [*asked.notices, *conversion.notices])
+
+    def _convert(
+        self,
+        request: CreateResponse,
+        items: Sequence[dict[str, Any]],
+        earlier: int,
+        engine: Engine | None,
+        facts: Mapping[str, Any],
+    ) -> Conversion:
+        known = engine.models if engine is not None else ()
+        model = request.model or next((known.id for known in known), "default")
+        dialect = replace(engine.dialect_for(model) if engine is not None else PLAIN, **facts)
+        checks = self.settings.check_grammars
+        return request_to_chat(request, items, dialect, model, self._sealer, earlier=earlier, check_grammars=checks)
 
     @asynccontextmanager
     async def running(self, turn: Turn) -> AsyncIterator[None]:
@@ -90,7 +146,9 @@ class Gateway:
             async with asyncio.timeout(self.settings.shutdown_timeout):
                 await self._idle.wait()
         for turn in self._running:
-            turn.abandon(EngineUnavailable("The gateway is shutting down.", retry_after=1))
+            # Another gateway may take a background response over.
+            if not turn.in_background:
+                turn.abandon(EngineUnavailable(SHUTTING_DOWN, retry_after=1))
 
 
 def output_text(response: Response) -> str:

@@ -59,7 +59,6 @@ class Turn:
         batch: Batch,
         sealer: Sealer,
         *,
-        response_id: str,
         keeper: Keeper,
     ) -> None:
         self._request = request
@@ -87,9 +86,9 @@ class Turn:
             request_to_response(
                 request,
                 self._used.conversion.box.echo,
-                response_id=response_id,
+                response_id=keeper.response_id,
                 model=self._used.conversion.chat.model,
-                now=int(time.time()),
+                now=keeper.created_at,
             ),
             new_id=new_id,
             encode=event_to_frame,
@@ -103,6 +102,10 @@ class Turn:
     @property
     def streams(self) -> bool:
         return bool(self._request.stream)
+
+    @property
+    def in_background(self) -> bool:
+        return self.response.background
 
     @property
     def response(self) -> Response:
@@ -160,7 +163,7 @@ class Turn:
             estimate = await estimate_usage(self.engine, self._used.conversion.chat, translator.written())
         self._end(estimate)
         try:
-            await self.keeper.keep(self.response)
+            await self.keeper.keep(self.response, translator.out)
         except ApiError as error:
             # The client has not been told of the end yet, and must not be told that it was kept.
             translator.retract(error)
@@ -236,6 +239,8 @@ class Turn:
             if self._abandoned is None:
                 raise
             raise self._abandoned from None
+        if self._abandoned is not None:
+            raise self._abandoned
         conversion = self._used.conversion
         self._stream = EngineStream(self._start(), conversion.finder())
         self._translator.demands = conversion.demands

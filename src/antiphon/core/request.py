@@ -53,6 +53,7 @@ FIELDS: dict[str, str] = {
     "store": "used",
     "previous_response_id": "used",
     "conversation": "used",
+    "background": "used",
     "max_tool_calls": "echoed",
     "metadata": "echoed",
     "service_tier": "echoed",
@@ -61,7 +62,6 @@ FIELDS: dict[str, str] = {
     "prompt_cache_retention": "ignored",
     "client_metadata": "ignored",
     "prompt": "refused",
-    "background": "refused",
 }
 
 LOGPROBS = "message.output_text.logprobs"
@@ -280,6 +280,8 @@ def request_to_response(
     return Response(
         id=response_id,
         created_at=now,
+        status="queued" if request.background else "in_progress",
+        background=bool(request.background),
         model=model,
         instructions=request.instructions,
         max_output_tokens=request.max_output_tokens,
