@@ -33,6 +33,9 @@ async def follow(store: Store, record: Record, after: int, heartbeat: float) -> 
                 after = progress.events[-1].number
                 yield b"".join(event.data for event in progress.events)
                 spoke = loop.time()
+            elif loop.time() - spoke >= heartbeat:
+                yield STILL_HERE
+                spoke = loop.time()
             if progress is None or progress.status not in UNFINISHED:
                 if progress is None or not progress.events:
                     async for frame in _end(store, record, after):
@@ -42,9 +45,6 @@ async def follow(store: Store, record: Record, after: int, heartbeat: float) -> 
                 yield b"".join(_beginning(record)[after + 1 :])
                 after = 1
             await bell.wait()
-            if loop.time() - spoke >= heartbeat:
-                yield STILL_HERE
-                spoke = loop.time()
     yield DONE
 
 
