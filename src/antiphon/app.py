@@ -81,7 +81,8 @@ def make_app(
             web.get("/ready", engine_routes.ready),
         ]
     )
-    app.cleanup_ctx.extend([_watching, _working])
+    app.cleanup_ctx.append(_watching)
+    app.on_startup.append(_working)
     app.on_shutdown.append(_draining)
     return app
 
@@ -108,10 +109,8 @@ async def _watching(app: web.Application) -> AsyncIterator[None]:
         await watch
 
 
-async def _working(app: web.Application) -> AsyncIterator[None]:
-    working = asyncio.create_task(app[WORKERS].work())
-    yield
-    await working
+async def _working(app: web.Application) -> None:
+    app[WORKERS].start()
 
 
 async def _draining(app: web.Application) -> None:

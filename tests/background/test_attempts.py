@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 from support.background import Background, held_back
 from support.engine import MockEngine
-from support.gateway import GatewayUnderTest, running_gateway
+from support.gateway import running_gateway
 from support.stores import Clock
 from support.streams import check_stream
 
@@ -99,32 +99,32 @@ async def test_what_was_to_be_cancelled_by_a_dead_worker_is_cancelled_by_another
     assert engine.requests == []
 
 
-@pytest.mark.parametrize("write", ["append_events", "finish"])
+@pytest.mark.parametrize("operation", ["chain", "append_events", "finish"])
 async def test_a_store_that_is_away_for_a_moment_costs_nothing(
-    gateway: GatewayUnderTest, engine: MockEngine, monkeypatch: pytest.MonkeyPatch, write: str
+    engine: MockEngine, store: Store, monkeypatch: pytest.MonkeyPatch, operation: str
 ) -> None:
     script, go_on = held_back("Hel", "lo")
-    engine.will(script)
-    store = gateway.gateway.store
-    works, refused = getattr(store, write), asyncio.Event()
+    works, refused = getattr(store, operation), asyncio.Event()
 
-    async def away(*work: Any) -> bool:
+    async def away(*work: Any) -> Any:
         if not refused.is_set():
             refused.set()
             raise StoreUnavailable
-        written: bool = await works(*work)
-        return written
+        return await works(*work)
 
-    monkeypatch.setattr(store, write, away)
-    background = Background(gateway)
-    id = (await background.create())["id"]
-    await background.seen(id, "in_progress")
-    if write == "append_events":
-        await refused.wait()
-    go_on.set()
-    assert (await background.ended(id))["status"] == "completed"
-    assert refused.is_set()
-    check_stream(await background.follow(id))
+    async with running_gateway(engine, shares=store, background_workers=0) as idle:
+        background = Background(idle)
+        first = await idle.create("Hi")
+        id = (await background.create(previous_response_id=first["id"]))["id"]
+        monkeypatch.setattr(store, operation, away)
+        engine.will(script)
+        async with running_gateway(engine, shares=store):
+            if operation != "finish":
+                await refused.wait()
+            go_on.set()
+            assert (await background.ended(id))["status"] == "completed"
+        assert refused.is_set()
+        check_stream(await background.follow(id))
 
 
 # ---- shutting down ---------------------------------------------------------------------------------------------------

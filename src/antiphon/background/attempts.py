@@ -71,7 +71,7 @@ class Attempt:
             await turn.run(self._journal)
 
     async def _begin(self) -> Turn:
-        """Waits for its turn in a conversation, and for an engine, but not for ever."""
+        """Waits for its turn in a conversation, for an engine and for the store, but not for ever."""
         if self.job.purpose == "cancel":
             raise Cancelled
         if self.job.purpose == "fail":
@@ -81,7 +81,7 @@ class Attempt:
         while True:
             try:
                 return await self._gateway.prepare(self._asked, self._journal)
-            except (Conflict, EngineUnavailable):
+            except (Conflict, EngineUnavailable, StoreUnavailable):
                 if loop.time() >= until:
                     raise
             with suppress(TimeoutError):

@@ -17,7 +17,7 @@ LAST_WORDS = 2.0
 
 
 class Workers:
-    """`work()` until `stop()`; then `close()`, once those that run have had their time."""
+    """`start()`, then `stop()`, and `close()` once those that run have had their time."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
@@ -25,10 +25,13 @@ class Workers:
         self._running: dict[asyncio.Task[None], Attempt] = {}
         self._bell: Bell | None = None
         self._stopped = False
+        self._working: asyncio.Task[None] | None = None
 
-    async def work(self) -> None:
-        if not self._gateway.settings.background_workers:
-            return
+    def start(self) -> None:
+        if self._gateway.settings.background_workers:
+            self._working = asyncio.create_task(self._work())
+
+    async def _work(self) -> None:
         with self._gateway.store.follow_jobs() as bell:
             self._bell = bell
             while not self._stopped:
@@ -45,6 +48,8 @@ class Workers:
 
     async def close(self) -> None:
         """Gives back at once what still runs, so that another gateway takes it; ends it properly where none can."""
+        if self._working is not None:
+            await self._working
         most = self._gateway.settings.background_attempts
         forgotten = isinstance(self._gateway.store, MemoryStore)
         last = [task for task, attempt in self._running.items() if forgotten or attempt.job.attempt >= most]
