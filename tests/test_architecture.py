@@ -43,9 +43,11 @@ MAY_IMPORT: dict[str, set[str]] = {
         "settings",
         "logs",
     },
+    "background": {"background", "service", "turn", "keeping", "ids", "store", "core", "wire", "errors", "settings", "logs"},
     "codex_catalog": set(),
     "http": {
         "http",
+        "background",
         "core",
         "codex_catalog",
         "service",

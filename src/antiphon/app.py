@@ -8,6 +8,7 @@ import aiohttp
 from aiohttp import web
 from msgspec import structs
 
+from antiphon.background.workers import Workers
 from antiphon.embedded.process import EngineProcess
 from antiphon.engines.detection import Model
 from antiphon.engines.pool import Pool
@@ -24,6 +25,7 @@ from antiphon.settings import Settings
 from antiphon.store.protocol import Store
 
 BACKGROUND = web.AppKey("background", Background)
+WORKERS = web.AppKey("workers", Workers)
 
 # After turns have been drained, handlers have this long to write what is left.
 LAST_WORDS = 2.0
@@ -54,6 +56,7 @@ def make_app(
     app[GATEWAY] = Gateway(pool, settings, make_sealer(load_key(settings)), store)
     app[CONNECTIONS] = set()
     app[BACKGROUND] = Background(app[GATEWAY].is_busy)
+    app[WORKERS] = Workers(app[GATEWAY])
     app.add_routes(
         [
             web.post("/v1/responses", responses.create),
@@ -82,6 +85,7 @@ def make_app(
         ]
     )
     app.cleanup_ctx.append(_watching)
+    app.on_startup.append(_working)
     app.on_shutdown.append(_draining)
     return app
 
@@ -110,10 +114,16 @@ async def _watching(app: web.Application) -> AsyncIterator[None]:
             await task
 
 
+async def _working(app: web.Application) -> None:
+    app[WORKERS].start()
+
+
 async def _draining(app: web.Application) -> None:
     for connection in app[CONNECTIONS]:
         connection.leave(GOING_AWAY)
+    app[WORKERS].stop()
     await app[GATEWAY].drain()
+    await app[WORKERS].close()
 
 
 def make_runner(app: web.Application) -> web.AppRunner:

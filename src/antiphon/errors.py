@@ -11,6 +11,7 @@
     ├── BodyTooLarge              413
     ├── UpgradeRequired           426
     ├── RateLimited               429   the engine's own, passed on
+    ├── Cancelled                 409   the response ends as asked, and not as failed
     ├── StoreUnavailable          503   the store cannot be reached, or does not answer: try again
     └── EngineError               502   the engine is at fault, or the line to it
         ├── EngineUnavailable     503   not there, not ready, or shutting down: try again
@@ -91,6 +92,15 @@ class Conflict(ApiError):
     status = 409
     kind = "conflict_error"
     default_code = "conflict"
+
+
+class Cancelled(Conflict):
+    """What ends a background response that is not wanted any more."""
+
+    default_code = "response_cancelled"
+
+    def __init__(self) -> None:
+        super().__init__("The response was cancelled.")
 
 
 class BodyTooLarge(ApiError):

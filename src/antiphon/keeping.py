@@ -18,7 +18,7 @@ from antiphon.settings import Settings
 from antiphon.store.protocol import Store
 from antiphon.store.records import Item as StoredItem
 from antiphon.store.records import Record
-from antiphon.wire.responses import CreateResponse, Response
+from antiphon.wire.responses import CreateResponse, OutputItem, Response
 
 Item = dict[str, Any]
 
@@ -46,7 +46,8 @@ class Keeper:
         self._owner = owner
         self._retention = int(settings.retention_days * DAY)
         self._request = request
-        self._id = response_id
+        self.response_id = response_id
+        self.created_at = int(time.time())
         self._conversation = conversation_of(request)
         self._input: list[Item] = []
         self._held = False
@@ -68,7 +69,11 @@ class Keeper:
             self._history = known or await self._chain(request.previous_response_id)
             return kept_to_items(self._history)
         if self._conversation is not None:
-            return await self._said(self._conversation, takes_turn)
+            await self._find(self._conversation)
+            if takes_turn:
+                await self._take_turn(self._conversation)
+            items = await self._store.conversation_items(self._owner, self._conversation)
+            return [msgspec.json.decode(item.data) for item in items or ()]
         return []
 
     async def _chain(self, previous: str) -> list[bytes]:
@@ -87,21 +92,21 @@ class Keeper:
             )
         return [kept for link in links for kept in (link.input, link.output)]
 
-    async def _said(self, conversation: str, takes_turn: bool) -> list[Item]:
+    async def _find(self, conversation: str) -> None:
         if await self._store.get_conversation(self._owner, conversation) is None:
             raise NotFound(
                 f"Conversation with id {conversation!r} not found.", param="conversation", code="conversation_not_found"
             )
-        if takes_turn and not await self._store.take_turn(self._owner, conversation, self._id, LEASE):
+
+    async def _take_turn(self, conversation: str) -> None:
+        if not await self._store.take_turn(self._owner, conversation, self.response_id, LEASE):
             raise Conflict(
                 f"Another response is being made in conversation {conversation!r}. Try again when it is done.",
                 param="conversation",
                 code="conversation_locked",
                 retry_after=1,
             )
-        self._held = takes_turn
-        items = await self._store.conversation_items(self._owner, conversation)
-        return [msgspec.json.decode(item.data) for item in items or ()]
+        self._held = True
 
     # ---- while it runs -----------------------------------------------------------------------------------------------
 
@@ -119,34 +124,42 @@ class Keeper:
     async def release(self) -> None:
         if self._held and self._conversation is not None:
             self._held = False
-            await self._store.end_turn(self._owner, self._conversation, self._id)
+            await self._store.end_turn(self._owner, self._conversation, self.response_id)
 
     async def _renew(self) -> None:
         assert self._conversation is not None
         while True:
             await asyncio.sleep(RENEWED)
-            await self._store.take_turn(self._owner, self._conversation, self._id, LEASE)
+            await self._store.take_turn(self._owner, self._conversation, self.response_id, LEASE)
 
     # ---- at its end --------------------------------------------------------------------------------------------------
 
-    async def keep(self, response: Response) -> None:
-        """Durable when it returns: whoever hears of the end of a response can continue it at once."""
-        output = msgspec.json.encode(response.output)
+    async def keep(self, response: Response, last: Sequence[bytes]) -> None:
+        """Durable when it returns: whoever hears of the end of a response can continue it at once.
+
+        `last` are its last events, of which nobody has been told yet.
+        """
         stores = self._request.store is not False
-        items = [StoredItem(item["id"], msgspec.json.encode(item)) for item in [*self._input, *_items(output)]]
         if self._conversation is None:
             if stores:
-                await self._store.put(self._record(response, output))
+                await self._store.put(self.record(response))
         elif not stores:
-            await self._store.add_items(self._owner, self._conversation, items, self._expires_at())
-        elif await self._store.finish_turn(self._record(response, output), items):
+            await self._store.add_items(self._owner, self._conversation, self._said(response), self._expires_at())
+        elif await self._store.finish_turn(self.record(response), self._said(response)):
             self._held = False
         else:
             raise Conflict("The conversation is gone, or another response took its turn.", code="conversation_locked")
         if self._memory is not None and response.status != "failed":
-            self._memory.remember(self._id, (*self._history, msgspec.json.encode(self._input), output))
+            self._memory.remember(
+                self.response_id, (*self._history, msgspec.json.encode(self._input), msgspec.json.encode(response.output))
+            )
 
-    def _record(self, response: Response, output: bytes) -> Record:
+    def _said(self, response: Response) -> list[StoredItem]:
+        """What it adds to its conversation."""
+        output = _items(msgspec.json.encode(response.output))
+        return [StoredItem(item["id"], msgspec.json.encode(item)) for item in [*self._input, *output]]
+
+    def record(self, response: Response) -> Record:
         return Record(
             id=response.id,
             owner=self._owner,
@@ -156,8 +169,9 @@ class Keeper:
             parent=self._request.previous_response_id,
             conversation=self._conversation,
             input=msgspec.json.encode(self._input),
-            output=output,
+            output=msgspec.json.encode(response.output),
             settings=msgspec.json.encode(structs.replace(response, output=[], output_text=UNSET)),
+            background=response.background,
         )
 
     def _expires_at(self) -> int:
@@ -172,7 +186,9 @@ def _items(encoded: bytes) -> list[Item]:
     return decoded
 
 
-def record_to_response(record: Record) -> Item:
+def record_to_response(record: Record) -> Response:
     """The response object as it was, with the status as it is."""
-    response: Item = msgspec.json.decode(record.settings)
-    return response | {"status": record.status, "output": _items(record.output)}
+    response = msgspec.json.decode(record.settings, type=Response)
+    response.status = record.status
+    response.output = msgspec.json.decode(record.output, type=list[OutputItem])
+    return response

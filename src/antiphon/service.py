@@ -2,20 +2,21 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from antiphon.core.checking import body_to_request
-from antiphon.core.request import Conversion, request_to_chat, request_to_items
+from antiphon.core.request import Conversion, request_to_chat, request_to_items, request_to_response
 from antiphon.core.sealing import Sealer
 from antiphon.core.sse import FRAMES, Framing
 from antiphon.core.truncation import truncated
+from antiphon.dialects import PLAIN
 from antiphon.engines.counting import Count, count_prompt
 from antiphon.engines.pool import Pool
 from antiphon.engines.upstream import Engine
-from antiphon.errors import ContextLengthExceeded, EngineUnavailable, StoreUnavailable
+from antiphon.errors import ContextLengthExceeded, EngineUnavailable, InvalidRequest, StoreUnavailable
 from antiphon.ids import new_id
 from antiphon.keeping import Keeper
 from antiphon.logs import log
@@ -23,11 +24,13 @@ from antiphon.remembering import Memory
 from antiphon.settings import Settings
 from antiphon.sinks import Batch
 from antiphon.store.protocol import Store
+from antiphon.store.records import Record
 from antiphon.turn import Convert, Turn
 from antiphon.wire.responses import CreateResponse, OutputMessage, OutputText, Response
 
 Item = dict[str, Any]
 SWEPT_EVERY = 600.0
+SHUTTING_DOWN = "The gateway is shutting down."
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,25 @@ class Channel:
 
 
 HTTP = Channel()
+
+
+class Asked(NamedTuple):
+    """A request as it was read, and the names of the fields that are no part of the API."""
+
+    request: CreateResponse
+    unknown: Sequence[str]
+
+    @property
+    def notices(self) -> list[str]:
+        return [f"field {name} is unknown and was left out" for name in self.unknown]
+
+
+class Enqueued(NamedTuple):
+    """A background response that waits to be made."""
+
+    record: Record
+    streams: bool
+    notices: list[str]
 
 
 class Gateway:
@@ -58,22 +80,36 @@ class Gateway:
         request, unknown = channel.read(body)
         if compact:
             request.stream = request.store = False
+        # Whoever has a turn at hand waits for it.
+        request.background = None
+        keeper = self._keeper(request, owner, channel.memory)
+        return await self.prepare(Asked(request, unknown), keeper, compact=compact, channel=channel)
+
+    async def begin_or_enqueue(self, body: bytes, owner: str) -> Turn | Enqueued:
+        """As `begin`; but what is to be made in the background is put into the queue."""
+        request, unknown = body_to_request(body)
+        keeper = self._keeper(request, owner)
+        if request.background:
+            return await self._enqueue(body, Asked(request, unknown), keeper)
+        return await self.prepare(Asked(request, unknown), keeper)
+
+    def _keeper(self, request: CreateResponse, owner: str, memory: Memory | None = None) -> Keeper:
+        return Keeper(self.store, self.settings, owner, request, new_id("resp"), memory)
+
+    async def prepare(self, asked: Asked, keeper: Keeper, *, compact: bool = False, channel: Channel = HTTP) -> Turn:
+        request = asked.request
         engines = await self.pool.choose(request.model, request.prompt_cache_key)
-        response_id = new_id("resp")
-        keeper = Keeper(self.store, self.settings, owner, request, response_id, channel.memory)
         own = [*request_to_items(request), *([{"type": "compaction_trigger"}] if compact else ())]
         convert = self._converter(request, await keeper.read(own), own)
-        notices = [f"field {name} is unknown and was left out" for name in unknown]
         try:
             return Turn(
                 request,
                 engines,
                 convert,
-                notices,
+                asked.notices,
                 self.settings,
                 self._batch,
                 self._sealer,
-                response_id=response_id,
                 keeper=keeper,
                 framing=channel.framing,
             )
@@ -81,27 +117,50 @@ class Gateway:
             await keeper.release()
             raise
 
+    async def _enqueue(self, body: bytes, asked: Asked, keeper: Keeper) -> Enqueued:
+        """Checks all that can be checked now. What was said before is read again when it is made."""
+        request = asked.request
+        if request.store is False:
+            raise InvalidRequest("A background response has to be stored: `store` cannot be false.", param="store")
+        own = request_to_items(request)
+        earlier = await keeper.read(own, takes_turn=False)
+        # An engine that is away is no reason to refuse what is made later.
+        engine = next((engine for engine in self.pool.engines if engine.ready), None)
+        conversion = self._converter(request, earlier, own)(engine, {}, 0.0)
+        response = request_to_response(
+            request,
+            conversion.box.echo,
+            response_id=keeper.response_id,
+            model=conversion.chat.model,
+            now=keeper.created_at,
+        )
+        record = keeper.record(response)
+        await self.store.enqueue(record, body)
+        return Enqueued(record, bool(request.stream), [*asked.notices, *conversion.notices])
+
     async def count_input(self, body: bytes, owner: str) -> Count:
         """How many tokens the prompt of a request has; no response is made of it."""
         request, _ = body_to_request(body)
         engines = await self.pool.choose(request.model, request.prompt_cache_key)
         own = request_to_items(request)
-        earlier = await Keeper(self.store, self.settings, owner, request, "").read(own, takes_turn=False)
+        earlier = await self._keeper(request, owner).read(own, takes_turn=False)
         return await count_prompt(engines[0], self._converter(request, earlier, own)(engines[0], {}, 0.0).chat)
 
     def _converter(self, request: CreateResponse, earlier: list[Item], own: list[Item]) -> Convert:
         """Converts the request for an engine, by what is known of it, and without the given share of a history too long."""
         items = [*earlier, *own]
 
-        def convert(engine: Engine, facts: Mapping[str, Any], dropped: float) -> Conversion:
+        def convert(engine: Engine | None, facts: Mapping[str, Any], dropped: float) -> Conversion:
             left = truncated(items, dropped) if dropped else items
             if left is None:
                 raise ContextLengthExceeded("The input is too long, and its last turn alone is.", param="input")
-            model = request.model or next((known.id for known in engine.models), "default")
+            known = engine.models if engine is not None else ()
+            model = request.model or next((each.id for each in known), "default")
+            dialect = engine.dialect_for(model) if engine is not None else PLAIN
             return request_to_chat(
                 request,
                 left,
-                replace(engine.dialect_for(model), **facts),
+                replace(dialect, **facts),
                 model,
                 self._sealer,
                 earlier=max(0, len(earlier) - (len(items) - len(left))),
@@ -143,7 +202,9 @@ class Gateway:
             async with asyncio.timeout(self.settings.shutdown_timeout):
                 await self._idle.wait()
         for turn in self._running:
-            turn.abandon(EngineUnavailable("The gateway is shutting down.", retry_after=1))
+            # Another gateway may take a background response over.
+            if not turn.in_background:
+                turn.abandon(EngineUnavailable(SHUTTING_DOWN, retry_after=1))
 
 
 def output_text(response: Response) -> str:

@@ -41,8 +41,8 @@ NOT_ENFORCED = {"enforces_required": False, "enforces_named": False}
 REASONING_EVENTS = {"reasoning_text": REASONING_TEXT, "reasoning": REASONING}
 
 
-# For an engine, by what was learned of it, and without a share of the history.
-Convert = Callable[[Engine, Mapping[str, Any], float], Conversion]
+# For an engine, if one is there, by what was learned of it, and without a share of the history.
+Convert = Callable[[Engine | None, Mapping[str, Any], float], Conversion]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,6 @@ class Turn:
         batch: Batch,
         sealer: Sealer,
         *,
-        response_id: str,
         keeper: Keeper,
         framing: Framing,
     ) -> None:
@@ -98,9 +97,9 @@ class Turn:
             request_to_response(
                 request,
                 self._used.conversion.box.echo,
-                response_id=response_id,
+                response_id=keeper.response_id,
                 model=self._used.conversion.chat.model,
-                now=int(time.time()),
+                now=keeper.created_at,
             ),
             new_id=new_id,
             encode=framing.encode,
@@ -118,6 +117,10 @@ class Turn:
     @property
     def _generates(self) -> bool:
         return self._request.generate is not False
+
+    @property
+    def in_background(self) -> bool:
+        return self.response.background
 
     @property
     def response(self) -> Response:
@@ -164,7 +167,7 @@ class Turn:
             translator.demands = NO_DEMANDS
             translator.close(now=int(time.time()))
         try:
-            await self.keeper.keep(self.response)
+            await self.keeper.keep(self.response, translator.out)
         except ApiError as error:
             # The client has not been told of the end yet, and must not be told that it was kept.
             translator.retract(error)
@@ -274,6 +277,8 @@ class Turn:
             if self._abandoned is None:
                 raise
             raise self._abandoned from None
+        if self._abandoned is not None:
+            raise self._abandoned
         conversion = self._used.conversion
         self._stream = EngineStream(self._start(), conversion.finder())
         self._translator.demands = conversion.demands

@@ -462,7 +462,6 @@ def test_logprobs_are_left_out_where_the_engine_refuses_them_with_tools() -> Non
     ("fields", "param", "code"),
     [
         ({"prompt": {"id": "p"}}, "prompt", "unsupported_parameter"),
-        ({"background": True}, "background", "unsupported_parameter"),
         ({"include": ["nonsense"]}, "include[0]", None),
         ({"temperature": 3}, "temperature", None),
         ({"temperature": "hot"}, "temperature", None),

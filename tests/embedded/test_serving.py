@@ -15,7 +15,7 @@ import aiohttp
 import msgspec
 import pytest
 from openai import AsyncOpenAI
-from support.commands import bare_environment as clean_environment
+from support.commands import bare_environment
 from support.engine import MockEngine
 from support.gateway import free_port
 from support.streams import check_stream, parse
@@ -50,7 +50,7 @@ class Served:
 
 
 def environment(**more: str) -> dict[str, str]:
-    return clean_environment() | more
+    return bare_environment() | more
 
 
 @asynccontextmanager

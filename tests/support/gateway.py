@@ -14,7 +14,7 @@ from antiphon.embedded.process import EngineProcess
 from antiphon.http.responses import GATEWAY
 from antiphon.http.websocket import CONNECTIONS
 from antiphon.settings import Settings
-from antiphon.store import open_store
+from antiphon.store import Store, open_store
 from support.engine import LLAMACPPS_OWN, Answer, MockEngine
 from support.streams import check_response, check_stream, parse
 
@@ -68,12 +68,13 @@ class GatewayUnderTest:
 
 @asynccontextmanager
 async def running_gateway(
-    *engines: MockEngine | str, embedded: EngineProcess | None = None, **settings: Any
+    *engines: MockEngine | str, embedded: EngineProcess | None = None, shares: Store | None = None, **settings: Any
 ) -> AsyncIterator[GatewayUnderTest]:
+    """`shares` is the store of another gateway, where this one is to stand beside it."""
     urls = tuple(engine if isinstance(engine, str) else engine.url for engine in engines)
     chosen = Settings(upstream=urls, port=0, **{"seal_key": "for the tests", "probe": False, **settings})
     async with make_session() as session, aiohttp.ClientSession() as client, open_store(chosen.store or "memory:") as store:
-        app = make_app(chosen, session, store, embedded)
+        app = make_app(chosen, session, shares or store, embedded)
         runner = make_runner(app)
         await runner.setup()
         site = aiohttp.web.TCPSite(runner, "127.0.0.1", 0)

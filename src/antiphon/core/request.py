@@ -56,6 +56,7 @@ FIELDS: dict[str, str] = {
     "truncation": "used",
     "previous_response_id": "used",
     "conversation": "used",
+    "background": "used",
     "max_tool_calls": "echoed",
     "metadata": "echoed",
     "service_tier": "echoed",
@@ -63,7 +64,6 @@ FIELDS: dict[str, str] = {
     "prompt_cache_retention": "ignored",
     "client_metadata": "ignored",
     "prompt": "refused",
-    "background": "refused",
 }
 
 LOGPROBS = "message.output_text.logprobs"
@@ -289,6 +289,8 @@ def request_to_response(
     return Response(
         id=response_id,
         created_at=now,
+        status="queued" if request.background else "in_progress",
+        background=bool(request.background),
         model=model,
         instructions=request.instructions,
         max_output_tokens=request.max_output_tokens,

@@ -1,18 +1,21 @@
 """POST /v1/responses: as JSON, or as server-sent events."""
 
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from typing import Any
 
 import msgspec
 from aiohttp import web
 from aiohttp.http import StreamWriter
 
+from antiphon.background.following import follow
 from antiphon.errors import EngineError
 from antiphon.http.answers import to_json
 from antiphon.http.middlewares import LOGGED, OWNER, REQUEST_ID
-from antiphon.service import Gateway, output_text
+from antiphon.keeping import record_to_response
+from antiphon.service import Enqueued, Gateway, output_text
 from antiphon.sinks import Nobody
+from antiphon.store.records import Record
 from antiphon.turn import Turn
 from antiphon.wire.responses import CompactedResponse
 
@@ -23,7 +26,9 @@ LONGEST_NOTICE = 4000
 
 async def create(request: web.Request) -> web.StreamResponse:
     gateway = request.app[GATEWAY]
-    turn = await gateway.begin(await request.read(), request[OWNER])
+    turn = await gateway.begin_or_enqueue(await request.read(), request[OWNER])
+    if isinstance(turn, Enqueued):
+        return await _enqueued(request, turn)
     async with gateway.running(turn):
         try:
             if turn.streams:
@@ -47,7 +52,9 @@ async def compact(request: web.Request) -> web.StreamResponse:
         # Half a hand-over would be taken for a whole one.
         raise EngineError(f"The summary was cut off ({response.incomplete_details.reason}). Allow it more tokens.")
     compacted = CompactedResponse(id=response.id, created_at=response.created_at, output=response.output, usage=response.usage)
-    return web.Response(body=msgspec.json.encode(compacted), content_type="application/json", headers=_notice_header(turn))
+    return web.Response(
+        body=msgspec.json.encode(compacted), content_type="application/json", headers=_notice_header(turn.notices)
+    )
 
 
 async def input_tokens(request: web.Request) -> web.StreamResponse:
@@ -98,23 +105,50 @@ async def _drained(turn: Turn) -> None:
 async def _whole(turn: Turn) -> web.StreamResponse:
     await _drained(turn)
     turn.response.output_text = output_text(turn.response)
-    return web.Response(body=msgspec.json.encode(turn.response), content_type="application/json", headers=_notice_header(turn))
+    return web.Response(
+        body=msgspec.json.encode(turn.response), content_type="application/json", headers=_notice_header(turn.notices)
+    )
 
 
 async def _stream(request: web.Request, turn: Turn, patience: float) -> web.StreamResponse:
     await turn.connect(patience)
-    response = web.StreamResponse(
+    response = _event_stream(request, turn.notices)
+    writer = await response.prepare(request)
+    assert isinstance(writer, StreamWriter)
+    await turn.run(EventStream(writer))
+    await response.write_eof()
+    return response
+
+
+def _event_stream(request: web.Request, notices: Sequence[str]) -> web.StreamResponse:
+    return web.StreamResponse(
         headers={
             "Content-Type": "text/event-stream; charset=utf-8",
             "Cache-Control": "no-cache",
             "X-Accel-Buffering": "no",
             "x-request-id": request[REQUEST_ID],
-            **_notice_header(turn),
+            **_notice_header(notices),
         }
     )
-    writer = await response.prepare(request)
-    assert isinstance(writer, StreamWriter)
-    await turn.run(EventStream(writer))
+
+
+async def _enqueued(request: web.Request, enqueued: Enqueued) -> web.StreamResponse:
+    record = enqueued.record
+    request[LOGGED].update(response_id=record.id, stream=enqueued.streams, outcome=record.status)
+    if enqueued.streams:
+        return await followed(request, record, -1, enqueued.notices)
+    body = msgspec.json.encode(record_to_response(record))
+    return web.Response(body=body, content_type="application/json", headers=_notice_header(enqueued.notices))
+
+
+async def followed(request: web.Request, record: Record, after: int, notices: Sequence[str] = ()) -> web.StreamResponse:
+    """A background response as a stream. A client that drops can come back: the response goes on without it."""
+    gateway = request.app[GATEWAY]
+    response = _event_stream(request, notices)
+    await response.prepare(request)
+    async with aclosing(follow(gateway.store, record, after, gateway.settings.heartbeat)) as frames:
+        async for frame in frames:
+            await response.write(frame)
     await response.write_eof()
     return response
 
@@ -143,8 +177,8 @@ def noted(turn: Turn) -> dict[str, Any]:
     return members
 
 
-def _notice_header(turn: Turn) -> dict[str, str]:
-    text = "; ".join(turn.notices)
+def _notice_header(notices: Sequence[str]) -> dict[str, str]:
+    text = "; ".join(notices)
     if not text:
         return {}
     plain = "".join(letter if " " <= letter <= "~" else "?" for letter in text)
