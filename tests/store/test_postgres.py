@@ -14,7 +14,7 @@ import asyncpg
 import pytest
 from msgspec import structs
 from support.postgres import PostgresServer
-from support.stores import Clock, events, queued, record
+from support.stores import DAY, Clock, conversation, events, items, queued, record
 
 from antiphon.errors import StoreUnavailable
 from antiphon.store import CannotOpen, Store, open_store, postgres
@@ -98,6 +98,39 @@ async def test_a_server_that_restarts_under_load_loses_nothing_and_nobody_hangs(
         missing = [id for id in acknowledged if await store.get("ada", id) is None]
     assert missing == []
     assert failures > 0
+
+
+SCANS = "SELECT relname, seq_scan, idx_scan FROM pg_stat_user_tables WHERE schemaname = 'antiphon' AND relname <> 'version'"
+
+
+@pytest.mark.timeout(60)
+async def test_no_operation_reads_a_table_from_end_to_end(url: str, clock: Clock) -> None:
+    async with open_store(url, clock) as store:
+        for number in range(50):
+            id, room = f"r{number}", f"c{number}"
+            await store.put(record(f"first-{id}"))
+            await store.chain("ada", f"first-{id}")
+            await store.create_conversation(conversation(room), items("i1", "i2"))
+            await store.list_items("ada", room, after="i1")
+            await store.take_turn("ada", room, id, 60)
+            await store.enqueue(queued(id, conversation=room), b"{}")
+            assert await store.claim("w1", 60, 3)
+            await store.renew("w1", [id], 60)
+            await store.append_events(id, "w1", 1, events(0))
+            await store.events("ada", id)
+            assert await store.finish(queued(id, conversation=room), "w1", 1, events(1), items("i3"))
+            await store.delete_conversation("ada", room)
+            await store.delete("ada", id)
+        clock.forward(100 * DAY)
+        assert await store.sweep() == 50
+    connection = await asyncpg.connect(url)
+    scans: dict[str, tuple[int, int]] = {}
+    # The server counts as its processes end.
+    while not scans or min(by_index for _, by_index in scans.values()) < 50:
+        scans = {name: (whole, by_index) for name, whole, by_index in await connection.fetch(SCANS)}
+    await connection.close()
+    # Making an index reads its table once.
+    assert {name: whole for name, (whole, _) in scans.items() if whole > 3} == {}
 
 
 @pytest.mark.timeout(60)

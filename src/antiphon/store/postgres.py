@@ -25,6 +25,12 @@ T = TypeVar("T")
 # Tables have a schema of their own, so that a database can be shared with others.
 SCHEMA = "antiphon"
 CHANNEL = "antiphon"
+SESSION = {
+    "application_name": "antiphon",
+    "search_path": SCHEMA,
+    # Every statement has its index. A plan made while the tables were small is kept, and must not read them whole later.
+    "enable_seqscan": "off",
+}
 # Whoever brings the tables up to date holds this lock, whose number is otherwise arbitrary.
 MIGRATION_LOCK = 0x416E7466
 CONNECTIONS = 10
@@ -138,7 +144,7 @@ class PostgresDatabase:
         return {
             "dsn": self._url,
             "timeout": CONNECT_TIMEOUT,
-            "server_settings": {"search_path": SCHEMA, "application_name": "antiphon"},
+            "server_settings": SESSION,
         }
 
     async def _connect(self) -> Any:
