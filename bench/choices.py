@@ -26,9 +26,11 @@ from antiphon.embedded.templates import template_for
 from antiphon.embedded.weights import find_weights
 from antiphon.settings import Settings
 from bench.processes import BenchFailed, free_port, running
-from bench.varied import KINDS, Body, Case, Kind, varied
+from bench.varied import KINDS, Body, Case, Kind, Subject, varied
 
 RESULTS = Path(__file__).parent / "results" / "choices.md"
+# A model whose tokens are single bytes needs more of them.
+BYTE_BY_BYTE = 2048
 LIMIT = aiohttp.ClientTimeout(total=300)
 Judge = Callable[[Case, bytes], str | None]
 HEAD = """\
@@ -57,9 +59,9 @@ class Row:
         return f"| {self.model} | {self.kind} | {self.count} | {shares[0]} | {shares[1]} |"
 
 
-async def measure(kind: Kind, model: str, engine: str, gateway: str, count: int, *, directly: bool = True) -> Row:
+async def measure(kind: Kind, subject: Subject, engine: str, gateway: str, count: int, *, directly: bool = True) -> Row:
     """`engine` and `gateway` are their addresses. Without `directly` only the gateway is asked."""
-    cases = list(varied(kind, model, count))
+    cases = list(varied(kind, subject, count))
     # An engine may close a connection that was kept at the very moment at which it is used again.
     async with aiohttp.ClientSession(timeout=LIMIT, connector=aiohttp.TCPConnector(force_close=True)) as session:
         through = await _all(session, gateway + "/v1/responses", [(case, case.responses) for case in cases], _fault)
@@ -67,7 +69,7 @@ async def measure(kind: Kind, model: str, engine: str, gateway: str, count: int,
         if directly:
             raw = await _all(session, engine + "/v1/chat/completions", [(case, case.chat) for case in cases], _chat_fault)
     failures = tuple(f"{kind} {at}: {fault}" for at, fault in enumerate(through) if fault is not None)
-    return Row(model, kind, count, raw.count(None), through.count(None), failures)
+    return Row(subject.model, kind, count, raw.count(None), through.count(None), failures)
 
 
 async def _all(session: aiohttp.ClientSession, url: str, asked: list[tuple[Case, Body]], judge: Judge) -> list[str | None]:
@@ -138,30 +140,30 @@ def _events(data: bytes) -> Iterator[dict[str, Any]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
-    name: str
+class Served:
+    subject: Subject
     path: Path
     template: str | None
 
 
-async def subjects(folder: Path) -> list[Subject]:
+async def served(folder: Path) -> list[Served]:
     """SmolLM2, fetched if need be, and random weights."""
     smollm2 = await find_weights("smollm2", Settings())
     tiny = write_tiny_model(folder / "random-weights.gguf", context=16384)
     return [
-        Subject("SmolLM2-135M", smollm2.path, template_for(smollm2.header)),
-        Subject("random weights", tiny, template_for(read_header(tiny))),
+        Served(Subject("SmolLM2-135M"), smollm2.path, template_for(smollm2.header)),
+        Served(Subject("random weights", BYTE_BY_BYTE), tiny, template_for(read_header(tiny))),
     ]
 
 
-def rows(subject: Subject, count: int, folder: Path) -> Iterator[Row]:
+def rows(served: Served, count: int, folder: Path) -> Iterator[Row]:
     port = free_port()
-    with running_llamacpp(subject.path, template=subject.template, context=8192, alias=subject.name, threads=2) as engine:
+    with running_llamacpp(served.path, template=served.template, context=8192, alias=served.subject.model, threads=2) as engine:
         command = [sys.executable, "-m", "antiphon", "serve", "--port", str(port), "--upstream", engine]
         with running("antiphon", command, port, "/ready", folder):
             for kind in KINDS:
-                print(f"{subject.name}: {kind} …", file=sys.stderr)
-                yield asyncio.run(measure(kind, subject.name, engine, f"http://127.0.0.1:{port}", count))
+                print(f"{served.subject.model}: {kind} …", file=sys.stderr)
+                yield asyncio.run(measure(kind, served.subject, engine, f"http://127.0.0.1:{port}", count))
 
 
 def main() -> int:
@@ -170,7 +172,7 @@ def main() -> int:
     count = parser.parse_args().requests
     try:
         with tempfile.TemporaryDirectory(prefix="antiphon-bench-") as folder:
-            found = [row for subject in asyncio.run(subjects(Path(folder))) for row in rows(subject, count, Path(folder))]
+            found = [row for each in asyncio.run(served(Path(folder))) for row in rows(each, count, Path(folder))]
     except (BenchFailed, CannotEmbed) as failed:
         print(f"bench: {failed}", file=sys.stderr)
         return 1

@@ -25,7 +25,6 @@ QUESTIONS = (
     "¿Qué hora es en Madrid?",
     "Please open the file named notes.txt and look for the word 'hedgehog'.",
 )
-MOST_TOKENS = 512
 # Asked directly, an engine that makes a call makes it soon; what else it says need not be waited for.
 MOST_TOKENS_OF_WORDS = 64
 
@@ -40,24 +39,32 @@ class Case:
     schema: Body | None = None
 
 
-def varied(kind: Kind, model: str, count: int, seed: int = 0) -> Iterator[Case]:
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A model by its name, and how many tokens it is given for an answer."""
+
+    model: str
+    tokens: int = 512
+
+
+def varied(kind: Kind, subject: Subject, count: int, seed: int = 0) -> Iterator[Case]:
     """The same requests for the same seed; every other one is streamed."""
     chance = random.Random(f"{kind} {seed}")
     for number in range(count):
-        yield _answer_case(chance, model, number) if kind == "json_schema" else _call_case(kind, chance, model, number)
+        yield _answer_case(chance, subject, number) if kind == "json_schema" else _call_case(kind, chance, subject, number)
 
 
-def _answer_case(chance: random.Random, model: str, number: int) -> Case:
+def _answer_case(chance: random.Random, subject: Subject, number: int) -> Case:
     schema = _object(chance, depth=2)
     wanted = {"name": "answer", "schema": schema, "strict": True}
     question = chance.choice(QUESTIONS)
     sampling = _sampling(chance, number)
     responses = {"text": {"format": {"type": "json_schema", **wanted}}}
     chat = {"response_format": {"type": "json_schema", "json_schema": wanted}}
-    return Case("json_schema", *_bodies(model, question, number, sampling, responses, chat), {}, schema)
+    return Case("json_schema", *_bodies(subject, question, number, sampling, responses, chat), {}, schema)
 
 
-def _call_case(kind: Kind, chance: random.Random, model: str, number: int) -> Case:
+def _call_case(kind: Kind, chance: random.Random, subject: Subject, number: int) -> Case:
     names = chance.sample([f"{verb}_{word}" for verb in VERBS for word in WORDS], chance.randint(1, 3))
     parameters = {name: _object(chance, depth=2) for name in names}
     strict = chance.random() < 0.5
@@ -83,7 +90,7 @@ def _call_case(kind: Kind, chance: random.Random, model: str, number: int) -> Ca
     # Chat Completions has no such choice: what its clients do is to send these tools only.
     shown = [tool for tool, name in zip(nested, names, strict=True) if kind != "allowed_tools" or name in some]
     bodies = _bodies(
-        model,
+        subject,
         chance.choice(QUESTIONS),
         number,
         _sampling(chance, number),
@@ -97,10 +104,10 @@ def _sampling(chance: random.Random, number: int) -> Body:
     return {"temperature": chance.choice([0.8, 1.0, 1.2]), "seed": number}
 
 
-def _bodies(model: str, question: str, number: int, sampling: Body, responses: Body, chat: Body) -> tuple[Body, Body]:
-    shared = {"model": model, "stream": number % 2 == 0, **sampling}
-    ours = {**shared, "input": question, "max_output_tokens": MOST_TOKENS, **responses}
-    most = MOST_TOKENS_OF_WORDS if "tools" in chat else MOST_TOKENS
+def _bodies(subject: Subject, question: str, number: int, sampling: Body, responses: Body, chat: Body) -> tuple[Body, Body]:
+    shared = {"model": subject.model, "stream": number % 2 == 0, **sampling}
+    ours = {**shared, "input": question, "max_output_tokens": subject.tokens, **responses}
+    most = MOST_TOKENS_OF_WORDS if "tools" in chat else subject.tokens
     theirs = {**shared, "messages": [{"role": "user", "content": question}], "max_tokens": most, **chat}
     return ours, theirs
 

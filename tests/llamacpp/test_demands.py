@@ -3,8 +3,8 @@
 import pytest
 from support.gateway import running_gateway
 
-from bench.choices import measure
-from bench.varied import KINDS, Kind
+from bench.choices import BYTE_BY_BYTE, measure
+from bench.varied import KINDS, Kind, Subject
 
 REQUESTS = 50
 
@@ -12,7 +12,7 @@ REQUESTS = 50
 @pytest.mark.parametrize("kind", KINDS)
 async def test_random_weights_meet_every_demand(tiny: str, kind: Kind) -> None:
     async with running_gateway(tiny) as gateway:
-        row = await measure(kind, "tiny", tiny, gateway.url, REQUESTS)
+        row = await measure(kind, Subject("tiny", BYTE_BY_BYTE), tiny, gateway.url, REQUESTS)
     assert row.failures == ()
     assert row.through == REQUESTS
     # A schema is kept by the engine itself; choices are not.
@@ -24,6 +24,6 @@ async def test_random_weights_meet_every_demand(tiny: str, kind: Kind) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 async def test_smollm2_meets_every_demand(smollm2: str, kind: Kind) -> None:
     async with running_gateway(smollm2) as gateway:
-        row = await measure(kind, "smollm2", smollm2, gateway.url, REQUESTS, directly=False)
+        row = await measure(kind, Subject("smollm2"), smollm2, gateway.url, REQUESTS, directly=False)
     assert row.failures == ()
     assert row.through == REQUESTS
