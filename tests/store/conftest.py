@@ -1,13 +1,29 @@
 """Every test of the contract runs on every store."""
 
-from collections.abc import AsyncIterator
+import os
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from support.postgres import NoPostgres, PostgresServer
 from support.stores import Clock
 
 from antiphon.store import Store, open_store
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    try:
+        server = PostgresServer()
+    except NoPostgres as reason:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(f"no Postgres: {reason}")
+    server.create()
+    server.start()
+    yield server
+    server.remove()
 
 
 @pytest.fixture
@@ -15,8 +31,11 @@ def clock() -> Clock:
     return Clock()
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "postgres":
+        server: PostgresServer = request.getfixturevalue("postgres")
+        return server.new_database()
     return f"sqlite:{tmp_path / 'responses.db'}" if request.param == "sqlite" else "memory:"
 
 

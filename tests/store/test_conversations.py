@@ -86,6 +86,17 @@ async def test_a_deleted_item_leaves_the_order_of_the_others(store: Store) -> No
     assert ids(await store.conversation_items("ada", "c1")) == ["i1", "i4", "i3"]
 
 
+@pytest.mark.parametrize("id", ["a\0b", "ü€🙂", "x" * 5000, "%s'\";--", ""])
+async def test_ids_may_be_anything(store: Store, id: str) -> None:
+    await store.create_conversation(conversation("c1"), [Item(id, b"{}"), item("i2")])
+    found = await store.get_item("ada", "c1", id)
+    assert found is not None
+    assert ids(await store.list_items("ada", "c1", after=id, ascending=True)) == ["i2"]
+    assert await store.get("ada", id) is None
+    assert await store.get_conversation(id, "c1") is None
+    assert await store.delete_item("ada", "c1", id) is True
+
+
 @pytest.mark.parametrize(
     ("page", "expected"),
     [

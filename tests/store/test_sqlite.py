@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import sqlite3
 import stat
 import subprocess
@@ -10,7 +11,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from support.stores import Clock, events, items, queued, record
+from support.stores import DAY, Clock, conversation, events, items, queued, record
 
 from antiphon.errors import StoreUnavailable
 from antiphon.store import CannotOpen, Store, default_url, open_store, sqlite
@@ -62,16 +63,55 @@ async def test_what_was_acknowledged_survives_the_killing_of_the_writer(tmp_path
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
-async def test_operations_that_come_at_once_share_a_transaction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    statements: list[str] = []
+@pytest.fixture
+def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Those that are executed, with their values."""
+    executed: list[str] = []
     connect = sqlite.connect
 
     def traced(path: Path) -> sqlite3.Connection:
         connection = connect(path)
-        connection.set_trace_callback(statements.append)
+        connection.set_trace_callback(executed.append)
         return connection
 
     monkeypatch.setattr(sqlite, "connect", traced)
+    return executed
+
+
+async def test_no_operation_reads_a_table_from_end_to_end(tmp_path: Path, clock: Clock, statements: list[str]) -> None:
+    path = tmp_path / "responses.db"
+    async with open_store(kept(path), clock) as store:
+        statements.clear()
+        await store.put(record("r1", parent="r0"))
+        await store.chain("ada", "r1")
+        await store.create_conversation(conversation("c1"), items("i1", "i2"))
+        await store.list_items("ada", "c1", after="i1", before="i2")
+        await store.conversation_items("ada", "c1")
+        await store.take_turn("ada", "c1", "r2", 60)
+        await store.enqueue(queued("r2", conversation="c1"), b"{}")
+        assert await store.claim("w1", 60, 3)
+        await store.renew("w1", ["r2", "r3"], 60)
+        await store.append_events("r2", "w1", 1, events(0))
+        await store.events("ada", "r2", 0)
+        await store.finish(queued("r2", conversation="c1"), "w1", 1, events(1), items("i3"))
+        await store.cancel("ada", "r2")
+        await store.delete("ada", "r2")
+        await store.delete_item("ada", "c1", "i1")
+        await store.delete_conversation("ada", "c1")
+        await store.create_conversation(conversation("c2"), items("i1", "i2"))
+        clock.forward(100 * DAY)
+        assert await store.sweep() == 2
+    plans = {}
+    with closing(sqlite3.connect(path)) as connection:
+        for statement in statements:
+            if statement.lstrip().startswith(("SELECT", "UPDATE", "DELETE", "INSERT", "WITH")):
+                steps = connection.execute(f"EXPLAIN QUERY PLAN {statement}").fetchall()
+                plans[statement] = [step[3] for step in steps if re.match("SCAN (?!links|CONSTANT)", step[3])]
+    assert len(plans) > 40
+    assert {statement: plan for statement, plan in plans.items() if plan} == {}
+
+
+async def test_operations_that_come_at_once_share_a_transaction(tmp_path: Path, statements: list[str]) -> None:
     async with open_store(kept(tmp_path / "responses.db")) as store:
         before = statements.count("COMMIT")
         await asyncio.gather(*(store.put(record(f"r{number}")) for number in range(200)))

@@ -33,5 +33,12 @@ async def open_store(url: str, clock: Callable[[], float] | None = None, *, poll
     elif scheme == "sqlite" and rest:
         async with open_sqlite(rest, bells, clock) as database:
             yield SqlStore(database)
+    elif scheme in {"postgresql", "postgres"}:
+        try:
+            from antiphon.store.postgres import open_postgres
+        except ImportError:
+            raise CannotOpen("the Postgres store needs asyncpg: pip install 'antiphon[postgres]'") from None
+        async with open_postgres(url, bells, clock) as server:
+            yield SqlStore(server)
     else:
         raise CannotOpen(f"cannot keep responses in {url!r}: use {SCHEMES}")

@@ -17,14 +17,20 @@ INSERT INTO responses ({COLUMNS}) VALUES ({placeholders(1, len(Record.__struct_f
 ON CONFLICT (id) DO UPDATE SET {", ".join(f"{name} = excluded.{name}" for name in _REPLACED)}
 WHERE responses.owner = excluded.owner"""
 
+# The parent's parent is asked for by itself, and not joined: Postgres would read all responses for every link. Who is not there
+# has no parent, and is dropped in the end.
 _CHAIN = """
 WITH RECURSIVE links (id, parent, depth) AS (
     SELECT id, parent, 1 FROM responses WHERE id = $1 AND owner = $2 AND expires_at > $3
     UNION ALL
-    SELECT r.id, r.parent, links.depth + 1 FROM links JOIN responses r ON r.id = links.parent
-    WHERE r.owner = $2 AND r.expires_at > $3 AND links.depth < $4
+    SELECT
+        parent,
+        (SELECT r.parent FROM responses r WHERE r.id = links.parent AND r.owner = $2 AND r.expires_at > $3),
+        depth + 1
+    FROM links WHERE parent IS NOT NULL AND depth < $4
 )
-SELECT r.id, r.status, r.input, r.output FROM links JOIN responses r ON r.id = links.id ORDER BY links.depth DESC"""
+SELECT r.id, r.status, r.input, r.output FROM links JOIN responses r ON r.id = links.id
+WHERE r.owner = $2 AND r.expires_at > $3 ORDER BY links.depth DESC"""
 
 
 def record_values(record: Record) -> Row:
