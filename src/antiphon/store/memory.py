@@ -36,7 +36,6 @@ class MemoryStore:
     async def put(self, record: Record) -> None:
         self._shelves.admit(weigh(record), record.id)
         self._shelves.put(record)
-        self._bells.ring(record.id)
 
     async def get(self, owner: str, id: str) -> Record | None:
         response = self._shelves.response(owner, id)
@@ -159,7 +158,6 @@ class MemoryStore:
         self._shelves.admit(weigh(record) + weigh_items(items), record.id, room.kept.id)
         self._shelves.put(record)
         self._shelves.end_turn(room, record, items)
-        self._bells.ring(record.id)
         return True
 
     # --- Background

@@ -109,7 +109,6 @@ class PostgresDatabase:
                 await self._puts.put(record)
         except TimeoutError:
             raise StoreUnavailable from None
-        self.bells.ring(record.id)
 
     async def _put_many(self, records: list[Record]) -> set[str]:
         return await self.write(responses.put_many(records))

@@ -142,7 +142,7 @@ class Store(Protocol):
     # --- Waiting. Hang the bell, then look, then wait: so nothing is missed.
 
     def follow(self, id: str) -> AbstractContextManager[Bell]:
-        """A bell that rings when events of a response were appended, or its status changed."""
+        """A bell that rings when a background response was claimed, told of, finished or deleted, or is to be cancelled."""
 
     def follow_jobs(self) -> AbstractContextManager[Bell]:
         """A bell that rings when there may be something to claim."""

@@ -85,7 +85,6 @@ class SqliteDatabase:
     async def put(self, record: Record) -> None:
         # The writer takes all that was asked for meanwhile into one transaction.
         await self.write(responses.put(record))
-        self.bells.ring(record.id)
 
     async def _answer(self, answer: Future[T]) -> T:
         try:

@@ -6,7 +6,7 @@ from antiphon.errors import InvalidRequest
 from antiphon.store.protocol import IdTaken
 from antiphon.store.records import Conversation, Item, Record
 from antiphon.store.sql import responses
-from antiphon.store.sql.operations import Many, Operation, Ring, Row, Statement
+from antiphon.store.sql.operations import Many, Operation, Row, Statement
 
 COLUMNS = ", ".join(Conversation.__struct_fields__)
 LAST_POSITION = 2**62
@@ -127,7 +127,6 @@ def finish_turn(record: Record, items: Sequence[Item], now: float) -> Operation[
     if not (yield from append_in_turn(record, items, now)):
         return False
     yield from responses.put(record)
-    yield Ring(record.id)
     return True
 
 
