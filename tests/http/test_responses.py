@@ -273,6 +273,19 @@ async def test_a_slow_client_pauses_the_engine(gateway: GatewayUnderTest, engine
     assert check_stream(parse(raw))["status"] == "completed"
 
 
+@pytest.mark.timeout(30)
+async def test_an_engine_that_is_ahead_of_its_gateway_is_read_to_its_end(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    async def ahead(write: Writer) -> None:
+        for _ in range(100):
+            await write(chunk({"content": "word "}) * 20)
+        await write(chunk(finish="stop") + USAGE + DONE)
+
+    for _ in range(3):
+        engine.will(ahead)
+        response = (await gateway.stream())[-1]["response"]
+        assert response["output"][0]["content"][0]["text"] == "word " * 2000
+
+
 async def test_shutting_down_lets_a_stream_finish(engine: MockEngine) -> None:
     go_on = asyncio.Event()
 
