@@ -1,29 +1,14 @@
 """Every test of the contract runs on every store."""
 
-import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from support.postgres import NoPostgres, PostgresServer
+from support.postgres import PostgresServer
 from support.stores import Clock
 
 from antiphon.store import Store, open_store
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[PostgresServer]:
-    try:
-        server = PostgresServer()
-    except NoPostgres as reason:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(f"no Postgres: {reason}")
-    server.create()
-    server.start()
-    yield server
-    server.remove()
 
 
 @pytest.fixture

@@ -33,12 +33,15 @@ def _installed() -> Path | None:
 def _install() -> Path:
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
         raise NoPostgres("there is no initdb here, and no way to install one")
-    command = ["apt-get", "install", "-y", "--no-install-recommends", "postgresql"]
-    done = subprocess.run(command, env=os.environ | {"DEBIAN_FRONTEND": "noninteractive"}, capture_output=True, text=True)
-    found = _installed()
-    if done.returncode != 0 or found is None:
-        raise NoPostgres(f"apt-get could not install postgresql: {done.stderr[-500:]}")
-    return found
+    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+    install = ["apt-get", "install", "-y", "--no-install-recommends", "postgresql"]
+    said = ""
+    # The lists of a fresh machine may be old, or not there at all.
+    for command in (install, ["apt-get", "update"], install):
+        said = subprocess.run(command, env=environment, capture_output=True, text=True).stderr
+        if (found := _installed()) is not None:
+            return found
+    raise NoPostgres(f"apt-get could not install postgresql: {said[-500:]}")
 
 
 def _unprivileged() -> str | None:
