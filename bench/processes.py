@@ -31,6 +31,7 @@ def running(name: str, command: list[str], port: int, ready: str, folder: Path) 
     """Starts a server, waits until a GET of `ready` is answered with 200, and gives its pid; stops it on the way out."""
     # Its own session: Ctrl-C reaches us alone, and a worker can be stopped with its master.
     environment = {key: value for key, value in os.environ.items() if not key.startswith("ANTIPHON_")}
+    environment["ANTIPHON_STORE"] = "memory:"
     log = folder / f"{name}.log"
     with log.open("wb") as output:
         child = subprocess.Popen(

@@ -1,7 +1,8 @@
 """A strict engine and a gateway in front of it, and the real model that comes with us, for every test that wants them."""
 
+import os
 import subprocess
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import HealthCheck, settings
 from support.commands import ANTIPHON, environment
 from support.engine import MockEngine
 from support.gateway import GatewayUnderTest, running_gateway
+from support.postgres import NoPostgres, PostgresServer
 
 # Machines differ in speed; no test depends on timing.
 settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
@@ -38,3 +40,17 @@ def model_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert pulled.returncode == 0, pulled.stderr
     assert pulled.stdout == f"{folder / 'models' / 'smollm2.gguf'}\n"
     return folder
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    try:
+        server = PostgresServer()
+    except NoPostgres as reason:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(f"no Postgres: {reason}")
+    server.create()
+    server.start()
+    yield server
+    server.remove()

@@ -28,6 +28,12 @@ def test_the_environment_is_read_as_what_it_means() -> None:
     assert load({}, {"ANTIPHON_PROBE": "false"}).probe is False
 
 
+def test_where_and_how_long_responses_are_kept_can_be_set() -> None:
+    chosen = load({"store": "memory:"}, {"ANTIPHON_STORE": "sqlite:x", "ANTIPHON_RETENTION_DAYS": "0.5"})
+    assert (chosen.store, chosen.retention_days) == ("memory:", 0.5)
+    assert (Settings().store, Settings().retention_days) == (None, 30.0)
+
+
 def test_a_flag_that_says_no_wins_too() -> None:
     assert load({"probe": False}, {"ANTIPHON_PROBE": "true"}).probe is False
     assert load({"probe": None}, {}).probe is True
@@ -45,6 +51,7 @@ def test_the_environment_can_name_the_file(tmp_path: Path) -> None:
         ({"port": 70000}, {}, "", "the command line"),
         ({}, {"ANTIPHON_PORT": "many"}, "", "the environment"),
         ({}, {}, "prot = 1", "unknown setting: prot"),
+        ({}, {}, "retention-days = 0", "the configuration file"),
         ({}, {}, "heartbeat = 0", "the configuration file"),
         ({}, {}, "port = ", "is not TOML"),
     ],

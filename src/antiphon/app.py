@@ -8,20 +8,24 @@ import aiohttp
 from aiohttp import web
 from msgspec import structs
 
+from antiphon.background.workers import Workers
 from antiphon.embedded.process import EngineProcess
 from antiphon.engines.detection import Model
 from antiphon.engines.pool import Pool
 from antiphon.engines.probing import Background
 from antiphon.engines.pushing import PushingConnector
 from antiphon.engines.upstream import Engine
-from antiphon.http import engine_routes, responses
+from antiphon.http import conversations, engine_routes, responses, stored, websocket
 from antiphon.http.middlewares import authenticated, enveloped, identified
 from antiphon.http.responses import GATEWAY
+from antiphon.http.websocket import CONNECTIONS, GOING_AWAY
 from antiphon.seal import load_key, make_sealer
 from antiphon.service import Gateway
 from antiphon.settings import Settings
+from antiphon.store.protocol import Store
 
 BACKGROUND = web.AppKey("background", Background)
+WORKERS = web.AppKey("workers", Workers)
 
 # After turns have been drained, handlers have this long to write what is left.
 LAST_WORDS = 2.0
@@ -39,7 +43,9 @@ def make_session() -> aiohttp.ClientSession:
     )
 
 
-def make_app(settings: Settings, session: aiohttp.ClientSession, embedded: EngineProcess | None = None) -> web.Application:
+def make_app(
+    settings: Settings, session: aiohttp.ClientSession, store: Store, embedded: EngineProcess | None = None
+) -> web.Application:
     engines = [Engine(url, session, settings) for url in settings.upstream]
     if embedded is not None:
         engines.append(_embedded_engine(embedded, session, settings))
@@ -47,13 +53,28 @@ def make_app(settings: Settings, session: aiohttp.ClientSession, embedded: Engin
     app = web.Application(
         middlewares=[identified, enveloped, authenticated(settings.api_key)], client_max_size=settings.max_body_bytes
     )
-    app[GATEWAY] = Gateway(pool, settings, make_sealer(load_key(settings)))
+    app[GATEWAY] = Gateway(pool, settings, make_sealer(load_key(settings)), store)
+    app[CONNECTIONS] = set()
     app[BACKGROUND] = Background(app[GATEWAY].is_busy)
+    app[WORKERS] = Workers(app[GATEWAY])
     app.add_routes(
         [
             web.post("/v1/responses", responses.create),
-            web.get("/v1/responses", responses.upgrade, allow_head=False),
+            web.get("/v1/responses", websocket.converse, allow_head=False),
             web.post("/v1/responses/compact", responses.compact),
+            web.post("/v1/responses/input_tokens", responses.input_tokens),
+            web.get("/v1/responses/{id}", stored.retrieve),
+            web.delete("/v1/responses/{id}", stored.delete),
+            web.post("/v1/responses/{id}/cancel", stored.cancel),
+            web.get("/v1/responses/{id}/input_items", stored.input_items),
+            web.post("/v1/conversations", conversations.create),
+            web.get("/v1/conversations/{id}", conversations.retrieve),
+            web.post("/v1/conversations/{id}", conversations.update),
+            web.delete("/v1/conversations/{id}", conversations.delete),
+            web.post("/v1/conversations/{id}/items", conversations.create_items),
+            web.get("/v1/conversations/{id}/items", conversations.list_items),
+            web.get("/v1/conversations/{id}/items/{item_id}", conversations.retrieve_item),
+            web.delete("/v1/conversations/{id}/items/{item_id}", conversations.delete_item),
             web.get("/v1/models", engine_routes.models),
             web.get("/v1/models/{id:.+}", engine_routes.model),
             web.post("/v1/chat/completions", engine_routes.passed_through),
@@ -64,6 +85,7 @@ def make_app(settings: Settings, session: aiohttp.ClientSession, embedded: Engin
         ]
     )
     app.cleanup_ctx.append(_watching)
+    app.on_startup.append(_working)
     app.on_shutdown.append(_draining)
     return app
 
@@ -83,15 +105,25 @@ async def _watching(app: web.Application) -> AsyncIterator[None]:
         for engine in gateway.pool.engines:
             engine.when_found = background.begin
     watch = asyncio.create_task(gateway.pool.watch())
+    sweep = asyncio.create_task(gateway.sweep())
     yield
-    watch.cancel()
     await background.close()
-    with contextlib.suppress(asyncio.CancelledError):
-        await watch
+    for task in (watch, sweep):
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+async def _working(app: web.Application) -> None:
+    app[WORKERS].start()
 
 
 async def _draining(app: web.Application) -> None:
+    for connection in app[CONNECTIONS]:
+        connection.leave(GOING_AWAY)
+    app[WORKERS].stop()
     await app[GATEWAY].drain()
+    await app[WORKERS].close()
 
 
 def make_runner(app: web.Application) -> web.AppRunner:

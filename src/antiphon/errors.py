@@ -4,11 +4,15 @@
     ├── InvalidRequest            400   the client can mend it; names the field
     │   └── ContextLengthExceeded 400   a `response.failed` when streaming: Codex compacts on it
     ├── Unauthorized              401
+    ├── Forbidden                 403   a web page that is none of ours
     ├── NotFound                  404
     ├── MethodNotAllowed          405
+    ├── Conflict                  409   somebody else is at it: try again
     ├── BodyTooLarge              413
     ├── UpgradeRequired           426
     ├── RateLimited               429   the engine's own, passed on
+    ├── Cancelled                 409   the response ends as asked, and not as failed
+    ├── StoreUnavailable          503   the store cannot be reached, or does not answer: try again
     └── EngineError               502   the engine is at fault, or the line to it
         ├── EngineUnavailable     503   not there, not ready, or shutting down: try again
         ├── EngineStalled         504   it said nothing for too long
@@ -66,6 +70,12 @@ class Unauthorized(ApiError):
     default_code = "invalid_api_key"
 
 
+class Forbidden(ApiError):
+    status = 403
+    kind = "invalid_request_error"
+    default_code = "forbidden"
+
+
 class NotFound(ApiError):
     status = 404
     kind = "invalid_request_error"
@@ -76,6 +86,21 @@ class MethodNotAllowed(ApiError):
     status = 405
     kind = "invalid_request_error"
     default_code = "method_not_allowed"
+
+
+class Conflict(ApiError):
+    status = 409
+    kind = "conflict_error"
+    default_code = "conflict"
+
+
+class Cancelled(Conflict):
+    """What ends a background response that is not wanted any more."""
+
+    default_code = "response_cancelled"
+
+    def __init__(self) -> None:
+        super().__init__("The response was cancelled.")
 
 
 class BodyTooLarge(ApiError):
@@ -95,6 +120,14 @@ class RateLimited(ApiError):
     kind = "rate_limit_error"
     default_code = "rate_limit_exceeded"
     event_code = "rate_limit_exceeded"
+
+
+class StoreUnavailable(ApiError):
+    status = 503
+    default_code = "store_unavailable"
+
+    def __init__(self, message: str = "The store of responses is not available. Try again in a moment.") -> None:
+        super().__init__(message, retry_after=2.0)
 
 
 class EngineError(ApiError):

@@ -36,12 +36,26 @@ class Settings(Struct, frozen=True, kw_only=True):
     # How often a request is tried again before its first byte.
     retries: Annotated[int, Meta(ge=0, le=10)] = 2
     max_body_bytes: Annotated[int, Meta(gt=0)] = 64 * 1024 * 1024
+    # How long a WebSocket stays open, in seconds.
+    websocket_lifetime: Seconds = 3600.0
     # How long running streams may go on after the signal to stop.
     shutdown_timeout: Seconds = 30.0
     # The name of raw reasoning's delta event: response.reasoning_text.delta or response.reasoning.delta.
     reasoning_events: Literal["reasoning_text", "reasoning"] = "reasoning_text"
     # Where the gateway keeps what must outlive it. None: the user's data directory.
     data_dir: str | None = None
+    # Where responses and conversations are kept: sqlite:PATH, postgresql://… or memory:. None: a file in the data directory.
+    store: str | None = None
+    # How long they are kept.
+    retention_days: Annotated[float, Meta(gt=0)] = 30.0
+    # How many background responses this gateway makes at once. 0: it only takes them in, and others make them.
+    background_workers: Annotated[int, Meta(ge=0, le=1000)] = 4
+    # A gateway that has not been heard of for so long, in seconds, is taken for dead, and its background responses begin anew.
+    background_lease: Seconds = 30.0
+    # How often a background response is begun at most before it is given up.
+    background_attempts: Annotated[int, Meta(ge=1, le=100)] = 3
+    # How long a background response waits for its turn in a conversation, or for an engine that is away.
+    background_patience: Seconds = 600.0
     # What reasoning and compactions are sealed with. None: a key is made once and kept in the data directory.
     seal_key: str | None = None
     # What a model is said to hold where its engine does not tell.

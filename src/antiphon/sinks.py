@@ -1,14 +1,17 @@
 """Where the events of a response go, and when they are written."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Protocol
 
 
 class Sink(Protocol):
     """Where the events go."""
 
-    def write(self, data: bytes) -> bool:
-        """True: more has been written than the client reads, and the engine should pause until `drain()` returns."""
+    def write(self, events: Sequence[bytes]) -> bool:
+        """At least one event, encoded. True: more has been written than the client reads, and the engine should pause until
+        `drain()` returns.
+        """
 
     async def drain(self) -> None: ...
 
@@ -16,7 +19,7 @@ class Sink(Protocol):
 class Nobody:
     """For an answer that is not streamed: only the response counts."""
 
-    def write(self, data: bytes) -> bool:
+    def write(self, events: Sequence[bytes]) -> bool:
         return False
 
     async def drain(self) -> None: ...

@@ -15,30 +15,34 @@ from typing import Any
 from msgspec import UNSET
 
 from antiphon.core.asking_again import refusal_to_conversion
+from antiphon.core.demands import NO_DEMANDS
 from antiphon.core.engine_stream import EngineStream
 from antiphon.core.lessons import lesson_of
 from antiphon.core.request import SEALED_REASONING, Conversion, request_to_response, wants_summary
 from antiphon.core.sealing import Sealer
-from antiphon.core.sse import DONE, event_to_frame
+from antiphon.core.sse import Framing
 from antiphon.core.telling import PADDED_TO, REASONING, REASONING_TEXT, Style
 from antiphon.core.think_tags import Start
 from antiphon.core.translator import SCHEMA_NOT_KEPT, Refusal, Translator
+from antiphon.core.truncation import share_to_drop
 from antiphon.engines.estimates import ESTIMATED, estimate_usage
 from antiphon.engines.upstream import Engine, Reply
-from antiphon.errors import ApiError, EngineError, EngineStalled, EngineUnavailable
+from antiphon.errors import ApiError, ContextLengthExceeded, EngineError, EngineStalled, EngineUnavailable
+from antiphon.ids import new_id
+from antiphon.keeping import Keeper
 from antiphon.logs import log
 from antiphon.settings import Settings
 from antiphon.sinks import Batch, Nobody, Sink
 from antiphon.wire.responses import CreateResponse, Response, Usage
 
-
-def new_id(prefix: str) -> str:
-    return f"{prefix}_{secrets.token_hex(24)}"
-
-
+TRUNCATED = "truncation auto: the oldest turns of the input were left out"
 # What an engine has shown that gave no call although it had to.
 NOT_ENFORCED = {"enforces_required": False, "enforces_named": False}
 REASONING_EVENTS = {"reasoning_text": REASONING_TEXT, "reasoning": REASONING}
+
+
+# For an engine, if one is there, by what was learned of it, and without a share of the history.
+Convert = Callable[[Engine | None, Mapping[str, Any], float], Conversion]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,22 +60,29 @@ class Turn:
         self,
         request: CreateResponse,
         engines: Sequence[Engine],
-        convert: Callable[[Engine, Mapping[str, Any]], Conversion],
+        convert: Convert,
         notices: list[str],
         settings: Settings,
         batch: Batch,
         sealer: Sealer,
+        *,
+        keeper: Keeper,
+        framing: Framing,
     ) -> None:
         self._request = request
         self._others = engines[1:]
         self._convert = convert
         # What refusals have taught, for this request alone.
         self._facts: dict[str, Any] = {}
-        self._used = Attempt(engines[0], convert(engines[0], {}))
+        # The share of a history too long that was left out.
+        self._dropped = 0.0
+        self._used = Attempt(engines[0], convert(engines[0], {}, 0.0))
         self._notices = notices
         self._settings = settings
         self._batch = batch
         self._sealer = sealer
+        self.keeper = keeper
+        self._framing = framing
         self._opening: asyncio.Task[Reply] | None = None
         self._reply: Reply | None = None
         self._abandoned: ApiError | None = None
@@ -86,12 +97,12 @@ class Turn:
             request_to_response(
                 request,
                 self._used.conversion.box.echo,
-                response_id=new_id("resp"),
+                response_id=keeper.response_id,
                 model=self._used.conversion.chat.model,
-                now=int(time.time()),
+                now=keeper.created_at,
             ),
             new_id=new_id,
-            encode=event_to_frame,
+            encode=framing.encode,
             style=self._style(),
             demands=self._used.conversion.demands,
             asks_again=True,
@@ -102,6 +113,14 @@ class Turn:
     @property
     def streams(self) -> bool:
         return bool(self._request.stream)
+
+    @property
+    def _generates(self) -> bool:
+        return self._request.generate is not False
+
+    @property
+    def in_background(self) -> bool:
+        return self.response.background
 
     @property
     def response(self) -> Response:
@@ -117,7 +136,7 @@ class Turn:
 
     @property
     def notices(self) -> list[str]:
-        notices = [*self._notices, *self._used.conversion.notices]
+        notices = [*self._notices, *self._used.conversion.notices, *([TRUNCATED] if self._dropped else [])]
         return notices if self.engine.reports_usage else [*notices, ESTIMATED]
 
     # ---- its life ----------------------------------------------------------------------------------------------------
@@ -127,6 +146,8 @@ class Turn:
 
         After that the turn can be run: an engine that is still silent may be reading a long prompt.
         """
+        if not self._generates:
+            return
         self._opening = asyncio.create_task(self._open())
         done, _ = await asyncio.wait({self._opening}, timeout=patience)
         if self._abandoned is not None:
@@ -140,6 +161,23 @@ class Turn:
         translator, self._sink = self._translator, sink
         translator.start()
         self.flush()
+        if self._generates:
+            await self._generate()
+        else:
+            translator.demands = NO_DEMANDS
+            translator.close(now=int(time.time()))
+        try:
+            await self.keeper.keep(self.response, translator.out)
+        except ApiError as error:
+            # The client has not been told of the end yet, and must not be told that it was kept.
+            translator.retract(error)
+        translator.out += self._framing.end
+        self.flush()
+        await sink.drain()
+
+    async def _generate(self) -> None:
+        """All that comes of asking the engine, to the terminal event."""
+        translator = self._translator
         watching = asyncio.create_task(self._watch())
         try:
             await self._translate()
@@ -158,9 +196,6 @@ class Turn:
         if translator.usage is None and translator.error is None:
             estimate = await estimate_usage(self.engine, self._used.conversion.chat, translator.written())
         self._end(estimate)
-        translator.out.append(DONE)
-        self.flush()
-        await sink.drain()
 
     def abandon(self, error: ApiError) -> None:
         """Gives the engine up; the run then ends with this error as it would with one of the engine's."""
@@ -197,7 +232,7 @@ class Turn:
                 return await self._ask()
             except EngineUnavailable:
                 self._facts.clear()
-                self._used = Attempt(other, self._convert(other, self._facts))
+                self._used = Attempt(other, self._convert(other, self._facts, self._dropped))
         return await self._ask()
 
     async def _ask(self) -> Reply:
@@ -206,11 +241,23 @@ class Turn:
             engine, conversion = self._used.engine, self._used.conversion
             try:
                 return await engine.open_chat(conversion.chat)
+            except ContextLengthExceeded as overflow:
+                if self._request.truncation != "auto":
+                    raise
+                self._truncate(overflow)
             except ApiError as error:
                 lesson = lesson_of(error, conversion.chat, conversion.dialect)
                 if lesson is None:
                     raise
                 self._learn(lesson.facts, lasting=lesson.lasting)
+
+    def _truncate(self, overflow: ContextLengthExceeded) -> None:
+        """Leaves out as many of the oldest turns as the engine's words ask for. Raises once only the last is left."""
+        engine = self._used.engine
+        if self._dropped >= 1:
+            raise overflow
+        self._dropped = share_to_drop(overflow.message, self._dropped)
+        self._used = Attempt(engine, self._convert(engine, self._facts, self._dropped))
 
     def _learn(self, facts: Mapping[str, Any], *, lasting: bool = True) -> None:
         """Converts the request anew by what was learned of its engine."""
@@ -219,7 +266,7 @@ class Turn:
         if lasting:
             engine.learn(model, facts)
         self._facts |= facts
-        self._used = Attempt(engine, self._convert(engine, self._facts))
+        self._used = Attempt(engine, self._convert(engine, self._facts, self._dropped))
 
     async def _translate(self) -> None:
         """Lets the engine's bytes through until it has said all that it will say."""
@@ -230,6 +277,8 @@ class Turn:
             if self._abandoned is None:
                 raise
             raise self._abandoned from None
+        if self._abandoned is not None:
+            raise self._abandoned
         conversion = self._used.conversion
         self._stream = EngineStream(self._start(), conversion.finder())
         self._translator.demands = conversion.demands
@@ -300,7 +349,7 @@ class Turn:
         out = self._translator.out
         if not out:
             return
-        full = self._sink.write(out[0] if len(out) == 1 else b"".join(out))
+        full = self._sink.write(out)
         out.clear()
         if full and self._resuming is None and self._reply is not None:
             self._reply.pause()

@@ -461,10 +461,7 @@ def test_logprobs_are_left_out_where_the_engine_refuses_them_with_tools() -> Non
 @pytest.mark.parametrize(
     ("fields", "param", "code"),
     [
-        ({"previous_response_id": "resp_x"}, "previous_response_id", "previous_response_not_found"),
-        ({"conversation": "conv_x"}, "conversation", "unsupported_parameter"),
         ({"prompt": {"id": "p"}}, "prompt", "unsupported_parameter"),
-        ({"background": True}, "background", "unsupported_parameter"),
         ({"include": ["nonsense"]}, "include[0]", None),
         ({"temperature": 3}, "temperature", None),
         ({"temperature": "hot"}, "temperature", None),

@@ -1,20 +1,16 @@
 """The command line as a person uses it."""
 
 import asyncio
-import os
 import signal
-import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import aiohttp
 import pytest
+from support.commands import ANTIPHON, bare_environment, served
 from support.engine import MockEngine, Writer, chunk, text
 from support.gateway import free_port
 from support.streams import check_stream, parse
 
-ANTIPHON = [sys.executable, "-m", "antiphon"]
 RECORDED = Path(__file__).parents[1] / "golden"
 
 
@@ -24,29 +20,6 @@ async def run(*arguments: str) -> tuple[int, str, str]:
     )
     out, err = await process.communicate()
     return process.returncode or 0, out.decode(), err.decode()
-
-
-def bare_environment(**more: str) -> dict[str, str]:
-    """Nothing of the settings around, and no probes: the mock's answers are for the test."""
-    bare = {name: value for name, value in os.environ.items() if not name.startswith("ANTIPHON_")}
-    return bare | {"ANTIPHON_PROBE": "false"} | more
-
-
-@asynccontextmanager
-async def served(*arguments: str, **environment: str) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
-    """A running `antiphon`, and the one line that it printed once it was ready."""
-    process = await asyncio.create_subprocess_exec(
-        *ANTIPHON, *arguments, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
-        env=bare_environment(**environment),
-    )  # fmt: skip
-    assert process.stdout is not None
-    try:
-        async with asyncio.timeout(60):
-            yield process, (await process.stdout.readline()).decode()
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.wait()
 
 
 async def test_without_a_command_it_serves_and_says_where(engine: MockEngine) -> None:

@@ -1,7 +1,6 @@
 """`antiphon doctor` as a person uses it."""
 
 import asyncio
-import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -10,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 import pytest_asyncio
+from support.commands import bare_environment
 from support.engine import MockEngine
 from support.gateway import free_port
 from support.known_engines import KINDS
@@ -27,7 +27,7 @@ CAPABILITIES = [probe.capability for probe in PROBES]
 
 
 async def doctor(*arguments: str, **environment: str) -> tuple[int, str, str]:
-    bare = {name: value for name, value in os.environ.items() if not name.startswith("ANTIPHON_")}
+    bare = bare_environment()
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "antiphon", "doctor", *arguments,
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, env=bare | {"COLUMNS": "160"} | environment,

@@ -15,6 +15,7 @@ import aiohttp
 import msgspec
 import pytest
 from openai import AsyncOpenAI
+from support.commands import bare_environment
 from support.engine import MockEngine
 from support.gateway import free_port
 from support.streams import check_stream, parse
@@ -49,7 +50,7 @@ class Served:
 
 
 def environment(**more: str) -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith("ANTIPHON_")} | more
+    return bare_environment() | more
 
 
 @asynccontextmanager

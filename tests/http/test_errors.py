@@ -110,7 +110,7 @@ async def test_unknown_routes_and_methods_are_told_apart(gateway: GatewayUnderTe
         assert is_envelope(await wrong.json())
 
 
-async def test_a_websocket_is_refused_so_that_codex_falls_back_at_once(gateway: GatewayUnderTest) -> None:
+async def test_a_broken_upgrade_is_refused_so_that_codex_falls_back_at_once(gateway: GatewayUnderTest) -> None:
     headers = {"Connection": "Upgrade", "Upgrade": "websocket"}
     async with gateway.client.get(gateway.url + "/v1/responses", headers=headers) as answer:
         assert answer.status == 426

@@ -1,12 +1,38 @@
-"""Antiphon as a command, in an environment that says nothing to it but where fetched models are kept."""
+"""Antiphon as a command, in an environment that says nothing to it but what a test wants, and that it leaves no trace in."""
 
+import asyncio
 import os
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 ANTIPHON = [sys.executable, "-m", "antiphon"]
+TRACELESS = {"ANTIPHON_STORE": "memory:", "ANTIPHON_SEAL_KEY": "for the tests", "ANTIPHON_PROBE": "false"}
+
+
+def bare_environment(**more: str) -> dict[str, str]:
+    """No probes either: a mock's answers are for the test."""
+    bare = {name: value for name, value in os.environ.items() if not name.startswith("ANTIPHON_")}
+    return bare | TRACELESS | more
 
 
 def environment(cache: Path) -> dict[str, str]:
-    bare = {name: value for name, value in os.environ.items() if not name.startswith("ANTIPHON_")}
-    return bare | {"ANTIPHON_CACHE_DIR": str(cache)}
+    return bare_environment(ANTIPHON_CACHE_DIR=str(cache))
+
+
+@asynccontextmanager
+async def served(*arguments: str, **environment: str) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
+    """A running `antiphon`, and the one line that it printed once it was ready."""
+    process = await asyncio.create_subprocess_exec(
+        *ANTIPHON, *arguments, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
+        env=bare_environment(**environment),
+    )  # fmt: skip
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(60):
+            yield process, (await process.stdout.readline()).decode()
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()

@@ -11,19 +11,20 @@ import msgspec
 
 from antiphon.app import BACKGROUND, make_app, make_runner, make_session
 from antiphon.embedded.process import EngineProcess
-from antiphon.engines.probing import Background
 from antiphon.http.responses import GATEWAY
-from antiphon.service import Gateway
+from antiphon.http.websocket import CONNECTIONS
 from antiphon.settings import Settings
+from antiphon.store import Store, open_store
 from support.engine import LLAMACPPS_OWN, Answer, MockEngine
 from support.streams import check_response, check_stream, parse
 
 
 class GatewayUnderTest:
-    def __init__(self, url: str, gateway: Gateway, background: Background, client: aiohttp.ClientSession) -> None:
+    def __init__(self, url: str, app: aiohttp.web.Application, client: aiohttp.ClientSession) -> None:
         self.url = url
-        self.gateway = gateway
-        self.background = background
+        self.gateway = app[GATEWAY]
+        self.background = app[BACKGROUND]
+        self.connections = app[CONNECTIONS]
         self.client = client
         self.notice = ""
 
@@ -31,6 +32,12 @@ class GatewayUnderTest:
         data = body if isinstance(body, bytes) else msgspec.json.encode(body)
         async with self.client.post(self.url + path, data=data, **options) as answer:
             self.notice = answer.headers.get("antiphon-notice", "")
+            self.headers = answer.headers
+            return answer.status, msgspec.json.decode(await answer.read())
+
+    async def get(self, path: str, *, method: str = "GET", **options: Any) -> tuple[int, dict[str, Any]]:
+        """Any request without a body."""
+        async with self.client.request(method, self.url + path, **options) as answer:
             self.headers = answer.headers
             return answer.status, msgspec.json.decode(await answer.read())
 
@@ -61,18 +68,19 @@ class GatewayUnderTest:
 
 @asynccontextmanager
 async def running_gateway(
-    *engines: MockEngine | str, embedded: EngineProcess | None = None, **settings: Any
+    *engines: MockEngine | str, embedded: EngineProcess | None = None, shares: Store | None = None, **settings: Any
 ) -> AsyncIterator[GatewayUnderTest]:
+    """`shares` is the store of another gateway, where this one is to stand beside it."""
     urls = tuple(engine if isinstance(engine, str) else engine.url for engine in engines)
     chosen = Settings(upstream=urls, port=0, **{"seal_key": "for the tests", "probe": False, **settings})
-    async with make_session() as session, aiohttp.ClientSession() as client:
-        app = make_app(chosen, session, embedded)
+    async with make_session() as session, aiohttp.ClientSession() as client, open_store(chosen.store or "memory:") as store:
+        app = make_app(chosen, session, shares or store, embedded)
         runner = make_runner(app)
         await runner.setup()
         site = aiohttp.web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()
         try:
-            yield GatewayUnderTest(f"http://127.0.0.1:{runner.addresses[0][1]}", app[GATEWAY], app[BACKGROUND], client)
+            yield GatewayUnderTest(f"http://127.0.0.1:{runner.addresses[0][1]}", app, client)
         finally:
             await runner.cleanup()
 

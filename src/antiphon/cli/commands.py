@@ -14,6 +14,7 @@ from antiphon.dialects import BY_NAME
 from antiphon.embedded import CannotEmbed
 from antiphon.embedded.weights import DEFAULT_MODEL, find_weights
 from antiphon.replay import replay as replay_stream
+from antiphon.store import CannotOpen
 
 app = typer.Typer(
     help="OpenAI's Responses API in front of any Chat Completions engine.",
@@ -71,6 +72,12 @@ def serve(
     model_gpu_layers: Annotated[int | None, typer.Option(help="Its layers on the GPU. Default: as many as fit.")] = None,
     model_threads: Annotated[int | None, typer.Option(help="Its threads. Default: one for each core.")] = None,
     api_key: Annotated[list[str] | None, typer.Option(help="A key that clients must send; several are allowed.")] = None,
+    store: Annotated[
+        str | None,
+        typer.Option(
+            help="Where responses are kept: sqlite:PATH, postgresql://… or memory:. Default: a file in the data directory."
+        ),
+    ] = None,
     probe: Annotated[
         bool | None, typer.Option("--probe/--no-probe", help="Ask engines what they can do as they are found. [yes]")
     ] = None,
@@ -90,13 +97,14 @@ def serve(
         "model_gpu_layers": model_gpu_layers,
         "model_threads": model_threads,
         "api_key": api_key,
+        "store": store,
         "probe": probe,
         "log_level": log_level,
     }
     chosen = _chosen(flags, config)
     try:
         serve_forever(chosen)
-    except (NoEngine, CannotEmbed) as none:
+    except (NoEngine, CannotEmbed, CannotOpen) as none:
         _fail(str(none))
     except OSError as busy:
         _fail(f"cannot listen on {chosen.host}:{chosen.port}: {busy.strerror or busy}")

@@ -20,7 +20,9 @@ from antiphon.engines.detection import WELL_KNOWN_PORTS, Model, look_around
 from antiphon.engines.pool import ASK_AGAIN
 from antiphon.engines.upstream import Engine
 from antiphon.http.responses import GATEWAY
+from antiphon.seal import data_directory
 from antiphon.settings import Settings
+from antiphon.store import default_url, open_store
 
 
 class NoEngine(Exception):
@@ -77,9 +79,10 @@ def _loop_factory() -> type[asyncio.AbstractEventLoop] | None:
 
 
 async def _serve(settings: Settings) -> None:
-    async with make_session() as session:
+    async with make_session() as session, contextlib.AsyncExitStack() as opened:
         settings, embedded = await choose_engines(settings, session)
-        app = make_app(settings, session, embedded)
+        store = await opened.enter_async_context(open_store(settings.store or default_url(data_directory(settings))))
+        app = make_app(settings, session, store, embedded)
         runner = make_runner(app)
         await runner.setup()
         running: asyncio.Task[None] | None = None

@@ -15,10 +15,15 @@ _AT = re.compile(r" - at `(?:key` in `)?\$?\.?(?P<path>[^`]*)`$")
 _MISSING = re.compile(r"missing required field `(?P<field>[^`]+)`")
 
 
-def convert(value: Any, kind: type[T], where: str) -> T:
+def convert_strings(value: dict[str, str], kind: type[T]) -> T:
+    """A query's strings, of which some are numbers."""
+    return convert(value, kind, "", strict=False)
+
+
+def convert(value: Any, kind: type[T], where: str, *, strict: bool = True) -> T:
     """`where` is the path of the value in the request body: `input[3]`."""
     try:
-        return msgspec.convert(value, kind)
+        return msgspec.convert(value, kind, strict=strict)
     except msgspec.ValidationError as wrong:
         message = str(wrong)
         inner = _AT.search(message)
@@ -34,11 +39,30 @@ def _join(outer: str, inner: str) -> str:
 
 def body_to_request(body: bytes) -> tuple[CreateResponse, list[str]]:
     """The request, and the names of the fields that are no part of the API."""
+    value = _object(body)
+    return convert(value, CreateResponse, ""), sorted(value.keys() - set(CreateResponse.__struct_fields__))
+
+
+def message_to_request(message: bytes) -> tuple[CreateResponse, list[str]]:
+    """`response.create` over a WebSocket: its answer is always streamed, and made while the client listens."""
+    request, unknown = body_to_request(message)
+    if "stream_id" in unknown:
+        # Its client would wait for events that name their lane.
+        raise InvalidRequest("There is one lane only: leave `stream_id` out.", param="stream_id", code="unsupported_parameter")
+    left_out = ["background"] if request.background else []
+    request.stream, request.background = True, None
+    return request, [*left_out, *(name for name in unknown if name != "type")]
+
+
+def body_to_struct(body: bytes, kind: type[T]) -> T:
+    return convert(_object(body), kind, "")
+
+
+def _object(body: bytes) -> dict[str, Any]:
     try:
         value = msgspec.json.decode(body)
     except UNREADABLE as broken:
         raise InvalidRequest(f"The body is not JSON: {broken}.", code="invalid_json") from None
     if not isinstance(value, dict):
         raise InvalidRequest("The body must be a JSON object.", code="invalid_json")
-    request = convert(value, CreateResponse, "")
-    return request, sorted(value.keys() - set(CreateResponse.__struct_fields__))
+    return value

@@ -212,12 +212,12 @@ CONVERTERS: dict[str, Converter] = {
 
 
 def items_to_draft(
-    items: Sequence[Item], name_of: Callable[[Native], str], open_sealed: Callable[[str], str | None]
+    items: Sequence[Item], name_of: Callable[[Native], str], open_sealed: Callable[[str], str | None], *, earlier: int = 0
 ) -> ChatDraft:
     draft = ChatDraft(name_of, open_sealed)
     by_id = {item["id"]: item for item in items if isinstance(item.get("id"), str) and _kind(item) != "item_reference"}
     for at, item in enumerate(items):
-        where = f"input[{at}]"
+        where = _place(at, earlier)
         if _kind(item) == "item_reference":
             reference = convert(item, InputItemReference, where)
             if reference.id not in by_id:
@@ -232,12 +232,17 @@ def items_to_draft(
     return draft
 
 
-def tools_in_items(items: Sequence[Item]) -> list[tuple[str, Item]]:
+def _place(at: int, earlier: int) -> str:
+    """Where the client finds the item: in its input, or in the history before it."""
+    return f"input[{at - earlier}]" if at >= earlier else f"history[{at}]"
+
+
+def tools_in_items(items: Sequence[Item], *, earlier: int = 0) -> list[tuple[str, Item]]:
     """Tools that came as input items instead of in `tools`, or were found by a tool search; each with its place."""
     found: list[tuple[str, Item]] = []
     for at, item in enumerate(items):
         if item.get("type") in ("additional_tools", "tool_search_output"):
-            where = f"input[{at}].tools"
+            where = f"{_place(at, earlier)}.tools"
             tools = convert(item.get("tools") or [], list[Item], where)
             found += [(f"{where}[{number}]", tool) for number, tool in enumerate(tools)]
     return found

@@ -50,19 +50,20 @@ FIELDS: dict[str, str] = {
     "include": "used",
     "stream": "used",
     "stream_options": "used",
+    "generate": "used",
     "prompt_cache_key": "used",
+    "store": "used",
+    "truncation": "used",
+    "previous_response_id": "used",
+    "conversation": "used",
+    "background": "used",
     "max_tool_calls": "echoed",
     "metadata": "echoed",
     "service_tier": "echoed",
     "safety_identifier": "echoed",
-    "truncation": "echoed",
     "prompt_cache_retention": "ignored",
-    "store": "ignored",
     "client_metadata": "ignored",
-    "previous_response_id": "refused",
-    "conversation": "refused",
     "prompt": "refused",
-    "background": "refused",
 }
 
 LOGPROBS = "message.output_text.logprobs"
@@ -102,12 +103,6 @@ class Conversion:
 
 
 def refuse_unsupported(request: CreateResponse) -> None:
-    if request.previous_response_id is not None:
-        raise InvalidRequest(
-            f"Previous response with id {request.previous_response_id!r} not found.",
-            param="previous_response_id",
-            code="previous_response_not_found",
-        )
     for name, policy in FIELDS.items():
         if policy == "refused" and getattr(request, name):
             raise InvalidRequest(f"`{name}` is not supported.", param=name, code="unsupported_parameter")
@@ -117,6 +112,16 @@ def refuse_unsupported(request: CreateResponse) -> None:
             raise InvalidRequest(
                 f"Invalid `include[{at}]`: {name!r} is none of {', '.join(sorted(INCLUDABLE))}.", param=f"include[{at}]"
             )
+
+
+def conversation_of(request: CreateResponse) -> str | None:
+    given = request.conversation
+    if given is None or isinstance(given, str):
+        return given or None
+    id = given.get("id")
+    if not isinstance(id, str):
+        raise InvalidRequest("Invalid `conversation.id`: expected a string.", param="conversation.id")
+    return id
 
 
 def request_to_items(request: CreateResponse) -> list[dict[str, Any]]:
@@ -132,11 +137,13 @@ def request_to_chat(
     model: str,
     sealer: Sealer = NO_LOCK,
     *,
+    earlier: int = 0,
     check_grammars: bool = True,
 ) -> Conversion:
+    """`earlier` tells how many of the items were not sent with this request, but kept."""
     refuse_unsupported(request)
-    box = tools_to_box(request.tools or (), tools_in_items(items))
-    draft = items_to_draft(items, box.name_of, sealer.open)
+    box = tools_to_box(request.tools or (), tools_in_items(items, earlier=earlier))
+    draft = items_to_draft(items, box.name_of, sealer.open, earlier=earlier)
     compacts = any(item.get("type") == "compaction_trigger" for item in items)
     offer = choice_to_offer("none" if compacts else request.tool_choice, box, dialect)
     demands = offer_to_demands(request, offer, box, dialect, compacts=compacts, check_grammars=check_grammars)
@@ -264,8 +271,6 @@ def _effort(request: CreateResponse, chat: ChatRequest, dialect: Dialect, notice
 
 
 def _say_what_is_missing(request: CreateResponse, notices: list[str]) -> None:
-    if request.truncation == "auto":
-        notices.append("truncation auto has no effect: an input that is too long is refused")
     if request.max_tool_calls is not None:
         notices.append("max_tool_calls has no effect: it limits hosted tools, and none runs here")
 
@@ -284,6 +289,8 @@ def request_to_response(
     return Response(
         id=response_id,
         created_at=now,
+        status="queued" if request.background else "in_progress",
+        background=bool(request.background),
         model=model,
         instructions=request.instructions,
         max_output_tokens=request.max_output_tokens,
@@ -295,6 +302,9 @@ def request_to_response(
         top_p=default(request.top_p, 1.0),
         top_logprobs=default(request.top_logprobs, 0),
         truncation=default(request.truncation, "disabled"),
+        previous_response_id=request.previous_response_id,
+        conversation=UNSET if (conversation := conversation_of(request)) is None else {"id": conversation},
+        store=request.store is not False,
         service_tier="default" if request.service_tier in (None, "auto") else request.service_tier,
         prompt_cache_key=request.prompt_cache_key,
         safety_identifier=request.safety_identifier,

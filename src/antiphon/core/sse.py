@@ -1,7 +1,10 @@
 """Server-sent events: the engine's bytes → frames, our events → bytes."""
 
+from typing import NamedTuple
+
 import msgspec
 
+from antiphon.core.telling import Encode
 from antiphon.errors import EngineDisagrees
 from antiphon.wire import events
 from antiphon.wire.events import Event
@@ -99,3 +102,15 @@ _encode = msgspec.json.Encoder().encode
 
 def event_to_frame(event: Event) -> bytes:
     return _HEADS[type(event)] + _encode(event) + b"\n\n"
+
+
+class Framing(NamedTuple):
+    """The form of each event on its way to the client, and what follows the last one."""
+
+    encode: Encode
+    end: tuple[bytes, ...]
+
+
+FRAMES = Framing(event_to_frame, (DONE,))
+# Over a WebSocket, where a message has its own beginning and end.
+MESSAGES = Framing(_encode, ())

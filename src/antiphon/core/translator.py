@@ -25,7 +25,7 @@ from antiphon.core.deltas import (
 from antiphon.core.demands import NO_DEMANDS, Demands
 from antiphon.core.output_items import CompactionState, MessageState, ReasoningState, RefusalPart, TextPart
 from antiphon.core.telling import Lane, Style, encode_text
-from antiphon.errors import AnswerInvalid, ApiError, EngineDisagrees, EngineError
+from antiphon.errors import AnswerInvalid, ApiError, Cancelled, EngineDisagrees, EngineError
 from antiphon.wire import events
 from antiphon.wire.events import Event
 from antiphon.wire.responses import (
@@ -40,6 +40,7 @@ from antiphon.wire.responses import (
 )
 
 State = MessageState | ReasoningState | CallState
+Terminal = events.ResponseCompleted | events.ResponseIncomplete | events.ResponseFailed
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,15 @@ ENDINGS: dict[str, Ending] = {
     "abort": Ending(error="The engine aborted the request."),
     "error": Ending(error="The engine gave up in the middle of its answer."),
     "parse_error": Ending(error="The engine could not read its model's tool call."),
+}
+
+
+# Status → the event that ends the stream of a response. The API has none of its own for a response that was cancelled.
+TERMINAL: dict[str, type[Terminal]] = {
+    "completed": events.ResponseCompleted,
+    "incomplete": events.ResponseIncomplete,
+    "failed": events.ResponseFailed,
+    "cancelled": events.ResponseIncomplete,
 }
 
 
@@ -124,7 +134,9 @@ class Translator:
     # ---- the life of a response --------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        self._emit((events.ResponseCreated(response=self.response), events.ResponseInProgress(response=self.response)))
+        self._emit(beginning(self.response))
+        self.response.status = "in_progress"
+        self._emit((events.ResponseInProgress(response=self.response),))
 
     def heartbeat(self) -> None:
         """Says again that the response is in progress: comments do not reset a client's idle timer, this does."""
@@ -174,10 +186,18 @@ class Translator:
         if self.error is not None:
             self._end_failed(self.error)
         elif ending.incomplete:
-            self._end(events.ResponseIncomplete, "incomplete", estimate)
+            self._end("incomplete", estimate)
         else:
             self.response.completed_at = now
-            self._end(events.ResponseCompleted, "completed", estimate)
+            self._end("completed", estimate)
+
+    def retract(self, error: ApiError) -> None:
+        """Makes the response that has just ended a failed one: its terminal event is the last in `out`, and not written yet."""
+        self.out.pop()
+        self._count -= 1
+        self.error = error
+        self.response.completed_at = self.response.incomplete_details = None
+        self._end_failed(error)
 
     def written(self) -> str:
         """All that the model wrote so far, for counting."""
@@ -431,23 +451,28 @@ class Translator:
             self._count += 1
             self.out.append(self._encode(event))
 
-    def _end(
-        self,
-        kind: type[events.ResponseCompleted] | type[events.ResponseIncomplete],
-        status: str,
-        estimate: Usage | None,
-    ) -> None:
+    def _end(self, status: str, estimate: Usage | None) -> None:
         self.response.status = status
         self.response.usage = _sum(self._spent, self.usage or estimate)
         if status == "incomplete":
             self.response.incomplete_details = IncompleteDetails(ENDINGS[self._reason or ""].incomplete or "")
-        self._emit((kind(response=self.response),))
+        self._emit((TERMINAL[status](response=self.response),))
 
     def _end_failed(self, error: ApiError) -> None:
-        self.response.status = "failed"
         self.response.usage = self.usage
+        if isinstance(error, Cancelled):
+            self.response.status = "cancelled"
+            self._emit((TERMINAL["cancelled"](response=self.response),))
+            return
+        self.response.status = "failed"
         self.response.error = ResponseError(code=error.event_code, message=error.message)
         self._emit((events.ResponseFailed(response=self.response),))
+
+
+def beginning(response: Response) -> list[Event]:
+    """What is told of a response before anything is done for it."""
+    created = events.ResponseCreated(response=response)
+    return [created, events.ResponseQueued(response=response)] if response.status == "queued" else [created]
 
 
 def _sum(earlier: Usage | None, later: Usage | None) -> Usage | None:

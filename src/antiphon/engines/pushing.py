@@ -94,13 +94,17 @@ class PushedCompressedBody(PushedBody):
 def push(body: StreamReader, receiver: Receiver, *, compressed: bool = False) -> None:
     """From here on the body goes to the receiver, beginning with what has arrived already."""
     error = body.exception()
-    arrived = b"" if error is not None or body.at_eof() else body.read_nowait(-1)
+    arrived = []
+    # Reading what has arrived lets in more that aiohttp held back, into a buffer that nobody would look at later.
+    while error is None and not body.at_eof() and (piece := body.read_nowait(-1)):
+        arrived.append(piece)
+        error = body.exception()
     # An answer without a body has a reader that all such answers share.
     pushed = type(body) is StreamReader and not body.is_eof() and error is None
     if pushed:
         body._http_chunk_splits = receiver  # type: ignore[assignment]
         body.__class__ = PushedCompressedBody if compressed else PushedBody
     if arrived:
-        receiver.receive(arrived)
+        receiver.receive(b"".join(arrived))
     if not pushed:
         receiver.ended(error)

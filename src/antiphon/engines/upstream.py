@@ -72,6 +72,11 @@ class Reply:
     def push(self, receiver: Receiver) -> None:
         push(self._answer.content, receiver, compressed="Content-Encoding" in self._answer.headers)
 
+    async def read(self) -> bytes:
+        """All of the body."""
+        async with ours(self._engine.root):
+            return await self._answer.read()
+
     def error(self, foreign: BaseException) -> ApiError:
         """What ended the body, as one of our errors."""
         if not self._given_up:

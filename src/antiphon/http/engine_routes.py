@@ -10,6 +10,7 @@ from antiphon.codex_catalog import catalog_entry
 from antiphon.engines.detection import Model
 from antiphon.engines.upstream import ours
 from antiphon.errors import EngineError, EngineUnavailable, InvalidRequest, NotFound
+from antiphon.http.answers import to_json
 from antiphon.http.middlewares import LOGGED, REQUEST_ID
 from antiphon.http.responses import GATEWAY
 from antiphon.wire import UNREADABLE
@@ -34,7 +35,7 @@ HOP_BY_HOP = frozenset(
 
 
 async def health(request: web.Request) -> web.Response:
-    return _json({"status": "ok"})
+    return to_json({"status": "ok"})
 
 
 async def ready(request: web.Request) -> web.Response:
@@ -43,7 +44,7 @@ async def ready(request: web.Request) -> web.Response:
         await asyncio.gather(*(engine.know() for engine in pool.engines))
     if not pool.ready:
         raise EngineUnavailable("No engine is ready.", retry_after=1)
-    return _json(
+    return to_json(
         {
             "status": "ready",
             "engines": [
@@ -59,7 +60,7 @@ async def models(request: web.Request) -> web.Response:
     """One body for both worlds: OpenAI's `data`, and the `models` that Codex reads."""
     found = await _models(request)
     window = request.app[GATEWAY].settings.context_window
-    return _json(
+    return to_json(
         {
             "object": "list",
             "data": [_to_openai(known) for known in found.values()],
@@ -73,7 +74,7 @@ async def model(request: web.Request) -> web.Response:
     found = (await _models(request)).get(name)
     if found is None:
         raise NotFound(f"The model {name!r} does not exist.", param="model", code="model_not_found")
-    return _json(_to_openai(found))
+    return to_json(_to_openai(found))
 
 
 async def passed_through(request: web.Request) -> web.StreamResponse:
@@ -121,7 +122,3 @@ def _model_of(body: bytes) -> str | None:
         raise InvalidRequest(f"The body is not JSON: {broken}.", code="invalid_json") from None
     model = value.get("model") if isinstance(value, dict) else None
     return model if isinstance(model, str) else None
-
-
-def _json(value: Any) -> web.Response:
-    return web.Response(body=msgspec.json.encode(value), content_type="application/json")

@@ -1,6 +1,7 @@
 """Around every request: its id, its key, its errors as OpenAI's envelope, and one line in the log."""
 
 import asyncio
+import hashlib
 import hmac
 import logging
 import re
@@ -12,12 +13,14 @@ import msgspec
 from aiohttp import web
 
 from antiphon.errors import ApiError, BodyTooLarge, EngineError, InvalidRequest, MethodNotAllowed, NotFound, Unauthorized
+from antiphon.ids import new_id
 from antiphon.logs import log
-from antiphon.turn import new_id
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 REQUEST_ID = web.RequestKey("request_id", str)
+# Whose request it is: a hash of its key, "" where none is wanted. What one owner has stored no other can see.
+OWNER = web.RequestKey("owner", str)
 LOGGED = web.RequestKey("logged", dict[str, Any])
 # What a client may name its request; anything else could forge a line in a log.
 _SANE_ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
@@ -81,6 +84,7 @@ def authenticated(keys: Sequence[str]) -> Callable[..., Awaitable[web.StreamResp
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+        request[OWNER] = ""
         if known and request.path not in OPEN_PATHS:
             scheme, _, given = request.headers.get("Authorization", "").partition(" ")
             if scheme.lower() != "bearer" or not given:
@@ -88,6 +92,7 @@ def authenticated(keys: Sequence[str]) -> Callable[..., Awaitable[web.StreamResp
             # Every key is compared, and each in constant time.
             if sum(hmac.compare_digest(given.strip().encode(), key) for key in known) == 0:
                 raise Unauthorized("Incorrect API key provided.")
+            request[OWNER] = hashlib.blake2b(given.strip().encode(), digest_size=16).hexdigest()
         return await handler(request)
 
     return check

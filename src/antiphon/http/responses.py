@@ -1,15 +1,21 @@
 """POST /v1/responses: as JSON, or as server-sent events."""
 
-from contextlib import suppress
+from collections.abc import Sequence
+from contextlib import aclosing, suppress
+from typing import Any
 
 import msgspec
 from aiohttp import web
 from aiohttp.http import StreamWriter
 
-from antiphon.errors import EngineError, UpgradeRequired
-from antiphon.http.middlewares import LOGGED, REQUEST_ID
-from antiphon.service import Gateway, output_text
+from antiphon.background.following import follow
+from antiphon.errors import EngineError
+from antiphon.http.answers import to_json
+from antiphon.http.middlewares import LOGGED, OWNER, REQUEST_ID
+from antiphon.keeping import record_to_response
+from antiphon.service import Enqueued, Gateway, output_text
 from antiphon.sinks import Nobody
+from antiphon.store.records import Record
 from antiphon.turn import Turn
 from antiphon.wire.responses import CompactedResponse
 
@@ -20,7 +26,9 @@ LONGEST_NOTICE = 4000
 
 async def create(request: web.Request) -> web.StreamResponse:
     gateway = request.app[GATEWAY]
-    turn = await gateway.begin(await request.read())
+    turn = await gateway.begin_or_enqueue(await request.read(), request[OWNER])
+    if isinstance(turn, Enqueued):
+        return await _enqueued(request, turn)
     async with gateway.running(turn):
         try:
             if turn.streams:
@@ -33,7 +41,7 @@ async def create(request: web.Request) -> web.StreamResponse:
 async def compact(request: web.Request) -> web.StreamResponse:
     """The conversation as one sealed summary, to be sent back in its place."""
     gateway = request.app[GATEWAY]
-    turn = await gateway.begin(await request.read(), compact=True)
+    turn = await gateway.begin(await request.read(), request[OWNER], compact=True)
     async with gateway.running(turn):
         try:
             await _drained(turn)
@@ -44,12 +52,16 @@ async def compact(request: web.Request) -> web.StreamResponse:
         # Half a hand-over would be taken for a whole one.
         raise EngineError(f"The summary was cut off ({response.incomplete_details.reason}). Allow it more tokens.")
     compacted = CompactedResponse(id=response.id, created_at=response.created_at, output=response.output, usage=response.usage)
-    return web.Response(body=msgspec.json.encode(compacted), content_type="application/json", headers=_notice_header(turn))
+    return web.Response(
+        body=msgspec.json.encode(compacted), content_type="application/json", headers=_notice_header(turn.notices)
+    )
 
 
-async def upgrade(request: web.Request) -> web.StreamResponse:
-    """Codex asks for a WebSocket first and, told so, goes on with POST at once and silently."""
-    raise UpgradeRequired("WebSocket mode is not offered; use POST.")
+async def input_tokens(request: web.Request) -> web.StreamResponse:
+    counted = await request.app[GATEWAY].count_input(await request.read(), request[OWNER])
+    answer = to_json({"object": "response.input_tokens", "input_tokens": counted.tokens})
+    answer.headers["antiphon-notice"] = f"input_tokens were {counted.how}"
+    return answer
 
 
 # asyncio's own: past it a transport asks its protocol to pause.
@@ -69,11 +81,12 @@ class EventStream:
         self._transport = writer.transport
         self._chunked = writer.chunked
 
-    def write(self, data: bytes) -> bool:
+    def write(self, events: Sequence[bytes]) -> bool:
         transport = self._transport
         # A client that is gone has its handler cancelled in a moment.
         if transport.is_closing():
             return False
+        data = events[0] if len(events) == 1 else b"".join(events)
         transport.write(b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data)
         return transport.get_write_buffer_size() > HIGH_WATER
 
@@ -92,20 +105,14 @@ async def _drained(turn: Turn) -> None:
 async def _whole(turn: Turn) -> web.StreamResponse:
     await _drained(turn)
     turn.response.output_text = output_text(turn.response)
-    return web.Response(body=msgspec.json.encode(turn.response), content_type="application/json", headers=_notice_header(turn))
+    return web.Response(
+        body=msgspec.json.encode(turn.response), content_type="application/json", headers=_notice_header(turn.notices)
+    )
 
 
 async def _stream(request: web.Request, turn: Turn, patience: float) -> web.StreamResponse:
     await turn.connect(patience)
-    response = web.StreamResponse(
-        headers={
-            "Content-Type": "text/event-stream; charset=utf-8",
-            "Cache-Control": "no-cache",
-            "X-Accel-Buffering": "no",
-            "x-request-id": request[REQUEST_ID],
-            **_notice_header(turn),
-        }
-    )
+    response = _event_stream(request, turn.notices)
     writer = await response.prepare(request)
     assert isinstance(writer, StreamWriter)
     await turn.run(EventStream(writer))
@@ -113,26 +120,65 @@ async def _stream(request: web.Request, turn: Turn, patience: float) -> web.Stre
     return response
 
 
-def note(request: web.Request, turn: Turn) -> None:
-    response = turn.response
-    request[LOGGED].update(
-        response_id=response.id,
-        model=response.model,
-        engine=turn.engine.root,
-        dialect=turn.engine.dialect.name,
-        stream=turn.streams,
-        outcome=response.status,
+def _event_stream(request: web.Request, notices: Sequence[str]) -> web.StreamResponse:
+    return web.StreamResponse(
+        headers={
+            "Content-Type": "text/event-stream; charset=utf-8",
+            "Cache-Control": "no-cache",
+            "X-Accel-Buffering": "no",
+            "x-request-id": request[REQUEST_ID],
+            **_notice_header(notices),
+        }
     )
+
+
+async def _enqueued(request: web.Request, enqueued: Enqueued) -> web.StreamResponse:
+    record = enqueued.record
+    request[LOGGED].update(response_id=record.id, stream=enqueued.streams, outcome=record.status)
+    if enqueued.streams:
+        return await followed(request, record, -1, enqueued.notices)
+    body = msgspec.json.encode(record_to_response(record))
+    return web.Response(body=body, content_type="application/json", headers=_notice_header(enqueued.notices))
+
+
+async def followed(request: web.Request, record: Record, after: int, notices: Sequence[str] = ()) -> web.StreamResponse:
+    """A background response as a stream. A client that drops can come back: the response goes on without it."""
+    gateway = request.app[GATEWAY]
+    response = _event_stream(request, notices)
+    await response.prepare(request)
+    async with aclosing(follow(gateway.store, record, after, gateway.settings.heartbeat)) as frames:
+        async for frame in frames:
+            await response.write(frame)
+    await response.write_eof()
+    return response
+
+
+def note(request: web.Request, turn: Turn) -> None:
+    request[LOGGED].update(noted(turn))
+
+
+def noted(turn: Turn) -> dict[str, Any]:
+    """What the log tells of a turn."""
+    response = turn.response
+    members: dict[str, Any] = {
+        "response_id": response.id,
+        "model": response.model,
+        "engine": turn.engine.root,
+        "dialect": turn.engine.dialect.name,
+        "stream": turn.streams,
+        "outcome": response.status,
+    }
     if response.usage is not None:
-        request[LOGGED].update(input_tokens=response.usage.input_tokens, output_tokens=response.usage.output_tokens)
+        members |= {"input_tokens": response.usage.input_tokens, "output_tokens": response.usage.output_tokens}
     if turn.error is not None:
-        request[LOGGED]["error"] = turn.error.code or turn.error.kind
+        members["error"] = turn.error.code or turn.error.kind
     if turn.notices:
-        request[LOGGED]["notices"] = turn.notices
+        members["notices"] = turn.notices
+    return members
 
 
-def _notice_header(turn: Turn) -> dict[str, str]:
-    text = "; ".join(turn.notices)
+def _notice_header(notices: Sequence[str]) -> dict[str, str]:
+    text = "; ".join(notices)
     if not text:
         return {}
     plain = "".join(letter if " " <= letter <= "~" else "?" for letter in text)

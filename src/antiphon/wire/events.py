@@ -21,6 +21,10 @@ class ResponseCreated(Event, tag="response.created"):
     response: Response
 
 
+class ResponseQueued(Event, tag="response.queued"):
+    response: Response
+
+
 class ResponseInProgress(Event, tag="response.in_progress"):
     response: Response
 

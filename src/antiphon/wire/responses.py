@@ -76,6 +76,8 @@ class CreateResponse(Struct):
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     client_metadata: dict[str, Any] | None = None
+    # False: the input is taken in, to be continued, and nothing is answered.
+    generate: bool | None = None
 
 
 # ---- output items ----------------------------------------------------------------------------------------------------
@@ -230,6 +232,7 @@ class Response(Struct, kw_only=True):
     created_at: int
     status: str = "in_progress"
     background: bool = False
+    conversation: dict[str, str] | UnsetType = UNSET
     completed_at: int | None = None
     error: ResponseError | None = None
     frequency_penalty: float = 0.0

@@ -1,0 +1,124 @@
+"""One attempt at a background response, from its claim to its end."""
+
+import asyncio
+from contextlib import suppress
+from typing import Any
+
+from antiphon.background.journal import Journal, Lost
+from antiphon.core.checking import body_to_request
+from antiphon.core.sse import event_to_frame
+from antiphon.core.telling import Style
+from antiphon.core.translator import Translator
+from antiphon.errors import ApiError, Cancelled, Conflict, EngineError, EngineUnavailable, StoreUnavailable
+from antiphon.ids import new_id
+from antiphon.keeping import record_to_response
+from antiphon.logs import log
+from antiphon.service import Asked, Gateway
+from antiphon.store.records import Job
+from antiphon.turn import Turn
+
+# How soon a conversation that is another's, or an engine that is away, is asked for again.
+ASK_AGAIN = 0.5
+# Whether a response is still held and still wanted is asked at most so often, in seconds: its bell rings with every event too.
+LOOK_AGAIN = 0.5
+
+
+class Attempt:
+    def __init__(self, gateway: Gateway, job: Job, worker: str) -> None:
+        self._gateway = gateway
+        self.job = job
+        self._worker = worker
+        self._asked = Asked(*body_to_request(job.request))
+        self._journal = Journal(gateway.store, gateway.settings, self._asked.request, job, worker)
+        self._turn: Turn | None = None
+        self._end: ApiError | None = None
+        self._ended = asyncio.Event()
+
+    async def run(self) -> None:
+        """To the end of the response; or until the attempt is void."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                beside = [group.create_task(self._journal.keep_writing()), group.create_task(self._hold())]
+                await self._make()
+                for task in beside:
+                    task.cancel()
+        except* (Lost, StoreUnavailable):
+            # It is another's, or will be when the lease has run out.
+            pass
+        finally:
+            self._note()
+
+    def end(self, error: ApiError) -> None:
+        """Whatever it does, it ends with this error now; the engine is let go at once."""
+        self._end = error
+        self._ended.set()
+        if self._turn is not None:
+            self._turn.abandon(error)
+
+    async def _make(self) -> None:
+        try:
+            turn = await self._begin()
+        except ApiError as error:
+            await self._tell(error)
+            return
+        async with self._gateway.running(turn):
+            self._turn = turn
+            # What the engine refuses at once is told by the run, like all that it does later.
+            with suppress(ApiError):
+                await turn.connect(0)
+            if self._end is not None:
+                turn.abandon(self._end)
+            await turn.run(self._journal)
+
+    async def _begin(self) -> Turn:
+        """Waits for its turn in a conversation, for an engine and for the store, but not for ever."""
+        if self.job.purpose == "cancel":
+            raise Cancelled
+        if self.job.purpose == "fail":
+            raise EngineError(f"The response was begun {self.job.attempt - 1} times, and each time its gateway was lost.")
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self._gateway.settings.background_patience
+        while True:
+            try:
+                return await self._gateway.prepare(self._asked, self._journal)
+            except (Conflict, EngineUnavailable, StoreUnavailable):
+                if loop.time() >= until:
+                    raise
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._ended.wait(), ASK_AGAIN)
+            if self._end is not None:
+                raise self._end
+
+    async def _tell(self, error: ApiError) -> None:
+        """The whole of a response for which no engine was asked."""
+        response = record_to_response(self.job.record)
+        response.status = "queued"
+        translator = Translator(response, new_id=new_id, encode=event_to_frame, style=Style())
+        translator.start()
+        translator.fail(error)
+        translator.close(now=response.created_at)
+        await self._journal.keep(response, translator.out)
+
+    def _note(self) -> None:
+        members: dict[str, Any] = {"outcome": "given_up"}
+        if self._turn is not None:
+            members |= {"model": self._turn.response.model, "engine": self._turn.engine.root, "notices": self._turn.notices}
+        if self._journal.finished:
+            members["outcome"] = self._turn.response.status if self._turn is not None else "not_begun"
+        log("background", response_id=self.job.record.id, attempt=self.job.attempt, **members)
+
+    async def _hold(self) -> None:
+        """Keeps the lease; ends the response when that was asked for, and the attempt when the lease is another's."""
+        id, store, lease = self.job.record.id, self._gateway.store, self._gateway.settings.background_lease
+        with store.follow(id) as bell:
+            while True:
+                with suppress(StoreUnavailable):
+                    held = await store.renew(self._worker, [id], lease)
+                    if id not in held and not self._journal.closed:
+                        raise self._journal.lost()
+                    if held.get(id) and self._end is None:
+                        self.end(Cancelled())
+                await asyncio.sleep(min(LOOK_AGAIN, lease / 6))
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(lease / 3):
+                        await bell.wait()

@@ -1,0 +1,49 @@
+"""What is kept of a response, and a kept history with new input as one list of items."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+Item = dict[str, Any]
+
+_items = msgspec.json.Decoder(list[Item]).decode
+
+# Type → the prefix of its ids, where it is not simply the type's own beginning.
+PREFIXES = {
+    "message": "msg",
+    "reasoning": "rs",
+    "function_call": "fc",
+    "function_call_output": "fco",
+    "custom_tool_call": "ctc",
+    "custom_tool_call_output": "ctco",
+    "compaction": "cmp",
+}
+# What the text of a message is called, by who wrote it.
+TEXT_PARTS = {"assistant": "output_text"}
+
+
+def kept_to_items(kept: Iterable[bytes]) -> list[Item]:
+    """Lists of items, as they were stored, as one."""
+    return [item for items in kept for item in _items(items)]
+
+
+def items_to_kept(items: Sequence[Item], new_id: Callable[[str], str]) -> list[Item]:
+    """Input as it is shown afterwards: every item with an id and a type, every message with its parts."""
+    return [_to_kept(item, new_id) for item in items]
+
+
+def _to_kept(item: Item, new_id: Callable[[str], str]) -> Item:
+    kind = item.get("type") or ("message" if "role" in item else "item_reference")
+    given = item.get("id")
+    kept: Item = {"id": given if isinstance(given, str) and given else new_id(PREFIXES.get(kind, "item")), "type": kind} | {
+        name: value for name, value in item.items() if name not in ("id", "type")
+    }
+    if kind == "message":
+        kept.setdefault("status", "completed")
+        if isinstance(kept.get("content"), str):
+            part = TEXT_PARTS.get(str(kept.get("role")), "input_text")
+            kept["content"] = [{"type": part, "text": kept["content"]}]
+            if part == "output_text":
+                kept["content"][0]["annotations"] = []
+    return kept

@@ -1,0 +1,61 @@
+"""Lists, a page at a time, as the API shows them."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct
+
+from antiphon.core.checking import convert_strings
+from antiphon.errors import InvalidRequest
+
+Item = dict[str, Any]
+
+
+class Page(Struct, frozen=True):
+    """What a client asks for. By default the newest comes first."""
+
+    after: str | None = None
+    before: str | None = None
+    limit: Annotated[int, Meta(ge=1, le=100)] = 20
+    order: Literal["asc", "desc"] = "desc"
+
+    @property
+    def ascending(self) -> bool:
+        return self.order == "asc"
+
+
+def query_to_page(query: Mapping[str, str]) -> Page:
+    page = convert_strings({name: query[name] for name in Page.__struct_fields__ if name in query}, Page)
+    if page.after is not None and page.before is not None:
+        raise InvalidRequest("`after` and `before` exclude one another.", param="before")
+    return page
+
+
+def cut(items: list[Item], page: Page) -> list[Item]:
+    """One item more than fits, if there is one, in the order asked for."""
+    ordered = items if page.ascending else items[::-1]
+    ids = [item["id"] for item in ordered]
+    start, end = 0, len(ordered)
+    if page.after is not None:
+        start = _index(ids, page.after, "after") + 1
+    if page.before is not None:
+        end = _index(ids, page.before, "before")
+        start = max(start, end - page.limit)
+    return ordered[start : min(end, start + page.limit + 1)]
+
+
+def _index(ids: list[str], id: str, name: str) -> int:
+    if id not in ids:
+        raise InvalidRequest(f"Invalid `{name}`: there is no item {id!r} here.", param=name)
+    return ids.index(id)
+
+
+def to_list(items: list[Item], page: Page) -> Item:
+    shown = items[: page.limit]
+    return {
+        "object": "list",
+        "data": shown,
+        "first_id": shown[0]["id"] if shown else None,
+        "last_id": shown[-1]["id"] if shown else None,
+        "has_more": len(items) > len(shown),
+    }

@@ -1,0 +1,256 @@
+"""GET /v1/responses with an upgrade: the Responses API over a WebSocket, one turn after the other."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import msgspec
+from aiohttp import WSCloseCode, WSMsgType, web
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.http import StreamWriter
+from msgspec import Struct
+
+from antiphon.core.checking import message_to_request
+from antiphon.core.sse import MESSAGES
+from antiphon.errors import ApiError, EngineError, Forbidden, InvalidRequest, RateLimited, UpgradeRequired
+from antiphon.http.middlewares import OWNER, REQUEST_ID
+from antiphon.http.responses import GATEWAY, HIGH_WATER, noted
+from antiphon.logs import log
+from antiphon.remembering import Memory
+from antiphon.service import Channel
+from antiphon.wire import UNREADABLE
+
+# How often a client is pinged, in seconds; one that does not answer in half of that is gone.
+PINGED = 20.0
+# How long a client may take to agree to the end, in seconds.
+FAREWELL = 1.0
+# Requests that may wait for the turns before them.
+MOST_WAITING = 4
+
+TEXT_FRAME = 0x81
+
+
+class Head(Struct):
+    """What has to be known of a message before it is its turn."""
+
+    type: Any = None
+    previous_response_id: Any = None
+
+
+class Waiting(NamedTuple):
+    message: bytes
+    previous: str | None
+
+
+class Leave(NamedTuple):
+    """Why a connection is closed by us."""
+
+    code: WSCloseCode
+    error: ApiError | None = None
+
+
+GOING_AWAY = Leave(WSCloseCode.GOING_AWAY)
+
+
+async def converse(request: web.Request) -> web.StreamResponse:
+    settings = request.app[GATEWAY].settings
+    socket = web.WebSocketResponse(
+        heartbeat=PINGED, timeout=FAREWELL, max_msg_size=settings.max_body_bytes, compress=False, decode_text=False
+    )
+    if not socket.can_prepare(request):
+        raise UpgradeRequired("GET is for WebSockets: send `Upgrade: websocket`, or use POST.")
+    _refuse_other_origins(request)
+    socket.headers["x-request-id"] = request[REQUEST_ID]
+    connection = Connection(request, socket, await socket.prepare(request))
+    connections = request.app[CONNECTIONS]
+    connections.add(connection)
+    loop, lifetime = asyncio.get_running_loop(), settings.websocket_lifetime
+    ageing = loop.call_later(lifetime, connection.leave, too_old(lifetime))
+    try:
+        await connection.run()
+    finally:
+        ageing.cancel()
+        connections.discard(connection)
+    return socket
+
+
+def _refuse_other_origins(request: web.Request) -> None:
+    """Browsers let every page open a WebSocket to every host: a gateway without a key would be open to all of them."""
+    origin = request.headers.get("Origin")
+    if origin is not None and origin.partition("://")[2] != request.host:
+        raise Forbidden("Pages of another origin may not open a WebSocket here.", code="origin_not_allowed")
+
+
+def too_old(lifetime: float) -> Leave:
+    return Leave(
+        WSCloseCode.OK,
+        InvalidRequest(
+            f"A WebSocket connection lives for {lifetime / 60:g} minutes. Open another one to go on.",
+            code="websocket_connection_limit_reached",
+        ),
+    )
+
+
+class MessageStream:
+    """The client's side of a connection: each event is one text frame, and goes straight to the socket."""
+
+    def __init__(self, socket: web.WebSocketResponse[Any], writer: AbstractStreamWriter) -> None:
+        assert isinstance(writer, StreamWriter)
+        if writer.transport is None:
+            raise ConnectionResetError("The client is gone.")
+        self._socket = socket
+        self._writer = writer
+        self._transport = writer.transport
+
+    def write(self, events: Sequence[bytes]) -> bool:
+        transport = self._transport
+        # A client that is gone has its handler cancelled in a moment; nothing may follow the frame that closes.
+        if transport.is_closing() or self._socket.closed:
+            return False
+        transport.write(b"".join([piece for event in events for piece in (_text_head(len(event)), event)]))
+        return transport.get_write_buffer_size() > HIGH_WATER
+
+    async def drain(self) -> None:
+        with suppress(ConnectionError):
+            await self._writer.drain()
+
+
+def _text_head(size: int) -> bytes:
+    """RFC 6455, 5.2: a final text frame, not masked."""
+    if size < 126:
+        return bytes((TEXT_FRAME, size))
+    if size < 1 << 16:
+        return bytes((TEXT_FRAME, 126)) + size.to_bytes(2, "big")
+    return bytes((TEXT_FRAME, 127)) + size.to_bytes(8, "big")
+
+
+class Connection:
+    """One client: what it asks waits in line, and is answered in that order."""
+
+    def __init__(self, request: web.Request, socket: web.WebSocketResponse[Any], writer: AbstractStreamWriter) -> None:
+        self._gateway = request.app[GATEWAY]
+        self._request = request
+        self._socket = socket
+        self._stream = MessageStream(socket, writer)
+        self._memory = Memory()
+        self._channel = Channel(message_to_request, MESSAGES, self._memory)
+        # None wakes whoever waits for a request, because it is time to leave.
+        self._waiting: asyncio.Queue[Waiting | None] = asyncio.Queue()
+        self._leaving: Leave | None = None
+
+    async def run(self) -> None:
+        """Until the client closes, or is told to; its going away ends the engine's work at once."""
+        reading, answering = asyncio.create_task(self._read()), asyncio.create_task(self._answer_all())
+        try:
+            done, _ = await asyncio.wait({reading, answering}, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+            if self._leaving is not None and not self._socket.closed:
+                if self._leaving.error is not None:
+                    self._tell(self._leaving.error)
+                await self._socket.close(code=self._leaving.code)
+        finally:
+            reading.cancel()
+            answering.cancel()
+            await asyncio.gather(reading, answering, return_exceptions=True)
+
+    def leave(self, why: Leave) -> None:
+        """Closes the connection once the turn that runs has ended."""
+        if self._leaving is None:
+            self._leaving = why
+            self._waiting.put_nowait(None)
+
+    # ---- what comes --------------------------------------------------------------------------------------------------
+
+    async def _read(self) -> None:
+        async for kind, data, _ in self._socket:
+            self._receive(kind, data)
+
+    def _receive(self, kind: WSMsgType, data: Any) -> None:
+        try:
+            head = _head(kind, data)
+            if self._waiting.qsize() >= MOST_WAITING:
+                raise RateLimited(f"{MOST_WAITING} requests wait already. Turns follow one another: wait for their ends.")
+        except ApiError as error:
+            self._tell(error)
+            return
+        previous = head.previous_response_id
+        self._waiting.put_nowait(Waiting(data, previous if isinstance(previous, str) else None))
+
+    # ---- what goes ---------------------------------------------------------------------------------------------------
+
+    async def _answer_all(self) -> None:
+        while self._leaving is None and (asked := await self._waiting.get()) is not None:
+            await self._answer(asked)
+
+    async def _answer(self, asked: Waiting) -> None:
+        began = time.perf_counter()
+        logged: dict[str, Any] = {}
+        status = 499
+        try:
+            error = await self._run_turn(asked.message, logged)
+            status = 200 if error is None else error.status
+            if error is not None and asked.previous is not None:
+                # A client whose turn failed begins again with all of its history.
+                self._memory.forget(asked.previous)
+        finally:
+            log(
+                "request",
+                request_id=self._request[REQUEST_ID],
+                method="WEBSOCKET",
+                path=self._request.path,
+                status=status,
+                seconds=round(time.perf_counter() - began, 4),
+                **logged,
+            )
+
+    async def _run_turn(self, message: bytes, logged: dict[str, Any]) -> ApiError | None:
+        """What went wrong, if anything: told as an error while nothing has been told, and as an event after that."""
+        begun = False
+        try:
+            turn = await self._gateway.begin(message, self._request[OWNER], channel=self._channel)
+            async with self._gateway.running(turn):
+                try:
+                    await turn.connect(self._gateway.settings.heartbeat)
+                    begun = True
+                    await turn.run(self._stream)
+                finally:
+                    logged |= noted(turn)
+            return turn.error
+        except ApiError as error:
+            failed = error
+        except Exception as bug:
+            log("bug", level=logging.ERROR, exc_info=bug, request_id=self._request[REQUEST_ID])
+            failed = EngineError("The gateway failed. This is a bug; the log has its trace.", code="internal_error")
+        logged["error"] = failed.code or failed.kind
+        if not begun:
+            self._tell(failed)
+        return failed
+
+    def _tell(self, error: ApiError) -> None:
+        told: dict[str, Any] = {"type": "error", "status": error.status, **error.envelope()}
+        if error.retry_after is not None:
+            told["headers"] = {"retry-after": str(max(1, round(error.retry_after)))}
+        self._stream.write([msgspec.json.encode(told)])
+
+
+CONNECTIONS = web.AppKey("connections", set[Connection])
+
+
+def _head(kind: WSMsgType, data: Any) -> Head:
+    if kind is not WSMsgType.TEXT:
+        raise InvalidRequest("Messages are JSON, as text frames.", code="invalid_json")
+    try:
+        head = msgspec.json.decode(data, type=Head)
+    except msgspec.ValidationError:
+        raise InvalidRequest("A message must be a JSON object.", code="invalid_json") from None
+    except UNREADABLE as broken:
+        raise InvalidRequest(f"The message is not JSON: {broken}.", code="invalid_json") from None
+    if head.type != "response.create":
+        raise InvalidRequest(
+            f"Invalid `type`: {head.type!r} is not 'response.create'.", param="type", code="unknown_event_type"
+        )
+    return head

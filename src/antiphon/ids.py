@@ -1,0 +1,7 @@
+"""Ids: a prefix that says what it is of, and 192 random bits."""
+
+import secrets
+
+
+def new_id(prefix: str) -> str:
+    return f"{prefix}_{secrets.token_hex(24)}"

@@ -1,0 +1,35 @@
+"""What a connection remembers of its responses, so that they can be continued without having been stored."""
+
+from collections.abc import Sequence
+
+# A client continues its latest response, seldom one before it.
+MOST_RESPONSES = 32
+MOST_BYTES = 32 * 1024 * 1024
+
+
+class Memory:
+    """Histories by the id of their last response: within bounds, the oldest is forgotten first."""
+
+    def __init__(self, most_responses: int = MOST_RESPONSES, most_bytes: int = MOST_BYTES) -> None:
+        self._most_responses = most_responses
+        self._most_bytes = most_bytes
+        self._histories: dict[str, tuple[bytes, ...]] = {}
+        self._size = 0
+
+    def history(self, response: str) -> tuple[bytes, ...]:
+        """Lists of items, encoded, from the first response on. Empty: it is not known here."""
+        return self._histories.get(response, ())
+
+    def remember(self, response: str, history: Sequence[bytes]) -> None:
+        """Histories share what they have in common; each is counted whole all the same, because it may outlive the others."""
+        self._histories[response] = tuple(history)
+        self._size += _size(history)
+        while self._size > self._most_bytes or len(self._histories) > self._most_responses:
+            self.forget(next(iter(self._histories)))
+
+    def forget(self, response: str) -> None:
+        self._size -= _size(self._histories.pop(response, ()))
+
+
+def _size(history: Sequence[bytes]) -> int:
+    return sum(map(len, history))

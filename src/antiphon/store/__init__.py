@@ -1,0 +1,44 @@
+"""The store: responses, conversations and background jobs, kept behind one Protocol in memory, in SQLite or in Postgres."""
+
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+from antiphon.store.bells import POLL_SECONDS, Belfry
+from antiphon.store.memory import MemoryStore
+from antiphon.store.protocol import CannotOpen, IdTaken, Store
+from antiphon.store.sql.store import SqlStore
+from antiphon.store.sqlite import open_sqlite
+
+__all__ = ["CannotOpen", "IdTaken", "Store", "default_url", "open_store"]
+
+SCHEMES = "sqlite:PATH, postgresql://… or memory:"
+
+
+def default_url(data_directory: Path) -> str:
+    return f"sqlite:{data_directory / 'responses.db'}"
+
+
+@contextlib.asynccontextmanager
+async def open_store(url: str, clock: Callable[[], float] | None = None, *, poll: float = POLL_SECONDS) -> AsyncIterator[Store]:
+    """The store at this URL, ready for use. Raises CannotOpen.
+
+    `clock` stands in for the store's own, in tests; `poll` is how long somebody waits at most before looking again.
+    """
+    scheme, _, rest = url.partition(":")
+    bells = Belfry(poll)
+    if scheme == "memory":
+        yield MemoryStore(clock or time.time, bells)
+    elif scheme == "sqlite" and rest:
+        async with open_sqlite(rest, bells, clock) as database:
+            yield SqlStore(database)
+    elif scheme in {"postgresql", "postgres"}:
+        try:
+            from antiphon.store.postgres import open_postgres
+        except ImportError:
+            raise CannotOpen("the Postgres store needs asyncpg: pip install 'antiphon[postgres]'") from None
+        async with open_postgres(url, bells, clock) as server:
+            yield SqlStore(server)
+    else:
+        raise CannotOpen(f"cannot keep responses in {url!r}: use {SCHEMES}")

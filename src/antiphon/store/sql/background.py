@@ -1,0 +1,113 @@
+"""Operations on background responses: the queue, the leases, the events."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from antiphon.store.protocol import IdTaken
+from antiphon.store.records import Cancellation, Event, Item, Job, Progress, Purpose, Record
+from antiphon.store.sql import conversations, responses
+from antiphon.store.sql.operations import Operation, Ring, Statement, placeholders
+
+# The bell of those who wait for something to claim.
+JOBS = "jobs"
+
+_INSERT = f"""
+INSERT INTO responses ({responses.COLUMNS}) VALUES ({placeholders(1, len(Record.__struct_fields__))})
+ON CONFLICT (id) DO NOTHING RETURNING id"""
+_NEXT = """
+SELECT j.id, j.attempt, j.cancel, j.request FROM jobs j JOIN responses r ON r.id = j.id
+WHERE j.available_at <= $1 AND r.expires_at > $2
+ORDER BY j.available_at, j.number LIMIT 1 FOR UPDATE OF j SKIP LOCKED"""
+_BEGIN = f"""
+UPDATE responses SET attempt = $2, status = CASE WHEN $3 THEN 'in_progress' ELSE status END
+WHERE id = $1 RETURNING {responses.COLUMNS}"""
+_EVENTS = """
+SELECT r.status, r.attempt, e.data FROM responses r LEFT JOIN events e ON e.response = r.id AND e.last > $4
+WHERE r.id = $1 AND r.owner = $2 AND r.expires_at > $3 ORDER BY e.last"""
+# The same events may come twice, after an answer of the database that was lost.
+_TELL = """
+INSERT INTO events (response, last, data) VALUES ($1, $2, $3)
+ON CONFLICT (response, last) DO UPDATE SET data = excluded.data"""
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(list[Event]).decode
+
+
+def enqueue(record: Record, request: bytes, now: float) -> Operation[None]:
+    if not (yield Statement(_INSERT, responses.record_values(record))):
+        raise IdTaken(record.id)
+    text = "INSERT INTO jobs (id, owner, available_at, request) VALUES ($1, $2, $3, $4)"
+    yield Statement(text, (record.id, record.owner, now, request))
+    yield Ring(JOBS)
+
+
+def claim(worker: str, lease: float, most_attempts: int, now: float) -> Operation[Job | None]:
+    rows = yield Statement(_NEXT, (now, int(now)))
+    if not rows:
+        return None
+    id, attempts, cancel, request = rows[0]
+    purpose: Purpose = "cancel" if cancel else "fail" if attempts >= most_attempts else "run"
+    text = "UPDATE jobs SET worker = $2, available_at = $3, attempt = $4 WHERE id = $1"
+    yield Statement(text, (id, worker, now + lease, attempts + 1))
+    yield Statement("DELETE FROM events WHERE response = $1", (id,))
+    begun = yield Statement(_BEGIN, (id, attempts + 1, purpose == "run"))
+    yield Ring(id)
+    return Job(responses.row_to_record(begun[0]), request, attempts + 1, purpose)
+
+
+def renew(worker: str, ids: Sequence[str], lease: float, now: float) -> Operation[dict[str, bool]]:
+    if not ids:
+        return {}
+    text = f"UPDATE jobs SET available_at = $1 WHERE worker = $2 AND id IN ({placeholders(3, len(ids))}) RETURNING id, cancel"
+    rows = yield Statement(text, (now + lease, worker, *ids))
+    return {id: bool(cancel) for id, cancel in rows}
+
+
+def append_events(id: str, worker: str, attempt: int, events: Sequence[Event]) -> Operation[bool]:
+    text = "SELECT 1 FROM jobs WHERE id = $1 AND worker = $2 AND attempt = $3 FOR UPDATE"
+    if not (yield Statement(text, (id, worker, attempt))):
+        return False
+    yield from _tell(id, events)
+    return True
+
+
+def _tell(id: str, events: Sequence[Event]) -> Operation[None]:
+    if events:
+        yield Statement(_TELL, (id, events[-1].number, _encode(events)))
+    yield Ring(id)
+
+
+def events_after(owner: str, id: str, after: int, now: float) -> Operation[Progress | None]:
+    rows = yield Statement(_EVENTS, (id, owner, int(now), after))
+    if not rows:
+        return None
+    kept = [event for _, _, data in rows if data is not None for event in _decode(data) if event.number > after]
+    return Progress(rows[0][0], rows[0][1], kept)
+
+
+def finish(
+    record: Record, worker: str, attempt: int, events: Sequence[Event], items: Sequence[Item], now: float
+) -> Operation[bool]:
+    text = "DELETE FROM jobs WHERE id = $1 AND owner = $2 AND worker = $3 AND attempt = $4 RETURNING id"
+    if not (yield Statement(text, (record.id, record.owner, worker, attempt))):
+        return False
+    yield from conversations.append_in_turn(record, items, now)
+    yield from responses.put(record)
+    yield from _tell(record.id, events)
+    return True
+
+
+def cancel(owner: str, id: str, now: float) -> Operation[Cancellation]:
+    jobs = yield Statement("SELECT worker FROM jobs WHERE id = $1 AND owner = $2 FOR UPDATE", (id, owner))
+    if not (yield from responses.exists(owner, id, now)):
+        return "unknown"
+    if not jobs:
+        return "over"
+    yield Ring(id)
+    if jobs[0][0] is not None:
+        yield Statement("UPDATE jobs SET cancel = true WHERE id = $1", (id,))
+        return "asked"
+    yield Statement("DELETE FROM jobs WHERE id = $1", (id,))
+    yield Statement("UPDATE responses SET status = 'cancelled' WHERE id = $1", (id,))
+    return "cancelled"

@@ -1,0 +1,144 @@
+"""The store over a database: each method is an operation, read or written."""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol, TypeVar
+
+from antiphon.store.bells import Belfry, Bell
+from antiphon.store.records import Cancellation, Conversation, Event, Item, Job, Link, Progress, Record
+from antiphon.store.sql import background, conversations, responses, sweeping
+from antiphon.store.sql.operations import Operation
+
+T = TypeVar("T")
+
+
+class Database(Protocol):
+    """Runs operations. Raises StoreUnavailable where it cannot, or not in time."""
+
+    bells: Belfry
+
+    def clock(self) -> float: ...
+
+    async def read(self, operation: Operation[T]) -> T:
+        """For operations that change nothing."""
+
+    async def write(self, operation: Operation[T]) -> T:
+        """Wholly or not at all, and durable; then its bells ring."""
+
+    async def put(self, record: Record) -> None:
+        """As the store's, together with others that come at once."""
+
+
+class SqlStore:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._now = database.clock
+
+    # --- Responses
+
+    async def put(self, record: Record) -> None:
+        await self._database.put(record)
+
+    async def get(self, owner: str, id: str) -> Record | None:
+        return await self._database.read(responses.get(owner, id, self._now()))
+
+    async def delete(self, owner: str, id: str) -> bool:
+        return await self._database.write(responses.delete(owner, id, self._now()))
+
+    async def chain(self, owner: str, id: str) -> list[Link]:
+        return await self._database.read(responses.chain(owner, id, self._now()))
+
+    # --- Conversations
+
+    async def create_conversation(self, conversation: Conversation, items: Sequence[Item] = ()) -> None:
+        await self._database.write(conversations.create(conversation, items))
+
+    async def get_conversation(self, owner: str, id: str) -> Conversation | None:
+        return await self._database.read(conversations.get(owner, id, self._now()))
+
+    async def set_metadata(self, owner: str, id: str, metadata: bytes) -> Conversation | None:
+        return await self._database.write(conversations.set_metadata(owner, id, metadata, self._now()))
+
+    async def delete_conversation(self, owner: str, id: str) -> bool:
+        if not await self._database.write(conversations.hide(owner, id, self._now())):
+            return False
+        while (await self._database.write(sweeping.remove_some(sweeping.CONVERSATIONS, [id]))).more:
+            pass
+        return True
+
+    async def add_items(self, owner: str, conversation: str, items: Sequence[Item], expires_at: int = 0) -> bool:
+        return await self._database.write(conversations.append(owner, conversation, items, expires_at, self._now()))
+
+    async def list_items(
+        self,
+        owner: str,
+        conversation: str,
+        *,
+        after: str | None = None,
+        before: str | None = None,
+        limit: int = 20,
+        ascending: bool = False,
+    ) -> list[Item] | None:
+        now = self._now()
+        listing = conversations.list_items(owner, conversation, after, before, limit, ascending, now)
+        return await self._database.read(listing)
+
+    async def conversation_items(self, owner: str, conversation: str) -> list[Item] | None:
+        return await self._database.read(conversations.all_items(owner, conversation, self._now()))
+
+    async def get_item(self, owner: str, conversation: str, id: str) -> Item | None:
+        return await self._database.read(conversations.get_item(owner, conversation, id, self._now()))
+
+    async def delete_item(self, owner: str, conversation: str, id: str) -> bool:
+        return await self._database.write(conversations.delete_item(owner, conversation, id, self._now()))
+
+    async def take_turn(self, owner: str, conversation: str, response: str, lease: float) -> bool:
+        return await self._database.write(conversations.take_turn(owner, conversation, response, lease, self._now()))
+
+    async def end_turn(self, owner: str, conversation: str, response: str) -> bool:
+        return await self._database.write(conversations.end_turn(owner, conversation, response, self._now()))
+
+    async def finish_turn(self, record: Record, items: Sequence[Item]) -> bool:
+        return await self._database.write(conversations.finish_turn(record, items, self._now()))
+
+    # --- Background
+
+    async def enqueue(self, record: Record, request: bytes) -> None:
+        await self._database.write(background.enqueue(record, request, self._now()))
+
+    async def claim(self, worker: str, lease: float, most_attempts: int) -> Job | None:
+        return await self._database.write(background.claim(worker, lease, most_attempts, self._now()))
+
+    async def renew(self, worker: str, ids: Sequence[str], lease: float) -> dict[str, bool]:
+        return await self._database.write(background.renew(worker, ids, lease, self._now()))
+
+    async def append_events(self, id: str, worker: str, attempt: int, events: Sequence[Event]) -> bool:
+        return await self._database.write(background.append_events(id, worker, attempt, events))
+
+    async def events(self, owner: str, id: str, after: int = -1) -> Progress | None:
+        return await self._database.read(background.events_after(owner, id, after, self._now()))
+
+    async def finish(
+        self, record: Record, worker: str, attempt: int, events: Sequence[Event], items: Sequence[Item] = ()
+    ) -> bool:
+        return await self._database.write(background.finish(record, worker, attempt, events, items, self._now()))
+
+    async def cancel(self, owner: str, id: str) -> Cancellation:
+        return await self._database.write(background.cancel(owner, id, self._now()))
+
+    # --- Waiting, housekeeping
+
+    def follow(self, id: str) -> AbstractContextManager[Bell]:
+        return self._database.bells.hang(id)
+
+    def follow_jobs(self) -> AbstractContextManager[Bell]:
+        return self._database.bells.hang(background.JOBS)
+
+    async def sweep(self) -> int:
+        removed = 0
+        for kind in sweeping.KINDS:
+            swept = sweeping.Swept(0, more=True)
+            while swept.more:
+                swept = await self._database.write(sweeping.sweep_some(kind, self._now()))
+                removed += swept.removed
+        return removed

@@ -1,0 +1,271 @@
+"""SQLite: one thread writes, a few read, and none of them is the event loop's."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import queue
+import re
+import sqlite3
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from antiphon.errors import StoreUnavailable
+from antiphon.logs import log
+from antiphon.store.bells import Belfry
+from antiphon.store.protocol import CannotOpen
+from antiphon.store.records import Record
+from antiphon.store.sql import responses
+from antiphon.store.sql.operations import Many, Operation, Ring, Row
+from antiphon.store.sql.schema import MIGRATIONS, NEWEST, too_new
+
+T = TypeVar("T")
+
+# "Antf": how a file says whose it is.
+APPLICATION_ID = 0x416E7466
+OLDEST_SQLITE = (3, 35, 0)  # knows RETURNING
+READERS = 4
+# No operation takes longer, from being asked for to its answer.
+TIMEOUT = 10.0
+# How long another process may hold the one lock for writing.
+BUSY_TIMEOUT = 5.0
+# So many operations share a transaction at most.
+GROUP = 256
+# Durable also past a power cut, if the disk does not lie: with FULL every commit waits for the disk. With NORMAL the last
+# commits would be lost then (never by the death of a process, whose writes the system has). Operations that come at once
+# share a commit, so that this wait is not paid by each.
+PRAGMAS = (
+    "PRAGMA synchronous = FULL",
+    "PRAGMA journal_size_limit = 67108864",
+    "PRAGMA cache_size = -16384",
+)
+
+
+class Asked(NamedTuple):
+    operation: Operation[Any]
+    answer: Future[Any]
+
+
+class SqliteDatabase:
+    def __init__(self, path: str, bells: Belfry, clock: Callable[[], float] = time.time) -> None:
+        self.clock = clock
+        self.bells = bells
+        self._path = Path(path).expanduser()
+        self._asked: queue.SimpleQueue[Asked | None] = queue.SimpleQueue()
+        self._writer = threading.Thread(target=self._write_all, name="antiphon-sqlite-writer", daemon=True)
+        self._readers = ThreadPoolExecutor(READERS, "antiphon-sqlite-reader")
+        self._local = threading.local()
+        self._connections: list[sqlite3.Connection] = []
+        self._loop = asyncio.get_running_loop()
+
+    async def open(self) -> None:
+        await asyncio.to_thread(prepare, self._path)
+        self._writer.start()
+
+    async def close(self) -> None:
+        self._asked.put(None)
+        await asyncio.to_thread(self._writer.join)
+        await asyncio.to_thread(self._readers.shutdown)
+        for connection in self._connections:
+            connection.close()
+
+    async def read(self, operation: Operation[T]) -> T:
+        return await self._answer(self._readers.submit(self._read, operation))
+
+    async def write(self, operation: Operation[T]) -> T:
+        answer: Future[T] = Future()
+        self._asked.put(Asked(operation, answer))
+        return await self._answer(answer)
+
+    async def put(self, record: Record) -> None:
+        # The writer takes all that was asked for meanwhile into one transaction.
+        await self.write(responses.put(record))
+
+    async def _answer(self, answer: Future[T]) -> T:
+        try:
+            async with asyncio.timeout(TIMEOUT):
+                return await asyncio.wrap_future(answer)
+        except TimeoutError:
+            log("store_timeout", level=logging.WARNING, store="sqlite")
+            raise StoreUnavailable from None
+        except sqlite3.Error as error:
+            log("store_error", level=logging.ERROR, store="sqlite", exc_info=error)
+            raise StoreUnavailable from error
+
+    # --- In the readers' threads
+
+    def _read(self, operation: Operation[T]) -> T:
+        connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            connection = self._local.connection = connect(self._path)
+            connection.execute("PRAGMA query_only = ON")
+            self._connections.append(connection)
+        return run(connection, operation)[0]
+
+    # --- In the writer's thread
+
+    def _write_all(self) -> None:
+        with contextlib.closing(connect(self._path)) as connection:
+            while (group := self._next_group()) is not None:
+                self._write_group(connection, [asked for asked in group if asked.answer.set_running_or_notify_cancel()])
+
+    def _next_group(self) -> list[Asked] | None:
+        """Waits for one, and takes all that have come meanwhile. None: it is over."""
+        group: list[Asked] = []
+        while len(group) < GROUP and not (group and self._asked.empty()):
+            asked = self._asked.get()
+            if asked is None:
+                # What came before is written yet.
+                self._asked.put(None)
+                return group or None
+            group.append(asked)
+        return group
+
+    def _write_group(self, connection: sqlite3.Connection, group: list[Asked]) -> None:
+        outcomes: list[Callable[[], None]] = []
+        rung: list[str] = []
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            for asked in group:
+                outcomes.append(write_one(connection, asked, rung))
+            connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            with contextlib.suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
+            outcomes = [partial(asked.answer.set_exception, error) for asked in group]
+            rung = []
+        for tell in outcomes:
+            tell()
+        if rung:
+            # The loop is gone if the gateway ended while this was written.
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._ring, rung)
+
+    def _ring(self, names: list[str]) -> None:
+        for name in names:
+            self.bells.ring(name)
+
+
+def write_one(connection: sqlite3.Connection, asked: Asked, rung: list[str]) -> Callable[[], None]:
+    """What to tell whoever asked, once it is durable. Its failure undoes it alone; that of the database undoes the group."""
+    connection.execute("SAVEPOINT one")
+    try:
+        result, bells = run(connection, asked.operation)
+    except sqlite3.OperationalError:
+        raise
+    except Exception as error:
+        connection.execute("ROLLBACK TO one")
+        return partial(asked.answer.set_exception, error)
+    finally:
+        connection.execute("RELEASE one")
+    rung += bells
+    return partial(asked.answer.set_result, result)
+
+
+def run(connection: sqlite3.Connection, operation: Operation[T]) -> tuple[T, list[str]]:
+    """What it returns, and the bells that it rings."""
+    rows: list[Row] = []
+    rung: list[str] = []
+    try:
+        step = next(operation)
+        while True:
+            if isinstance(step, Ring):
+                rung.append(step.name)
+                rows = []
+            elif isinstance(step, Many):
+                connection.executemany(to_sqlite(step.text), step.values)
+                rows = []
+            else:
+                rows = connection.execute(to_sqlite(step.text), tuple(step.values)).fetchall()
+            step = operation.send(rows)
+    except StopIteration as end:
+        return end.value, rung
+
+
+_TRANSLATIONS = (
+    (re.compile(r"\$(\d+)"), r"?\1"),
+    # One process writes at a time, and what it has read in its transaction stands.
+    (re.compile(r"\s+FOR UPDATE( OF \w+)?( SKIP LOCKED)?"), ""),
+    (re.compile(r"\bbytea\b"), "blob"),
+    (re.compile(r"\bbigint\b"), "integer"),
+    (re.compile(r"\bbigserial PRIMARY KEY"), "integer PRIMARY KEY AUTOINCREMENT"),
+)
+
+
+@lru_cache(maxsize=512)
+def to_sqlite(text: str) -> str:
+    for pattern, replacement in _TRANSLATIONS:
+        text = pattern.sub(replacement, text)
+    return text
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False)
+    for pragma in PRAGMAS:
+        connection.execute(pragma)
+    return connection
+
+
+def prepare(path: Path) -> None:
+    """Make the database and bring its tables up to date."""
+    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+        raise CannotOpen(f"SQLite {sqlite3.sqlite_version} is too old; use 3.35 or newer, or another store")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Conversations are nobody else's business. What lies beside the database gets the same rights.
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        with contextlib.closing(connect(path)) as connection:
+            use_wal(connection, path)
+            migrate(connection, path)
+    except OSError as error:
+        raise CannotOpen(f"cannot open {path}: {error.strerror or error}") from error
+    except sqlite3.Error as error:
+        raise CannotOpen(f"cannot use {path} as the store: {error}") from error
+
+
+def use_wal(connection: sqlite3.Connection, path: Path) -> None:
+    """With a write-ahead log, reads and the one write do not wait for each other."""
+    until = time.monotonic() + BUSY_TIMEOUT
+    while (mode := connection.execute("PRAGMA journal_mode").fetchone()[0]) != "wal":
+        try:
+            mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+        except sqlite3.OperationalError:
+            # Another gateway is opening it; this lock alone is not waited for by SQLite itself.
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.02)
+            continue
+        if mode != "wal":
+            raise CannotOpen(f"{path} lies where SQLite cannot keep a write-ahead log; use a local disk")
+
+
+def migrate(connection: sqlite3.Connection, path: Path) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    tables: int = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    ours = connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID
+    if tables and not ours:
+        raise CannotOpen(f"{path} is another program's database")
+    if version > NEWEST:
+        raise CannotOpen(too_new(str(path), version))
+    for migration in MIGRATIONS[version:]:
+        for statement in migration:
+            connection.execute(to_sqlite(statement))
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version = {NEWEST}")
+    connection.execute("COMMIT")
+
+
+@contextlib.asynccontextmanager
+async def open_sqlite(path: str, bells: Belfry, clock: Callable[[], float] | None) -> AsyncIterator[SqliteDatabase]:
+    database = SqliteDatabase(path, bells, clock or time.time)
+    await database.open()
+    try:
+        yield database
+    finally:
+        await database.close()

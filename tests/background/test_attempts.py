@@ -1,0 +1,170 @@
+"""Leases and attempts: a background response survives its worker, its store's bad moments, and its gateway."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from support.background import Background, held_back
+from support.engine import MockEngine
+from support.gateway import running_gateway
+from support.stores import Clock
+from support.streams import check_stream
+
+from antiphon.errors import StoreUnavailable
+from antiphon.store import Store, open_store
+from antiphon.store.records import Event
+
+pytestmark = pytest.mark.timeout(30)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    clock = Clock()
+    # The gateway says when a response expires, by its own clock.
+    clock.now = time.time()
+    return clock
+
+
+@pytest_asyncio.fixture
+async def store(clock: Clock) -> AsyncIterator[Store]:
+    async with open_store("memory:", clock) as opened:
+        yield opened
+
+
+async def die_with(store: Store, times: int) -> None:
+    """Begins what waits so often as workers would that died each time."""
+    for _ in range(times):
+        assert await store.claim("dead", 0, 9) is not None
+
+
+async def test_a_worker_that_lost_its_lease_gives_up_at_once(engine: MockEngine, store: Store, clock: Clock) -> None:
+    script, _ = held_back("Hel", "lo")
+    engine.will(script)
+    # Two seconds, of the store's clock: it is renewed in time only because that clock stands still.
+    async with running_gateway(engine, shares=store, background_lease=2.0) as gateway:
+        background = Background(gateway)
+        _, conversation = await gateway.post({}, "/v1/conversations")
+        id = (await background.create("Hi", conversation=conversation["id"]))["id"]
+        await engine.asked.wait()
+        clock.forward(2)
+        job = await store.claim("another", 60, 3)
+        assert job is not None
+        assert (job.record.id, job.attempt) == (id, 2)
+        await engine.cancelled.wait()
+        told = [Event(0, b'event: x\ndata: {"type":"x","sequence_number":0}\n\n')]
+        # What it held in the conversation is the other's, which has the same name.
+        assert not await store.take_turn("", conversation["id"], "resp_other", 60)
+        assert await store.append_events(id, "another", 2, told)
+        progress = await store.events("", id)
+        assert progress is not None
+        assert (progress.status, progress.events) == ("in_progress", told)
+
+
+async def test_what_a_dead_worker_began_begins_anew(engine: MockEngine, store: Store) -> None:
+    async with running_gateway(engine, shares=store, background_workers=0) as idle:
+        background = Background(idle)
+        id = (await background.create())["id"]
+        await die_with(store, 2)
+        async with running_gateway(engine, shares=store):
+            assert (await background.ended(id))["status"] == "completed"
+        check_stream(await background.follow(id))
+
+
+async def test_what_was_begun_too_often_is_failed_and_says_so(engine: MockEngine, store: Store) -> None:
+    async with running_gateway(engine, shares=store, background_workers=0) as idle:
+        background = Background(idle)
+        id = (await background.create())["id"]
+        await die_with(store, 2)
+        async with running_gateway(engine, shares=store, background_attempts=2):
+            response = await background.ended(id)
+        assert response["status"] == "failed"
+        assert response["error"]["message"] == "The response was begun 2 times, and each time its gateway was lost."
+        assert check_stream(await background.follow(id)) == response
+    assert engine.requests == []
+
+
+async def test_what_was_to_be_cancelled_by_a_dead_worker_is_cancelled_by_another(engine: MockEngine, store: Store) -> None:
+    async with running_gateway(engine, shares=store, background_workers=0) as idle:
+        background = Background(idle)
+        id = (await background.create())["id"]
+        await die_with(store, 1)
+        assert await store.cancel("", id) == "asked"
+        async with running_gateway(engine, shares=store):
+            assert (await background.ended(id))["status"] == "cancelled"
+        assert check_stream(await background.follow(id))["status"] == "cancelled"
+    assert engine.requests == []
+
+
+@pytest.mark.parametrize("operation", ["chain", "append_events", "finish"])
+async def test_a_store_that_is_away_for_a_moment_costs_nothing(
+    engine: MockEngine, store: Store, monkeypatch: pytest.MonkeyPatch, operation: str
+) -> None:
+    script, go_on = held_back("Hel", "lo")
+    works, refused = getattr(store, operation), asyncio.Event()
+
+    async def away(*work: Any) -> Any:
+        if not refused.is_set():
+            refused.set()
+            raise StoreUnavailable
+        return await works(*work)
+
+    async with running_gateway(engine, shares=store, background_workers=0) as idle:
+        background = Background(idle)
+        first = await idle.create("Hi")
+        id = (await background.create(previous_response_id=first["id"]))["id"]
+        monkeypatch.setattr(store, operation, away)
+        engine.will(script)
+        async with running_gateway(engine, shares=store):
+            if operation != "finish":
+                await refused.wait()
+            go_on.set()
+            assert (await background.ended(id))["status"] == "completed"
+        assert refused.is_set()
+        check_stream(await background.follow(id))
+
+
+# ---- shutting down ---------------------------------------------------------------------------------------------------
+
+
+async def test_a_gateway_that_stops_lets_a_running_response_finish(engine: MockEngine, store: Store) -> None:
+    script, go_on = held_back("Hel", "lo")
+    engine.will(script)
+    async with running_gateway(engine, shares=store) as gateway:
+        id = (await Background(gateway).create())["id"]
+        await engine.asked.wait()
+        asyncio.get_running_loop().call_soon(go_on.set)
+    record = await store.get("", id)
+    assert record is not None
+    assert record.status == "completed"
+
+
+async def test_a_gateway_that_stops_hands_over_what_takes_too_long(engine: MockEngine, tmp_path: Path) -> None:
+    script, _ = held_back("Hel", "lo")
+    engine.will(script)
+    kept = f"sqlite:{tmp_path / 'responses.db'}"
+    async with running_gateway(engine, store=kept, shutdown_timeout=0.05) as gateway:
+        id = (await Background(gateway).create())["id"]
+        await engine.asked.wait()
+    assert engine.cancelled.is_set()
+    # A lease that was not given back would last for half a minute.
+    async with running_gateway(engine, store=kept) as gateway, asyncio.timeout(10):
+        background = Background(gateway)
+        assert (await background.ended(id))["status"] == "completed"
+        check_stream(await background.follow(id))
+
+
+async def test_a_gateway_that_stops_fails_what_nobody_can_take_over(engine: MockEngine, store: Store) -> None:
+    script, _ = held_back("Hel", "lo")
+    engine.will(script)
+    async with running_gateway(engine, shares=store, background_workers=0) as idle:
+        async with running_gateway(engine, shares=store, shutdown_timeout=0.05) as gateway:
+            id = (await Background(gateway).create())["id"]
+            await engine.asked.wait()
+        response = await Background(idle).get(id)
+        assert response["status"] == "failed"
+        assert response["error"]["message"] == "The gateway is shutting down."
+        check_stream(await Background(idle).follow(id))

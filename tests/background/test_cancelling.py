@@ -1,0 +1,127 @@
+"""A background response that is not wanted any more: cancelled while it waits, while it runs, and when it is over."""
+
+import asyncio
+
+import pytest
+from support.background import Background, held_back
+from support.engine import MockEngine, Refusal, Writer
+from support.gateway import GatewayUnderTest, free_port, running_gateway
+from support.streams import BEGINNING, TERMINAL, check_stream
+
+pytestmark = pytest.mark.timeout(30)
+
+
+@pytest.fixture
+def background(gateway: GatewayUnderTest) -> Background:
+    return Background(gateway)
+
+
+async def test_one_that_waits_is_cancelled_and_its_followers_hear_of_it(engine: MockEngine) -> None:
+    async with running_gateway(engine, background_workers=0) as gateway:
+        background = Background(gateway)
+        id = (await background.create())["id"]
+        following = asyncio.create_task(background.follow(id))
+        response = await background.cancel(id)
+        assert response["status"] == "cancelled"
+        assert await background.get(id) == response
+        for events in (await following, await background.follow(id)):
+            assert [event["type"] for event in events] == [*BEGINNING[:2], "response.incomplete"]
+            assert [event["sequence_number"] for event in events] == [0, 1, 2]
+            assert events[-1]["response"] == response
+    assert engine.requests == []
+
+
+async def test_one_that_runs_is_cancelled_and_its_engine_let_go(background: Background, engine: MockEngine) -> None:
+    script, _ = held_back("Hel", "lo")
+    engine.will(script)
+    id = (await background.create(stream=False))["id"]
+    following = asyncio.create_task(background.follow(id))
+    await engine.asked.wait()
+    response = await background.cancel(id)
+    await engine.cancelled.wait()
+    assert (response["status"], response["error"]) == ("cancelled", None)
+    events = await following
+    assert check_stream(events) == response
+    assert events[-1]["type"] == "response.incomplete"
+    assert await background.follow(id) == events
+
+
+async def test_one_whose_engine_has_not_answered_yet_is_cancelled(background: Background, engine: MockEngine) -> None:
+    never = asyncio.Event()
+
+    async def silent(write: Writer) -> None:
+        await never.wait()
+
+    engine.will(silent)
+    id = (await background.create())["id"]
+    await engine.asked.wait()
+    assert (await background.cancel(id))["status"] == "cancelled"
+    await engine.cancelled.wait()
+
+
+async def test_one_that_waits_for_its_engine_is_cancelled() -> None:
+    async with running_gateway(f"http://127.0.0.1:{await free_port()}") as gateway:
+        background = Background(gateway)
+        id = (await background.create())["id"]
+        await background.seen(id, "in_progress")
+        assert (await background.cancel(id))["status"] == "cancelled"
+        assert check_stream(await background.follow(id))["status"] == "cancelled"
+
+
+async def test_one_that_is_over_is_shown_as_it_is(background: Background, engine: MockEngine) -> None:
+    engine.will(Refusal(500, {"error": {"message": "broken"}}))
+    failed, completed = await background.made(), await background.made()
+    assert (failed["status"], completed["status"]) == ("failed", "completed")
+    for response in (failed, completed):
+        assert await background.cancel(response["id"]) == response
+
+
+async def test_cancelling_twice_is_as_good_as_once(background: Background, engine: MockEngine) -> None:
+    script, _ = held_back("Hel", "lo")
+    engine.will(script)
+    id = (await background.create())["id"]
+    await engine.asked.wait()
+    first, second = await asyncio.gather(background.cancel(id), background.cancel(id))
+    assert first == second == await background.cancel(id)
+
+
+async def test_what_is_nowhere_or_not_in_the_background_cannot_be_cancelled(gateway: GatewayUnderTest) -> None:
+    assert (await gateway.post(b"", "/v1/responses/resp_nowhere/cancel"))[0] == 404
+    id = (await gateway.create("Hi"))["id"]
+    status, body = await gateway.post(b"", f"/v1/responses/{id}/cancel")
+    assert (status, body["error"]["code"]) == (400, "not_a_background_response")
+
+
+async def test_one_that_was_cancelled_leaves_its_conversation_to_others(background: Background, engine: MockEngine) -> None:
+    gateway = background.gateway
+    _, conversation = await gateway.post({}, "/v1/conversations")
+    script, _ = held_back("Hel", "lo")
+    engine.will(script)
+    id = (await background.create("One", conversation=conversation["id"]))["id"]
+    await engine.asked.wait()
+    await background.cancel(id)
+    await gateway.create("Two", conversation=conversation["id"])
+
+
+async def test_deleting_one_that_runs_cancels_it_first(background: Background, engine: MockEngine) -> None:
+    script, _ = held_back("Hel", "lo")
+    engine.will(script)
+    id = (await background.create())["id"]
+    following = asyncio.create_task(background.follow(id))
+    await engine.asked.wait()
+    status, body = await background.gateway.get(f"/v1/responses/{id}", method="DELETE")
+    assert (status, body) == (200, {"id": id, "object": "response", "deleted": True})
+    await engine.cancelled.wait()
+    ends = [event["response"]["status"] for event in await following if event["type"] in TERMINAL]
+    assert ends == ["cancelled"]
+    assert (await background.gateway.get(f"/v1/responses/{id}"))[0] == 404
+
+
+async def test_one_that_is_cancelled_at_another_gateway_hears_of_it(background: Background, engine: MockEngine) -> None:
+    script, _ = held_back("Hel", "lo")
+    engine.will(script)
+    async with running_gateway(engine, shares=background.gateway.gateway.store, background_workers=0) as other:
+        id = (await Background(other).create())["id"]
+        await engine.asked.wait()
+        assert (await Background(other).cancel(id))["status"] == "cancelled"
+    await engine.cancelled.wait()

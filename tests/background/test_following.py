@@ -1,0 +1,224 @@
+"""A background response is followed from any event on, by anybody who may see it, as often as they like."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+import pytest
+from support.background import Background, held_back
+from support.engine import MockEngine, text
+from support.gateway import GatewayUnderTest, running_gateway
+from support.streams import BEGINNING, check_stream, parse
+
+from antiphon.background.following import STILL_HERE
+from antiphon.store.records import Event
+
+pytestmark = pytest.mark.timeout(30)
+
+Events = list[dict[str, Any]]
+
+
+@pytest.fixture
+def background(gateway: GatewayUnderTest) -> Background:
+    return Background(gateway)
+
+
+def numbers(events: Events) -> list[int]:
+    return [event["sequence_number"] for event in events]
+
+
+@asynccontextmanager
+async def opened(gateway: GatewayUnderTest, path: str = "/v1/responses", **body: Any) -> AsyncIterator[aiohttp.StreamReader]:
+    """A stream that is read piece by piece, and dropped at the end."""
+    async with aiohttp.ClientSession() as client:
+        request = client.post(gateway.url + path, json=body) if body else client.get(gateway.url + path)
+        async with request as answer:
+            assert answer.status == 200
+            yield answer.content
+
+
+async def next_event(content: aiohttp.StreamReader) -> dict[str, Any]:
+    while (frame := await content.readuntil(b"\n\n")) == STILL_HERE:
+        pass
+    return parse(frame, done=False)[0]
+
+
+async def test_a_response_that_streams_is_followed_at_once(gateway: GatewayUnderTest, background: Background) -> None:
+    events = await gateway.stream("Hi", background=True)
+    assert [event["type"] for event in events[:3]] == BEGINNING
+    assert [event["response"]["status"] for event in events[:3]] == ["queued", "queued", "in_progress"]
+    final = events[-1]["response"]
+    assert final["output"][0]["content"][0]["text"] == "Hello world"
+    assert await background.get(final["id"]) == final
+    assert await background.follow(final["id"]) == events
+
+
+async def test_events_are_told_as_they_come(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    script, go_on = held_back("Hel", "lo")
+    engine.will(script)
+    async with opened(gateway, input="Hi", background=True, stream=True) as content:
+        seen = [await next_event(content)]
+        while seen[-1]["type"] != "response.output_text.delta":
+            seen.append(await next_event(content))
+        assert seen[-1]["delta"] == "Hel"
+        go_on.set()
+        seen += parse(await content.read())
+    assert check_stream(seen)["status"] == "completed"
+
+
+async def test_one_that_waits_is_said_to_be_queued(engine: MockEngine) -> None:
+    async with running_gateway(engine, background_workers=0) as gateway:
+        async with opened(gateway, input="Hi", background=True, stream=True) as content:
+            first = [await next_event(content), await next_event(content)]
+        assert [(event["type"], event["sequence_number"]) for event in first] == [
+            ("response.created", 0),
+            ("response.queued", 1),
+        ]
+        assert {event["response"]["status"] for event in first} == {"queued"}
+
+
+async def test_a_client_that_drops_comes_back_to_what_it_missed(
+    gateway: GatewayUnderTest, background: Background, engine: MockEngine
+) -> None:
+    script, go_on = held_back("Hel", "lo")
+    engine.will(script)
+    async with opened(gateway, input="Hi", background=True, stream=True) as content:
+        seen = [await next_event(content)]
+        while seen[-1]["type"] != "response.output_text.delta":
+            seen.append(await next_event(content))
+    go_on.set()
+    rest = await background.follow(seen[0]["response"]["id"], seen[-1]["sequence_number"])
+    assert check_stream(seen + rest)["status"] == "completed"
+    assert not engine.cancelled.is_set()
+
+
+async def test_it_is_followed_from_any_event_on(background: Background) -> None:
+    id = (await background.made())["id"]
+    events = await background.follow(id)
+    check_stream(events)
+    for after in numbers(events):
+        assert await background.follow(id, after) == events[after + 1 :]
+
+
+async def test_many_follow_at_once_and_hear_the_same(background: Background, engine: MockEngine) -> None:
+    script, go_on = held_back("Hel", "lo")
+    engine.will(script)
+    id = (await background.create())["id"]
+    early = [asyncio.create_task(background.follow(id)) for _ in range(3)]
+    await engine.asked.wait()
+    late = [asyncio.create_task(background.follow(id, after)) for after in (0, 1, 4)]
+    go_on.set()
+    events, *others = await asyncio.gather(*early, *late)
+    check_stream(events)
+    assert others == [events, events, events[1:], events[2:], events[5:]]
+    assert len(engine.requests) == 1
+
+
+async def test_a_long_answer_is_told_whole(background: Background, engine: MockEngine) -> None:
+    pieces = [f"{number} " * 50 for number in range(3000)]
+    engine.will(text(*pieces))
+    response = check_stream(await background.gateway.stream("Count", background=True))
+    assert response["output"][0]["content"][0]["text"] == "".join(pieces)
+
+
+async def test_a_silent_engine_is_said_to_be_at_work(engine: MockEngine) -> None:
+    script, go_on = held_back("Hel", "lo")
+    engine.will(script)
+    async with (
+        running_gateway(engine, heartbeat=0.05) as gateway,
+        opened(gateway, input="Hi", background=True, stream=True) as content,
+    ):
+        seen = [await next_event(content)]
+        while [event["type"] for event in seen].count("response.in_progress") < 3:
+            seen.append(await next_event(content))
+        go_on.set()
+        while seen[-1]["type"] != "response.completed":
+            seen.append(await next_event(content))
+        check_stream(seen)
+
+
+async def test_who_waits_for_one_in_the_queue_is_not_forgotten(engine: MockEngine) -> None:
+    async with running_gateway(engine, background_workers=0, heartbeat=0.05) as gateway:
+        background = Background(gateway)
+        id = (await background.create())["id"]
+        async with opened(gateway, f"/v1/responses/{id}?stream=true&starting_after=1") as content:
+            assert await content.readuntil(b"\n\n") == STILL_HERE
+
+
+# ---- what cannot be followed -----------------------------------------------------------------------------------------
+
+
+async def test_only_a_background_response_is_streamed_again(gateway: GatewayUnderTest) -> None:
+    id = (await gateway.create("Hi"))["id"]
+    status, body = await gateway.get(f"/v1/responses/{id}?stream=true")
+    assert (status, body["error"]["param"]) == (400, "stream")
+
+
+@pytest.mark.parametrize("after", ["-1", "many", "1.5"])
+async def test_a_number_that_is_none_is_refused(background: Background, after: str) -> None:
+    id = (await background.made())["id"]
+    status, body = await background.gateway.get(f"/v1/responses/{id}?stream=true&starting_after={after}")
+    assert (status, body["error"]["param"]) == (400, "starting_after")
+
+
+async def test_another_owner_sees_nothing_of_it(engine: MockEngine) -> None:
+    script, go_on = held_back("Hel", "lo")
+    engine.will(script)
+    ada, bob = ({"headers": {"Authorization": f"Bearer {key}"}} for key in ("ada", "bob"))
+    async with running_gateway(engine, api_key=("ada", "bob")) as gateway:
+        background = Background(gateway, **ada)
+        id = (await background.create())["id"]
+        await engine.asked.wait()
+        for method, path in [("GET", ""), ("GET", "?stream=true"), ("DELETE", ""), ("POST", "/cancel")]:
+            status, _ = await gateway.get(f"/v1/responses/{id}{path}", method=method, **bob)
+            assert status == 404
+        go_on.set()
+        assert (await background.ended(id))["status"] == "completed"
+        check_stream(await background.follow(id))
+
+
+# ---- another attempt -------------------------------------------------------------------------------------------------
+
+LAST = 39
+
+
+@asynccontextmanager
+async def begun_anew(engine: MockEngine) -> AsyncIterator[tuple[Background, str, Events]]:
+    """A response, and what its follower heard, who had seen events up to LAST of an attempt whose worker died then."""
+    async with running_gateway(engine, background_workers=0) as idle:
+        store = idle.gateway.store
+        async with opened(idle, input="Hi", background=True, stream=True) as content:
+            seen = [await next_event(content), await next_event(content)]
+            id = seen[0]["response"]["id"]
+            job = await store.claim("dead", 0, 9)
+            assert job is not None
+            told = [Event(at, b'event: x\ndata: {"type":"x","sequence_number":%d}\n\n' % at) for at in range(LAST + 1)]
+            assert await store.append_events(id, "dead", job.attempt, told)
+            seen += [await next_event(content) for _ in told[2:]]
+            # Another gateway takes it over.
+            async with running_gateway(engine, shares=store):
+                seen += parse(await content.read())
+        background = Background(idle)
+        yield background, id, seen
+
+
+async def test_who_saw_more_of_an_earlier_attempt_hears_the_end_once_under_the_next_number(engine: MockEngine) -> None:
+    async with begun_anew(engine) as (background, id, seen):
+        assert numbers(seen) == list(range(LAST + 2))
+        assert [event["type"] for event in seen if event["type"] != "x"] == [*BEGINNING[:2], "response.completed"]
+        assert seen[-1]["response"] == await background.get(id)
+        check_stream(whole := await background.follow(id))
+        # Who comes back cannot be known to have seen the end of the attempt that counts.
+        for after in (len(whole) - 1, LAST, LAST + 1):
+            again = await background.follow(id, after)
+            assert [(event["type"], event["sequence_number"]) for event in again] == [("response.completed", after + 1)]
+
+
+async def test_who_saw_less_of_an_earlier_attempt_goes_on_with_the_new_one(engine: MockEngine) -> None:
+    engine.will(text(*"abcdefghij" * 10))
+    async with begun_anew(engine) as (background, id, seen):
+        check_stream(whole := await background.follow(id))
+        assert len(whole) > LAST + 20
+        assert seen[LAST + 1 :] == whole[LAST + 1 :]

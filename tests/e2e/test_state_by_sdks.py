@@ -1,0 +1,118 @@
+"""State by the openai SDK, each route of it, and by the Agents SDK, each way it has."""
+
+from collections.abc import AsyncIterator
+
+import openai
+import pytest
+import pytest_asyncio
+from agents import Agent, OpenAIConversationsSession, OpenAIResponsesModel, RunConfig, Runner, function_tool
+from openai import AsyncOpenAI
+from support.engine import MockEngine, answer, call, text
+from support.gateway import GatewayUnderTest
+
+QUIET = RunConfig(tracing_disabled=True)
+
+
+@pytest_asyncio.fixture
+async def client(gateway: GatewayUnderTest) -> AsyncIterator[AsyncOpenAI]:
+    async with AsyncOpenAI(base_url=gateway.url + "/v1", api_key="any", max_retries=0) as connected:
+        yield connected
+
+
+def said(engine: MockEngine) -> list[str]:
+    return [f"{message['role']}: {message['content']}" for message in engine.last["messages"]]
+
+
+# ---- the openai SDK --------------------------------------------------------------------------------------------------
+
+
+async def test_stored_responses(client: AsyncOpenAI, engine: MockEngine) -> None:
+    first = await client.responses.create(model="mock", input="One")
+    second = await client.responses.create(model="mock", input="Two", previous_response_id=first.id)
+    assert said(engine) == ["user: One", "assistant: Hello world", "user: Two"]
+    assert (await client.responses.retrieve(second.id)).output_text == "Hello world"
+    (item,) = [item async for item in client.responses.input_items.list(second.id)]
+    assert item.type == "message"
+    counted = await client.responses.input_tokens.count(model="mock", input="Three", previous_response_id=second.id)
+    assert counted.input_tokens == 12
+    await client.responses.delete(first.id)
+    with pytest.raises(openai.NotFoundError):
+        await client.responses.retrieve(first.id)
+    with pytest.raises(openai.BadRequestError):
+        await client.responses.cancel(second.id)
+
+
+async def test_conversations(client: AsyncOpenAI, engine: MockEngine) -> None:
+    conversation = await client.conversations.create(
+        items=[{"type": "message", "role": "user", "content": "One"}], metadata={"topic": "tea"}
+    )
+    await client.responses.create(model="mock", input="Two", conversation=conversation.id)
+    assert said(engine) == ["user: One", "user: Two"]
+    changed = await client.conversations.update(conversation.id, metadata={"topic": "coffee"})
+    assert (await client.conversations.retrieve(conversation.id)).metadata == changed.metadata == {"topic": "coffee"}
+    added = await client.conversations.items.create(
+        conversation.id, items=[{"type": "message", "role": "user", "content": "Three"}]
+    )
+    third = added.data[0].id
+    assert third is not None
+    listed = [item async for item in client.conversations.items.list(conversation.id, order="asc", limit=2)]
+    assert len(listed) == 4, "the pages lead to one another"
+    assert (await client.conversations.items.retrieve(third, conversation_id=conversation.id)).type == "message"
+    await client.conversations.items.delete(third, conversation_id=conversation.id)
+    assert len([item async for item in client.conversations.items.list(conversation.id)]) == 3
+    assert (await client.conversations.delete(conversation.id)).deleted
+    with pytest.raises(openai.NotFoundError):
+        await client.conversations.retrieve(conversation.id)
+
+
+# ---- the Agents SDK --------------------------------------------------------------------------------------------------
+
+
+@function_tool
+def get_weather(city: str) -> str:
+    """The weather of a city."""
+    return f"sunny in {city}"
+
+
+@pytest.fixture
+def agent(client: AsyncOpenAI) -> Agent:
+    return Agent(name="Weather", tools=[get_weather], model=OpenAIResponsesModel(model="mock", openai_client=client))
+
+
+CALL = answer(call("get_weather", '{"city": "Paris"}', id="c1"), finish="tool_calls")
+ROLES = ["user", "assistant", "tool", "assistant", "user"]
+
+
+async def test_a_run_goes_on_from_an_earlier_one(agent: Agent, engine: MockEngine) -> None:
+    engine.will(CALL, text("Sunny."), text("Yes."))
+    first = await Runner.run(agent, "Weather in Paris?", run_config=QUIET)
+    second = await Runner.run(agent, "Really?", previous_response_id=first.last_response_id, run_config=QUIET)
+    assert second.final_output == "Yes."
+    assert [message["role"] for message in engine.last["messages"]] == ROLES
+
+
+async def test_a_run_sends_only_what_is_new(agent: Agent, engine: MockEngine) -> None:
+    engine.will(CALL, text("Sunny."))
+    result = await Runner.run(agent, "Weather in Paris?", auto_previous_response_id=True, run_config=QUIET)
+    assert result.final_output == "Sunny."
+    assert [message["role"] for message in engine.last["messages"]] == ROLES[:3]
+
+
+async def test_runs_in_a_conversation(agent: Agent, client: AsyncOpenAI, engine: MockEngine) -> None:
+    engine.will(CALL, text("Sunny."), text("Yes."))
+    conversation = await client.conversations.create()
+    await Runner.run(agent, "Weather in Paris?", conversation_id=conversation.id, run_config=QUIET)
+    await Runner.run(agent, "Really?", conversation_id=conversation.id, run_config=QUIET)
+    assert [message["role"] for message in engine.last["messages"]] == ROLES
+
+
+async def test_a_session_that_is_a_conversation(agent: Agent, client: AsyncOpenAI, engine: MockEngine) -> None:
+    engine.will(CALL, text("Sunny."), text("Yes."))
+    session = OpenAIConversationsSession(openai_client=client)
+    await Runner.run(agent, "Weather in Paris?", session=session, run_config=QUIET)
+    await Runner.run(agent, "Really?", session=session, run_config=QUIET)
+    assert [message["role"] for message in engine.last["messages"]] == ROLES
+    assert len(await session.get_items()) == 6
+    popped = await session.pop_item()
+    assert popped is not None
+    await session.clear_session()

@@ -1,0 +1,138 @@
+"""Conversations: their items, and the responses that are made in them, one at a time."""
+
+import asyncio
+from typing import Any
+
+from support.engine import DONE, MockEngine, Writer, chunk, text
+from support.gateway import GatewayUnderTest, running_gateway
+
+HELLO = {"role": "user", "content": "Hello"}
+
+
+async def created(gateway: GatewayUnderTest, **body: Any) -> dict[str, Any]:
+    status, conversation = await gateway.post(body, "/v1/conversations")
+    assert status == 200, conversation
+    return conversation
+
+
+async def texts(gateway: GatewayUnderTest, conversation: dict[str, Any]) -> list[str]:
+    _, listed = await gateway.get(f"/v1/conversations/{conversation['id']}/items?order=asc")
+    return [item["content"][0]["text"] for item in listed["data"]]
+
+
+async def test_a_conversation_is_created_changed_and_deleted(gateway: GatewayUnderTest) -> None:
+    conversation = await created(gateway, metadata={"topic": "tea"}, items=[HELLO])
+    path = f"/v1/conversations/{conversation['id']}"
+    assert conversation["object"] == "conversation"
+    assert await gateway.get(path) == (200, conversation)
+    status, changed = await gateway.post({"metadata": {"topic": "coffee"}}, path)
+    assert (status, changed["metadata"]) == (200, {"topic": "coffee"})
+    assert await gateway.get(path, method="DELETE") == (
+        200,
+        {"id": conversation["id"], "object": "conversation.deleted", "deleted": True},
+    )
+    status, body = await gateway.get(path)
+    assert (status, body["error"]["code"]) == (404, "conversation_not_found")
+
+
+async def test_items_are_added_listed_fetched_and_deleted(gateway: GatewayUnderTest) -> None:
+    conversation = await created(gateway)
+    path = f"/v1/conversations/{conversation['id']}/items"
+    status, added = await gateway.post({"items": [HELLO, {"role": "assistant", "content": "Hi"}]}, path)
+    assert status == 200
+    assert [item["role"] for item in added["data"]] == ["user", "assistant"]
+    assert await texts(gateway, conversation) == ["Hello", "Hi"]
+    first = added["data"][0]
+    assert await gateway.get(f"{path}/{first['id']}") == (200, first)
+    status, body = await gateway.get(f"{path}/{first['id']}", method="DELETE")
+    assert (status, body["id"]) == (200, conversation["id"])
+    assert await texts(gateway, conversation) == ["Hi"]
+    status, body = await gateway.get(f"{path}/{first['id']}")
+    assert (status, body["error"]["code"]) == (404, "item_not_found")
+
+
+async def test_a_bad_item_is_refused_by_its_place(gateway: GatewayUnderTest) -> None:
+    status, body = await gateway.post({"items": [HELLO, {"text": "?"}]}, "/v1/conversations")
+    assert (status, body["error"]["param"]) == (400, "items[1].type")
+    status, body = await gateway.post({"items": [HELLO] * 21}, "/v1/conversations")
+    assert (status, body["error"]["param"]) == (400, "items")
+
+
+async def test_a_response_is_made_in_a_conversation(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    conversation = await created(gateway, items=[HELLO])
+    engine.will(text("Hi."), text("Fine."))
+    response = await gateway.create("How are you?", conversation=conversation["id"])
+    assert response["conversation"] == {"id": conversation["id"]}
+    await gateway.stream("And now?", conversation={"id": conversation["id"]})
+    contents = [message["content"] for message in engine.last["messages"]]
+    assert contents == ["Hello", "How are you?", "Hi.", "And now?"]
+    assert await texts(gateway, conversation) == ["Hello", "How are you?", "Hi.", "And now?", "Fine."]
+
+
+async def test_one_response_at_a_time(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    conversation = await created(gateway)
+    go_on = asyncio.Event()
+
+    async def slow(write: Writer) -> None:
+        await write(chunk({"content": "Hm"}))
+        await go_on.wait()
+        await write(chunk(finish="stop") + DONE)
+
+    engine.will(slow)
+    first = asyncio.create_task(gateway.create("One", conversation=conversation["id"]))
+    await engine.asked.wait()
+    status, body = await gateway.post({"input": "Two", "conversation": conversation["id"]})
+    assert (status, body["error"]["code"]) == (409, "conversation_locked")
+    go_on.set()
+    await first
+    await gateway.create("Three", conversation=conversation["id"])
+    assert await texts(gateway, conversation) == ["One", "Hm", "Three", "Hello world"]
+
+
+async def test_a_refused_request_gives_its_turn_back(gateway: GatewayUnderTest) -> None:
+    conversation = await created(gateway)
+    bad = [{"type": "function_call_output", "call_id": "nobody", "output": ""}]
+    for _ in range(2):
+        status, _ = await gateway.post({"input": bad, "conversation": conversation["id"]})
+        assert status == 400
+    await gateway.create("Hi", conversation=conversation["id"])
+
+
+async def test_a_conversation_that_is_not_there_and_two_histories_are_refused(gateway: GatewayUnderTest) -> None:
+    status, body = await gateway.post({"input": "Hi", "conversation": "conv_nowhere"})
+    assert (status, body["error"]["code"]) == (404, "conversation_not_found")
+    status, body = await gateway.post({"input": "Hi", "conversation": {"id": 5}})
+    assert (status, body["error"]["param"]) == (400, "conversation.id")
+    response = await gateway.create("Hi")
+    both = {"input": "Hi", "conversation": "conv_x", "previous_response_id": response["id"]}
+    status, body = await gateway.post(both)
+    assert (status, body["error"]["param"]) == (400, "conversation")
+
+
+async def test_what_is_not_stored_is_still_said_in_its_conversation(gateway: GatewayUnderTest) -> None:
+    conversation = await created(gateway)
+    response = await gateway.create("Hi", conversation=conversation["id"], store=False)
+    assert await texts(gateway, conversation) == ["Hi", "Hello world"]
+    assert (await gateway.get(f"/v1/responses/{response['id']}"))[0] == 404
+
+
+async def test_what_one_key_keeps_another_cannot_reach(engine: MockEngine) -> None:
+    ours, theirs = ({"Authorization": f"Bearer {key}"} for key in ("ours", "theirs"))
+    async with running_gateway(engine, api_key=("ours", "theirs")) as gateway:
+        _, conversation = await gateway.post({"items": [HELLO]}, "/v1/conversations", headers=ours)
+        path = f"/v1/conversations/{conversation['id']}"
+        _, listed = await gateway.get(f"{path}/items", headers=ours)
+        item = listed["data"][0]["id"]
+        for method, more in (
+            ("GET", ""),
+            ("DELETE", ""),
+            ("GET", "/items"),
+            ("GET", f"/items/{item}"),
+            ("DELETE", f"/items/{item}"),
+        ):
+            status, _ = await gateway.get(path + more, method=method, headers=theirs)
+            assert status == 404, (method, more)
+        assert (await gateway.get(f"{path}/items", headers=theirs))[0] == 404
+        assert (await gateway.post({"metadata": {}}, path, headers=theirs))[0] == 404
+        assert (await gateway.post({"items": [HELLO]}, f"{path}/items", headers=theirs))[0] == 404
+        assert (await gateway.post({"input": "Hi", "conversation": conversation["id"]}, headers=theirs))[0] == 404

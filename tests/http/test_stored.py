@@ -1,0 +1,178 @@
+"""A response that was stored can be continued, fetched and deleted, by whoever stored it."""
+
+from typing import Any
+
+import pytest
+from support.engine import MockEngine, Refusal, answer, call, chunk, text
+from support.gateway import GatewayUnderTest, running_gateway
+
+from antiphon.errors import StoreUnavailable
+
+TOOLS = [{"type": "function", "name": "get_weather", "parameters": {"type": "object", "properties": {}}}]
+
+
+# ---- continued -------------------------------------------------------------------------------------------------------
+
+
+async def test_a_response_is_continued_with_all_that_was_said(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    engine.will(text("It is Ada."), text("Ada."))
+    first = await gateway.create("What is your name?", instructions="Be brief.")
+    assert first["store"] is True
+    second = await gateway.create("Again?", previous_response_id=first["id"])
+    assert second["previous_response_id"] == first["id"]
+    # Earlier instructions are not inherited.
+    assert engine.last["messages"] == [
+        {"role": "user", "content": "What is your name?"},
+        {"role": "assistant", "content": "It is Ada."},
+        {"role": "user", "content": "Again?"},
+    ]
+
+
+async def test_calls_and_reasoning_are_part_of_the_history(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    thought = chunk({"reasoning_content": "I should look."})
+    engine.will(answer(thought, call("get_weather", "{}", id="c1"), finish="tool_calls"), text("It rains."), text("Yes."))
+    first = await gateway.create("Weather?", tools=TOOLS)
+    output = [{"type": "function_call_output", "call_id": "c1", "output": "rain"}]
+    second = await gateway.create(output, tools=TOOLS, previous_response_id=first["id"])
+    roles = [message["role"] for message in engine.last["messages"]]
+    assert roles == ["user", "assistant", "tool"]
+    assert "I should look." in str(engine.last["messages"][1])
+    before = engine.last["messages"]
+    await gateway.create("Really?", tools=TOOLS, previous_response_id=second["id"])
+    assert engine.last["messages"][: len(before)] == before
+
+
+async def test_the_end_of_a_stream_is_not_told_before_it_is_kept(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    events = await gateway.stream("Hi")
+    engine.will(text("Again."))
+    await gateway.create("Again", previous_response_id=events[-1]["response"]["id"])
+    assert len(engine.last["messages"]) == 3
+
+
+async def test_one_response_can_be_continued_twice(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    first = await gateway.create("One")
+    for word in ("Two", "Three"):
+        await gateway.create(word, previous_response_id=first["id"])
+        assert [message["content"] for message in engine.last["messages"]] == ["One", "Hello world", word]
+
+
+async def test_what_was_not_stored_cannot_be_continued(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    first = await gateway.create("Hi", store=False)
+    assert first["store"] is False
+    for id in (first["id"], "resp_nowhere"):
+        status, body = await gateway.post({"input": "Hi", "previous_response_id": id})
+        assert status == 400
+        assert body["error"]["code"] == "previous_response_not_found"
+        assert body["error"]["param"] == "previous_response_id"
+
+
+async def test_an_output_without_its_call_is_refused_by_its_place_in_the_input(gateway: GatewayUnderTest) -> None:
+    first = await gateway.create("Hi")
+    output = [{"type": "function_call_output", "call_id": "nobody", "output": ""}]
+    status, body = await gateway.post({"input": output, "previous_response_id": first["id"]})
+    assert status == 400
+    assert body["error"]["param"] == "input[0].call_id"
+
+
+async def test_a_failed_response_is_kept_too(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    engine.will(chunk({"content": "Hal"}))
+    failed = (await gateway.stream("Hi"))[-1]["response"]
+    assert failed["status"] == "failed"
+    status, kept = await gateway.get(f"/v1/responses/{failed['id']}")
+    assert (status, kept["status"]) == (200, "failed")
+
+
+async def test_a_request_that_its_engine_refuses_leaves_nothing(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    engine.will(Refusal(400, {"error": {"message": "no"}}))
+    status, _ = await gateway.post({"input": "Hi"})
+    assert status == 400
+
+
+# ---- fetched, listed, deleted ----------------------------------------------------------------------------------------
+
+
+async def test_a_stored_response_is_fetched_as_it_was_told(gateway: GatewayUnderTest) -> None:
+    response = await gateway.create("Hi", metadata={"a": "b"}, tools=TOOLS)
+    status, fetched = await gateway.get(f"/v1/responses/{response['id']}")
+    assert status == 200
+    response.pop("output_text")
+    assert fetched == response
+
+
+async def test_a_deleted_response_is_gone(gateway: GatewayUnderTest) -> None:
+    first = await gateway.create("One")
+    second = await gateway.create("Two", previous_response_id=first["id"])
+    path = f"/v1/responses/{first['id']}"
+    assert await gateway.get(path, method="DELETE") == (200, {"id": first["id"], "object": "response", "deleted": True})
+    for method in ("GET", "DELETE"):
+        status, body = await gateway.get(path, method=method)
+        assert (status, body["error"]["code"]) == (404, "response_not_found")
+    # What continued it begins behind it.
+    await gateway.create("Three", previous_response_id=second["id"])
+
+
+async def test_the_input_is_listed_page_by_page(gateway: GatewayUnderTest) -> None:
+    items = [{"role": "user", "content": f"{number}"} for number in range(5)]
+    response = await gateway.create(items)
+    path = f"/v1/responses/{response['id']}/input_items"
+    _, listed = await gateway.get(path)
+    assert [item["content"][0]["text"] for item in listed["data"]] == ["4", "3", "2", "1", "0"]
+    assert listed["has_more"] is False
+    assert {item["type"] for item in listed["data"]} == {"message"}
+    _, page = await gateway.get(f"{path}?limit=2&order=asc")
+    assert [item["content"][0]["text"] for item in page["data"]] == ["0", "1"]
+    assert page["has_more"] is True
+    _, rest = await gateway.get(f"{path}?order=asc&after={page['last_id']}")
+    assert [item["content"][0]["text"] for item in rest["data"]] == ["2", "3", "4"]
+    _, before = await gateway.get(f"{path}?order=asc&limit=1&before={rest['first_id']}")
+    assert [item["content"][0]["text"] for item in before["data"]] == ["1"]
+
+
+@pytest.mark.parametrize(
+    ("query", "param"), [("limit=0", "limit"), ("limit=x", "limit"), ("order=up", "order"), ("after=nobody", "after")]
+)
+async def test_a_page_that_cannot_be_is_refused_by_name(gateway: GatewayUnderTest, query: str, param: str) -> None:
+    response = await gateway.create("Hi")
+    status, body = await gateway.get(f"/v1/responses/{response['id']}/input_items?{query}")
+    assert (status, body["error"]["param"]) == (400, param)
+
+
+async def test_only_what_runs_in_the_background_can_be_cancelled(gateway: GatewayUnderTest) -> None:
+    response = await gateway.create("Hi")
+    status, body = await gateway.get(f"/v1/responses/{response['id']}/cancel", method="POST")
+    assert (status, body["error"]["code"]) == (400, "not_a_background_response")
+    status, body = await gateway.get("/v1/responses/resp_nowhere/cancel", method="POST")
+    assert status == 404
+
+
+# ---- whose it is -----------------------------------------------------------------------------------------------------
+
+
+async def test_what_one_key_stored_another_cannot_reach(engine: MockEngine) -> None:
+    ours, theirs = ({"Authorization": f"Bearer {key}"} for key in ("ours", "theirs"))
+    async with running_gateway(engine, api_key=("ours", "theirs")) as gateway:
+        _, response = await gateway.post({"input": "Hi"}, headers=ours)
+        path = f"/v1/responses/{response['id']}"
+        for method, more in (("GET", ""), ("DELETE", ""), ("GET", "/input_items"), ("POST", "/cancel")):
+            status, _ = await gateway.get(path + more, method=method, headers=theirs)
+            assert status == 404
+        status, body = await gateway.post({"input": "Hi", "previous_response_id": response["id"]}, headers=theirs)
+        assert (status, body["error"]["code"]) == (400, "previous_response_not_found")
+        assert (await gateway.get(path, headers=ours))[0] == 200
+
+
+# ---- a store that fails ----------------------------------------------------------------------------------------------
+
+
+async def test_a_response_that_cannot_be_kept_is_not_said_to_be(gateway: GatewayUnderTest, monkeypatch: Any) -> None:
+    async def fails(record: object) -> None:
+        raise StoreUnavailable
+
+    monkeypatch.setattr(gateway.gateway.store, "put", fails)
+    events = await gateway.stream("Hi")
+    assert events[-1]["type"] == "response.failed"
+    assert "store" in events[-1]["response"]["error"]["message"]
+    status, body = await gateway.post({"input": "Hi"})
+    assert (status, body["error"]["code"]) == (503, "store_unavailable")
+    assert gateway.headers["Retry-After"]
+    assert (await gateway.create("Hi", store=False))["status"] == "completed"

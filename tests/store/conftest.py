@@ -1,0 +1,30 @@
+"""Every test of the contract runs on every store."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from support.postgres import PostgresServer
+from support.stores import Clock
+
+from antiphon.store import Store, open_store
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "postgres":
+        server: PostgresServer = request.getfixturevalue("postgres")
+        return server.new_database()
+    return f"sqlite:{tmp_path / 'responses.db'}" if request.param == "sqlite" else "memory:"
+
+
+@pytest_asyncio.fixture
+async def store(url: str, clock: Clock) -> AsyncIterator[Store]:
+    async with open_store(url, clock) as opened:
+        yield opened

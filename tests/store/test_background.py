@@ -1,0 +1,227 @@
+"""Background responses: queued, claimed by one worker at a time, told, finished, cancelled."""
+
+import asyncio
+
+import pytest
+from msgspec import structs
+from support.stores import BEGINNING, Clock, conversation, events, items, queued, record
+
+from antiphon.store import IdTaken, Store
+from antiphon.store.records import Job
+
+
+async def claimed(store: Store, worker: str = "w1", lease: float = 60, most_attempts: int = 3) -> Job:
+    job = await store.claim(worker, lease, most_attempts)
+    assert job is not None
+    return job
+
+
+async def test_jobs_are_claimed_oldest_first_each_by_one_worker(store: Store) -> None:
+    for number in range(3):
+        await store.enqueue(queued(f"r{number}"), f"request {number}".encode())
+    jobs = [await claimed(store, f"w{number}") for number in range(3)]
+    assert jobs[0] == Job(structs.replace(queued("r0"), status="in_progress"), b"request 0", 1, "run")
+    assert [job.record.id for job in jobs] == ["r0", "r1", "r2"]
+    assert await store.claim("w9", 60, 3) is None
+    running = await store.get("ada", "r0")
+    assert running is not None
+    assert running.status == "in_progress"
+
+
+async def test_workers_that_claim_at_once_get_different_jobs(store: Store) -> None:
+    await asyncio.gather(*(store.enqueue(queued(f"r{number}"), b"{}") for number in range(8)))
+    jobs = await asyncio.gather(*(store.claim(f"w{number}", 60, 3) for number in range(12)))
+    assert sorted(job.record.id for job in jobs if job) == [f"r{number}" for number in range(8)]
+
+
+async def test_an_id_is_queued_once(store: Store) -> None:
+    await store.put(record("r1"))
+    for owner in ("ada", "bob"):
+        with pytest.raises(IdTaken):
+            await store.enqueue(queued("r1", owner), b"{}")
+    assert await store.claim("w1", 60, 3) is None
+
+
+async def test_events_are_read_from_any_number_on_with_the_status(store: Store) -> None:
+    await store.enqueue(queued("r1"), b"{}")
+    waiting = await store.events("ada", "r1")
+    assert waiting is not None
+    assert (waiting.status, waiting.attempt, waiting.events) == ("queued", 0, [])
+    job = await claimed(store)
+    assert await store.append_events("r1", "w1", job.attempt, events(0, 1, 2)) is True
+    assert await store.append_events("r1", "w1", job.attempt, events(3)) is True
+    assert await store.append_events("r1", "w1", job.attempt, events(4, 5)) is True
+    for after in (-1, 0, 1, 2, 3, 4, 5):
+        progress = await store.events("ada", "r1", after)
+        assert progress is not None
+        assert (progress.status, progress.attempt) == ("in_progress", 1)
+        assert progress.events == events(*range(after + 1, 6))
+
+
+async def test_finishing_keeps_the_last_events_with_the_record_and_ends_the_job(store: Store, clock: Clock) -> None:
+    await store.enqueue(queued("r1"), b"{}")
+    job = await claimed(store)
+    await store.append_events("r1", "w1", job.attempt, events(0))
+    final = structs.replace(job.record, status="completed", output=b"[1]")
+    assert await store.finish(final, "w1", job.attempt, events(1, 2)) is True
+    assert await store.get("ada", "r1") == final
+    progress = await store.events("ada", "r1")
+    assert progress is not None
+    assert (progress.status, progress.events) == ("completed", events(0, 1, 2))
+    clock.forward(1000)
+    assert await store.claim("w2", 60, 3) is None
+    assert await store.finish(final, "w1", job.attempt, events(3)) is False
+    assert await store.append_events("r1", "w1", job.attempt, events(3)) is False
+    assert await store.renew("w1", ["r1"], 60) == {}
+
+
+async def test_a_job_whose_lease_ran_out_goes_to_another_and_begins_anew(store: Store, clock: Clock) -> None:
+    await store.enqueue(queued("r1"), b"request")
+    first = await claimed(store)
+    await store.append_events("r1", "w1", first.attempt, events(0, 1, 2))
+    clock.forward(59)
+    assert await store.claim("w2", 60, 3) is None
+    clock.forward(1)
+    second = await claimed(store, "w2")
+    assert (second.attempt, second.request, second.purpose) == (2, b"request", "run")
+    assert await store.append_events("r1", "w1", first.attempt, events(3)) is False
+    assert await store.finish(first.record, "w1", first.attempt, events(3)) is False
+    assert await store.renew("w1", ["r1"], 60) == {}
+    assert await store.append_events("r1", "w2", second.attempt, events(0)) is True
+    progress = await store.events("ada", "r1")
+    assert progress is not None
+    assert (progress.attempt, progress.events) == (2, events(0))
+
+
+async def test_a_worker_that_claims_its_own_lost_job_again_cannot_go_on_with_the_old_attempt(
+    store: Store, clock: Clock
+) -> None:
+    await store.enqueue(queued("r1"), b"{}")
+    first = await claimed(store)
+    clock.forward(60)
+    second = await claimed(store)
+    assert await store.append_events("r1", "w1", first.attempt, events(0)) is False
+    assert await store.append_events("r1", "w1", second.attempt, events(0)) is True
+
+
+async def test_leases_are_renewed_and_only_those_that_are_held(store: Store, clock: Clock) -> None:
+    for number in range(3):
+        await store.enqueue(queued(f"r{number}"), b"{}")
+    await claimed(store, "w1")
+    await claimed(store, "w2")
+    assert await store.renew("w1", ["r0", "r1", "r2", "nothing"], 120) == {"r0": False}
+    assert await store.renew("w1", [], 120) == {}
+    clock.forward(60)
+    # The one that was queued last has waited longer than the lease that ran out just now.
+    assert [(await claimed(store, "w3")).record.id for _ in range(2)] == ["r2", "r1"]
+    assert await store.claim("w3", 60, 3) is None
+
+
+async def test_a_lease_that_ran_out_is_held_until_another_claims_it(store: Store, clock: Clock) -> None:
+    await store.enqueue(queued("r1"), b"{}")
+    job = await claimed(store)
+    clock.forward(100)
+    assert await store.append_events("r1", "w1", job.attempt, events(0)) is True
+    assert await store.renew("w1", ["r1"], 60) == {"r1": False}
+    assert await store.claim("w2", 60, 3) is None
+
+
+async def test_a_job_that_has_used_up_its_attempts_is_handed_out_to_be_failed(store: Store, clock: Clock) -> None:
+    await store.enqueue(queued("r1"), b"{}")
+    purposes = []
+    for _ in range(4):
+        job = await claimed(store, most_attempts=2)
+        purposes.append(job.purpose)
+        clock.forward(60)
+    # Whoever was to fail it died too: somebody else is asked.
+    assert purposes == ["run", "run", "fail", "fail"]
+    assert await store.finish(structs.replace(job.record, status="failed"), "w1", job.attempt, []) is True
+    clock.forward(60)
+    assert await store.claim("w1", 60, 2) is None
+
+
+async def test_a_job_that_waits_is_cancelled_at_once(store: Store) -> None:
+    await store.enqueue(queued("r1"), b"{}")
+    assert await store.cancel("ada", "r1") == "cancelled"
+    assert await store.cancel("ada", "r1") == "over"
+    assert await store.claim("w1", 60, 3) is None
+    cancelled = await store.get("ada", "r1")
+    assert cancelled is not None
+    assert cancelled.status == "cancelled"
+
+
+async def test_a_job_that_runs_is_asked_to_end_and_its_worker_hears_of_it(store: Store) -> None:
+    await store.enqueue(queued("r1"), b"{}")
+    job = await claimed(store)
+    assert await store.cancel("ada", "r1") == "asked"
+    assert await store.cancel("ada", "r1") == "asked"
+    assert await store.renew("w1", ["r1"], 60) == {"r1": True}
+    assert await store.finish(structs.replace(job.record, status="cancelled"), "w1", job.attempt, events(0)) is True
+    assert await store.cancel("ada", "r1") == "over"
+
+
+async def test_a_job_to_be_cancelled_whose_worker_died_is_handed_out_for_that(store: Store, clock: Clock) -> None:
+    await store.enqueue(queued("r1"), b"{}")
+    await claimed(store)
+    await store.cancel("ada", "r1")
+    clock.forward(60)
+    assert (await claimed(store, "w2", most_attempts=1)).purpose == "cancel"
+
+
+async def test_what_never_was_in_the_queue_cannot_be_cancelled(store: Store) -> None:
+    await store.put(record("r1"))
+    assert await store.cancel("ada", "r1") == "over"
+    assert await store.cancel("ada", "r2") == "unknown"
+
+
+async def test_a_deleted_job_is_lost_to_its_worker(store: Store) -> None:
+    await store.enqueue(queued("r1"), b"{}")
+    job = await claimed(store)
+    await store.append_events("r1", "w1", job.attempt, events(0))
+    assert await store.delete("ada", "r1") is True
+    assert await store.renew("w1", ["r1"], 60) == {}
+    assert await store.append_events("r1", "w1", job.attempt, events(1)) is False
+    assert await store.finish(job.record, "w1", job.attempt, []) is False
+    assert await store.events("ada", "r1") is None
+    assert await store.get("ada", "r1") is None
+    await store.enqueue(queued("r1"), b"{}")
+    fresh = await store.events("ada", "r1")
+    assert fresh is not None
+    assert (fresh.attempt, fresh.events) == (0, [])
+
+
+async def test_an_expired_job_is_not_claimed_and_is_swept_with_its_events(store: Store, clock: Clock) -> None:
+    await store.enqueue(queued("r1", expires_at=BEGINNING + 10), b"{}")
+    job = await claimed(store, lease=5)
+    await store.append_events("r1", "w1", job.attempt, events(0))
+    clock.forward(10)
+    assert await store.claim("w2", 60, 3) is None
+    assert await store.sweep() == 1
+    await store.enqueue(queued("r1"), b"{}")
+    assert (await claimed(store, "w2")).attempt == 1
+    progress = await store.events("ada", "r1")
+    assert progress is not None
+    assert progress.events == []
+
+
+async def test_finishing_in_a_conversation_appends_the_items_and_gives_the_turn_back(store: Store) -> None:
+    await store.create_conversation(conversation("c1"))
+    await store.enqueue(queued("r1", conversation="c1"), b"{}")
+    job = await claimed(store)
+    assert await store.take_turn("ada", "c1", "r1", 60)
+    final = structs.replace(job.record, status="completed")
+    assert await store.finish(final, "w1", job.attempt, events(0), items("i1", "i2")) is True
+    assert await store.conversation_items("ada", "c1") == items("i1", "i2")
+    assert await store.take_turn("ada", "c1", "r2", 60) is True
+
+
+async def test_finishing_is_possible_where_the_turn_was_lost_but_appends_nothing(store: Store, clock: Clock) -> None:
+    await store.create_conversation(conversation("c1"))
+    await store.enqueue(queued("r1", conversation="c1"), b"{}")
+    job = await claimed(store)
+    assert await store.take_turn("ada", "c1", "r1", 10)
+    clock.forward(10)
+    assert await store.take_turn("ada", "c1", "r2", 60)
+    assert await store.finish(structs.replace(job.record, status="completed"), "w1", job.attempt, [], items("i1")) is True
+    assert await store.conversation_items("ada", "c1") == []
+    assert await store.take_turn("ada", "c1", "r3", 60) is False

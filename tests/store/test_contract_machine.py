@@ -1,0 +1,282 @@
+"""Any sequence of operations gives what the simplest model of a store gives, on every store."""
+
+import asyncio
+import itertools
+import tempfile
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import asyncpg
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+from msgspec import structs
+from support.postgres import PostgresServer
+from support.store_model import TAKEN, Model
+from support.stores import Clock, conversation, events, item, queued, record
+
+from antiphon.store import IdTaken, Store, open_store
+from antiphon.store.records import Item
+
+OWNERS = ("ada", "bob")
+RESPONSES = ("r0", "r1", "r2")
+CONVERSATIONS = ("c0", "c1")
+ITEMS = ("i0", "i1", "i2", "i3")
+WORKERS = ("w0", "w1")
+LEASE = 10.0
+TABLES = ("responses", "conversations", "items", "jobs", "events")
+
+owners = st.sampled_from(("ada", "ada", "ada", "bob"))
+responses = st.sampled_from(RESPONSES)
+rooms = st.sampled_from(CONVERSATIONS)
+item_ids = st.sampled_from(ITEMS)
+item_lists = st.lists(st.builds(item, item_ids, st.sampled_from("ab")), max_size=4)
+workers = st.sampled_from(WORKERS)
+lifetimes = st.sampled_from([5, 30, 1000])
+attempts = st.integers(1, 3)
+choices = st.integers(0, 5)
+
+
+STEPS = ("claim", "claim", "append", "append", "lapse", "lapse", "turn", "finish", "cancel", "sweep")
+
+
+class StoreMachine(RuleBasedStateMachine):
+    # Opens an empty store; set for each kind of store below.
+    open_empty: Callable[[AsyncExitStack, Clock], Awaitable[Store]]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.runner = asyncio.Runner()
+        self.clock = Clock()
+        self.model = Model(self.clock)
+        self.stack = AsyncExitStack()
+        self.numbers = itertools.count()
+        self.store = self.runner.run(self._open())
+
+    async def _open(self) -> Store:
+        return await type(self).open_empty(self.stack, self.clock)
+
+    def teardown(self) -> None:
+        self.runner.run(self.stack.aclose())
+        self.runner.close()
+
+    def expires(self, lifetime: int) -> int:
+        return int(self.clock.now) + lifetime
+
+    def does(self, operation: Awaitable[object], expected: object) -> None:
+        async def outcome() -> object:
+            try:
+                return await operation
+            except IdTaken:
+                return TAKEN
+
+        assert self.runner.run(outcome()) == expected
+
+    @rule(seconds=st.sampled_from([1, 4, 10, 100]))
+    def time_passes(self, seconds: int) -> None:
+        self.clock.forward(seconds)
+
+    @rule(id=responses, owner=owners, parent=responses | st.none(), lifetime=lifetimes)
+    def put(self, id: str, owner: str, parent: str | None, lifetime: int) -> None:
+        fresh = record(id, owner, parent=parent, expires_at=self.expires(lifetime), output=f"[{next(self.numbers)}]".encode())
+        self.does(self.store.put(fresh), self.model.put(fresh))
+
+    @rule(id=responses, owner=owners)
+    def delete(self, id: str, owner: str) -> None:
+        self.does(self.store.delete(owner, id), self.model.delete(owner, id))
+
+    @rule(id=rooms, owner=owners, items=item_lists, lifetime=lifetimes)
+    def create_conversation(self, id: str, owner: str, items: list[Item], lifetime: int) -> None:
+        fresh = conversation(id, owner, expires_at=self.expires(lifetime))
+        self.does(self.store.create_conversation(fresh, items), self.model.create_conversation(fresh, items))
+
+    @rule(id=rooms, owner=owners)
+    def delete_conversation(self, id: str, owner: str) -> None:
+        self.does(self.store.delete_conversation(owner, id), self.model.delete_conversation(owner, id))
+
+    @rule(id=rooms, owner=owners, items=item_lists)
+    def add_items(self, id: str, owner: str, items: list[Item]) -> None:
+        self.does(self.store.add_items(owner, id, items), self.model.add_items(owner, id, items))
+
+    @rule(id=rooms, owner=owners, item=item_ids)
+    def delete_item(self, id: str, owner: str, item: str) -> None:
+        self.does(self.store.delete_item(owner, id, item), self.model.delete_item(owner, id, item))
+
+    @rule(id=rooms, owner=owners, response=responses)
+    def take_turn(self, id: str, owner: str, response: str) -> None:
+        self.does(self.store.take_turn(owner, id, response, LEASE), self.model.take_turn(owner, id, response, LEASE))
+
+    @rule(id=rooms, owner=owners, response=responses)
+    def end_turn(self, id: str, owner: str, response: str) -> None:
+        self.does(self.store.end_turn(owner, id, response), self.model.end_turn(owner, id, response))
+
+    @rule(id=responses, owner=owners, room=rooms, items=item_lists)
+    def finish_turn(self, id: str, owner: str, room: str, items: list[Item]) -> None:
+        final = record(id, owner, conversation=room, expires_at=self.expires(30))
+        self.does(self.store.finish_turn(final, items), self.model.finish_turn(final, items))
+
+    @rule(id=responses, owner=owners, room=rooms | st.none(), lifetime=lifetimes)
+    def enqueue(self, id: str, owner: str, room: str | None, lifetime: int) -> None:
+        fresh = queued(id, owner, conversation=room, expires_at=self.expires(lifetime))
+        self.does(self.store.enqueue(fresh, b"request"), self.model.enqueue(fresh, b"request"))
+
+    @rule(worker=workers)
+    def claim(self, worker: str) -> None:
+        self.does(self.store.claim(worker, LEASE, 2), self.model.claim(worker, LEASE, 2))
+
+    @rule(worker=workers, ids=st.lists(responses, unique=True))
+    def renew(self, worker: str, ids: list[str]) -> None:
+        self.does(self.store.renew(worker, ids, LEASE), self.model.renew(worker, ids, LEASE))
+
+    def held(self, choice: int) -> tuple[str, str, int]:
+        """A job in a worker's hands: its id, its worker, its attempt."""
+        jobs = sorted((id, job.worker, job.attempt) for id, job in self.model.jobs.items() if job.worker is not None)
+        return jobs[choice % len(jobs)]
+
+    @precondition(lambda self: any(job.worker is not None for job in self.model.jobs.values()))
+    @rule(choice=choices, late=st.integers(0, 1))
+    def append_to_a_held_job(self, choice: int, late: int) -> None:
+        id, worker, attempt = self.held(choice)
+        told = events(next(self.numbers), next(self.numbers))
+        self.does(
+            self.store.append_events(id, worker, attempt - late, told),
+            self.model.append_events(id, worker, attempt - late, told),
+        )
+
+    @precondition(lambda self: any(job.worker is not None for job in self.model.jobs.values()))
+    @rule(choice=choices, late=st.integers(0, 1), items=item_lists)
+    def finish_a_held_job(self, choice: int, late: int, items: list[Item]) -> None:
+        id, worker, attempt = self.held(choice)
+        final = structs.replace(self.model.records[id], status="completed")
+        told = events(next(self.numbers))
+        self.does(
+            self.store.finish(final, worker, attempt - late, told, items),
+            self.model.finish(final, worker, attempt - late, told, items),
+        )
+
+    @rule(id=responses, room=rooms, lifetime=lifetimes, steps=st.lists(st.sampled_from(STEPS), min_size=2, max_size=10))
+    def one_job_goes_through_much(self, id: str, room: str, lifetime: int, steps: list[str]) -> None:
+        """What single steps at random come by too seldom."""
+        self.delete(id, "ada")
+        self.create_conversation(room, "ada", [], 1000)
+        self.enqueue(id, "ada", room, lifetime)
+        for place, step in enumerate(steps):
+            if step == "lapse":
+                self.time_passes(int(LEASE))
+            elif step == "claim":
+                self.claim(WORKERS[place % 2])
+            elif step == "turn":
+                self.take_turn(room, "ada", id)
+            elif step == "cancel":
+                self.cancel(id, "ada")
+            elif step == "sweep":
+                self.sweep()
+            elif any(job.worker is not None for job in self.model.jobs.values()):
+                (self.append_to_a_held_job if step == "append" else self.finish_with_items)(place, 0)
+            self.everyone_sees_what_the_model_shows()
+
+    def finish_with_items(self, choice: int, late: int) -> None:
+        self.finish_a_held_job(choice, late, [item("i0", str(choice))])
+
+    @precondition(lambda self: self.model.rooms)
+    @rule(choice=choices, response=responses, items=item_lists, seconds=st.sampled_from([0, 5, 15]))
+    def take_a_turn_and_finish_one(self, choice: int, response: str, items: list[Item], seconds: int) -> None:
+        room = sorted(self.model.rooms)[choice % len(self.model.rooms)]
+        kept = self.model.rooms[room].kept
+        self.take_turn(room, kept.owner, response)
+        self.clock.forward(seconds)
+        other = RESPONSES[choice % len(RESPONSES)]
+        self.take_turn(room, kept.owner, other)
+        final = record(response, kept.owner, conversation=room, expires_at=self.expires(30))
+        self.does(self.store.finish_turn(final, items), self.model.finish_turn(final, items))
+        self.take_turn(room, kept.owner, other)
+
+    @rule(id=responses, worker=workers, attempt=attempts, number=st.integers(1, 3))
+    def append_events(self, id: str, worker: str, attempt: int, number: int) -> None:
+        told = events(*(next(self.numbers) for _ in range(number)))
+        self.does(self.store.append_events(id, worker, attempt, told), self.model.append_events(id, worker, attempt, told))
+
+    @rule(id=responses, owner=owners, worker=workers, attempt=attempts, room=rooms | st.none(), items=item_lists)
+    def finish(self, id: str, owner: str, worker: str, attempt: int, room: str | None, items: list[Item]) -> None:
+        final = structs.replace(record(id, owner), conversation=room, expires_at=self.expires(30))
+        told = events(next(self.numbers))
+        self.does(
+            self.store.finish(final, worker, attempt, told, items),
+            self.model.finish(final, worker, attempt, told, items),
+        )
+
+    @rule(id=responses, owner=owners)
+    def cancel(self, id: str, owner: str) -> None:
+        self.does(self.store.cancel(owner, id), self.model.cancel(owner, id))
+
+    @rule()
+    def sweep(self) -> None:
+        self.does(self.store.sweep(), self.model.sweep())
+
+    @rule(owner=owners, id=responses, after=st.integers(-1, 40))
+    def read_events(self, owner: str, id: str, after: int) -> None:
+        self.does(self.store.events(owner, id, after), self.model.events(owner, id, after))
+
+    @invariant()
+    def everyone_sees_what_the_model_shows(self) -> None:
+        self.runner.run(self._compare())
+
+    async def _compare(self) -> None:
+        for owner, id in itertools.product(OWNERS, RESPONSES):
+            assert await self.store.events(owner, id) == self.model.events(owner, id, -1)
+            assert await self.store.get(owner, id) == self.model.get(owner, id)
+            assert [link.id for link in await self.store.chain(owner, id)] == self.model.chain(owner, id)
+        for owner, id in itertools.product(OWNERS, CONVERSATIONS):
+            assert await self.store.conversation_items(owner, id) == self.model.items(owner, id)
+
+
+async def open_memory(stack: AsyncExitStack, clock: Clock) -> Store:
+    return await stack.enter_async_context(open_store("memory:", clock))
+
+
+async def open_sqlite(stack: AsyncExitStack, clock: Clock) -> Store:
+    folder = stack.enter_context(tempfile.TemporaryDirectory())
+    return await stack.enter_async_context(open_store(f"sqlite:{Path(folder) / 'responses.db'}", clock))
+
+
+def open_postgres(url: str) -> Callable[[AsyncExitStack, Clock], Awaitable[Store]]:
+    async def open_emptied(stack: AsyncExitStack, clock: Clock) -> Store:
+        store = await stack.enter_async_context(open_store(url, clock))
+        connection = await asyncpg.connect(url)
+        await connection.execute(
+            "TRUNCATE antiphon.responses, antiphon.conversations, antiphon.items, antiphon.jobs, antiphon.events"
+        )
+        await connection.close()
+        return store
+
+    return open_emptied
+
+
+EXAMPLES = {"memory": 100, "sqlite": 25, "postgres": 8}
+
+
+@pytest.mark.timeout(110)
+@pytest.mark.parametrize("kind", EXAMPLES)
+def test_a_store_does_what_the_model_does(kind: str, request: pytest.FixtureRequest) -> None:
+    if kind == "postgres":
+        server: PostgresServer = request.getfixturevalue("postgres")
+        opened = open_postgres(server.new_database())
+    else:
+        opened = {"memory": open_memory, "sqlite": open_sqlite}[kind]
+
+    class Machine(StoreMachine):
+        open_empty = staticmethod(opened)
+
+    run_state_machine_as_test(
+        Machine,
+        settings=settings(
+            max_examples=EXAMPLES[kind],
+            stateful_step_count=30,
+            deadline=None,
+            # A failure is told at once. Add Phase.shrink to see the shortest way to it.
+            phases=[Phase.reuse, Phase.generate],
+            suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+        ),
+    )

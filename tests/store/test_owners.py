@@ -1,0 +1,72 @@
+"""What one owner stored is not there for another, whatever the other tries."""
+
+import inspect
+from collections.abc import Awaitable, Callable
+
+import pytest
+from msgspec import structs
+from support.stores import conversation, events, items, queued, record
+
+from antiphon.store import IdTaken, Store
+
+ATTEMPTS: dict[str, tuple[Callable[[Store], Awaitable[object]], object]] = {
+    "put": (lambda store: store.put(record("r1", "bob")), IdTaken),
+    "get": (lambda store: store.get("bob", "r1"), None),
+    "delete": (lambda store: store.delete("bob", "r1"), False),
+    "chain": (lambda store: store.chain("bob", "r1"), []),
+    "create_conversation": (lambda store: store.create_conversation(conversation("c1", "bob")), IdTaken),
+    "get_conversation": (lambda store: store.get_conversation("bob", "c1"), None),
+    "set_metadata": (lambda store: store.set_metadata("bob", "c1", b'{"x":"y"}'), None),
+    "delete_conversation": (lambda store: store.delete_conversation("bob", "c1"), False),
+    "add_items": (lambda store: store.add_items("bob", "c1", items("i2"), 2**40), False),
+    "list_items": (lambda store: store.list_items("bob", "c1"), None),
+    "conversation_items": (lambda store: store.conversation_items("bob", "c1"), None),
+    "get_item": (lambda store: store.get_item("bob", "c1", "i1"), None),
+    "delete_item": (lambda store: store.delete_item("bob", "c1", "i1"), False),
+    "take_turn": (lambda store: store.take_turn("bob", "c1", "running", 60), False),
+    "end_turn": (lambda store: store.end_turn("bob", "c1", "running"), False),
+    "finish_turn": (lambda store: store.finish_turn(record("running", "bob", conversation="c1"), items("i2")), False),
+    "enqueue": (lambda store: store.enqueue(queued("r1", "bob"), b"{}"), IdTaken),
+    "events": (lambda store: store.events("bob", "running"), None),
+    "finish": (lambda store: store.finish(queued("running", "bob"), "w1", 1, events(1)), False),
+    "cancel": (lambda store: store.cancel("bob", "running"), "unknown"),
+}
+# These are called with what `claim` gave, by workers that serve every owner; or they touch nothing that is anyone's.
+OF_WORKERS = {"claim", "renew", "append_events", "follow", "follow_jobs", "sweep"}
+
+
+async def everything(store: Store) -> list[object]:
+    return [
+        await store.get("ada", "r1"),
+        await store.get_conversation("ada", "c1"),
+        await store.conversation_items("ada", "c1"),
+        await store.events("ada", "running"),
+        await store.renew("w1", ["running"], 60),
+    ]
+
+
+@pytest.mark.parametrize("method", ATTEMPTS)
+async def test_another_owner_gets_and_changes_nothing_by(store: Store, method: str) -> None:
+    await store.put(record("r1"))
+    await store.create_conversation(conversation("c1"), items("i1"))
+    await store.take_turn("ada", "c1", "running", 60)
+    await store.enqueue(queued("running", conversation="c1"), b"{}")
+    assert await store.claim("w1", 60, 3)
+    await store.append_events("running", "w1", 1, events(0))
+    before = await everything(store)
+    attempt, answer = ATTEMPTS[method]
+    if answer is IdTaken:
+        with pytest.raises(IdTaken):
+            await attempt(store)
+    else:
+        assert await attempt(store) == answer
+    assert await everything(store) == before
+    # Whose turn it is has not changed either.
+    assert await store.take_turn("ada", "c1", "other", 60) is False
+    assert await store.finish(structs.replace(queued("running"), conversation="c1"), "w1", 1, [], items("i9")) is True
+    assert await store.get_item("ada", "c1", "i9") is not None
+
+
+def test_every_method_of_a_store_is_tried() -> None:
+    methods = {name for name, _ in inspect.getmembers(Store, inspect.isfunction) if not name.startswith("_")}
+    assert methods == ATTEMPTS.keys() | OF_WORKERS

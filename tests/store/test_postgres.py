@@ -1,0 +1,298 @@
+"""Postgres: several gateways over one server, a server that restarts or hangs, and a database that will not do."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Awaitable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import asyncpg
+import pytest
+from msgspec import structs
+from support.postgres import PostgresServer
+from support.stores import DAY, Clock, conversation, events, items, queued, record
+
+from antiphon.errors import StoreUnavailable
+from antiphon.store import CannotOpen, Store, open_store, postgres
+from antiphon.store.sql.schema import MIGRATIONS, NEWEST
+
+T = TypeVar("T")
+WORKER = Path(__file__).parents[1] / "support" / "job_worker.py"
+# What an operation may take before it counts as hanging: its own limit, and the tidying up.
+HANG = postgres.TIMEOUT + 5
+LIVING = 2**40
+
+
+@pytest.fixture
+def server(request: pytest.FixtureRequest) -> PostgresServer:
+    running: PostgresServer = request.getfixturevalue("postgres")
+    return running
+
+
+@pytest.fixture
+def url(server: PostgresServer) -> str:
+    return server.new_database()
+
+
+@contextlib.contextmanager
+def halted(server: PostgresServer) -> Iterator[None]:
+    server.signal_all(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        server.signal_all(signal.SIGCONT)
+
+
+async def promptly(operation: Awaitable[T]) -> T:
+    async with asyncio.timeout(HANG):
+        return await operation
+
+
+async def until_there(store: Store) -> None:
+    """Until the store answers again."""
+    async with asyncio.timeout(30):
+        while True:
+            with contextlib.suppress(StoreUnavailable):
+                await store.get("ada", "anything")
+                return
+            await asyncio.sleep(0.05)
+
+
+@pytest.mark.timeout(120)
+async def test_a_server_that_restarts_under_load_loses_nothing_and_nobody_hangs(server: PostgresServer, url: str) -> None:
+    acknowledged: list[str] = []
+    failures = 0
+    over = False
+    progress = asyncio.Condition()
+
+    async def write(store: Store, name: str) -> None:
+        nonlocal failures
+        number = 0
+        while not over:
+            number += 1
+            try:
+                await promptly(store.put(record(f"{name}-{number}", expires_at=LIVING)))
+                acknowledged.append(f"{name}-{number}")
+                async with progress:
+                    progress.notify_all()
+                await promptly(store.chain("ada", f"{name}-{number}"))
+            except StoreUnavailable:
+                failures += 1
+                await asyncio.sleep(0.01)
+
+    async with open_store(url) as store:
+        writers = [asyncio.create_task(write(store, f"w{number}")) for number in range(8)]
+        for way in (signal.SIGQUIT, signal.SIGINT, signal.SIGQUIT):
+            enough = len(acknowledged) + 100
+            async with progress:
+                await progress.wait_for(lambda: len(acknowledged) >= enough)  # noqa: B023
+            await asyncio.to_thread(server.stop, way)
+            await asyncio.to_thread(server.start)
+            await until_there(store)
+        over = True
+        await asyncio.gather(*writers)
+        missing = [id for id in acknowledged if await store.get("ada", id) is None]
+    assert missing == []
+    assert failures > 0
+
+
+SCANS = "SELECT relname, seq_scan, idx_scan FROM pg_stat_user_tables WHERE schemaname = 'antiphon' AND relname <> 'version'"
+
+
+@pytest.mark.timeout(60)
+async def test_no_operation_reads_a_table_from_end_to_end(url: str, clock: Clock) -> None:
+    async with open_store(url, clock) as store:
+        for number in range(50):
+            id, room = f"r{number}", f"c{number}"
+            await store.put(record(f"first-{id}"))
+            await store.chain("ada", f"first-{id}")
+            await store.create_conversation(conversation(room), items("i1", "i2"))
+            await store.list_items("ada", room, after="i1")
+            await store.take_turn("ada", room, id, 60)
+            await store.enqueue(queued(id, conversation=room), b"{}")
+            assert await store.claim("w1", 60, 3)
+            await store.renew("w1", [id], 60)
+            await store.append_events(id, "w1", 1, events(0))
+            await store.events("ada", id)
+            assert await store.finish(queued(id, conversation=room), "w1", 1, events(1), items("i3"))
+            await store.delete_conversation("ada", room)
+            await store.delete("ada", id)
+        clock.forward(100 * DAY)
+        assert await store.sweep() == 50
+    connection = await asyncpg.connect(url)
+    scans: dict[str, tuple[int, int]] = {}
+    # The server counts as its processes end.
+    while not scans or min(by_index for _, by_index in scans.values()) < 50:
+        scans = {name: (whole, by_index) for name, whole, by_index in await connection.fetch(SCANS)}
+    await connection.close()
+    # Making an index reads its table once.
+    assert {name: whole for name, (whole, _) in scans.items() if whole > 3} == {}
+
+
+@pytest.mark.timeout(60)
+async def test_a_server_that_hangs_is_an_error_and_no_hang(
+    server: PostgresServer, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres, "TIMEOUT", 0.5)
+    monkeypatch.setattr(postgres, "TIDY_TIMEOUT", 0.2)
+    async with open_store(url) as store:
+        await store.put(record("r1", expires_at=LIVING))
+        with halted(server):
+            operations: list[Awaitable[object]] = [
+                # More than go into one transaction: those of later ones do not wait for the earlier ones to fail.
+                *(store.put(record(f"p{number}")) for number in range(3000)),
+                store.get("ada", "r1"),
+                store.claim("w1", 60, 3),
+                *(store.delete("ada", f"r{number}") for number in range(20)),
+            ]
+            outcomes = await promptly(asyncio.gather(*operations, return_exceptions=True))
+            assert [type(outcome) for outcome in outcomes] == [StoreUnavailable] * 3022
+        monkeypatch.setattr(postgres, "TIMEOUT", 10.0)
+        await until_there(store)
+        assert await store.get("ada", "r1") is not None
+
+
+@pytest.mark.timeout(60)
+async def test_followers_hear_of_changes_made_by_another_gateway_also_after_a_restart(server: PostgresServer, url: str) -> None:
+    async with open_store(url, poll=1000.0) as one, open_store(url, poll=1000.0) as other:
+        await one.enqueue(queued("r1", expires_at=LIVING), b"{}")
+        job = await one.claim("w1", 1000, 3)
+        assert job is not None
+        with other.follow("r1") as bell, other.follow_jobs() as jobs:
+            await one.append_events("r1", "w1", job.attempt, events(0))
+            await bell.wait()
+            await one.enqueue(queued("r2", expires_at=LIVING), b"{}")
+            await jobs.wait()
+            await asyncio.to_thread(server.stop)
+            await asyncio.to_thread(server.start)
+            await until_there(one)
+            # The line is there again, and says so to all who wait.
+            await bell.wait()
+            assert await one.finish(job.record, "w1", job.attempt, events(1))
+            await bell.wait()
+            progress = await other.events("ada", "r1")
+            assert progress is not None
+            assert progress.events == events(0, 1)
+
+
+@pytest.mark.timeout(60)
+async def test_processes_that_claim_at_once_share_the_jobs(url: str) -> None:
+    async with open_store(url) as store:
+        await asyncio.gather(*(store.enqueue(queued(f"r{number}", expires_at=LIVING), b"{}") for number in range(150)))
+        environment = os.environ | {"PYTHONPATH": str(WORKER.parents[1])}
+        workers = [
+            await asyncio.create_subprocess_exec(
+                sys.executable, str(WORKER), url, name, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
+            )
+            for name in ("one", "two")
+        ]
+        for worker in workers:
+            assert worker.stdout is not None
+            assert await worker.stdout.readline() == b"ready\n"
+        said = [out.decode().split() for out, _ in await asyncio.gather(*(worker.communicate(b"\n") for worker in workers))]
+        assert [worker.returncode for worker in workers] == [0, 0]
+        assert sorted(said[0] + said[1]) == sorted(f"r{number}" for number in range(150))
+        assert all(said)
+        for number in range(150):
+            progress = await store.events("ada", f"r{number}")
+            assert progress is not None
+            assert (progress.status, progress.attempt, progress.events) == ("completed", 1, events(0, 1))
+
+
+@pytest.mark.timeout(30)
+async def test_leases_run_by_the_clock_of_the_server(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with open_store(url) as one:
+        # A gateway whose own clock is far ahead.
+        monkeypatch.setattr("time.time", lambda: 4e9)
+        async with open_store(url) as other:
+            await one.enqueue(queued("r1", expires_at=LIVING), b"{}")
+            assert await one.claim("w1", 0.5, 3)
+            assert await other.claim("w2", 60, 3) is None
+            job = None
+            while job is None:
+                job = await other.claim("w2", 60, 3)
+            assert job.attempt == 2
+
+
+async def test_gateways_that_start_at_once_make_the_tables_once(url: str) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        opening = (stack.enter_async_context(open_store(url)) for _ in range(6))
+        stores = await asyncio.gather(*opening)
+        assert [await store.sweep() for store in stores] == [0] * 6
+
+
+async def test_a_newer_database_is_refused(url: str) -> None:
+    async with open_store(url):
+        pass
+    connection = await asyncpg.connect(url)
+    await connection.execute("UPDATE antiphon.version SET number = $1", NEWEST + 1)
+    await connection.close()
+    with pytest.raises(CannotOpen, match=f"version {NEWEST + 1}.*newer Antiphon"):
+        async with open_store(url):
+            pass
+
+
+async def test_a_migration_that_fails_leaves_the_database_as_it_was(
+    url: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_store(url, clock) as store:
+        await store.put(record("r1"))
+    broken = ("ALTER TABLE responses ADD COLUMN extra text", "CREATE TABLE responses (id text)")
+    with monkeypatch.context() as patch:
+        patch.setattr(postgres, "MIGRATIONS", (*MIGRATIONS, broken))
+        patch.setattr(postgres, "NEWEST", NEWEST + 1)
+        patch.setattr(postgres, "OPEN_TIMEOUT", 0.0)
+        with pytest.raises(CannotOpen, match="already exists"):
+            async with open_store(url):
+                pass
+    async with open_store(url, clock) as store:
+        assert await store.get("ada", "r1") == record("r1")
+        await store.put(structs.replace(record("r1"), status="failed"))
+
+
+async def test_a_database_that_does_not_exist_is_refused(url: str) -> None:
+    with pytest.raises(CannotOpen, match="does not exist"):
+        async with open_store(url.replace("/test_", "/none_")):
+            pass
+
+
+async def test_a_server_that_is_not_there_is_refused_after_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgres, "OPEN_TIMEOUT", 0.2)
+    monkeypatch.setattr(postgres, "RETRY", 0.1)
+    with pytest.raises(CannotOpen, match="cannot reach"):
+        async with open_store(f"postgresql://ada@/db?host={tmp_path}"):
+            pass
+
+
+@pytest.mark.timeout(60)
+async def test_a_server_that_is_just_starting_is_waited_for(server: PostgresServer, url: str) -> None:
+    await asyncio.to_thread(server.stop)
+    opening = asyncio.create_task(_open_and_close(url))
+    await asyncio.to_thread(server.start)
+    await opening
+
+
+async def _open_and_close(url: str) -> None:
+    async with open_store(url):
+        pass
+
+
+async def test_without_asyncpg_the_way_to_get_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "antiphon.store.postgres", None)
+    with pytest.raises(CannotOpen, match=r"pip install 'antiphon\[postgres\]'"):
+        async with open_store("postgresql://localhost/db"):
+            pass
+
+
+async def test_other_tables_of_the_database_are_left_alone(url: str) -> None:
+    connection = await asyncpg.connect(url)
+    await connection.execute("CREATE TABLE responses (mine text)")
+    async with open_store(url) as store:
+        await store.put(record("r1", expires_at=LIVING))
+        assert await store.get("ada", "r1") is not None
+    assert await connection.fetchval("SELECT count(*) FROM public.responses") == 0
+    await connection.close()

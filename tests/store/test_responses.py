@@ -1,0 +1,128 @@
+"""Responses: put, got, deleted, and followed back to the first of their chain."""
+
+import asyncio
+
+import pytest
+from msgspec import structs
+from support.stores import BEGINNING, Clock, record
+
+from antiphon.store import IdTaken, Store
+
+
+async def test_a_response_is_got_as_it_was_put(store: Store) -> None:
+    put = record("r1", parent="r0", conversation="c1", background=True, input='["ä\\u0000"]'.encode(), status="incomplete")
+    await store.put(put)
+    assert await store.get("ada", "r1") == put
+
+
+async def test_one_that_was_never_put_is_not_there(store: Store) -> None:
+    assert await store.get("ada", "r1") is None
+    assert await store.delete("ada", "r1") is False
+    assert await store.chain("ada", "r1") == []
+
+
+async def test_putting_again_replaces_all_but_the_parent(store: Store) -> None:
+    await store.put(record("r1", parent="r0", status="in_progress"))
+    await store.put(record("r1", parent="other", status="completed", output=b"[1]"))
+    assert await store.get("ada", "r1") == record("r1", parent="r0", status="completed", output=b"[1]")
+
+
+async def test_an_id_of_another_owner_cannot_be_put(store: Store) -> None:
+    await store.put(record("r1"))
+    with pytest.raises(IdTaken):
+        await store.put(record("r1", "bob"))
+    assert await store.get("ada", "r1") == record("r1")
+    assert await store.get("bob", "r1") is None
+
+
+async def test_many_are_put_at_once_and_one_that_cannot_be_hurts_no_other(store: Store) -> None:
+    await store.put(record("r7", "bob"))
+    puts = [store.put(record(f"r{number % 50}", output=f"[{number}]".encode())) for number in range(100)]
+    outcomes = await asyncio.gather(*puts, return_exceptions=True)
+    assert [number for number, outcome in enumerate(outcomes) if outcome is not None] == [7, 57]
+    assert all(isinstance(outcomes[number], IdTaken) for number in (7, 57))
+    found = [await store.get("ada", f"r{number}") for number in range(50) if number != 7]
+    assert [response.output for response in found if response] == [
+        f"[{number}]".encode() for number in range(50, 100) if number != 57
+    ]
+
+
+async def test_a_deleted_response_is_gone(store: Store) -> None:
+    await store.put(record("r1"))
+    assert await store.delete("ada", "r1") is True
+    assert await store.delete("ada", "r1") is False
+    assert await store.get("ada", "r1") is None
+
+
+async def test_a_chain_leads_from_the_first_response_to_the_one_asked_for(store: Store) -> None:
+    await store.put(record("r1"))
+    await store.put(record("r2", parent="r1"))
+    await store.put(record("r3", parent="r2", status="failed"))
+    await store.put(record("sibling", parent="r1"))
+    links = await store.chain("ada", "r3")
+    assert [(link.id, link.status) for link in links] == [("r1", "completed"), ("r2", "completed"), ("r3", "failed")]
+    assert (links[1].input, links[1].output) == (record("r2").input, record("r2").output)
+    assert [link.id for link in await store.chain("ada", "sibling")] == ["r1", "sibling"]
+
+
+async def test_a_chain_begins_behind_what_was_deleted(store: Store) -> None:
+    for number in range(1, 5):
+        await store.put(record(f"r{number}", parent=f"r{number - 1}"))
+    await store.delete("ada", "r2")
+    assert [link.id for link in await store.chain("ada", "r4")] == ["r3", "r4"]
+
+
+async def test_a_chain_begins_behind_what_has_expired(store: Store, clock: Clock) -> None:
+    await store.put(record("r1", expires_at=BEGINNING + 10))
+    await store.put(record("r2", parent="r1"))
+    clock.forward(10)
+    assert [link.id for link in await store.chain("ada", "r2")] == ["r2"]
+
+
+async def test_a_chain_does_not_pass_through_another_owner(store: Store) -> None:
+    await store.put(record("r1", "bob"))
+    await store.put(record("r2", "ada", parent="r1"))
+    assert [link.id for link in await store.chain("ada", "r2")] == ["r2"]
+
+
+async def test_a_long_chain_is_read_whole_and_in_order(store: Store) -> None:
+    await asyncio.gather(*(store.put(record(f"r{number}", parent=f"r{number - 1}")) for number in range(300)))
+    assert [link.id for link in await store.chain("ada", "r299")] == [f"r{number}" for number in range(300)]
+
+
+async def test_a_chain_that_bites_its_tail_ends(store: Store) -> None:
+    await store.put(record("r1", parent="r2"))
+    await store.put(record("r2", parent="r1"))
+    assert {link.id for link in await store.chain("ada", "r2")} == {"r1", "r2"}
+
+
+async def test_what_has_expired_is_not_there_even_before_it_is_swept(store: Store, clock: Clock) -> None:
+    await store.put(record("r1", expires_at=BEGINNING + 10))
+    clock.forward(9)
+    assert await store.get("ada", "r1") is not None
+    clock.forward(1)
+    assert await store.get("ada", "r1") is None
+    assert await store.chain("ada", "r1") == []
+    assert await store.delete("ada", "r1") is False
+    assert await store.events("ada", "r1") is None
+    assert await store.cancel("ada", "r1") == "unknown"
+
+
+async def test_sweeping_removes_what_has_expired_and_nothing_else(store: Store, clock: Clock) -> None:
+    await asyncio.gather(*(store.put(record(f"r{number}", expires_at=BEGINNING + number)) for number in range(1, 21)))
+    clock.forward(15)
+    assert await store.sweep() == 15
+    assert await store.sweep() == 0
+    # An id that was swept is free again.
+    await store.put(record("r1", "bob"))
+    left = [number for number in range(1, 21) if await store.get("ada", f"r{number}")]
+    assert left == [16, 17, 18, 19, 20]
+
+
+async def test_putting_again_can_make_a_response_live_longer(store: Store, clock: Clock) -> None:
+    short = record("r1", expires_at=BEGINNING + 10)
+    await store.put(short)
+    await store.put(structs.replace(short, expires_at=BEGINNING + 100))
+    clock.forward(50)
+    assert await store.sweep() == 0
+    assert await store.get("ada", "r1") is not None

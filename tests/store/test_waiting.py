@@ -1,0 +1,99 @@
+"""Bells: whoever waits for events, for an end or for a job is woken."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+import pytest_asyncio
+from support.stores import events, queued
+
+from antiphon.store import Store, open_store
+from antiphon.store.records import Job
+
+# So long that a test that needed it would time out.
+NEVER = 1000.0
+
+
+@pytest_asyncio.fixture
+async def store(url: str) -> AsyncIterator[Store]:
+    async with open_store(url, poll=NEVER) as opened:
+        yield opened
+
+
+async def running(store: Store) -> Job:
+    await store.enqueue(queued("r1", expires_at=2**40), b"{}")
+    job = await store.claim("w1", 60, 3)
+    assert job is not None
+    return job
+
+
+CHANGES: dict[str, Callable[[Store, Job], Awaitable[object]]] = {
+    "events are appended": lambda store, job: store.append_events("r1", "w1", job.attempt, events(0)),
+    "it is finished": lambda store, job: store.finish(job.record, "w1", job.attempt, []),
+    "it is to be cancelled": lambda store, job: store.cancel("ada", "r1"),
+    "it is deleted": lambda store, job: store.delete("ada", "r1"),
+}
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("change", CHANGES)
+async def test_a_follower_is_woken_when(store: Store, change: str) -> None:
+    job = await running(store)
+    with store.follow("r1") as bell, store.follow("r2") as other:
+        await CHANGES[change](store, job)
+        await bell.wait()
+        silent = asyncio.create_task(other.wait())
+        await asyncio.sleep(0)
+        assert not silent.done()
+        silent.cancel()
+
+
+@pytest.mark.timeout(20)
+async def test_a_worker_is_woken_when_there_is_a_job(store: Store) -> None:
+    with store.follow_jobs() as bell:
+        waiting = asyncio.create_task(bell.wait())
+        await store.enqueue(queued("r1"), b"{}")
+        await waiting
+
+
+@pytest.mark.timeout(20)
+async def test_what_rang_before_the_wait_is_not_missed_and_rings_once(store: Store) -> None:
+    job = await running(store)
+    with store.follow("r1") as bell:
+        for number in range(3):
+            await store.append_events("r1", "w1", job.attempt, events(number))
+        await bell.wait()
+        progress = await store.events("ada", "r1")
+        assert progress is not None
+        assert len(progress.events) == 3
+
+
+@pytest.mark.timeout(20)
+async def test_whoever_hears_nothing_looks_again_after_a_while(url: str) -> None:
+    async with open_store(url, poll=0.01) as impatient:
+        with impatient.follow("r1") as bell:
+            await bell.wait()
+
+
+@pytest.mark.timeout(30)
+async def test_a_follower_sees_every_event_of_a_worker_that_writes_as_it_reads(store: Store) -> None:
+    job = await running(store)
+
+    async def work() -> None:
+        for number in range(50):
+            await store.append_events("r1", "w1", job.attempt, events(number))
+        await store.finish(job.record, "w1", job.attempt, events(50))
+
+    async def follow() -> list[int]:
+        seen: list[int] = []
+        with store.follow("r1") as bell:
+            while 50 not in seen:
+                progress = await store.events("ada", "r1", seen[-1] if seen else -1)
+                assert progress is not None
+                seen += [event.number for event in progress.events]
+                if not progress.events:
+                    await bell.wait()
+        return seen
+
+    _, *followers = await asyncio.gather(work(), follow(), follow())
+    assert followers == [list(range(51))] * 2

@@ -1,0 +1,116 @@
+"""A real Postgres of the tests' own: found or installed, run as a user without rights, on a socket in a temporary directory."""
+
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+USER = "antiphon"
+# No disk is asked to keep anything past the machine's own life: the processes die in these tests, the machine does not.
+OPTIONS = ["listen_addresses=", "fsync=off", "max_connections=100", "shared_buffers=32MB", "timezone=UTC"]
+
+
+class NoPostgres(Exception):
+    """It is not here, and cannot be had."""
+
+
+def find_programs() -> Path:
+    """The directory of initdb and postgres."""
+    return _installed() or _install()
+
+
+def _installed() -> Path | None:
+    on_path = shutil.which("initdb")
+    folders = [Path(on_path).resolve().parent] if on_path else []
+    folders += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    return next((folder for folder in folders if (folder / "initdb").exists() and (folder / "postgres").exists()), None)
+
+
+def _install() -> Path:
+    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+        raise NoPostgres("there is no initdb here, and no way to install one")
+    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+    install = ["apt-get", "install", "-y", "--no-install-recommends", "postgresql"]
+    said = ""
+    # The lists of a fresh machine may be old, or not there at all.
+    for command in (install, ["apt-get", "update"], install):
+        said = subprocess.run(command, env=environment, capture_output=True, text=True).stderr
+        if (found := _installed()) is not None:
+            return found
+    raise NoPostgres(f"apt-get could not install postgresql: {said[-500:]}")
+
+
+def _unprivileged() -> str | None:
+    """Postgres refuses to run as root."""
+    if os.geteuid() != 0:
+        return None
+    names = {entry.pw_name for entry in pwd.getpwall()}
+    return "postgres" if "postgres" in names else "nobody"
+
+
+class PostgresServer:
+    def __init__(self) -> None:
+        self._programs = find_programs()
+        self._user = _unprivileged()
+        # Short, because the path of a socket may not be long.
+        self.folder = Path(tempfile.mkdtemp(prefix="pg"))
+        self._data = self.folder / "data"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._databases = 0
+
+    def create(self) -> None:
+        if self._user is not None:
+            shutil.chown(self.folder, self._user)
+        words = ["-U", USER, "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"]
+        self._run("initdb", "-D", str(self._data), *words)
+
+    def start(self) -> None:
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [self._programs / "postgres", "-D", self._data, "-k", self.folder, *(f"--{option}" for option in OPTIONS)],
+                user=self._user,
+                stdout=log,
+                stderr=log,
+                cwd=self.folder,
+            )
+        # Postgres has no other way to say that it is ready than to be asked.
+        until = time.monotonic() + 60
+        while subprocess.run([self._programs / "pg_isready", "-q", "-h", self.folder]).returncode != 0:
+            if time.monotonic() > until or self._process.poll() is not None:
+                raise RuntimeError((self.folder / "log").read_text()[-2000:])
+            time.sleep(0.05)
+
+    def stop(self, number: signal.Signals = signal.SIGQUIT) -> None:
+        """SIGQUIT ends it at once and leaves recovery to the next start; SIGINT ends sessions in order."""
+        if self._process is not None:
+            self._process.send_signal(number)
+            self._process.wait(60)
+            self._process = None
+
+    def signal_all(self, number: signal.Signals) -> None:
+        """To the server and every process of it."""
+        assert self._process is not None
+        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
+        for pid in [self._process.pid, *map(int, children)]:
+            os.kill(pid, number)
+
+    def remove(self) -> None:
+        self.stop()
+        shutil.rmtree(self.folder)
+
+    def new_database(self) -> str:
+        """Its URL."""
+        self._databases += 1
+        name = f"test_{self._databases}"
+        self._run("createdb", "-h", str(self.folder), "-U", USER, name)
+        return f"postgresql://{USER}@/{name}?host={self.folder}"
+
+    def _run(self, program: str, *words: str) -> None:
+        done = subprocess.run(
+            [self._programs / program, *words], user=self._user, capture_output=True, text=True, cwd=self.folder
+        )
+        assert done.returncode == 0, done.stderr

@@ -1,0 +1,62 @@
+"""A WebSocket to the gateway: messages out, events back."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+import msgspec
+
+from support.gateway import GatewayUnderTest
+from support.streams import TERMINAL, check_stream
+
+Event = dict[str, Any]
+
+
+class Socket:
+    def __init__(self, connection: aiohttp.ClientWebSocketResponse) -> None:
+        self.connection = connection
+
+    async def send(self, input: Any = "Hi", **fields: Any) -> None:
+        body = {"type": "response.create", "model": "mock", "input": input, **fields}
+        await self.connection.send_str(msgspec.json.encode(body).decode())
+
+    async def event(self) -> Event:
+        """The next frame, which holds one event and nothing around it."""
+        message = await self.connection.receive()
+        assert message.type is aiohttp.WSMsgType.TEXT, message
+        event: Event = msgspec.json.decode(message.data)
+        return event
+
+    async def turn(self) -> list[Event]:
+        """All events of the turn that comes next, every invariant checked."""
+        events = [await self.event()]
+        while events[-1]["type"] not in TERMINAL:
+            events.append(await self.event())
+        check_stream(events)
+        return events
+
+    async def create(self, input: Any = "Hi", **fields: Any) -> dict[str, Any]:
+        """The response at the end of a turn."""
+        await self.send(input, **fields)
+        response: dict[str, Any] = (await self.turn())[-1]["response"]
+        return response
+
+    async def refused(self, input: Any = "Hi", **fields: Any) -> Event:
+        """The error that a request is answered with."""
+        await self.send(input, **fields)
+        error = await self.event()
+        assert error["type"] == "error", error
+        return error
+
+    async def closed(self) -> int | None:
+        """With which code the gateway closed the connection, which it must have done now."""
+        message = await self.connection.receive()
+        assert message.type is aiohttp.WSMsgType.CLOSE, message
+        return self.connection.close_code
+
+
+@asynccontextmanager
+async def connected(gateway: GatewayUnderTest, **options: Any) -> AsyncIterator[Socket]:
+    async with gateway.client.ws_connect(gateway.url + "/v1/responses", **options) as connection:
+        yield Socket(connection)

@@ -1,0 +1,54 @@
+"""What the tests of the store share: a clock that they set, and short ways to make records."""
+
+import msgspec
+
+from antiphon.store.records import Conversation, Event, Item, Record
+
+DAY = 86_400
+BEGINNING = 1_800_000_000
+
+
+class Clock:
+    """Stands still until a test moves it."""
+
+    def __init__(self) -> None:
+        self.now = float(BEGINNING)
+
+    def __call__(self) -> float:
+        return self.now
+
+    def forward(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def record(id: str, owner: str = "ada", **members: object) -> Record:
+    defaults: dict[str, object] = {
+        "created_at": BEGINNING,
+        "expires_at": BEGINNING + 30 * DAY,
+        "status": "completed",
+        "input": msgspec.json.encode([{"id": f"in_{id}", "type": "message"}]),
+        "output": msgspec.json.encode([{"id": f"out_{id}", "type": "message"}]),
+        "settings": msgspec.json.encode({"id": id, "model": "m"}),
+    }
+    return msgspec.convert({"id": id, "owner": owner, **defaults, **members}, Record)
+
+
+def queued(id: str, owner: str = "ada", **members: object) -> Record:
+    return record(id, owner, **{"status": "queued", "output": b"[]", "background": True, **members})
+
+
+def conversation(id: str, owner: str = "ada", **members: object) -> Conversation:
+    defaults: dict[str, object] = {"created_at": BEGINNING, "expires_at": BEGINNING + 30 * DAY}
+    return msgspec.convert({"id": id, "owner": owner, **defaults, **members}, Conversation)
+
+
+def item(id: str, text: str = "") -> Item:
+    return Item(id, msgspec.json.encode({"id": id, "text": text}))
+
+
+def items(*ids: str) -> list[Item]:
+    return [item(id) for id in ids]
+
+
+def events(*numbers: int) -> list[Event]:
+    return [Event(number, f"data: {number}\n\n".encode()) for number in numbers]
