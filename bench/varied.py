@@ -44,7 +44,7 @@ class Subject:
     """A model by its name, and how many tokens it is given for an answer."""
 
     model: str
-    tokens: int = 512
+    tokens: int = 1024
 
 
 def varied(kind: Kind, subject: Subject, count: int, seed: int = 0) -> Iterator[Case]:
@@ -127,14 +127,15 @@ def _object(chance: random.Random, depth: int) -> Body:
 
 def _value(chance: random.Random, depth: int) -> Body:
     kinds: list[Callable[[], Body]] = [
-        lambda: {"type": "string"},
+        # With an end: a weak model may ramble in a string without one until its tokens run out, and its call is cut off then.
         lambda: {"type": "string", "maxLength": chance.choice([5, 20, 40])},
+        lambda: {"type": "string", "minLength": 1, "maxLength": 12},
         lambda: {"type": "integer"},
         lambda: {"type": "integer", "minimum": 0, "maximum": chance.choice([9, 100, 5000])},
         lambda: {"type": "number"},
         lambda: {"type": "boolean"},
         lambda: {"enum": chance.sample(WORDS, 3)},
-        lambda: {"type": ["string", "null"]},
+        lambda: {"anyOf": [{"type": "string", "maxLength": 20}, {"type": "null"}]},
         lambda: {"anyOf": [{"type": "integer"}, {"type": "null"}]},
     ]
     if depth > 0:

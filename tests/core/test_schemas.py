@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.core.bounds import bounded
 from antiphon.core.envelopes import closed, functions_to_schema
 from antiphon.core.schemas import SchemaCheck, is_kept
 from antiphon.errors import InvalidRequest
@@ -121,25 +120,6 @@ def test_objects_are_closed_unless_they_say_otherwise() -> None:
     assert closed(point)["properties"]["x"]["additionalProperties"] is False
     for open in ({**point, "additionalProperties": True}, {"allOf": [point, point]}, {"type": "object"}):
         assert closed(open) == open or closed(open)["additionalProperties"] is True
-
-
-def test_what_has_no_end_is_given_one_within_the_tokens() -> None:
-    note = {"type": "string", "maxLength": 5}
-    schema = {
-        "type": "object",
-        "properties": {
-            "name": {"type": ["string", "null"]},
-            "note": note,
-            "unit": {"enum": ["C"]},
-            "tags": {"type": "array", "items": {"type": "string"}},
-        },
-    }
-    ended = bounded(schema, 300)["properties"]
-    assert (ended["name"]["maxLength"], ended["tags"]["items"]["maxLength"]) == (200, 200)
-    assert ended["tags"]["maxItems"] == 12
-    assert (ended["note"], ended["unit"]) == (note, {"enum": ["C"]})
-    assert bounded(schema, None) == schema
-    assert bounded({"type": "string", "minLength": 500}, 10) == {"type": "string", "minLength": 500, "maxLength": 500}
 
 
 def test_references_still_lead_to_what_they_meant() -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from msgspec import UNSET, structs
+from msgspec import structs
 
 from antiphon.core.draft import AssistantTurn, Call
 from antiphon.core.envelopes import functions_to_response_format
@@ -24,9 +24,7 @@ def refusal_to_conversion(conversion: Conversion, refusal: Refusal) -> Conversio
     if not names or not conversion.dialect.constrains_json:
         return replace(conversion, chat=chat)
     functions = [conversion.box.functions[name].function for name in names]
-    given = getattr(chat, conversion.dialect.max_tokens_member)
-    tokens = given if conversion.dialect.keeps_lengths and given is not UNSET else None
-    constraint = functions_to_response_format(functions, tokens)
+    constraint = functions_to_response_format(functions)
     chat = structs.replace(chat, response_format=constraint, **conversion.dialect.constrained_extra)
     if not isinstance(chat.tool_choice, str):
         chat.tool_choice = "auto"

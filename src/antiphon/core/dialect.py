@@ -103,8 +103,6 @@ class Dialect:
     constrains_calls: bool = False
     # Holds an answer to its schema also where tools are offered. Otherwise only one of the two is sent.
     constrains_json_with_tools: bool = True
-    # Makes grammars of maxLength and maxItems, so that an answer can be kept within its tokens.
-    keeps_lengths: bool = False
     takes_logprobs_with_tools: bool = True
     # Shows a JSON schema to the model by itself. Otherwise it is put into the prompt too.
     shows_schema: bool = False

@@ -7,7 +7,6 @@ are, so that the prefix cache holds; `core.text_calls.Envelope` makes ordinary c
 from collections.abc import Sequence
 from typing import Any
 
-from antiphon.core.bounds import bounded
 from antiphon.core.schemas import Schema, with_inner
 from antiphon.wire.chat import ChatFunction
 
@@ -18,24 +17,24 @@ SHAPES = frozenset({"type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const"})
 COMPOSED = frozenset({"allOf", "not", "if", "dependentSchemas", "unevaluatedProperties"})
 
 
-def functions_to_response_format(functions: Sequence[ChatFunction], tokens: int | None = None) -> dict[str, Any]:
-    schema = functions_to_schema(functions, tokens)
+def functions_to_response_format(functions: Sequence[ChatFunction]) -> dict[str, Any]:
+    schema = functions_to_schema(functions)
     return {"type": "json_schema", "json_schema": {"name": NAME, "strict": True, "schema": schema}}
 
 
-def functions_to_schema(functions: Sequence[ChatFunction], tokens: int | None = None) -> Schema:
-    """One function's call by its own schema, several by a choice among them. `tokens`: a call takes no more than these."""
+def functions_to_schema(functions: Sequence[ChatFunction]) -> Schema:
+    """One function's call by its own schema, several by a choice among them."""
     definitions: Schema = {}
-    calls = [_call(function, definitions, tokens) for function in functions]
+    calls = [_call(function, definitions) for function in functions]
     schema: Schema = calls[0] if len(calls) == 1 else {"anyOf": calls}
     return {**schema, "$defs": definitions} if definitions else schema
 
 
-def _call(function: ChatFunction, definitions: Schema, tokens: int | None) -> Schema:
+def _call(function: ChatFunction, definitions: Schema) -> Schema:
     parameters = {name: value for name, value in (function.parameters or {}).items() if name not in ("$schema", "$id")}
     if not parameters.keys() & SHAPES:
         parameters = {"type": "object", **parameters}
-    arguments = bounded(closed(parameters), tokens)
+    arguments = closed(parameters)
     if _refers(arguments):
         # What it refers to lies further inwards now.
         definitions[function.name] = _moved(arguments, f"#/$defs/{function.name}")

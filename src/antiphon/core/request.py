@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from antiphon.core.bounds import bounded
 from antiphon.core.checks import offer_to_demands, takes_format
 from antiphon.core.demands import Demands
 from antiphon.core.dialect import Dialect
@@ -196,18 +195,12 @@ def _given(value: Any) -> Any:
 
 
 def _response_format(request: CreateResponse, offer: Offer, box: Toolbox, dialect: Dialect) -> Any:
-    tokens = token_budget(request, dialect)
     if offer.enveloped:
-        return functions_to_response_format([box.functions[name].function for name in offer.only or ()], tokens)
+        return functions_to_response_format([box.functions[name].function for name in offer.only or ()])
     # An answer that must be a call is not one in words.
     if not takes_format(offer, dialect) or offer.must_call:
         return UNSET
-    return _format_to_chat(request.text.format if request.text else None, tokens)
-
-
-def token_budget(request: CreateResponse, dialect: Dialect) -> int | None:
-    """What an answer has to be whole within, where that can be seen to."""
-    return request.max_output_tokens if dialect.keeps_lengths else None
+    return _format_to_chat(request.text.format if request.text else None)
 
 
 def _refuse_unnamed(format: TextFormat | None) -> None:
@@ -216,12 +209,12 @@ def _refuse_unnamed(format: TextFormat | None) -> None:
         raise InvalidRequest(f"`text.format.{missing}` is required for json_schema.", param=f"text.format.{missing}")
 
 
-def _format_to_chat(format: TextFormat | None, tokens: int | None) -> Any:
+def _format_to_chat(format: TextFormat | None) -> Any:
     if format is None or format.type == "text":
         return UNSET
     if format.type == "json_object":
         return {"type": "json_object"}
-    schema: dict[str, Any] = {"name": format.name, "schema": bounded(format.schema, tokens)}
+    schema: dict[str, Any] = {"name": format.name, "schema": format.schema}
     if format.description is not None:
         schema["description"] = format.description
     if format.strict is not None:

@@ -24,7 +24,6 @@ LLAMACPP = replace(
     # A grammar is made of the schema. It also holds with tools, which then stand in the prompt all the same. "required" is not
     # enforced, and a named choice is silently "auto".
     constrains_json=True,
-    keeps_lengths=True,
     keeps_connections=False,
     tokenizer=Tokenizer("/tokenize", "content", "tokens"),
     window=(Lookup("/props", "default_generation_settings/n_ctx"), Lookup("/v1/models", "data/{at}/meta/n_ctx_train")),
