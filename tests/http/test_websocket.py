@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from support.engine import CUT, DONE, USAGE, MockEngine, Refusal, Writer, answer, call, chunk, text
 from support.gateway import GatewayUnderTest, running_gateway
-from support.socket import Socket, connected
+from support.sockets import Socket, connected
 from support.streams import TERMINAL, check_stream
 
 from antiphon.http.websocket import MOST_WAITING, too_old
