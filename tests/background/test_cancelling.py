@@ -100,7 +100,11 @@ async def test_one_that_was_cancelled_leaves_its_conversation_to_others(backgrou
     id = (await background.create("One", conversation=conversation["id"]))["id"]
     await engine.asked.wait()
     await background.cancel(id)
-    await gateway.create("Two", conversation=conversation["id"])
+    response = await gateway.create("Two", conversation=conversation["id"])
+    assert response["status"] == "completed"
+    # What had been said until then was said; how much of the answer that was depends on the moment.
+    contents = [message["content"] for message in engine.last["messages"]]
+    assert (contents[0], contents[-1]) == ("One", "Two")
 
 
 async def test_deleting_one_that_runs_cancels_it_first(background: Background, engine: MockEngine) -> None:

@@ -54,6 +54,7 @@ async def test_a_worker_is_woken_when_there_is_a_job(store: Store) -> None:
         waiting = asyncio.create_task(bell.wait())
         await store.enqueue(queued("r1"), b"{}")
         await waiting
+        assert await store.claim("w1", 30, 3) is not None
 
 
 @pytest.mark.timeout(20)
