@@ -379,19 +379,21 @@ class Turn:
             if silent >= limit:
                 self.abandon(EngineStalled("The engine said nothing for too long.", retry_after=1))
                 return
-            if silent and self.streams:
+            # A journal keeps what it is told for ever; who follows it is told by other means that it is not forgotten.
+            if silent and self.streams and not self.in_background:
                 self._translator.heartbeat()
                 self.flush()
 
     # ---- how it is told ----------------------------------------------------------------------------------------------
 
     def _start(self) -> Start:
-        request, chat = self._request, self._used.conversion.chat
+        chat = self._used.conversion.chat
         # A constrained answer, or one without thinking, does not begin inside a thought.
         constrained = chat.response_format is not UNSET or chat.reasoning_effort == "none"
         if chat.model in self.engine.opens_thought and not constrained:
             return Start.INSIDE
-        return Start.UNKNOWN if request.stream else Start.PATIENT
+        # What is made in the background may be followed at any time.
+        return Start.UNKNOWN if self.streams or self.in_background else Start.PATIENT
 
     def _style(self) -> Style:
         options = self._request.stream_options

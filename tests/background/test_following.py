@@ -55,19 +55,6 @@ async def test_a_response_that_streams_is_followed_at_once(gateway: GatewayUnder
     assert await background.follow(final["id"]) == events
 
 
-async def test_events_are_told_as_they_come(gateway: GatewayUnderTest, engine: MockEngine) -> None:
-    script, go_on = held_back("Hel", "lo")
-    engine.will(script)
-    async with opened(gateway, input="Hi", background=True, stream=True) as content:
-        seen = [await next_event(content)]
-        while seen[-1]["type"] != "response.output_text.delta":
-            seen.append(await next_event(content))
-        assert seen[-1]["delta"] == "Hel"
-        go_on.set()
-        seen += parse(await content.read())
-    assert check_stream(seen)["status"] == "completed"
-
-
 async def test_one_that_waits_is_said_to_be_queued(engine: MockEngine) -> None:
     async with running_gateway(engine, background_workers=0) as gateway:
         async with opened(gateway, input="Hi", background=True, stream=True) as content:
@@ -123,20 +110,42 @@ async def test_a_long_answer_is_told_whole(background: Background, engine: MockE
     assert response["output"][0]["content"][0]["text"] == "".join(pieces)
 
 
-async def test_a_silent_engine_is_said_to_be_at_work(engine: MockEngine) -> None:
+@pytest.mark.parametrize("streams", [True, False])
+async def test_its_text_is_told_as_it_comes_whether_or_not_it_was_asked_to_stream(
+    gateway: GatewayUnderTest, background: Background, engine: MockEngine, streams: bool
+) -> None:
+    script, go_on = held_back("Hel", "lo")
+    engine.will(script)
+    if streams:
+        path, body = "/v1/responses", {"input": "Hi", "background": True, "stream": True}
+    else:
+        path, body = f"/v1/responses/{(await background.create())['id']}?stream=true", {}
+    async with opened(gateway, path, **body) as content:
+        seen = [await next_event(content)]
+        while seen[-1]["type"] != "response.output_text.delta":
+            seen.append(await next_event(content))
+        assert seen[-1]["delta"] == "Hel"
+        go_on.set()
+        seen += parse(await content.read())
+    assert check_stream(seen)["output"][0]["content"][0]["text"] == "Hello"
+
+
+async def test_a_silent_engine_is_said_to_be_at_work_and_nothing_is_kept_of_that(engine: MockEngine) -> None:
     script, go_on = held_back("Hel", "lo")
     engine.will(script)
     async with (
         running_gateway(engine, heartbeat=0.05) as gateway,
         opened(gateway, input="Hi", background=True, stream=True) as content,
     ):
-        seen = [await next_event(content)]
-        while [event["type"] for event in seen].count("response.in_progress") < 3:
-            seen.append(await next_event(content))
+        frames = [await content.readuntil(b"\n\n")]
+        while frames.count(STILL_HERE) < 3:
+            frames.append(await content.readuntil(b"\n\n"))
         go_on.set()
+        seen = [parse(frame, done=False)[0] for frame in frames if frame != STILL_HERE]
         while seen[-1]["type"] != "response.completed":
             seen.append(await next_event(content))
         check_stream(seen)
+        assert [event["type"] for event in seen].count("response.in_progress") == 1
 
 
 async def test_who_waits_for_one_in_the_queue_is_not_forgotten(engine: MockEngine) -> None:
