@@ -65,6 +65,10 @@ async def test_what_one_begins_the_other_follows_and_continues(engine: MockEngin
         _, response = await one.post(input="Hi", background=True)
         await engine.asked.wait()
         following = asyncio.create_task(other.follow(response["id"]))
+        while not (so_far := await other.get(response["id"]))["output"]:
+            await asyncio.wait({following}, timeout=0.02)
+        assert (so_far["status"], so_far["output"][0]["status"]) == ("in_progress", "in_progress")
+        assert so_far["output"][0]["content"][0]["text"] == "Hel"
         go_on.set()
         final = check_stream(await following)
         assert final["output"][0]["content"][0]["text"] == "Hello"

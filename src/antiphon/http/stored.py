@@ -7,13 +7,14 @@ from aiohttp import web
 from msgspec import Meta, Struct
 
 from antiphon.background.following import ended
+from antiphon.background.progress import as_it_is
 from antiphon.core.checking import convert_strings
 from antiphon.errors import InvalidRequest, NotFound
 from antiphon.http.answers import to_json
 from antiphon.http.middlewares import OWNER
 from antiphon.http.paging import cut, query_to_page, to_list
 from antiphon.http.responses import GATEWAY, followed
-from antiphon.keeping import UNFINISHED, record_to_response
+from antiphon.keeping import UNFINISHED
 from antiphon.store.records import Record
 
 # How long a running response may take to end, in seconds, once that has been asked for.
@@ -32,7 +33,7 @@ async def retrieve(request: web.Request) -> web.StreamResponse:
     record = await _record(request)
     query = convert_strings(dict(request.query), Watching)
     if not query.stream:
-        return to_json(record_to_response(record))
+        return await _shown(request, record)
     if not record.background:
         raise InvalidRequest("Only a response that was made in the background can be streamed again.", param="stream")
     return await followed(request, record, -1 if query.starting_after is None else query.starting_after)
@@ -52,7 +53,7 @@ async def cancel(request: web.Request) -> web.Response:
         raise InvalidRequest(
             "Only a response that is made in the background can be cancelled.", code="not_a_background_response"
         )
-    return to_json(record_to_response(await _cancel(request, record)))
+    return await _shown(request, await _cancel(request, record))
 
 
 async def _cancel(request: web.Request, record: Record) -> Record:
@@ -71,6 +72,13 @@ async def input_items(request: web.Request) -> web.Response:
     page = query_to_page(request.query)
     items: list[dict[str, Any]] = msgspec.json.decode((await _record(request)).input)
     return to_json(to_list(cut(items, page), page))
+
+
+async def _shown(request: web.Request, record: Record) -> web.Response:
+    response = await as_it_is(request.app[GATEWAY].store, record)
+    if response is None:
+        raise _not_found(record.id)
+    return to_json(response)
 
 
 async def _record(request: web.Request) -> Record:

@@ -1,0 +1,210 @@
+"""A background response that runs is shown with its output so far, which is folded from its events at any point of them."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from openai.types.responses import Response as SdkResponse
+from support.background import Background, held_back
+from support.engine import DONE, USAGE, MockEngine, Writer, answer, call, chunk
+from support.gateway import GatewayUnderTest, running_gateway
+from support.streams import check_response, parse
+
+from antiphon.background.progress import BEGINNINGS, DELTAS, ITEMS, output_so_far
+from antiphon.core.telling import Style
+from antiphon.replay import replay
+from antiphon.store.memory import MemoryStore
+from antiphon.store.records import Event
+from antiphon.wire import events as wire
+from antiphon.wire.responses import Response
+
+pytestmark = pytest.mark.timeout(60)
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+RECORDED = sorted((GOLDEN / "streams").glob("*.sse"))
+IDS = [path.stem for path in RECORDED]
+
+Item = dict[str, Any]
+
+
+# ---- the fold --------------------------------------------------------------------------------------------------------
+
+
+def frames_of(raw: bytes) -> list[bytes]:
+    """Without the end of the stream, which is no event."""
+    return [frame + b"\n\n" for frame in raw.split(b"\n\n")[:-2]]
+
+
+def shown(frames: list[bytes]) -> list[Item]:
+    """The output that these events have told of, in a response as clients get it."""
+    response = Response(id="resp_1", created_at=0, model="m", background=True, store=True)
+    response.output = output_so_far(Event(number, frame) for number, frame in enumerate(frames))
+    encoded = msgspec.json.decode(msgspec.json.encode(response))
+    check_response(encoded)
+    SdkResponse.model_validate(encoded)
+    output: list[Item] = encoded["output"]
+    return output
+
+
+def texts_of(item: Item) -> list[str]:
+    """All of an item that is told in deltas."""
+    parts = [part.get("text", part.get("refusal")) for name in ("content", "summary") for part in item.get(name, ())]
+    whole = [item[name] for name in ("arguments", "input") if isinstance(item.get(name), str)]
+    return [*parts, *whole, *item.get("action", {}).get("commands", ())]
+
+
+def leads_to(so_far: Any, final: Any) -> bool:
+    """Nothing was told that is not in the end where it was."""
+    if isinstance(so_far, dict):
+        members = [name for name in so_far if name != "status"]
+        return all(name in final and leads_to(so_far[name], final[name]) for name in members)
+    if isinstance(so_far, list):
+        return len(so_far) <= len(final) and all(map(leads_to, so_far, final))
+    if isinstance(so_far, str):
+        return str(final).startswith(so_far)
+    return so_far is None or so_far == final
+
+
+def check_every_prefix(frames: list[bytes]) -> None:
+    events = [parse(frame, done=False)[0] for frame in frames]
+    final: list[Item] = events[-1]["response"]["output"]
+    assert shown(frames[:-1]) == final
+    done, told, open_now = 0, 0, False
+    for at, event in enumerate(events[:-1]):
+        if event["type"] in ITEMS:
+            open_now, told = event["type"] == "response.output_item.added", 0
+            done += not open_now
+        told += len(event.get("delta", ""))
+        output = shown(frames[: at + 1])
+        assert output[:done] == final[:done]
+        assert len(output) == done + open_now
+        if open_now:
+            assert output[-1].get("status", "in_progress") == "in_progress"
+            assert leads_to(output[-1], final[done]), (output[-1], final[done])
+            assert sum(map(len, texts_of(output[-1]))) == told
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=IDS)
+def test_any_beginning_of_a_recording_is_a_response_that_leads_to_its_end(path: Path) -> None:
+    check_every_prefix(frames_of((GOLDEN / "events" / path.name).read_bytes()))
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=IDS)
+def test_so_it_is_with_summaries_padding_and_logprobs(path: Path) -> None:
+    style = Style(summary=True, logprobs=True, padding="x" * 16)
+    check_every_prefix(frames_of(replay([path.read_bytes()], style=style)))
+
+
+TOOLS: dict[str, tuple[Item, str]] = {
+    "custom_tool": ({"type": "custom", "name": "custom_tool"}, '{"input": "one two"}'),
+    "tool_search": (
+        {"type": "tool_search", "execution": "client", "parameters": {"type": "object", "properties": {}}},
+        '{"query": "spawn"}',
+    ),
+    "local_shell": ({"type": "local_shell"}, '{"command": ["ls"]}'),
+    "shell": ({"type": "shell"}, '{"commands": ["ls", "", "pwd"], "timeout_ms": 5}'),
+    "apply_patch": ({"type": "apply_patch"}, '{"operation": {"type": "update_file", "path": "a", "diff": "+b"}}'),
+}
+
+
+@pytest.mark.parametrize("kind", TOOLS)
+async def test_so_it_is_with_every_kind_of_call(gateway: GatewayUnderTest, engine: MockEngine, kind: str) -> None:
+    tool, arguments = TOOLS[kind]
+    engine.will(answer(chunk({"content": "Look."}), call(kind, arguments), finish="tool_calls"))
+    events = await gateway.stream("Hi", tools=[tool], background=True)
+    message, called = events[-1]["response"]["output"]
+    assert (message["type"], called["type"]) == ("message", f"{kind}_call")
+    check_every_prefix([f"event: {event['type']}\ndata: ".encode() + msgspec.json.encode(event) + b"\n\n" for event in events])
+
+
+def kinds_of(ending: str) -> set[str]:
+    kinds = [kind for kind in vars(wire).values() if isinstance(kind, type) and issubclass(kind, wire.Event)]
+    return {tag for kind in kinds if (tag := str(kind.__struct_config__.tag)).endswith(ending)}
+
+
+def test_every_event_that_tells_something_new_has_a_row() -> None:
+    assert kinds_of(".delta") == set(DELTAS)
+    assert kinds_of(".added") | {"response.output_item.done"} == set(BEGINNINGS) | ITEMS
+
+
+def test_events_of_a_kind_that_is_not_known_change_nothing() -> None:
+    frames = frames_of((GOLDEN / "events" / RECORDED[-1].name).read_bytes())
+    unknown = b'event: response.new.delta\ndata: {"type":"response.new.delta","delta":"x"}\n\n'
+    assert shown([frame for each in frames for frame in (each, unknown)]) == shown(frames)
+
+
+# ---- over HTTP -------------------------------------------------------------------------------------------------------
+
+
+async def saying(background: Background, id: str, number: int) -> dict[str, Any]:
+    """The response once it has so many items."""
+    with background.gateway.gateway.store.follow(id) as bell:
+        while len((response := await background.get(id))["output"]) < number:
+            await bell.wait()
+    return response
+
+
+async def test_what_has_been_said_so_far_is_shown_by_any_gateway(engine: MockEngine) -> None:
+    script, go_on = held_back("Hel", "lo")
+    engine.will(script)
+    async with (
+        running_gateway(engine) as gateway,
+        running_gateway(engine, shares=gateway.gateway.store, background_workers=0) as other,
+    ):
+        id = (await Background(gateway).create())["id"]
+        response = await saying(Background(other), id, 1)
+        assert (response["status"], response["usage"], response["completed_at"]) == ("in_progress", None, None)
+        (message,) = response["output"]
+        assert (message["type"], message["status"], message["role"]) == ("message", "in_progress", "assistant")
+        assert message["content"] == [{"type": "output_text", "text": "Hel", "annotations": []}]
+        go_on.set()
+        final = await Background(other).ended(id)
+        assert final["output"][0]["content"][0]["text"] == "Hello"
+        assert final["output"][0]["id"] == message["id"]
+
+
+async def test_items_that_are_done_are_whole_while_another_is_open(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    go_on = asyncio.Event()
+    thought = chunk({"role": "assistant", "reasoning_content": "I should look."})
+
+    async def script(write: Writer) -> None:
+        await write(thought + call("f", '{"a": 1}'))
+        await go_on.wait()
+        await write(chunk(finish="tool_calls") + USAGE + DONE)
+
+    engine.will(script)
+    background = Background(gateway)
+    id = (await background.create(tools=[{"type": "function", "name": "f", "parameters": {"type": "object"}}]))["id"]
+    thought, called = (await saying(background, id, 2))["output"]
+    assert (thought["status"], thought["content"][0]["text"]) == ("completed", "I should look.")
+    assert (called["status"], called["name"], called["arguments"]) == ("in_progress", "f", '{"a": 1}')
+    go_on.set()
+    assert [item["status"] for item in (await background.ended(id))["output"]] == ["completed", "completed"]
+
+
+async def test_one_that_ends_while_it_is_looked_at_is_shown_whole(
+    gateway: GatewayUnderTest, engine: MockEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script, go_on = held_back("Hel", "lo")
+    engine.will(script)
+    background = Background(gateway)
+    id = (await background.create())["id"]
+    await saying(background, id, 1)
+    store = gateway.gateway.store
+    assert isinstance(store, MemoryStore)
+    events = store.events
+
+    async def after_the_end(owner: str, id: str, after: int = -1) -> Any:
+        with store.follow(id) as bell:
+            go_on.set()
+            while (record := await store.get(owner, id)) is not None and record.status == "in_progress":
+                await bell.wait()
+        return await events(owner, id, after)
+
+    monkeypatch.setattr(store, "events", after_the_end)
+    response = await background.get(id)
+    assert response["status"] == "completed"
+    assert response["output"][0]["content"][0]["text"] == "Hello"
+    assert response["usage"]["total_tokens"] == 17
