@@ -12,7 +12,7 @@ from support.background import Background, held_back
 from support.engine import MockEngine
 from support.gateway import running_gateway
 from support.stores import Clock
-from support.streams import check_stream
+from support.streams import TERMINAL, check_stream
 
 from antiphon.errors import StoreUnavailable
 from antiphon.store import Store, open_store
@@ -155,6 +155,47 @@ async def test_a_gateway_that_stops_hands_over_what_takes_too_long(engine: MockE
         background = Background(gateway)
         assert (await background.ended(id))["status"] == "completed"
         check_stream(await background.follow(id))
+
+
+async def test_handing_over_uses_up_no_attempt(engine: MockEngine, tmp_path: Path) -> None:
+    settings: dict[str, Any] = {
+        "store": f"sqlite:{tmp_path / 'responses.db'}",
+        "background_attempts": 1,
+        "shutdown_timeout": 0.05,
+    }
+    engine.will(*(held_back("Hel", "lo")[0] for _ in range(3)))
+    async with running_gateway(engine, **settings) as gateway:
+        id = (await Background(gateway).create())["id"]
+        await engine.asked.wait()
+    for times in (2, 3):
+        engine.asked.clear()
+        async with running_gateway(engine, **settings) as gateway:
+            await engine.asked.wait()
+        assert len(engine.requests) == times
+    async with running_gateway(engine, **settings) as gateway:
+        assert (await Background(gateway).ended(id))["status"] == "completed"
+        progress = await gateway.gateway.store.events("", id)
+        assert progress is not None
+        assert progress.attempt == 4
+
+
+async def test_who_follows_one_that_is_handed_over_hears_its_one_end(engine: MockEngine, tmp_path: Path) -> None:
+    script, _ = held_back("Hel", "lo")
+    engine.will(script)
+    kept = f"sqlite:{tmp_path / 'responses.db'}"
+    async with running_gateway(engine, store=kept, background_workers=0) as idle:
+        background = Background(idle)
+        id = (await background.create())["id"]
+        async with running_gateway(engine, store=kept, shutdown_timeout=0.05):
+            await engine.asked.wait()
+            following = asyncio.create_task(background.follow(id))
+        assert (await background.get(id))["status"] == "queued"
+        async with running_gateway(engine, store=kept):
+            events = await following
+        assert [event["sequence_number"] for event in events] == list(range(len(events)))
+        assert [event["type"] in TERMINAL for event in events].count(True) == 1
+        assert events[-1]["response"] == await background.get(id)
+        assert events[-1]["response"]["output"][0]["content"][0]["text"] == "Hello world"
 
 
 async def test_a_gateway_that_stops_fails_what_nobody_can_take_over(engine: MockEngine, store: Store) -> None:

@@ -140,6 +140,64 @@ async def test_a_job_that_has_used_up_its_attempts_is_handed_out_to_be_failed(st
     assert await store.claim("w1", 60, 2) is None
 
 
+async def test_a_job_that_is_given_back_waits_as_if_nobody_had_begun_it(store: Store) -> None:
+    await store.enqueue(queued("r1"), b"request")
+    job = await claimed(store)
+    await store.append_events("r1", "w1", job.attempt, events(0, 1))
+    await store.give_back("w1", ["r1"])
+    assert await store.get("ada", "r1") == queued("r1")
+    progress = await store.events("ada", "r1")
+    assert progress is not None
+    assert (progress.status, progress.events) == ("queued", [])
+    assert await store.append_events("r1", "w1", job.attempt, events(2)) is False
+    assert await store.finish(job.record, "w1", job.attempt, events(2)) is False
+    assert await store.renew("w1", ["r1"], 60) == {}
+    # Followers tell attempts apart by their numbers.
+    again = await claimed(store, "w2")
+    assert (again.request, again.attempt, again.purpose, again.lost) == (b"request", 2, "run", 0)
+
+
+async def test_an_attempt_that_is_given_back_uses_none_up(store: Store, clock: Clock) -> None:
+    await store.enqueue(queued("r1"), b"{}")
+    for number in range(1, 6):
+        job = await claimed(store, most_attempts=1)
+        assert (job.attempt, job.purpose, job.lost) == (number, "run", 0)
+        await store.give_back("w1", ["r1"])
+    await claimed(store, most_attempts=1)
+    clock.forward(60)
+    lost = await claimed(store, most_attempts=1)
+    assert (lost.attempt, lost.purpose, lost.lost) == (7, "fail", 1)
+    # Whoever was to fail it had no time for that: it is still to be failed.
+    await store.give_back("w1", ["r1"])
+    assert (await claimed(store, most_attempts=1)).purpose == "fail"
+
+
+async def test_only_what_is_held_is_given_back(store: Store, clock: Clock) -> None:
+    for number in range(3):
+        await store.enqueue(queued(f"r{number}"), b"{}")
+    for worker in ("w1", "w2"):
+        await claimed(store, worker, lease=1000)
+    await store.give_back("w1", [])
+    await store.give_back("w1", ["r0", "r1", "r2", "nothing"])
+    await store.give_back("w1", ["r0"])
+    clock.forward(10)
+    # One that was given back has waited from then on; by the clock that was when the other was queued.
+    assert {(await claimed(store, "w3")).record.id for _ in range(2)} == {"r0", "r2"}
+    assert await store.claim("w3", 60, 3) is None
+    assert await store.renew("w2", ["r1"], 60) == {"r1": False}
+
+
+async def test_a_job_that_was_given_back_is_cancelled_as_one_that_waits(store: Store) -> None:
+    for id in ("r1", "r2"):
+        await store.enqueue(queued(id), b"{}")
+        await claimed(store)
+    assert await store.cancel("ada", "r1") == "asked"
+    await store.give_back("w1", ["r1", "r2"])
+    assert await store.cancel("ada", "r2") == "cancelled"
+    # The wish to cancel the other is still known.
+    assert (await claimed(store)).purpose == "cancel"
+
+
 async def test_a_job_that_waits_is_cancelled_at_once(store: Store) -> None:
     await store.enqueue(queued("r1"), b"{}")
     assert await store.cancel("ada", "r1") == "cancelled"

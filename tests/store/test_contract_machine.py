@@ -39,7 +39,7 @@ attempts = st.integers(1, 3)
 choices = st.integers(0, 5)
 
 
-STEPS = ("claim", "claim", "append", "append", "lapse", "lapse", "turn", "finish", "cancel", "sweep")
+STEPS = ("claim", "claim", "append", "append", "lapse", "lapse", "return", "turn", "finish", "cancel", "sweep")
 
 
 class StoreMachine(RuleBasedStateMachine):
@@ -130,6 +130,10 @@ class StoreMachine(RuleBasedStateMachine):
     def renew(self, worker: str, ids: list[str]) -> None:
         self.does(self.store.renew(worker, ids, LEASE), self.model.renew(worker, ids, LEASE))
 
+    @rule(worker=workers, ids=st.lists(responses, unique=True))
+    def give_back(self, worker: str, ids: list[str]) -> None:
+        self.does(self.store.give_back(worker, ids), self.model.give_back(worker, ids))
+
     def held(self, choice: int) -> tuple[str, str, int]:
         """A job in a worker's hands: its id, its worker, its attempt."""
         jobs = sorted((id, job.worker, job.attempt) for id, job in self.model.jobs.items() if job.worker is not None)
@@ -167,6 +171,9 @@ class StoreMachine(RuleBasedStateMachine):
                 self.time_passes(int(LEASE))
             elif step == "claim":
                 self.claim(WORKERS[place % 2])
+            elif step == "return":
+                for worker in WORKERS:
+                    self.give_back(worker, [id])
             elif step == "turn":
                 self.take_turn(room, "ada", id)
             elif step == "cancel":

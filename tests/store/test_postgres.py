@@ -236,6 +236,31 @@ async def test_a_newer_database_is_refused(url: str) -> None:
             pass
 
 
+async def test_a_database_of_the_first_version_is_brought_up_to_date(
+    url: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(postgres, "MIGRATIONS", MIGRATIONS[:1])
+        patch.setattr(postgres, "NEWEST", 1)
+        async with open_store(url, clock) as store:
+            await store.put(record("r1"))
+    connection = await asyncpg.connect(url)
+    assert await connection.fetchval("SELECT number FROM antiphon.version") == 1
+    # As the first version wrote it.
+    text = "INSERT INTO antiphon.jobs (id, owner, available_at, worker, attempt, request) VALUES ('r1', 'ada', 0, 'w', 1, '{}')"
+    await connection.execute(text)
+    await connection.close()
+    async with open_store(url, clock) as store:
+        assert await store.get("ada", "r1") == record("r1")
+        job = await store.claim("w1", 60, 3)
+        assert job is not None
+        assert (job.record.id, job.request, job.attempt, job.lost) == ("r1", b"{}", 2, 1)
+        await store.give_back("w1", ["r1"])
+        job = await store.claim("w1", 60, 3)
+        assert job is not None
+        assert (job.attempt, job.lost) == (3, 1)
+
+
 async def test_a_migration_that_fails_leaves_the_database_as_it_was(
     url: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

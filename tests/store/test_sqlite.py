@@ -17,6 +17,8 @@ from antiphon.errors import StoreUnavailable
 from antiphon.store import CannotOpen, Store, default_url, open_store, sqlite
 from antiphon.store.sql.schema import MIGRATIONS, NEWEST
 
+# A job's id, its owner and its request.
+JOB = ("r1", "ada", b"{}")
 WRITER = Path(__file__).parents[1] / "support" / "store_writer.py"
 
 
@@ -91,9 +93,11 @@ async def test_no_operation_reads_a_table_from_end_to_end(tmp_path: Path, clock:
         await store.enqueue(queued("r2", conversation="c1"), b"{}")
         assert await store.claim("w1", 60, 3)
         await store.renew("w1", ["r2", "r3"], 60)
-        await store.append_events("r2", "w1", 1, events(0))
+        await store.give_back("w1", ["r2", "r3"])
+        assert await store.claim("w1", 60, 3)
+        await store.append_events("r2", "w1", 2, events(0))
         await store.events("ada", "r2", 0)
-        await store.finish(queued("r2", conversation="c1"), "w1", 1, events(1), items("i3"))
+        assert await store.finish(queued("r2", conversation="c1"), "w1", 2, events(1), items("i3"))
         await store.cancel("ada", "r2")
         await store.delete("ada", "r2")
         await store.delete_item("ada", "c1", "i1")
@@ -195,6 +199,33 @@ async def test_a_database_from_before_the_first_version_gets_its_tables(tmp_path
         assert await store.get("ada", "r1") is None
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (NEWEST,)
+
+
+async def test_a_database_of_the_first_version_is_brought_up_to_date(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "responses.db"
+    with monkeypatch.context() as patch:
+        patch.setattr(sqlite, "MIGRATIONS", MIGRATIONS[:1])
+        patch.setattr(sqlite, "NEWEST", 1)
+        async with open_store(kept(path), clock) as store:
+            await store.put(record("r1"))
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (1,)
+        # As the first version wrote it.
+        connection.execute(
+            "INSERT INTO jobs (id, owner, available_at, worker, attempt, request) VALUES (?, ?, 0, 'w', 1, ?)", JOB
+        )
+        connection.commit()
+    async with open_store(kept(path), clock) as store:
+        assert await store.get("ada", "r1") == record("r1")
+        job = await store.claim("w1", 60, 3)
+        assert job is not None
+        assert (job.record.id, job.request, job.attempt, job.lost) == ("r1", b"{}", 2, 1)
+        await store.give_back("w1", ["r1"])
+        job = await store.claim("w1", 60, 3)
+        assert job is not None
+        assert (job.attempt, job.lost) == (3, 1)
 
 
 async def test_a_migration_that_fails_leaves_the_database_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

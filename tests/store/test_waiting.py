@@ -31,6 +31,7 @@ CHANGES: dict[str, Callable[[Store, Job], Awaitable[object]]] = {
     "events are appended": lambda store, job: store.append_events("r1", "w1", job.attempt, events(0)),
     "it is finished": lambda store, job: store.finish(job.record, "w1", job.attempt, []),
     "it is to be cancelled": lambda store, job: store.cancel("ada", "r1"),
+    "it is given back": lambda store, job: store.give_back("w1", ["r1"]),
     "it is deleted": lambda store, job: store.delete("ada", "r1"),
 }
 
@@ -46,6 +47,16 @@ async def test_a_follower_is_woken_when(store: Store, change: str) -> None:
         await asyncio.sleep(0)
         assert not silent.done()
         silent.cancel()
+
+
+@pytest.mark.timeout(20)
+async def test_a_worker_is_woken_when_one_is_given_back(store: Store) -> None:
+    await running(store)
+    with store.follow_jobs() as bell:
+        waiting = asyncio.create_task(bell.wait())
+        await store.give_back("w1", ["r1"])
+        await waiting
+        assert await store.claim("w2", 30, 3) is not None
 
 
 @pytest.mark.timeout(20)

@@ -18,6 +18,7 @@ class ModelJob:
     available_at: float
     worker: str | None = None
     attempt: int = 0
+    lost: int = 0
     cancel: bool = False
 
 
@@ -158,19 +159,29 @@ class Model:
             return None
         id = ready[0][2]
         job = self.jobs[id]
-        purpose: Purpose = "cancel" if job.cancel else "fail" if job.attempt >= most_attempts else "run"
+        if job.worker is not None:
+            job.lost += 1
+        purpose: Purpose = "cancel" if job.cancel else "fail" if job.lost >= most_attempts else "run"
         job.worker, job.available_at, job.attempt = worker, self.clock.now + lease, job.attempt + 1
         self.attempts[id] = job.attempt
         self.told[id] = []
         if purpose == "run":
             self.records[id] = structs.replace(self.records[id], status="in_progress")
-        return Job(self.records[id], job.request, job.attempt, purpose)
+        return Job(self.records[id], job.request, job.attempt, purpose, job.lost)
 
     def renew(self, worker: str, ids: Sequence[str], lease: float) -> dict[str, bool]:
         held = {id: job.cancel for id, job in self.jobs.items() if id in ids and job.worker == worker}
         for id in held:
             self.jobs[id].available_at = self.clock.now + lease
         return held
+
+    def give_back(self, worker: str, ids: Sequence[str]) -> object:
+        for id, job in self.jobs.items():
+            if id in ids and job.worker == worker:
+                job.worker, job.available_at = None, self.clock.now
+                self.told[id] = []
+                self.records[id] = structs.replace(self.records[id], status="queued")
+        return None
 
     def _holds(self, id: str, worker: str, attempt: int) -> bool:
         return id in self.jobs and (self.jobs[id].worker, self.jobs[id].attempt) == (worker, attempt)

@@ -75,7 +75,7 @@ class Attempt:
         if self.job.purpose == "cancel":
             raise Cancelled
         if self.job.purpose == "fail":
-            raise EngineError(f"The response was begun {self.job.attempt - 1} times, and each time its gateway was lost.")
+            raise EngineError(f"The response was begun {self.job.lost} times, and each time its gateway was lost.")
         loop = asyncio.get_running_loop()
         until = loop.time() + self._gateway.settings.background_patience
         while True:

@@ -50,13 +50,10 @@ class Workers:
         """Gives back at once what still runs, so that another gateway takes it; ends it properly where none can."""
         if self._working is not None:
             await self._working
-        most = self._gateway.settings.background_attempts
-        forgotten = isinstance(self._gateway.store, MemoryStore)
-        last = [task for task, attempt in self._running.items() if forgotten or attempt.job.attempt >= most]
-        for task in last:
-            self._running[task].end(EngineUnavailable(SHUTTING_DOWN))
-        if last:
-            await asyncio.wait(last, timeout=LAST_WORDS)
+        if self._running and isinstance(self._gateway.store, MemoryStore):
+            for attempt in self._running.values():
+                attempt.end(EngineUnavailable(SHUTTING_DOWN))
+            await asyncio.wait(self._running, timeout=LAST_WORDS)
         tasks = list(self._running)
         for task in tasks:
             task.cancel()
@@ -86,9 +83,10 @@ class Workers:
         try:
             await attempt.run()
         except asyncio.CancelledError:
-            # A lease of no length: whoever asks next has it.
+            # That costs it no attempt, however often. It cannot keep one alive for ever that brings its gateways down: only
+            # one that shuts down in order gives anything back, and what brings a gateway down is lost with it.
             with suppress(StoreUnavailable):
-                await self._gateway.store.renew(self._name, [id], 0)
+                await self._gateway.store.give_back(self._name, [id])
             raise
         except Exception as bug:
             log("bug", level=logging.ERROR, exc_info=bug, response_id=id)

@@ -183,15 +183,15 @@ class MemoryStore:
         if not waiting:
             return None
         _, _, response, work = min(waiting, key=lambda job: job[:2])
-        purpose: Purpose = "cancel" if work.cancel else "fail" if response.attempt >= most_attempts else "run"
+        lost = response.attempt - work.given_back
+        purpose: Purpose = "cancel" if work.cancel else "fail" if lost >= most_attempts else "run"
         work.worker, work.available_at = worker, now + lease
         response.attempt += 1
-        self._shelves.grow(response, -weigh_events(response.events))
-        response.events = []
+        self._shelves.untell(response)
         if purpose == "run":
             response.kept = structs.replace(response.kept, status="in_progress")
         self._bells.ring(response.kept.id)
-        return Job(response.kept, work.request, response.attempt, purpose)
+        return Job(response.kept, work.request, response.attempt, purpose, lost)
 
     async def renew(self, worker: str, ids: Sequence[str], lease: float) -> dict[str, bool]:
         until = self._clock() + lease
@@ -202,6 +202,17 @@ class MemoryStore:
                 work.available_at = until
                 held[id] = work.cancel
         return held
+
+    async def give_back(self, worker: str, ids: Sequence[str]) -> None:
+        for id in ids:
+            response = self._shelves.entries.get(id)
+            if isinstance(response, Response) and (work := response.work) is not None and work.worker == worker:
+                work.worker, work.available_at = None, self._clock()
+                work.given_back += 1
+                self._shelves.untell(response)
+                response.kept = structs.replace(response.kept, status="queued")
+                self._bells.ring(id)
+                self._bells.ring(JOBS)
 
     async def append_events(self, id: str, worker: str, attempt: int, events: Sequence[Event]) -> bool:
         response = self._shelves.held(id, worker, attempt)

@@ -110,12 +110,19 @@ class Store(Protocol):
         """The response that has waited longest, or whose worker let its lease run out. It goes to one worker only.
 
         Its status becomes `in_progress`, if it is to be run. Events of earlier attempts are gone. None: nothing is to be done.
+        One of which `most_attempts` were lost is not to be run again.
         """
 
     async def renew(self, worker: str, ids: Sequence[str], lease: float) -> dict[str, bool]:
         """Those of the ids that this worker still holds, and of each whether it is to be cancelled.
 
         A lease that has run out is held until another worker claims the job.
+        """
+
+    async def give_back(self, worker: str, ids: Sequence[str]) -> None:
+        """Those of the ids that this worker holds wait again, as if nobody had begun them, and a worker is woken.
+
+        Only the number of the attempt stays used: followers tell attempts apart by it.
         """
 
     async def append_events(self, id: str, worker: str, attempt: int, events: Sequence[Event]) -> bool:
@@ -142,7 +149,10 @@ class Store(Protocol):
     # --- Waiting. Hang the bell, then look, then wait: so nothing is missed.
 
     def follow(self, id: str) -> AbstractContextManager[Bell]:
-        """A bell that rings when a background response was claimed, told of, finished or deleted, or is to be cancelled."""
+        """A bell that rings when a background response was claimed or given back, told of, finished or deleted.
+
+        It rings too when one is to be cancelled.
+        """
 
     def follow_jobs(self) -> AbstractContextManager[Bell]:
         """A bell that rings when there may be something to claim."""

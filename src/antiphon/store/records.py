@@ -74,6 +74,8 @@ class Job(Struct, frozen=True):
     # From 1. The attempts before it are void, and their events gone.
     attempt: int
     purpose: Purpose
+    # How many attempts before it were lost with their workers. Those that were given back were not.
+    lost: int = 0
 
 
 class Progress(Struct, frozen=True):

@@ -22,6 +22,7 @@ class Work:
     available_at: float
     worker: str | None = None
     cancel: bool = False
+    given_back: int = 0
 
 
 @dataclass(slots=True)
@@ -104,6 +105,10 @@ class Shelves:
     def tell(self, response: Response, events: Sequence[Event]) -> None:
         self.grow(response, weigh_events(events))
         response.events.extend(events)
+
+    def untell(self, response: Response) -> None:
+        self.grow(response, -weigh_events(response.events))
+        response.events = []
 
     def let_go(self, response: Response) -> None:
         if response.work is not None:

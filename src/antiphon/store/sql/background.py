@@ -16,7 +16,7 @@ _INSERT = f"""
 INSERT INTO responses ({responses.COLUMNS}) VALUES ({placeholders(1, len(Record.__struct_fields__))})
 ON CONFLICT (id) DO NOTHING RETURNING id"""
 _NEXT = """
-SELECT j.id, j.attempt, j.cancel, j.request FROM jobs j JOIN responses r ON r.id = j.id
+SELECT j.id, j.attempt, j.given_back, j.cancel, j.request FROM jobs j JOIN responses r ON r.id = j.id
 WHERE j.available_at <= $1 AND r.expires_at > $2
 ORDER BY j.available_at, j.number LIMIT 1 FOR UPDATE OF j SKIP LOCKED"""
 _BEGIN = f"""
@@ -46,14 +46,15 @@ def claim(worker: str, lease: float, most_attempts: int, now: float) -> Operatio
     rows = yield Statement(_NEXT, (now, int(now)))
     if not rows:
         return None
-    id, attempts, cancel, request = rows[0]
-    purpose: Purpose = "cancel" if cancel else "fail" if attempts >= most_attempts else "run"
+    id, attempts, given_back, cancel, request = rows[0]
+    lost = attempts - given_back
+    purpose: Purpose = "cancel" if cancel else "fail" if lost >= most_attempts else "run"
     text = "UPDATE jobs SET worker = $2, available_at = $3, attempt = $4 WHERE id = $1"
     yield Statement(text, (id, worker, now + lease, attempts + 1))
     yield Statement("DELETE FROM events WHERE response = $1", (id,))
     begun = yield Statement(_BEGIN, (id, attempts + 1, purpose == "run"))
     yield Ring(id)
-    return Job(responses.row_to_record(begun[0]), request, attempts + 1, purpose)
+    return Job(responses.row_to_record(begun[0]), request, attempts + 1, purpose, lost)
 
 
 def renew(worker: str, ids: Sequence[str], lease: float, now: float) -> Operation[dict[str, bool]]:
@@ -62,6 +63,18 @@ def renew(worker: str, ids: Sequence[str], lease: float, now: float) -> Operatio
     text = f"UPDATE jobs SET available_at = $1 WHERE worker = $2 AND id IN ({placeholders(3, len(ids))}) RETURNING id, cancel"
     rows = yield Statement(text, (now + lease, worker, *ids))
     return {id: bool(cancel) for id, cancel in rows}
+
+
+def give_back(worker: str, ids: Sequence[str], now: float) -> Operation[None]:
+    if not ids:
+        return
+    text = f"""UPDATE jobs SET worker = NULL, available_at = $1, given_back = given_back + 1
+        WHERE worker = $2 AND id IN ({placeholders(3, len(ids))}) RETURNING id"""
+    for (id,) in (yield Statement(text, (now, worker, *ids))):
+        yield Statement("DELETE FROM events WHERE response = $1", (id,))
+        yield Statement("UPDATE responses SET status = 'queued' WHERE id = $1", (id,))
+        yield Ring(id)
+    yield Ring(JOBS)
 
 
 def append_events(id: str, worker: str, attempt: int, events: Sequence[Event]) -> Operation[bool]:

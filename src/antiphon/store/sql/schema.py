@@ -58,6 +58,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             PRIMARY KEY (response, last)
         )""",
     ),
+    # Attempts that came to nothing without being lost.
+    ("ALTER TABLE jobs ADD COLUMN given_back bigint NOT NULL DEFAULT 0",),
 )
 
 NEWEST = len(MIGRATIONS)

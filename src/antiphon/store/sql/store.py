@@ -112,6 +112,9 @@ class SqlStore:
     async def renew(self, worker: str, ids: Sequence[str], lease: float) -> dict[str, bool]:
         return await self._database.write(background.renew(worker, ids, lease, self._now()))
 
+    async def give_back(self, worker: str, ids: Sequence[str]) -> None:
+        await self._database.write(background.give_back(worker, ids, self._now()))
+
     async def append_events(self, id: str, worker: str, attempt: int, events: Sequence[Event]) -> bool:
         return await self._database.write(background.append_events(id, worker, attempt, events))
 
