@@ -1,8 +1,10 @@
 """Leases and attempts: a background response survives its worker, its store's bad moments, and its gateway."""
 
 import asyncio
+import sqlite3
 import time
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +12,11 @@ import pytest
 import pytest_asyncio
 from support.background import Background, held_back
 from support.engine import MockEngine
-from support.gateway import running_gateway
+from support.gateway import free_port, running_gateway
 from support.stores import Clock
 from support.streams import TERMINAL, check_stream
 
+from antiphon.background.following import ended
 from antiphon.errors import StoreUnavailable
 from antiphon.store import Store, open_store
 from antiphon.store.records import Event
@@ -125,6 +128,83 @@ async def test_a_store_that_is_away_for_a_moment_costs_nothing(
             assert (await background.ended(id))["status"] == "completed"
         assert refused.is_set()
         check_stream(await background.follow(id))
+
+
+# ---- what cannot be read ---------------------------------------------------------------------------------------------
+
+REQUEST = "UPDATE jobs SET request = ? WHERE id = ?"
+INPUT = "UPDATE responses SET input = ? WHERE id = ?"
+SETTINGS = "UPDATE responses SET settings = ? WHERE id = ?"
+
+
+def damage(path: Path, statement: str, *values: object) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute(statement, values).rowcount == 1
+        connection.commit()
+
+
+@pytest.mark.parametrize(
+    ("statement", "damaged"),
+    [(REQUEST, b'{"input": "H'), (REQUEST, b'{"input": "Hi", "stop": {}}'), (INPUT, b'[{"id": "msg_1')],
+    ids=["no JSON", "a field of another shape", "input that is cut off"],
+)
+async def test_what_cannot_be_read_is_failed_and_others_go_on(
+    engine: MockEngine, tmp_path: Path, statement: str, damaged: bytes
+) -> None:
+    path = tmp_path / "responses.db"
+    async with running_gateway(engine, store=f"sqlite:{path}", background_workers=0) as idle:
+        background = Background(idle)
+        id, other = [(await background.create())["id"] for _ in range(2)]
+        damage(path, statement, damaged, id)
+        async with running_gateway(engine, store=f"sqlite:{path}", background_workers=1):
+            assert (await background.ended(other))["status"] == "completed"
+        response = await background.get(id)
+        assert response["status"] == "failed"
+        assert response["error"]["message"].startswith("What is stored of the response cannot be read: ")
+        assert check_stream(await background.follow(id)) == response
+        progress = await idle.gateway.store.events("", id)
+        assert progress is not None
+        assert progress.attempt == 1
+    assert len(engine.requests) == 1
+
+
+async def test_what_is_to_be_failed_need_not_be_readable(engine: MockEngine, tmp_path: Path) -> None:
+    path = tmp_path / "responses.db"
+    async with running_gateway(engine, store=f"sqlite:{path}", background_workers=0) as idle:
+        background = Background(idle)
+        id, other = [(await background.create())["id"] for _ in range(2)]
+        await die_with(idle.gateway.store, 1)
+        damage(path, SETTINGS, b"", id)
+        async with running_gateway(engine, store=f"sqlite:{path}", background_workers=1, background_attempts=1):
+            assert (await background.ended(other))["status"] == "completed"
+            ended_as = await ended(idle.gateway.store, "", id, 10)
+            assert ended_as is not None
+            assert ended_as.status == "failed"
+        response = await background.get(id)
+        assert (response["status"], response["background"], response["model"]) == ("failed", True, "mock")
+        assert check_stream(await background.follow(id)) == response
+
+
+async def test_what_was_to_be_cancelled_is_cancelled_readable_or_not(engine: MockEngine, store: Store) -> None:
+    async with running_gateway(engine, shares=store, background_workers=0) as idle:
+        background = Background(idle)
+        id = (await background.create())["id"]
+        record = await store.get("", id)
+        assert record is not None
+        assert await store.delete("", id)
+        await store.enqueue(record, b'{"input": "H')
+        await die_with(store, 1)
+        assert await store.cancel("", id) == "asked"
+        async with running_gateway(engine, shares=store):
+            assert (await background.ended(id))["status"] == "cancelled"
+
+
+async def test_what_failed_before_it_was_begun_keeps_its_input(store: Store) -> None:
+    async with running_gateway(f"http://127.0.0.1:{await free_port()}", shares=store, background_patience=0.1) as gateway:
+        response = await Background(gateway).made("Hi")
+        assert response["status"] == "failed"
+        _, items = await gateway.get(f"/v1/responses/{response['id']}/input_items")
+        assert [item["content"] for item in items["data"]] == [[{"type": "input_text", "text": "Hi"}]]
 
 
 # ---- shutting down ---------------------------------------------------------------------------------------------------

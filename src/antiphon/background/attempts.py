@@ -9,13 +9,15 @@ from antiphon.core.checking import body_to_request
 from antiphon.core.sse import event_to_frame
 from antiphon.core.telling import Style
 from antiphon.core.translator import Translator
-from antiphon.errors import ApiError, Cancelled, Conflict, EngineError, EngineUnavailable, StoreUnavailable
+from antiphon.errors import ApiError, Cancelled, Conflict, EngineError, EngineUnavailable, InvalidRequest, StoreUnavailable
 from antiphon.ids import new_id
 from antiphon.keeping import record_to_response
 from antiphon.logs import log
 from antiphon.service import Asked, Gateway
 from antiphon.store.records import Job
 from antiphon.turn import Turn
+from antiphon.wire import UNREADABLE
+from antiphon.wire.responses import CreateResponse, Response
 
 # How soon a conversation that is another's, or an engine that is away, is asked for again.
 ASK_AGAIN = 0.5
@@ -28,11 +30,19 @@ class Attempt:
         self._gateway = gateway
         self.job = job
         self._worker = worker
-        self._asked = Asked(*body_to_request(job.request))
+        self._end: ApiError | None = None
+        self._asked = self._read(job.request)
         self._journal = Journal(gateway.store, gateway.settings, self._asked.request, job, worker)
         self._turn: Turn | None = None
-        self._end: ApiError | None = None
         self._ended = asyncio.Event()
+
+    def _read(self, body: bytes) -> Asked:
+        """A request that this version cannot read, because another wrote it or it was damaged, ends at once."""
+        try:
+            return Asked(*body_to_request(body))
+        except InvalidRequest as wrong:
+            self._end = _unreadable(wrong)
+            return Asked(CreateResponse(), ())
 
     async def run(self) -> None:
         """To the end of the response; or until the attempt is void."""
@@ -76,11 +86,15 @@ class Attempt:
             raise Cancelled
         if self.job.purpose == "fail":
             raise EngineError(f"The response was begun {self.job.lost} times, and each time its gateway was lost.")
+        if self._end is not None:
+            raise self._end
         loop = asyncio.get_running_loop()
         until = loop.time() + self._gateway.settings.background_patience
         while True:
             try:
                 return await self._gateway.prepare(self._asked, self._journal)
+            except UNREADABLE as damaged:
+                raise _unreadable(damaged) from damaged
             except (Conflict, EngineUnavailable, StoreUnavailable):
                 if loop.time() >= until:
                     raise
@@ -91,13 +105,21 @@ class Attempt:
 
     async def _tell(self, error: ApiError) -> None:
         """The whole of a response for which no engine was asked."""
-        response = record_to_response(self.job.record)
+        response = self._as_queued()
         response.status = "queued"
         translator = Translator(response, new_id=new_id, encode=event_to_frame, style=Style())
         translator.start()
         translator.fail(error)
         translator.close(now=response.created_at)
-        await self._journal.keep(response, translator.out)
+        await self._journal.keep_unmade(response, translator.out)
+
+    def _as_queued(self) -> Response:
+        record = self.job.record
+        try:
+            return record_to_response(record)
+        except UNREADABLE:
+            model = self._asked.request.model or "unknown"
+            return Response(id=record.id, created_at=record.created_at, model=model, background=True, store=True)
 
     def _note(self) -> None:
         members: dict[str, Any] = {"outcome": "given_up"}
@@ -122,3 +144,7 @@ class Attempt:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(lease / 3):
                         await bell.wait()
+
+
+def _unreadable(reason: Exception) -> ApiError:
+    return ApiError(f"What is stored of the response cannot be read: {reason}", code="stored_request_unreadable")

@@ -4,12 +4,14 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
+from msgspec import structs
 
 from antiphon.errors import StoreUnavailable
 from antiphon.keeping import Item, Keeper
 from antiphon.settings import Settings
 from antiphon.store.protocol import Store
-from antiphon.store.records import Event, Job
+from antiphon.store.records import Event, Job, Record
+from antiphon.store.records import Item as StoredItem
 from antiphon.wire.responses import CreateResponse, Response
 
 # Events are written together, so often in seconds. Who follows a response hears of them when they are durable.
@@ -94,12 +96,22 @@ class Journal(Keeper):
     # ---- the end -----------------------------------------------------------------------------------------------------
 
     async def keep(self, response: Response, last: Sequence[bytes]) -> None:
+        await self._finish(self.record(response), self._said(response), last)
+
+    async def keep_unmade(self, response: Response, last: Sequence[bytes]) -> None:
+        """The end of a response that nobody began to make: what was queued stays as it was, readable or not."""
+        settings = msgspec.json.encode(response)
+        record = structs.replace(
+            self._job.record, status=response.status, expires_at=self._expires_at(), output=b"[]", settings=settings
+        )
+        await self._finish(record, (), last)
+
+    async def _finish(self, record: Record, items: Sequence[StoredItem], last: Sequence[bytes]) -> None:
         async with self._writing:
             self.write(last)
             self.closed = True
             events = self._take()
             self._nothing.set()
-            record, items = self.record(response), self._said(response)
             work = (record, self._worker, self._job.attempt, events, items)
             if not await self._insist(lambda: self._store.finish(*work)):
                 raise self.lost()
