@@ -5,6 +5,7 @@ from contextlib import suppress
 from typing import Any
 
 from antiphon.background.journal import Journal, Lost
+from antiphon.background.places import Place
 from antiphon.core.checking import body_to_request
 from antiphon.core.sse import event_to_frame
 from antiphon.core.telling import Style
@@ -26,15 +27,16 @@ LOOK_AGAIN = 0.5
 
 
 class Attempt:
-    def __init__(self, gateway: Gateway, job: Job, worker: str) -> None:
+    def __init__(self, gateway: Gateway, job: Job, worker: str, place: Place) -> None:
         self._gateway = gateway
         self.job = job
+        self.place = place
         self._worker = worker
         self._end: ApiError | None = None
         self._asked = self._read(job.request)
         self._journal = Journal(gateway.store, gateway.settings, self._asked.request, job, worker)
         self._turn: Turn | None = None
-        self._ended = asyncio.Event()
+        self._waiting: asyncio.Timeout | None = None
 
     def _read(self, body: bytes) -> Asked:
         """A request that this version cannot read, because another wrote it or it was damaged, ends at once."""
@@ -59,11 +61,14 @@ class Attempt:
             self._note()
 
     def end(self, error: ApiError) -> None:
-        """Whatever it does, it ends with this error now; the engine is let go at once."""
+        """Whatever it does, it ends with this error now, unless with another already; the engine is let go at once."""
+        if self._end is not None:
+            return
         self._end = error
-        self._ended.set()
         if self._turn is not None:
             self._turn.abandon(error)
+        elif self._waiting is not None:
+            self._waiting.reschedule(asyncio.get_running_loop().time())
 
     async def _make(self) -> None:
         try:
@@ -86,11 +91,11 @@ class Attempt:
             raise Cancelled
         if self.job.purpose == "fail":
             raise EngineError(f"The response was begun {self.job.lost} times, and each time its gateway was lost.")
-        if self._end is not None:
-            raise self._end
         loop = asyncio.get_running_loop()
         until = loop.time() + self._gateway.settings.background_patience
         while True:
+            if self._end is not None:
+                raise self._end
             try:
                 return await self._gateway.prepare(self._asked, self._journal)
             except UNREADABLE as damaged:
@@ -98,10 +103,21 @@ class Attempt:
             except (Conflict, EngineUnavailable, StoreUnavailable):
                 if loop.time() >= until:
                     raise
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._ended.wait(), ASK_AGAIN)
-            if self._end is not None:
-                raise self._end
+            await self._wait()
+
+    async def _wait(self) -> None:
+        """For a while, in which another has its place; and for a place. An end that is asked for is not waited for."""
+        if self._end is not None:
+            return
+        self.place.leave()
+        try:
+            async with asyncio.timeout(None) as self._waiting:
+                await asyncio.sleep(ASK_AGAIN)
+                await self.place.take()
+        except TimeoutError:
+            pass
+        finally:
+            self._waiting = None
 
     async def _tell(self, error: ApiError) -> None:
         """The whole of a response for which no engine was asked."""
@@ -138,7 +154,7 @@ class Attempt:
                     held = await store.renew(self._worker, [id], lease)
                     if id not in held and not self._journal.closed:
                         raise self._journal.lost()
-                    if held.get(id) and self._end is None:
+                    if held.get(id):
                         self.end(Cancelled())
                 await asyncio.sleep(min(LOOK_AGAIN, lease / 6))
                 with suppress(TimeoutError):

@@ -5,15 +5,19 @@ import logging
 from contextlib import suppress
 
 from antiphon.background.attempts import Attempt
+from antiphon.background.places import Place
 from antiphon.errors import ApiError, EngineUnavailable, StoreUnavailable
 from antiphon.ids import new_id
 from antiphon.logs import log
 from antiphon.service import SHUTTING_DOWN, Gateway
 from antiphon.store.bells import Bell
 from antiphon.store.memory import MemoryStore
+from antiphon.store.records import Job
 
-# How long the ends of responses may take that nobody can take over, in seconds.
+# How long it may take to give responses back, or to end those that nobody can take over, in seconds.
 LAST_WORDS = 2.0
+# For each that is made, so many are held: the others wait for their turn in a conversation, or for an engine.
+HELD = 4
 
 
 class Workers:
@@ -23,6 +27,7 @@ class Workers:
         self._gateway = gateway
         self._name = new_id("worker")
         self._running: dict[asyncio.Task[None], Attempt] = {}
+        self._places = asyncio.Semaphore(gateway.settings.background_workers)
         self._bell: Bell | None = None
         self._stopped = False
         self._working: asyncio.Task[None] | None = None
@@ -42,37 +47,56 @@ class Workers:
                 await bell.wait()
 
     def stop(self) -> None:
-        """Nothing more is begun."""
+        """Nothing more is begun; what waits need not wait for what runs."""
         self._stopped = True
         self._ring()
+        for task, attempt in self._running.items():
+            if not attempt.place.taken:
+                self._let_go(task)
 
     async def close(self) -> None:
-        """Gives back at once what still runs, so that another gateway takes it; ends it properly where none can."""
         if self._working is not None:
             await self._working
-        if self._running and isinstance(self._gateway.store, MemoryStore):
-            for attempt in self._running.values():
-                attempt.end(EngineUnavailable(SHUTTING_DOWN))
-            await asyncio.wait(self._running, timeout=LAST_WORDS)
         tasks = list(self._running)
+        for task in tasks:
+            self._let_go(task)
+        if tasks:
+            await asyncio.wait(tasks, timeout=LAST_WORDS)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _let_go(self, task: asyncio.Task[None]) -> None:
+        """Gives it back, so that another gateway takes it at once; ends it properly where none can."""
+        if isinstance(self._gateway.store, MemoryStore):
+            self._running[task].end(EngineUnavailable(SHUTTING_DOWN))
+        elif not task.cancelling():
+            task.cancel()
 
     def _ring(self) -> None:
         if self._bell is not None:
             self._bell.ring()
 
     async def _claim(self) -> None:
-        settings = self._gateway.settings
-        while len(self._running) < settings.background_workers and not self._stopped:
-            job = await self._gateway.store.claim(self._name, settings.background_lease, settings.background_attempts)
+        most = HELD * self._gateway.settings.background_workers
+        while not self._places.locked() and len(self._running) < most and not self._stopped:
+            await self._places.acquire()
+            job = None
+            try:
+                job = await self._ask()
+            finally:
+                if job is None:
+                    self._places.release()
             if job is None:
                 return
-            attempt = Attempt(self._gateway, job, self._name)
+            attempt = Attempt(self._gateway, job, self._name, Place(self._places, self._ring))
             task = asyncio.create_task(self._run(attempt))
             self._running[task] = attempt
             task.add_done_callback(self._over)
+
+    async def _ask(self) -> Job | None:
+        settings = self._gateway.settings
+        return await self._gateway.store.claim(self._name, settings.background_lease, settings.background_attempts)
 
     def _over(self, task: asyncio.Task[None]) -> None:
         del self._running[task]
@@ -90,3 +114,5 @@ class Workers:
             raise
         except Exception as bug:
             log("bug", level=logging.ERROR, exc_info=bug, response_id=id)
+        finally:
+            attempt.place.leave()

@@ -1,0 +1,165 @@
+"""Who waits for something else keeps no other from being made, and no more are made at once than there are workers."""
+
+import asyncio
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.background import Background, held_back
+from support.engine import MockEngine, Writer, text
+from support.gateway import GatewayUnderTest, running_gateway
+
+from antiphon.background import attempts, workers
+from antiphon.store import Store
+
+pytestmark = pytest.mark.timeout(30)
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attempts, "ASK_AGAIN", 0.02)
+
+
+class Room:
+    """A conversation in which it is another's turn until `free()`."""
+
+    def __init__(self, store: Store, id: str) -> None:
+        self._store = store
+        self.id = id
+
+    @classmethod
+    async def occupied(cls, gateway: GatewayUnderTest) -> "Room":
+        _, conversation = await gateway.post({}, "/v1/conversations")
+        room = cls(gateway.gateway.store, conversation["id"])
+        assert await room._store.take_turn("", room.id, "resp_other", 60)
+        return room
+
+    async def free(self) -> None:
+        assert await self._store.end_turn("", self.id, "resp_other")
+
+
+async def test_one_that_waits_for_a_conversation_keeps_no_other_from_being_made(engine: MockEngine) -> None:
+    async with running_gateway(engine, background_workers=1) as gateway:
+        background = Background(gateway)
+        room = await Room.occupied(gateway)
+        id = (await background.create("One", conversation=room.id))["id"]
+        await background.seen(id, "in_progress")
+        for _ in range(3):
+            assert (await background.made("Two"))["status"] == "completed"
+        assert (await background.get(id))["status"] == "in_progress"
+        await room.free()
+        assert (await background.ended(id))["status"] == "completed"
+        assert len(engine.requests) == 4
+
+
+class Busy:
+    """Answers that take a moment each, and how many of them there were at once."""
+
+    def __init__(self) -> None:
+        self.now = self.most = 0
+
+    async def __call__(self, write: Writer) -> None:
+        self.now += 1
+        self.most = max(self.most, self.now)
+        await asyncio.sleep(0.05)
+        self.now -= 1
+        await write(text("Hello"))
+
+
+async def test_no_more_are_at_the_engine_than_there_are_workers_however_many_waited(engine: MockEngine) -> None:
+    busy = Busy()
+    engine.otherwise = lambda body: busy
+    async with running_gateway(engine, background_workers=2) as gateway:
+        background = Background(gateway)
+        rooms = [await Room.occupied(gateway) for _ in range(4)]
+        waiting = [(await background.create(conversation=room.id))["id"] for room in rooms]
+        for id in waiting:
+            await background.seen(id, "in_progress")
+        others = [(await background.create())["id"] for _ in range(6)]
+        for room in rooms:
+            await room.free()
+        for id in [*waiting, *others]:
+            assert (await background.ended(id))["status"] == "completed"
+    assert (busy.most, len(engine.requests)) == (2, 10)
+
+
+async def test_only_so_many_are_held_while_they_wait(engine: MockEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running_gateway(engine, background_workers=1) as gateway:
+        background, store = Background(gateway), gateway.gateway.store
+        held, most, full = set[str](), 0, asyncio.Event()
+        claim, finish = store.claim, store.finish
+
+        async def claim_and_count(*asked: Any) -> Any:
+            nonlocal most
+            job = await claim(*asked)
+            if job is not None:
+                held.add(job.record.id)
+                most = max(most, len(held))
+            if len(held) == workers.HELD:
+                full.set()
+            return job
+
+        async def finish_and_count(record: Any, *rest: Any) -> Any:
+            held.discard(record.id)
+            return await finish(record, *rest)
+
+        monkeypatch.setattr(store, "claim", claim_and_count)
+        monkeypatch.setattr(store, "finish", finish_and_count)
+        room = await Room.occupied(gateway)
+        ids = [(await background.create(conversation=room.id))["id"] for _ in range(workers.HELD + 2)]
+        await full.wait()
+        await room.free()
+        for id in ids:
+            assert (await background.ended(id))["status"] == "completed"
+        assert most == workers.HELD
+
+
+async def test_one_that_waits_for_a_place_is_cancelled_at_once(engine: MockEngine) -> None:
+    script, go_on = held_back("Hel", "lo")
+    engine.will(script)
+    async with running_gateway(engine, background_workers=1) as gateway:
+        background = Background(gateway)
+        room = await Room.occupied(gateway)
+        id = (await background.create(conversation=room.id))["id"]
+        await background.seen(id, "in_progress")
+        running = (await background.create())["id"]
+        await engine.asked.wait()
+        await room.free()
+        assert (await background.cancel(id))["status"] == "cancelled"
+        assert (await background.get(running))["status"] == "in_progress"
+        go_on.set()
+        assert (await background.ended(running))["status"] == "completed"
+        # The place that the other stood in line for is still there.
+        assert (await background.made())["status"] == "completed"
+
+
+async def test_what_waits_is_given_back_before_what_runs_is_waited_for(engine: MockEngine, tmp_path: Path) -> None:
+    script, go_on = held_back("Hel", "lo")
+    engine.will(script)
+    kept = f"sqlite:{tmp_path / 'responses.db'}"
+    async with AsyncExitStack() as idles, AsyncExitStack() as working:
+        idle = await idles.enter_async_context(running_gateway(engine, store=kept, background_workers=0))
+        await working.enter_async_context(running_gateway(engine, store=kept, background_workers=1))
+        background = Background(idle)
+        room = await Room.occupied(idle)
+        id = (await background.create(conversation=room.id))["id"]
+        await background.seen(id, "in_progress")
+        running = (await background.create())["id"]
+        await engine.asked.wait()
+        stopping = asyncio.create_task(working.aclose())
+        await background.seen(id, "queued")
+        assert not stopping.done()
+        go_on.set()
+        await stopping
+        assert (await background.get(running))["status"] == "completed"
+
+
+async def test_what_waits_where_nobody_can_take_it_over_is_failed(engine: MockEngine) -> None:
+    async with running_gateway(engine, background_workers=0) as idle:
+        async with running_gateway(engine, shares=idle.gateway.store, background_workers=1):
+            room = await Room.occupied(idle)
+            id = (await Background(idle).create(conversation=room.id))["id"]
+            await Background(idle).seen(id, "in_progress")
+        response = await Background(idle).get(id)
+        assert (response["status"], response["error"]["message"]) == ("failed", "The gateway is shutting down.")
