@@ -52,7 +52,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     background_workers: Annotated[int, Meta(ge=0, le=1000)] = 4
     # A gateway that has not been heard of for so long, in seconds, is taken for dead, and its background responses begin anew.
     background_lease: Seconds = 30.0
-    # How often a background response is begun at most before it is given up.
+    # How often the gateway that makes a background response may be lost before that is given up.
     background_attempts: Annotated[int, Meta(ge=1, le=100)] = 3
     # How long a background response waits for its turn in a conversation, or for an engine that is away.
     background_patience: Seconds = 600.0
