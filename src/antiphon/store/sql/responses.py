@@ -1,21 +1,23 @@
 """Operations on responses."""
 
-from collections.abc import Sequence
+from msgspec import structs
 
 from antiphon.store.protocol import IdTaken
 from antiphon.store.records import Link, Record
-from antiphon.store.sql.operations import Many, Operation, Ring, Row, Statement, placeholders
+from antiphon.store.sql.operations import Change, Operation, Ring, Row, Statement, placeholders
 
-COLUMNS = ", ".join(Record.__struct_fields__)
+FIELDS = Record.__struct_fields__
+COLUMNS = ", ".join(FIELDS)
 # A chain is followed so far back; behind that it begins.
 MAX_LINKS = 10_000
 
 # Whoever put it first decides on its parent, so that chains cannot change.
-_REPLACED = [name for name in Record.__struct_fields__ if name not in {"id", "owner", "parent"}]
-_UPSERT = f"""
-INSERT INTO responses ({COLUMNS}) VALUES ({placeholders(1, len(Record.__struct_fields__))})
+_REPLACED = [name for name in FIELDS if name not in {"id", "owner", "parent"}]
+UPSERT = f"""
+INSERT INTO responses ({COLUMNS}) {{values}}
 ON CONFLICT (id) DO UPDATE SET {", ".join(f"{name} = excluded.{name}" for name in _REPLACED)}
 WHERE responses.owner = excluded.owner"""
+_PUT = UPSERT.format(values=f"VALUES ({placeholders(1, len(FIELDS))})")
 
 # The parent's parent is asked for by itself, and not joined: Postgres would read all responses for every link. Who is not there
 # has no parent, and is dropped in the end.
@@ -34,27 +36,18 @@ WHERE r.owner = $2 AND r.expires_at > $3 ORDER BY links.depth DESC"""
 
 
 def record_values(record: Record) -> Row:
-    return tuple(getattr(record, name) for name in Record.__struct_fields__)
+    return structs.astuple(record)
 
 
 def row_to_record(row: Row) -> Record:
-    members = dict(zip(Record.__struct_fields__, row, strict=True))
+    members = dict(zip(FIELDS, row, strict=True))
     return Record(**members | {"background": bool(members["background"])})
 
 
-def put_many(records: Sequence[Record]) -> Operation[set[str]]:
-    """No two of one id. The ids that are another owner's, which were left alone."""
-    owners = {record.id: record.owner for record in records}
-    found = yield Statement(f"SELECT id, owner FROM responses WHERE id IN ({placeholders(1, len(owners))})", tuple(owners))
-    taken = {id for id, owner in found if owner != owners[id]}
-    # In one order everywhere, so that two who write the same rows do not wait for each other for ever.
-    ordered = sorted((record for record in records if record.id not in taken), key=lambda record: record.id)
-    yield Many(_UPSERT, [record_values(record) for record in ordered])
-    return taken
-
-
 def put(record: Record) -> Operation[None]:
-    if (yield from put_many([record])):
+    changed = yield Change(_PUT, record_values(record))
+    if not changed[0][0]:
+        # It is there, and another owner's.
         raise IdTaken(record.id)
 
 
