@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Sequence
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -49,7 +50,7 @@ class Keeper:
         self.response_id = response_id
         self.created_at = int(time.time())
         self._conversation = conversation_of(request)
-        self._input: list[Item] = []
+        self._own: Sequence[Item] = ()
         self._held = False
         self._memory = memory
         self._history: Sequence[bytes] = ()
@@ -59,7 +60,7 @@ class Keeper:
     async def read(self, own: Sequence[Item], *, takes_turn: bool = True) -> list[Item]:
         """The items that came before its own input. `takes_turn`: in its conversation no other response is made meanwhile."""
         request = self._request
-        self._input = items_to_kept(own, new_id)
+        self._own = own
         if request.previous_response_id is not None and self._conversation is not None:
             raise InvalidRequest(
                 "`previous_response_id` and `conversation` exclude one another: each is a history.", param="conversation"
@@ -107,6 +108,11 @@ class Keeper:
                 retry_after=1,
             )
         self._held = True
+
+    @cached_property
+    def _input(self) -> list[Item]:
+        """Its own input as it is kept. Much of what is asked keeps nothing, and sends a long history each time."""
+        return items_to_kept(self._own, new_id)
 
     # ---- while it runs -----------------------------------------------------------------------------------------------
 
