@@ -17,8 +17,8 @@ from antiphon.ids import new_id
 from antiphon.remembering import Memory
 from antiphon.settings import Settings
 from antiphon.store.protocol import Store
+from antiphon.store.records import UNFINISHED, Record
 from antiphon.store.records import Item as StoredItem
-from antiphon.store.records import Record
 from antiphon.wire.responses import CreateResponse, OutputItem, Response
 
 Item = dict[str, Any]
@@ -182,9 +182,6 @@ class Keeper:
 
     def _expires_at(self) -> int:
         return int(time.time()) + self._retention
-
-
-UNFINISHED = frozenset({"queued", "in_progress"})
 
 
 def _items(encoded: bytes) -> list[Item]:

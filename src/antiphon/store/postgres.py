@@ -43,11 +43,11 @@ OPEN_TIMEOUT = 15.0
 RETRY = 0.5
 # How long a connection may take to become usable again; then it is thrown away.
 TIDY_TIMEOUT = 1.0
-# A transaction of its own, with each column's values as one: the ids that are another owner's are not among the rows.
+# A transaction of its own, with each column's values as one. Ids that were there already are not among the rows.
 _TYPES = {"created_at": "bigint", "expires_at": "bigint", "background": "boolean"}
 _TYPES |= dict.fromkeys(("input", "output", "settings"), "bytea")
 _ARRAYS = ", ".join(f"${place}::{_TYPES.get(name, 'text')}[]" for place, name in enumerate(responses.FIELDS, 1))
-PUT_MANY = responses.UPSERT.format(values=f"SELECT * FROM unnest({_ARRAYS})") + " RETURNING id"
+PUT_MANY = responses.INSERT.format(values=f"SELECT * FROM unnest({_ARRAYS})") + " RETURNING id"
 # All that goes wrong with a database or the line to it.
 TROUBLE = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
 # Wrong for good: the address or the rights.

@@ -78,17 +78,18 @@ class Shelves:
             return None
         return response if response.work.worker == worker and response.attempt == attempt else None
 
+    def refuse_taken(self, id: str) -> None:
+        if id in self.entries:
+            raise IdTaken(id)
+
     def put(self, record: Record) -> Response:
-        response = self.entries.get(record.id)
-        if response is None:
-            response = self.entries[record.id] = Response(record)
-        elif not isinstance(response, Response) or response.kept.owner != record.owner:
-            raise IdTaken(record.id)
-        else:
-            self.grow(response, -weigh(response.kept))
-            response.kept = structs.replace(record, parent=response.kept.parent)
+        response = self.entries[record.id] = Response(record)
         self.grow(response, weigh(record))
         return response
+
+    def replace(self, response: Response, record: Record) -> None:
+        self.grow(response, weigh(record) - weigh(response.kept))
+        response.kept = record
 
     def append(self, room: Room, items: Sequence[Item], expires_at: int = 0) -> None:
         fresh = {item.id: item for item in items}

@@ -58,6 +58,10 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             PRIMARY KEY (response, last)
         )""",
     ),
+    (
+        # How many responses an owner has deleted: while it stays the same, a chain that was read is whole.
+        "CREATE TABLE deletions (owner text PRIMARY KEY, number bigint NOT NULL)",
+    ),
 )
 
 NEWEST = len(MIGRATIONS)
