@@ -119,3 +119,15 @@ async def test_chains_that_were_not_used_for_longest_are_forgotten(database: Wat
     recent.remember("ada", "r2", chains["r2"])
     assert [id for id in chains if recent.find("ada", id, BEGINNING)] == ["r0", "r2"]
     assert recent.find("bob", "r0", BEGINNING) is None
+
+
+async def test_a_chain_that_went_on_makes_room_before_others_do(database: Watched) -> None:
+    store = SqlStore(database)
+    recent = RecentChains(most_bytes=5500)
+    for id in ("r0", "r1"):
+        await store.put(record(id, output=b"x" * 1000))
+        recent.remember("ada", id, Chain(await store.chain("ada", id), 0))
+    recent.extend(record("r2", parent="r1", output=b"x" * 1000))
+    assert [id for id in ("r0", "r1", "r2") if recent.find("ada", id, BEGINNING)] == ["r0", "r1", "r2"]
+    recent.extend(record("r3", parent="r1", output=b"x" * 1000))
+    assert [id for id in ("r0", "r1", "r2", "r3") if recent.find("ada", id, BEGINNING)] == ["r0", "r2", "r3"]
