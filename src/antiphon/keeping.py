@@ -70,11 +70,12 @@ class Keeper:
             self._history = known or await self._chain(request.previous_response_id)
             return kept_to_items(self._history)
         if self._conversation is not None:
-            await self._find(self._conversation)
             if takes_turn:
                 await self._take_turn(self._conversation)
             items = await self._store.conversation_items(self._owner, self._conversation)
-            return [msgspec.json.decode(item.data) for item in items or ()]
+            if items is None:
+                raise _no_conversation(self._conversation)
+            return [msgspec.json.decode(item.data) for item in items]
         return []
 
     async def _chain(self, previous: str) -> list[bytes]:
@@ -93,14 +94,10 @@ class Keeper:
             )
         return [kept for link in links for kept in (link.input, link.output)]
 
-    async def _find(self, conversation: str) -> None:
-        if await self._store.get_conversation(self._owner, conversation) is None:
-            raise NotFound(
-                f"Conversation with id {conversation!r} not found.", param="conversation", code="conversation_not_found"
-            )
-
     async def _take_turn(self, conversation: str) -> None:
         if not await self._store.take_turn(self._owner, conversation, self.response_id, LEASE):
+            if await self._store.get_conversation(self._owner, conversation) is None:
+                raise _no_conversation(conversation)
             raise Conflict(
                 f"Another response is being made in conversation {conversation!r}. Try again when it is done.",
                 param="conversation",
@@ -182,6 +179,10 @@ class Keeper:
 
     def _expires_at(self) -> int:
         return int(time.time()) + self._retention
+
+
+def _no_conversation(id: str) -> NotFound:
+    return NotFound(f"Conversation with id {id!r} not found.", param="conversation", code="conversation_not_found")
 
 
 def _items(encoded: bytes) -> list[Item]:
