@@ -21,7 +21,7 @@ class Watched:
 
     def __init__(self, database: SqliteDatabase) -> None:
         self.bells, self.clock = database.bells, database.clock
-        self.write, self.put = database.write, database.put
+        self.write, self.put, self.size = database.write, database.put, database.size
         self._read = database.read
         self.asked: list[str] = []
 

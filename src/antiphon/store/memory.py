@@ -262,3 +262,6 @@ class MemoryStore:
         for id in expired:
             self._shelves.remove(id)
         return len(expired)
+
+    async def shrink(self, most_bytes: int) -> int:
+        return self._shelves.shrink(most_bytes)

@@ -37,6 +37,8 @@ MIGRATION_LOCK = 0x416E7466
 CONNECTIONS = 10
 # No operation takes longer, from being asked for to its answer.
 TIMEOUT = 10.0
+# Everything is looked at; nobody waits for it.
+SIZE_TIMEOUT = 120.0
 CONNECT_TIMEOUT = 5.0
 # A server that is just starting is waited for.
 OPEN_TIMEOUT = 15.0
@@ -48,6 +50,17 @@ _TYPES = {"created_at": "bigint", "expires_at": "bigint", "background": "boolean
 _TYPES |= dict.fromkeys(("input", "output", "settings"), "bytea")
 _ARRAYS = ", ".join(f"${place}::{_TYPES.get(name, 'text')}[]" for place, name in enumerate(responses.FIELDS, 1))
 PUT_MANY = responses.INSERT.format(values=f"SELECT * FROM unnest({_ARRAYS})") + " RETURNING id"
+# With what was deleted and not yet cleaned up; and without, but as it was before Postgres compressed it.
+ROUGH_SIZE = """
+SELECT pg_total_relation_size('responses') + pg_total_relation_size('items')
+    + pg_total_relation_size('events') + pg_total_relation_size('jobs')"""
+EXACT_SIZE = """
+SELECT CAST(
+    (SELECT coalesce(sum(octet_length(input) + octet_length(output) + octet_length(settings)), 0) FROM responses)
+    + (SELECT coalesce(sum(octet_length(data)), 0) FROM items)
+    + (SELECT coalesce(sum(octet_length(data)), 0) FROM events)
+    + (SELECT coalesce(sum(octet_length(request)), 0) FROM jobs)
+AS bigint)"""
 # All that goes wrong with a database or the line to it.
 TROUBLE = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
 # Wrong for good: the address or the rights.
@@ -116,6 +129,15 @@ class PostgresDatabase:
         except TimeoutError:
             raise StoreUnavailable from None
 
+    async def size(self, limit: int) -> int:
+        async with self._connection(SIZE_TIMEOUT) as connection:
+            size: int = await connection.fetchval(ROUGH_SIZE)
+            if size > limit:
+                async with connection.transaction(readonly=True):
+                    await connection.execute("SET LOCAL enable_seqscan = on")
+                    size = min(size, await connection.fetchval(EXACT_SIZE))
+            return size
+
     async def _put_many(self, records: list[Record]) -> set[str]:
         # In one order everywhere, so that two who write the same rows do not wait for each other for ever.
         rows = [_storable(responses.record_values(record)) for record in sorted(records, key=attrgetter("id"))]
@@ -125,11 +147,11 @@ class PostgresDatabase:
         return {record.id for record in records if _storable([record.id])[0] not in there}
 
     @contextlib.asynccontextmanager
-    async def _connection(self) -> AsyncIterator[Any]:
+    async def _connection(self, patience: float = TIMEOUT) -> AsyncIterator[Any]:
         """A connection of the pool, for a limited time. What goes wrong is a StoreUnavailable."""
         connection: Any = None
         try:
-            async with asyncio.timeout(TIMEOUT):
+            async with asyncio.timeout(patience):
                 connection = await self._pool.acquire()
                 yield connection
         except TROUBLE as error:

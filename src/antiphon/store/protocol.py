@@ -148,3 +148,6 @@ class Store(Protocol):
 
     async def sweep(self) -> int:
         """Remove what has expired, in small transactions that hold nobody up. How many responses and conversations it was."""
+
+    async def shrink(self, most_bytes: int) -> int:
+        """Remove what would expire next until the rest fits, but nothing that is being worked on. How many it was."""

@@ -129,6 +129,15 @@ class Shelves:
                 raise StoreUnavailable("The store in memory is full. Use sqlite: or postgresql: to keep more.")
             self.remove(oldest)
 
+    def shrink(self, most_bytes: int) -> int:
+        now = self.clock()
+        removed = 0
+        for entry in sorted(self.entries.values(), key=lambda entry: entry.kept.expires_at):
+            if self._weight > most_bytes and not entry.busy(now):
+                self.remove(entry.kept.id)
+                removed += 1
+        return removed
+
 
 def weigh(record: Record) -> int:
     return OVERHEAD + len(record.input) + len(record.output) + len(record.settings)

@@ -21,7 +21,7 @@ from antiphon.store.bells import Belfry
 from antiphon.store.protocol import CannotOpen
 from antiphon.store.records import Record
 from antiphon.store.sql import responses
-from antiphon.store.sql.operations import Change, Many, Operation, Ring, Row
+from antiphon.store.sql.operations import Change, Many, Operation, Ring, Row, Statement
 from antiphon.store.sql.schema import MIGRATIONS, NEWEST, too_new
 
 T = TypeVar("T")
@@ -94,6 +94,9 @@ class SqliteDatabase:
         # The writer takes all that was asked for meanwhile into one transaction.
         await self.write(responses.put(record))
 
+    async def size(self, limit: int) -> int:
+        return await self.read(used_bytes())
+
     async def _answer(self, answer: asyncio.Future[T]) -> T:
         late = self._loop.call_later(TIMEOUT, give_up, answer)
         try:
@@ -165,6 +168,15 @@ class SqliteDatabase:
             self.bells.ring(name)
 
 
+def used_bytes() -> Operation[int]:
+    """Pages that are free are used again before the file grows."""
+    rows = yield Statement(
+        "SELECT (page_count - freelist_count) * page_size FROM pragma_page_count(), pragma_freelist_count(), pragma_page_size()"
+    )
+    size: int = rows[0][0]
+    return size
+
+
 def give_up(answer: asyncio.Future[Any]) -> None:
     if not answer.done():
         log("store_timeout", level=logging.WARNING, store="sqlite")
@@ -214,6 +226,7 @@ _TRANSLATIONS = (
     # One process writes at a time, and what it has read in its transaction stands.
     (re.compile(r"\s+FOR UPDATE( OF \w+)?( SKIP LOCKED)?"), ""),
     (re.compile(r"\bbytea\b"), "blob"),
+    (re.compile(r"\boctet_length\b"), "length"),
     (re.compile(r"\bbigint\b"), "integer"),
     (re.compile(r"\bbigserial PRIMARY KEY"), "integer PRIMARY KEY AUTOINCREMENT"),
 )

@@ -16,7 +16,7 @@ _REPLACE = f"UPDATE responses SET ({COLUMNS}) = ({placeholders(1, len(FIELDS))})
 
 # The parent's parent is asked for by itself, and not joined: Postgres would read all responses for every link. Who is not there
 # has no parent, and is dropped in the end.
-_COUNT_DELETION = """
+COUNT_DELETION = """
 INSERT INTO deletions (owner, number) VALUES ($1, 1) ON CONFLICT (owner) DO UPDATE SET number = deletions.number + 1"""
 _CHAIN = """
 WITH RECURSIVE links (id, parent, depth) AS (
@@ -72,7 +72,7 @@ def delete(owner: str, id: str, now: float) -> Operation[bool]:
     yield Statement("DELETE FROM jobs WHERE id = $1", (id,))
     yield Statement("DELETE FROM events WHERE response = $1", (id,))
     rows = yield Statement("DELETE FROM responses WHERE id = $1 RETURNING id", (id,))
-    yield Statement(_COUNT_DELETION, (owner,))
+    yield Statement(COUNT_DELETION, (owner,))
     yield Ring(id)
     return bool(rows)
 

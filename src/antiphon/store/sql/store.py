@@ -29,6 +29,9 @@ class Database(Protocol):
     async def put(self, record: Record) -> None:
         """As the store's, together with others that come at once."""
 
+    async def size(self, limit: int) -> int:
+        """How many bytes are in use. What does not pass the limit may be told roughly."""
+
 
 class SqlStore:
     def __init__(self, database: Database) -> None:
@@ -152,4 +155,18 @@ class SqlStore:
             while swept.more:
                 swept = await self._database.write(sweeping.sweep_some(kind, self._now()))
                 removed += swept.removed
+        return removed
+
+    async def shrink(self, most_bytes: int) -> int:
+        # Gateways that look at the same moment may each remove as much; what is too much is what came since they last looked.
+        excess = await self._database.size(most_bytes) - most_bytes
+        removed = 0
+        while excess > 0:
+            expired = await self._database.write(sweeping.expire_oldest(excess, self._now()))
+            if not expired.number:
+                break
+            excess -= expired.size
+            removed += expired.number
+        if removed:
+            await self.sweep()
         return removed
