@@ -43,6 +43,7 @@ APIS = {
     "chat": Api("/v1/chat/completions", CHAT, b'"delta":{"content":"', b'"usage":{'),
     "responses": Api("/v1/responses", RESPONSES, b"event: response.output_text.delta\n", b"event: response.completed\n"),
 }
+APIS["unstored"] = APIS["responses"]._replace(body=RESPONSES.replace('"stream"', '"store":false,"stream"'))
 
 
 class BadStream(Exception):

@@ -28,10 +28,11 @@ def test_the_environment_is_read_as_what_it_means() -> None:
     assert load({}, {"ANTIPHON_PROBE": "false"}).probe is False
 
 
-def test_where_and_how_long_responses_are_kept_can_be_set() -> None:
-    chosen = load({"store": "memory:"}, {"ANTIPHON_STORE": "sqlite:x", "ANTIPHON_RETENTION_DAYS": "0.5"})
-    assert (chosen.store, chosen.retention_days) == ("memory:", 0.5)
-    assert (Settings().store, Settings().retention_days) == (None, 30.0)
+def test_where_and_how_long_responses_are_kept_and_how_many_can_be_set() -> None:
+    environment = {"ANTIPHON_STORE": "sqlite:x", "ANTIPHON_RETENTION_DAYS": "0.5", "ANTIPHON_STORE_MAX_BYTES": "1000"}
+    chosen = load({"store": "memory:"}, environment)
+    assert (chosen.store, chosen.retention_days, chosen.store_max_bytes) == ("memory:", 0.5, 1000)
+    assert (Settings().store, Settings().retention_days, Settings().store_max_bytes) == (None, 30.0, 10 * 1024**3)
 
 
 def test_a_flag_that_says_no_wins_too() -> None:

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Sequence
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -16,8 +17,8 @@ from antiphon.ids import new_id
 from antiphon.remembering import Memory
 from antiphon.settings import Settings
 from antiphon.store.protocol import Store
+from antiphon.store.records import UNFINISHED, Record
 from antiphon.store.records import Item as StoredItem
-from antiphon.store.records import Record
 from antiphon.wire.responses import CreateResponse, OutputItem, Response
 
 Item = dict[str, Any]
@@ -49,7 +50,7 @@ class Keeper:
         self.response_id = response_id
         self.created_at = int(time.time())
         self._conversation = conversation_of(request)
-        self._input: list[Item] = []
+        self._own: Sequence[Item] = ()
         self._held = False
         self._memory = memory
         self._history: Sequence[bytes] = ()
@@ -59,7 +60,7 @@ class Keeper:
     async def read(self, own: Sequence[Item], *, takes_turn: bool = True) -> list[Item]:
         """The items that came before its own input. `takes_turn`: in its conversation no other response is made meanwhile."""
         request = self._request
-        self._input = items_to_kept(own, new_id)
+        self._own = own
         if request.previous_response_id is not None and self._conversation is not None:
             raise InvalidRequest(
                 "`previous_response_id` and `conversation` exclude one another: each is a history.", param="conversation"
@@ -69,11 +70,12 @@ class Keeper:
             self._history = known or await self._chain(request.previous_response_id)
             return kept_to_items(self._history)
         if self._conversation is not None:
-            await self._find(self._conversation)
             if takes_turn:
                 await self._take_turn(self._conversation)
             items = await self._store.conversation_items(self._owner, self._conversation)
-            return [msgspec.json.decode(item.data) for item in items or ()]
+            if items is None:
+                raise _no_conversation(self._conversation)
+            return [msgspec.json.decode(item.data) for item in items]
         return []
 
     async def _chain(self, previous: str) -> list[bytes]:
@@ -92,14 +94,10 @@ class Keeper:
             )
         return [kept for link in links for kept in (link.input, link.output)]
 
-    async def _find(self, conversation: str) -> None:
-        if await self._store.get_conversation(self._owner, conversation) is None:
-            raise NotFound(
-                f"Conversation with id {conversation!r} not found.", param="conversation", code="conversation_not_found"
-            )
-
     async def _take_turn(self, conversation: str) -> None:
         if not await self._store.take_turn(self._owner, conversation, self.response_id, LEASE):
+            if await self._store.get_conversation(self._owner, conversation) is None:
+                raise _no_conversation(conversation)
             raise Conflict(
                 f"Another response is being made in conversation {conversation!r}. Try again when it is done.",
                 param="conversation",
@@ -107,6 +105,11 @@ class Keeper:
                 retry_after=1,
             )
         self._held = True
+
+    @cached_property
+    def _input(self) -> list[Item]:
+        """Its own input as it is kept. Much of what is asked keeps nothing, and sends a long history each time."""
+        return items_to_kept(self._own, new_id)
 
     # ---- while it runs -----------------------------------------------------------------------------------------------
 
@@ -178,7 +181,8 @@ class Keeper:
         return int(time.time()) + self._retention
 
 
-UNFINISHED = frozenset({"queued", "in_progress"})
+def _no_conversation(id: str) -> NotFound:
+    return NotFound(f"Conversation with id {id!r} not found.", param="conversation", code="conversation_not_found")
 
 
 def _items(encoded: bytes) -> list[Item]:

@@ -192,6 +192,8 @@ class Gateway:
             try:
                 if swept := await self.store.sweep():
                     log("swept", count=swept)
+                if removed := await self.store.shrink(self.settings.store_max_bytes):
+                    log("store_too_large", level=logging.WARNING, removed=removed, most_bytes=self.settings.store_max_bytes)
             except StoreUnavailable as gone:
                 log("not swept", level=logging.WARNING, reason=gone.message)
             await asyncio.sleep(SWEPT_EVERY)

@@ -48,6 +48,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     store: str | None = None
     # How long they are kept.
     retention_days: Annotated[float, Meta(gt=0)] = 30.0
+    # How much they may take; above it, what would go next goes earlier.
+    store_max_bytes: Annotated[int, Meta(gt=0)] = 10 * 1024**3
     # How many background responses this gateway makes at once. 0: it only takes them in, and others make them.
     background_workers: Annotated[int, Meta(ge=0, le=1000)] = 4
     # A gateway that has not been heard of for so long, in seconds, is taken for dead, and its background responses begin anew.

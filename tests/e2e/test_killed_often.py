@@ -13,7 +13,7 @@ from support.engine import MockEngine
 from support.gateway import free_port
 from support.streams import TERMINAL, parse
 
-from antiphon.keeping import UNFINISHED
+from antiphon.store.records import UNFINISHED
 
 KILLS = 50
 pytestmark = pytest.mark.timeout(900)

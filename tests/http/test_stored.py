@@ -1,12 +1,17 @@
 """A response that was stored can be continued, fetched and deleted, by whoever stored it."""
 
+import asyncio
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 from support.engine import MockEngine, Refusal, answer, call, chunk, text
 from support.gateway import GatewayUnderTest, running_gateway
+from support.stores import record
 
 from antiphon.errors import StoreUnavailable
+from antiphon.store import open_store
 
 TOOLS = [{"type": "function", "name": "get_weather", "parameters": {"type": "object", "properties": {}}}]
 
@@ -176,3 +181,23 @@ async def test_a_response_that_cannot_be_kept_is_not_said_to_be(gateway: Gateway
     assert (status, body["error"]["code"]) == (503, "store_unavailable")
     assert gateway.headers["Retry-After"]
     assert (await gateway.create("Hi", store=False))["status"] == "completed"
+
+
+# ---- kept within bounds ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.timeout(20)
+async def test_a_gateway_removes_what_has_expired_and_what_is_too_much(
+    engine: MockEngine, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    now = int(time.time())
+    async with open_store(f"sqlite:{tmp_path / 'responses.db'}") as store:
+        await store.put(record("expired", "", expires_at=now - 1))
+        await store.put(record("older", "", expires_at=now + 1000, output=b" " * 200_000))
+        await store.put(record("newer", "", expires_at=now + 2000, output=b" " * 200_000))
+        async with running_gateway(engine, shares=store, store_max_bytes=350_000):
+            while await store.get("", "older") is not None:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            assert await store.get("", "newer") is not None
+            assert await store.sweep() == 0
+    assert "store_too_large" in caplog.text

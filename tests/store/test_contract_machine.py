@@ -21,7 +21,7 @@ from antiphon.store import IdTaken, Store, open_store
 from antiphon.store.records import Item
 
 OWNERS = ("ada", "bob")
-RESPONSES = ("r0", "r1", "r2")
+RESPONSES = ("r0", "r1", "r2", "r3")
 CONVERSATIONS = ("c0", "c1")
 ITEMS = ("i0", "i1", "i2", "i3")
 WORKERS = ("w0", "w1")
@@ -43,8 +43,8 @@ STEPS = ("claim", "claim", "append", "append", "lapse", "lapse", "return", "turn
 
 
 class StoreMachine(RuleBasedStateMachine):
-    # Opens an empty store; set for each kind of store below.
-    open_empty: Callable[[AsyncExitStack, Clock], Awaitable[Store]]
+    # Opens an empty store, twice: what one does, the other sees. Set for each kind of store below.
+    open_empty: Callable[[AsyncExitStack, Clock], Awaitable[tuple[Store, Store]]]
 
     def __init__(self) -> None:
         super().__init__()
@@ -53,10 +53,15 @@ class StoreMachine(RuleBasedStateMachine):
         self.model = Model(self.clock)
         self.stack = AsyncExitStack()
         self.numbers = itertools.count()
-        self.store = self.runner.run(self._open())
+        self.stores = itertools.cycle(self.runner.run(self._open()))
 
-    async def _open(self) -> Store:
+    async def _open(self) -> tuple[Store, Store]:
         return await type(self).open_empty(self.stack, self.clock)
+
+    @property
+    def store(self) -> Store:
+        """Each time the other one."""
+        return next(self.stores)
 
     def teardown(self) -> None:
         self.runner.run(self.stack.aclose())
@@ -117,9 +122,9 @@ class StoreMachine(RuleBasedStateMachine):
         final = record(id, owner, conversation=room, expires_at=self.expires(30))
         self.does(self.store.finish_turn(final, items), self.model.finish_turn(final, items))
 
-    @rule(id=responses, owner=owners, room=rooms | st.none(), lifetime=lifetimes)
-    def enqueue(self, id: str, owner: str, room: str | None, lifetime: int) -> None:
-        fresh = queued(id, owner, conversation=room, expires_at=self.expires(lifetime))
+    @rule(id=responses, owner=owners, room=rooms | st.none(), lifetime=lifetimes, parent=responses | st.none())
+    def enqueue(self, id: str, owner: str, room: str | None, lifetime: int, parent: str | None = None) -> None:
+        fresh = queued(id, owner, conversation=room, expires_at=self.expires(lifetime), parent=parent)
         self.does(self.store.enqueue(fresh, b"request"), self.model.enqueue(fresh, b"request"))
 
     @rule(worker=workers)
@@ -234,29 +239,38 @@ class StoreMachine(RuleBasedStateMachine):
         for owner, id in itertools.product(OWNERS, RESPONSES):
             assert await self.store.events(owner, id) == self.model.events(owner, id, -1)
             assert await self.store.get(owner, id) == self.model.get(owner, id)
-            assert [link.id for link in await self.store.chain(owner, id)] == self.model.chain(owner, id)
+            chain = [(link.id, link.status, link.output) for link in await self.store.chain(owner, id)]
+            assert chain == [(link.id, link.status, link.output) for link in self.model.chain(owner, id)]
         for owner, id in itertools.product(OWNERS, CONVERSATIONS):
             assert await self.store.conversation_items(owner, id) == self.model.items(owner, id)
 
 
-async def open_memory(stack: AsyncExitStack, clock: Clock) -> Store:
-    return await stack.enter_async_context(open_store("memory:", clock))
+async def open_memory(stack: AsyncExitStack, clock: Clock) -> tuple[Store, Store]:
+    store = await stack.enter_async_context(open_store("memory:", clock))
+    return store, store
 
 
-async def open_sqlite(stack: AsyncExitStack, clock: Clock) -> Store:
+async def open_twice(url: str, stack: AsyncExitStack, clock: Clock) -> tuple[Store, Store]:
+    return (
+        await stack.enter_async_context(open_store(url, clock)),
+        await stack.enter_async_context(open_store(url, clock)),
+    )
+
+
+async def open_sqlite(stack: AsyncExitStack, clock: Clock) -> tuple[Store, Store]:
     folder = stack.enter_context(tempfile.TemporaryDirectory())
-    return await stack.enter_async_context(open_store(f"sqlite:{Path(folder) / 'responses.db'}", clock))
+    return await open_twice(f"sqlite:{Path(folder) / 'responses.db'}", stack, clock)
 
 
-def open_postgres(url: str) -> Callable[[AsyncExitStack, Clock], Awaitable[Store]]:
-    async def open_emptied(stack: AsyncExitStack, clock: Clock) -> Store:
-        store = await stack.enter_async_context(open_store(url, clock))
+def open_postgres(url: str) -> Callable[[AsyncExitStack, Clock], Awaitable[tuple[Store, Store]]]:
+    async def open_emptied(stack: AsyncExitStack, clock: Clock) -> tuple[Store, Store]:
+        stores = await open_twice(url, stack, clock)
         connection = await asyncpg.connect(url)
         await connection.execute(
             "TRUNCATE antiphon.responses, antiphon.conversations, antiphon.items, antiphon.jobs, antiphon.events"
         )
         await connection.close()
-        return store
+        return stores
 
     return open_emptied
 

@@ -32,7 +32,7 @@ ATTEMPTS: dict[str, tuple[Callable[[Store], Awaitable[object]], object]] = {
     "cancel": (lambda store: store.cancel("bob", "running"), "unknown"),
 }
 # These are called with what `claim` gave, by workers that serve every owner; or they touch nothing that is anyone's.
-OF_WORKERS = {"claim", "renew", "give_back", "append_events", "follow", "follow_jobs", "sweep"}
+OF_WORKERS = {"claim", "renew", "give_back", "append_events", "follow", "follow_jobs", "sweep", "shrink"}
 
 
 async def everything(store: Store) -> list[object]:

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from antiphon.keeping import UNFINISHED
+from antiphon.store.records import UNFINISHED
 from support.engine import DONE, USAGE, Script, Writer, chunk
 from support.gateway import GatewayUnderTest
 from support.streams import check_response, parse

@@ -47,10 +47,9 @@ class Model:
         return room if room is not None and self._lives(room.kept, owner) else None
 
     def put(self, record: Record) -> object:
-        old = self.records.get(record.id)
-        if old is not None and old.owner != record.owner:
+        if record.id in self.records:
             return TAKEN
-        self.records[record.id] = structs.replace(record, parent=old.parent) if old else record
+        self.records[record.id] = record
         return None
 
     def get(self, owner: str, id: str) -> Record | None:
@@ -67,11 +66,11 @@ class Model:
         for shelf in (self.records, self.jobs, self.attempts, self.told):
             shelf.pop(id, None)
 
-    def chain(self, owner: str, id: str) -> list[str]:
-        found: list[str] = []
+    def chain(self, owner: str, id: str) -> list[Record]:
+        found: list[Record] = []
         record = self.get(owner, id)
-        while record is not None and record.id not in found:
-            found.insert(0, record.id)
+        while record is not None and record not in found:
+            found.insert(0, record)
             record = self.get(owner, record.parent or "")
         return found
 
@@ -201,7 +200,7 @@ class Model:
         if not self._holds(record.id, worker, attempt) or self.records[record.id].owner != record.owner:
             return False
         del self.jobs[record.id]
-        self.put(record)
+        self.records[record.id] = record
         self.told[record.id] += events
         room = self._room(record.owner, record.conversation)
         if room is not None and room.turn is not None and room.turn[0] == record.id:

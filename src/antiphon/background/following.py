@@ -14,9 +14,9 @@ from msgspec import structs
 
 from antiphon.core.sse import DONE, event_to_frame
 from antiphon.core.translator import TERMINAL, beginning
-from antiphon.keeping import UNFINISHED, record_to_response
+from antiphon.keeping import record_to_response
 from antiphon.store.protocol import Store
-from antiphon.store.records import Record
+from antiphon.store.records import UNFINISHED, Record
 
 # Nothing to a client, but it keeps the connection from being taken for dead.
 STILL_HERE = b": still here\n\n"

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import structs
 
-from antiphon.keeping import UNFINISHED, record_to_response
+from antiphon.keeping import record_to_response
 from antiphon.store.protocol import Store
-from antiphon.store.records import Event, Record
+from antiphon.store.records import UNFINISHED, Event, Record
 from antiphon.wire.responses import OutputItem, Response
 
 Item = dict[str, Any]

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import signal
 import sys
 from dataclasses import dataclass
@@ -91,6 +92,8 @@ async def _serve(settings: Settings) -> None:
             port: int = runner.addresses[0][1]
             announcing = asyncio.create_task(_announce(app, Address(settings.host, port)))
             running = asyncio.create_task(embedded.run()) if embedded is not None else None
+            # What is there by now stays: the collector need not look through it again and again.
+            gc.freeze()
             await _until_stopped(running)
             announcing.cancel()
             logs.log("stopping", seconds_at_most=settings.shutdown_timeout)

@@ -5,7 +5,7 @@ reasoning, text and calls together, and each call's result right behind it. The 
 appended to a history only appends messages, so that an engine's prefix cache holds.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -74,12 +74,15 @@ class AssistantTurn:
 class UserTurn:
     parts: list[Part]
 
-    def messages(self, dialect: Dialect) -> Iterator[ChatMessage]:
-        yield ChatMessage(role="user", content=parts_to_content(self.parts))
+    def messages(self, dialect: Dialect) -> Iterable[ChatMessage]:
+        return (ChatMessage(role="user", content=parts_to_content(self.parts)),)
 
 
 def parts_to_content(parts: list[Part]) -> str | list[Part]:
     """A plain string wherever there is only text: every template takes it."""
+    if len(parts) == 1 and parts[0]["type"] == "text":
+        text: str = parts[0]["text"]
+        return text
     if all(part["type"] == "text" for part in parts):
         return "\n".join(part["text"] for part in parts)
     return parts

@@ -215,21 +215,26 @@ def items_to_draft(
     items: Sequence[Item], name_of: Callable[[Native], str], open_sealed: Callable[[str], str | None], *, earlier: int = 0
 ) -> ChatDraft:
     draft = ChatDraft(name_of, open_sealed)
-    by_id = {item["id"]: item for item in items if isinstance(item.get("id"), str) and _kind(item) != "item_reference"}
+    by_id: dict[str, Item] = {}
     for at, item in enumerate(items):
-        where = _place(at, earlier)
-        if _kind(item) == "item_reference":
-            reference = convert(item, InputItemReference, where)
-            if reference.id not in by_id:
-                raise InvalidRequest(f"Item {reference.id!r} not found.", param=f"{where}.id", code="item_not_found")
-            item = by_id[reference.id]
-        kind = _kind(item)
+        where, kind = _place(at, earlier), _kind(item)
+        if kind == "item_reference":
+            reference = convert(item, InputItemReference, where).id
+            by_id = by_id or _by_id(items)
+            if reference not in by_id:
+                raise InvalidRequest(f"Item {reference!r} not found.", param=f"{where}.id", code="item_not_found")
+            item = by_id[reference]
+            kind = _kind(item)
         if kind is None:
             raise InvalidRequest(
                 f"Invalid `{where}.type`: an item needs a `type`, or a `role` for a message.", param=f"{where}.type"
             )
         CONVERTERS.get(kind, dropped)(draft, item, where)
     return draft
+
+
+def _by_id(items: Sequence[Item]) -> dict[str, Item]:
+    return {item["id"]: item for item in items if isinstance(item.get("id"), str) and _kind(item) != "item_reference"}
 
 
 def _place(at: int, earlier: int) -> str:

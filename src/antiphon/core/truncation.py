@@ -1,5 +1,6 @@
 """A history that is too long, without its oldest turns: what `truncation: "auto"` asks for."""
 
+import itertools
 import re
 from typing import Any
 
@@ -35,11 +36,10 @@ def truncated(items: list[Item], share: float) -> list[Item] | None:
         return None
     weights = [len(msgspec.json.encode(item)) for item in items]
     head = [item for item in items[: starts[0]] if item.get("role") in ("system", "developer")]
-    whole = sum(weights)
-    for start in starts[1:]:
-        if sum(weights[:start]) >= share * whole or start == starts[-1]:
-            return _paired([*head, *items[start:]])
-    return None
+    # How much stands before each item, and all of it last.
+    before = list(itertools.accumulate(weights, initial=0))
+    start = next((start for start in starts[1:] if before[start] >= share * before[-1]), starts[-1])
+    return _paired([*head, *items[start:]])
 
 
 def _paired(items: list[Item]) -> list[Item]:

@@ -14,8 +14,7 @@ from antiphon.http.answers import to_json
 from antiphon.http.middlewares import OWNER
 from antiphon.http.paging import cut, query_to_page, to_list
 from antiphon.http.responses import GATEWAY, followed
-from antiphon.keeping import UNFINISHED
-from antiphon.store.records import Record
+from antiphon.store.records import UNFINISHED, Record
 
 # How long a running response may take to end, in seconds, once that has been asked for.
 CANCELLING = 5.0

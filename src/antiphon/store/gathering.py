@@ -14,7 +14,7 @@ class Gathering:
     """While one group is written, the next one gathers: nobody waits for others to come."""
 
     def __init__(self, write: Callable[[list[Record]], Awaitable[set[str]]]) -> None:
-        # Writes records of different ids, and says which ids are another owner's.
+        # Writes records of different ids, and says which ids were there already.
         self._write = write
         self._waiting: list[tuple[Record, asyncio.Future[None]]] = []
         self._writing: asyncio.Task[None] | None = None
@@ -34,7 +34,7 @@ class Gathering:
             self._writing = None
 
     def _next_group(self) -> list[tuple[Record, asyncio.Future[None]]]:
-        """The first ones, but of each id one: a later one of the same id is written later."""
+        """The first ones, but of each id one: a later one of the same id is refused by itself."""
         group: dict[str, tuple[Record, asyncio.Future[None]]] = {}
         later = []
         for put in self._waiting:

@@ -8,7 +8,6 @@ from msgspec import structs
 
 from antiphon.errors import InvalidRequest
 from antiphon.store.bells import Belfry, Bell
-from antiphon.store.protocol import IdTaken
 from antiphon.store.records import Cancellation, Conversation, Event, Item, Job, Link, Progress, Purpose, Record
 from antiphon.store.shelves import OVERHEAD, Response, Room, Shelves, Work, weigh, weigh_events, weigh_items
 
@@ -34,7 +33,8 @@ class MemoryStore:
     # --- Responses
 
     async def put(self, record: Record) -> None:
-        self._shelves.admit(weigh(record), record.id)
+        self._shelves.refuse_taken(record.id)
+        self._shelves.admit(weigh(record))
         self._shelves.put(record)
 
     async def get(self, owner: str, id: str) -> Record | None:
@@ -53,15 +53,14 @@ class MemoryStore:
         response = self._shelves.response(owner, id)
         while response is not None and response.kept.id not in links:
             record = response.kept
-            links[record.id] = Link(record.id, record.status, record.input, record.output)
+            links[record.id] = Link(record.id, record.status, record.input, record.output, record.parent, record.expires_at)
             response = self._shelves.response(owner, record.parent) if record.parent is not None else None
         return list(links.values())[::-1]
 
     # --- Conversations
 
     async def create_conversation(self, conversation: Conversation, items: Sequence[Item] = ()) -> None:
-        if conversation.id in self._shelves.entries:
-            raise IdTaken(conversation.id)
+        self._shelves.refuse_taken(conversation.id)
         weight = OVERHEAD + len(conversation.metadata)
         self._shelves.admit(weight + weigh_items(items))
         room = Room(conversation)
@@ -155,7 +154,8 @@ class MemoryStore:
         room = self._shelves.room_in_turn(record)
         if room is None:
             return False
-        self._shelves.admit(weigh(record) + weigh_items(items), record.id, room.kept.id)
+        self._shelves.refuse_taken(record.id)
+        self._shelves.admit(weigh(record) + weigh_items(items), room.kept.id)
         self._shelves.put(record)
         self._shelves.end_turn(room, record, items)
         return True
@@ -163,8 +163,7 @@ class MemoryStore:
     # --- Background
 
     async def enqueue(self, record: Record, request: bytes) -> None:
-        if record.id in self._shelves.entries:
-            raise IdTaken(record.id)
+        self._shelves.refuse_taken(record.id)
         self._shelves.admit(weigh(record) + len(request))
         response = self._shelves.put(record)
         self._jobs_ever += 1
@@ -237,7 +236,7 @@ class MemoryStore:
             return False
         room = self._shelves.room_in_turn(record)
         self._shelves.admit(weigh(record) + weigh_events(events) + weigh_items(items), record.id, record.conversation or "")
-        self._shelves.put(record)
+        self._shelves.replace(response, record)
         self._shelves.let_go(response)
         if room is not None:
             self._shelves.end_turn(room, record, items)
@@ -274,3 +273,6 @@ class MemoryStore:
         for id in expired:
             self._shelves.remove(id)
         return len(expired)
+
+    async def shrink(self, most_bytes: int) -> int:
+        return self._shelves.shrink(most_bytes)

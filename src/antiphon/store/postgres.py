@@ -1,10 +1,11 @@
-"""Postgres: a pool that reconnects, one transaction for all that is put at once, and bells that ring in every gateway."""
+"""Postgres: a pool that reconnects, one statement for all that is put at once, and bells that ring in every gateway."""
 
 import asyncio
 import contextlib
 import logging
 import time
 from collections.abc import AsyncIterator, Callable
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import asyncpg
@@ -17,7 +18,7 @@ from antiphon.store.listening import Listener
 from antiphon.store.protocol import CannotOpen
 from antiphon.store.records import Record
 from antiphon.store.sql import responses
-from antiphon.store.sql.operations import Many, Operation, Ring, Row
+from antiphon.store.sql.operations import Change, Many, Operation, Ring, Row
 from antiphon.store.sql.schema import MIGRATIONS, NEWEST, too_new
 
 T = TypeVar("T")
@@ -36,12 +37,30 @@ MIGRATION_LOCK = 0x416E7466
 CONNECTIONS = 10
 # No operation takes longer, from being asked for to its answer.
 TIMEOUT = 10.0
+# Everything is looked at; nobody waits for it.
+SIZE_TIMEOUT = 120.0
 CONNECT_TIMEOUT = 5.0
 # A server that is just starting is waited for.
 OPEN_TIMEOUT = 15.0
 RETRY = 0.5
 # How long a connection may take to become usable again; then it is thrown away.
 TIDY_TIMEOUT = 1.0
+# A transaction of its own, with each column's values as one. Ids that were there already are not among the rows.
+_TYPES = {"created_at": "bigint", "expires_at": "bigint", "background": "boolean"}
+_TYPES |= dict.fromkeys(("input", "output", "settings"), "bytea")
+_ARRAYS = ", ".join(f"${place}::{_TYPES.get(name, 'text')}[]" for place, name in enumerate(responses.FIELDS, 1))
+PUT_MANY = responses.INSERT.format(values=f"SELECT * FROM unnest({_ARRAYS})") + " RETURNING id"
+# With what was deleted and not yet cleaned up; and without, but as it was before Postgres compressed it.
+ROUGH_SIZE = """
+SELECT pg_total_relation_size('responses') + pg_total_relation_size('items')
+    + pg_total_relation_size('events') + pg_total_relation_size('jobs')"""
+EXACT_SIZE = """
+SELECT CAST(
+    (SELECT coalesce(sum(octet_length(input) + octet_length(output) + octet_length(settings)), 0) FROM responses)
+    + (SELECT coalesce(sum(octet_length(data)), 0) FROM items)
+    + (SELECT coalesce(sum(octet_length(data)), 0) FROM events)
+    + (SELECT coalesce(sum(octet_length(request)), 0) FROM jobs)
+AS bigint)"""
 # All that goes wrong with a database or the line to it.
 TROUBLE = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
 # Wrong for good: the address or the rights.
@@ -110,15 +129,29 @@ class PostgresDatabase:
         except TimeoutError:
             raise StoreUnavailable from None
 
+    async def size(self, limit: int) -> int:
+        async with self._connection(SIZE_TIMEOUT) as connection:
+            size: int = await connection.fetchval(ROUGH_SIZE)
+            if size > limit:
+                async with connection.transaction(readonly=True):
+                    await connection.execute("SET LOCAL enable_seqscan = on")
+                    size = min(size, await connection.fetchval(EXACT_SIZE))
+            return size
+
     async def _put_many(self, records: list[Record]) -> set[str]:
-        return await self.write(responses.put_many(records))
+        # In one order everywhere, so that two who write the same rows do not wait for each other for ever.
+        rows = [_storable(responses.record_values(record)) for record in sorted(records, key=attrgetter("id"))]
+        async with self._connection() as connection:
+            written = await connection.fetch(PUT_MANY, *zip(*rows, strict=True))
+        there = {row[0] for row in written}
+        return {record.id for record in records if _storable([record.id])[0] not in there}
 
     @contextlib.asynccontextmanager
-    async def _connection(self) -> AsyncIterator[Any]:
+    async def _connection(self, patience: float = TIMEOUT) -> AsyncIterator[Any]:
         """A connection of the pool, for a limited time. What goes wrong is a StoreUnavailable."""
         connection: Any = None
         try:
-            async with asyncio.timeout(TIMEOUT):
+            async with asyncio.timeout(patience):
                 connection = await self._pool.acquire()
                 yield connection
         except TROUBLE as error:
@@ -181,6 +214,10 @@ async def run(connection: Any, operation: Operation[T], rung: list[str]) -> T:
             rows = []
             if isinstance(step, Ring):
                 rung.append(step.name)
+            elif isinstance(step, Change):
+                # It answers with the number behind its name: INSERT 0 1.
+                done = await connection.execute(step.text, *_storable(step.values))
+                rows = [(int(done.rpartition(" ")[2]),)]
             elif isinstance(step, Many):
                 await connection.executemany(step.text, [_storable(values) for values in step.values])
             else:

@@ -13,7 +13,7 @@ class CannotOpen(Exception):
 
 
 class IdTaken(Exception):
-    """Ids are made at random: one that is there already, or is another owner's, is a bug of the caller."""
+    """Ids are made at random: one that is there already is a bug of the caller."""
 
 
 class Store(Protocol):
@@ -31,10 +31,7 @@ class Store(Protocol):
     # --- Responses
 
     async def put(self, record: Record) -> None:
-        """Insert it, or replace the one of this id, but for its parent. Many at once share one transaction.
-
-        For responses that are not in a worker's hands: these end with `finish`. Raises IdTaken.
-        """
+        """Keep a response that is over: it does not change from then on. Many at once share one transaction. Raises IdTaken."""
 
     async def get(self, owner: str, id: str) -> Record | None: ...
 
@@ -161,3 +158,6 @@ class Store(Protocol):
 
     async def sweep(self) -> int:
         """Remove what has expired, in small transactions that hold nobody up. How many responses and conversations it was."""
+
+    async def shrink(self, most_bytes: int) -> int:
+        """Remove what would expire next until the rest fits, but nothing that is being worked on. How many it was."""

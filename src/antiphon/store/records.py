@@ -4,6 +4,9 @@ from typing import Literal
 
 from msgspec import Struct
 
+# The statuses of a response that is not over.
+UNFINISHED = frozenset({"queued", "in_progress"})
+
 
 class Record(Struct, frozen=True, kw_only=True):
     """A stored response."""
@@ -16,7 +19,7 @@ class Record(Struct, frozen=True, kw_only=True):
     expires_at: int
     # The one that counts: whatever status stands in `settings` is as old as they are.
     status: str
-    # The previous response, if this one continues it. Fixed by the first `put`.
+    # The previous response, if this one continues it.
     parent: str | None = None
     conversation: str | None = None
     # A list: this response's own input items, each with an id.
@@ -35,6 +38,8 @@ class Link(Struct, frozen=True):
     status: str
     input: bytes
     output: bytes
+    parent: str | None
+    expires_at: int
 
 
 class Conversation(Struct, frozen=True, kw_only=True):

@@ -79,17 +79,18 @@ class Shelves:
             return None
         return response if response.work.worker == worker and response.attempt == attempt else None
 
+    def refuse_taken(self, id: str) -> None:
+        if id in self.entries:
+            raise IdTaken(id)
+
     def put(self, record: Record) -> Response:
-        response = self.entries.get(record.id)
-        if response is None:
-            response = self.entries[record.id] = Response(record)
-        elif not isinstance(response, Response) or response.kept.owner != record.owner:
-            raise IdTaken(record.id)
-        else:
-            self.grow(response, -weigh(response.kept))
-            response.kept = structs.replace(record, parent=response.kept.parent)
+        response = self.entries[record.id] = Response(record)
         self.grow(response, weigh(record))
         return response
+
+    def replace(self, response: Response, record: Record) -> None:
+        self.grow(response, weigh(record) - weigh(response.kept))
+        response.kept = record
 
     def append(self, room: Room, items: Sequence[Item], expires_at: int = 0) -> None:
         fresh = {item.id: item for item in items}
@@ -132,6 +133,15 @@ class Shelves:
             if oldest is None or weight > self._max_bytes:
                 raise StoreUnavailable("The store in memory is full. Use sqlite: or postgresql: to keep more.")
             self.remove(oldest)
+
+    def shrink(self, most_bytes: int) -> int:
+        now = self.clock()
+        removed = 0
+        for entry in sorted(self.entries.values(), key=lambda entry: entry.kept.expires_at):
+            if self._weight > most_bytes and not entry.busy(now):
+                self.remove(entry.kept.id)
+                removed += 1
+        return removed
 
 
 def weigh(record: Record) -> int:

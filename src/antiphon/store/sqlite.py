@@ -10,8 +10,8 @@ import sqlite3
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from functools import lru_cache, partial
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -21,7 +21,7 @@ from antiphon.store.bells import Belfry
 from antiphon.store.protocol import CannotOpen
 from antiphon.store.records import Record
 from antiphon.store.sql import responses
-from antiphon.store.sql.operations import Many, Operation, Ring, Row
+from antiphon.store.sql.operations import Change, Many, Operation, Ring, Row, Statement
 from antiphon.store.sql.schema import MIGRATIONS, NEWEST, too_new
 
 T = TypeVar("T")
@@ -48,7 +48,15 @@ PRAGMAS = (
 
 class Asked(NamedTuple):
     operation: Operation[Any]
-    answer: Future[Any]
+    answer: asyncio.Future[Any]
+
+
+class Outcome(NamedTuple):
+    """What to tell whoever asked, once it is durable."""
+
+    answer: asyncio.Future[Any]
+    result: Any = None
+    error: Exception | None = None
 
 
 class SqliteDatabase:
@@ -75,10 +83,10 @@ class SqliteDatabase:
             connection.close()
 
     async def read(self, operation: Operation[T]) -> T:
-        return await self._answer(self._readers.submit(self._read, operation))
+        return await self._answer(asyncio.wrap_future(self._readers.submit(self._read, operation)))
 
     async def write(self, operation: Operation[T]) -> T:
-        answer: Future[T] = Future()
+        answer: asyncio.Future[T] = self._loop.create_future()
         self._asked.put(Asked(operation, answer))
         return await self._answer(answer)
 
@@ -86,16 +94,18 @@ class SqliteDatabase:
         # The writer takes all that was asked for meanwhile into one transaction.
         await self.write(responses.put(record))
 
-    async def _answer(self, answer: Future[T]) -> T:
+    async def size(self, limit: int) -> int:
+        return await self.read(used_bytes())
+
+    async def _answer(self, answer: asyncio.Future[T]) -> T:
+        late = self._loop.call_later(TIMEOUT, give_up, answer)
         try:
-            async with asyncio.timeout(TIMEOUT):
-                return await asyncio.wrap_future(answer)
-        except TimeoutError:
-            log("store_timeout", level=logging.WARNING, store="sqlite")
-            raise StoreUnavailable from None
+            return await answer
         except sqlite3.Error as error:
             log("store_error", level=logging.ERROR, store="sqlite", exc_info=error)
             raise StoreUnavailable from error
+        finally:
+            late.cancel()
 
     # --- In the readers' threads
 
@@ -112,7 +122,8 @@ class SqliteDatabase:
     def _write_all(self) -> None:
         with contextlib.closing(connect(self._path)) as connection:
             while (group := self._next_group()) is not None:
-                self._write_group(connection, [asked for asked in group if asked.answer.set_running_or_notify_cancel()])
+                # Who has given up must not find it done.
+                self._write_group(connection, [asked for asked in group if not asked.answer.done()])
 
     def _next_group(self) -> list[Asked] | None:
         """Waits for one, and takes all that have come meanwhile. None: it is over."""
@@ -127,7 +138,7 @@ class SqliteDatabase:
         return group
 
     def _write_group(self, connection: sqlite3.Connection, group: list[Asked]) -> None:
-        outcomes: list[Callable[[], None]] = []
+        outcomes: list[Outcome] = []
         rung: list[str] = []
         try:
             connection.execute("BEGIN IMMEDIATE")
@@ -137,22 +148,43 @@ class SqliteDatabase:
         except sqlite3.Error as error:
             with contextlib.suppress(sqlite3.Error):
                 connection.execute("ROLLBACK")
-            outcomes = [partial(asked.answer.set_exception, error) for asked in group]
+            outcomes = [Outcome(asked.answer, error=error) for asked in group]
             rung = []
-        for tell in outcomes:
-            tell()
-        if rung:
-            # The loop is gone if the gateway ended while this was written.
-            with contextlib.suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(self._ring, rung)
+        # The loop is woken once for all of them. It is gone if the gateway ended while this was written.
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._tell, outcomes, rung)
 
-    def _ring(self, names: list[str]) -> None:
-        for name in names:
+    # --- In the event loop again
+
+    def _tell(self, outcomes: list[Outcome], rung: list[str]) -> None:
+        for answer, result, error in outcomes:
+            if answer.done():
+                continue
+            if error is None:
+                answer.set_result(result)
+            else:
+                answer.set_exception(error)
+        for name in rung:
             self.bells.ring(name)
 
 
-def write_one(connection: sqlite3.Connection, asked: Asked, rung: list[str]) -> Callable[[], None]:
-    """What to tell whoever asked, once it is durable. Its failure undoes it alone; that of the database undoes the group."""
+def used_bytes() -> Operation[int]:
+    """Pages that are free are used again before the file grows."""
+    rows = yield Statement(
+        "SELECT (page_count - freelist_count) * page_size FROM pragma_page_count(), pragma_freelist_count(), pragma_page_size()"
+    )
+    size: int = rows[0][0]
+    return size
+
+
+def give_up(answer: asyncio.Future[Any]) -> None:
+    if not answer.done():
+        log("store_timeout", level=logging.WARNING, store="sqlite")
+        answer.set_exception(StoreUnavailable())
+
+
+def write_one(connection: sqlite3.Connection, asked: Asked, rung: list[str]) -> Outcome:
+    """Its failure undoes it alone; that of the database undoes the group."""
     connection.execute("SAVEPOINT one")
     try:
         result, bells = run(connection, asked.operation)
@@ -160,11 +192,11 @@ def write_one(connection: sqlite3.Connection, asked: Asked, rung: list[str]) -> 
         raise
     except Exception as error:
         connection.execute("ROLLBACK TO one")
-        return partial(asked.answer.set_exception, error)
+        return Outcome(asked.answer, error=error)
     finally:
         connection.execute("RELEASE one")
     rung += bells
-    return partial(asked.answer.set_result, result)
+    return Outcome(asked.answer, result)
 
 
 def run(connection: sqlite3.Connection, operation: Operation[T]) -> tuple[T, list[str]]:
@@ -177,6 +209,8 @@ def run(connection: sqlite3.Connection, operation: Operation[T]) -> tuple[T, lis
             if isinstance(step, Ring):
                 rung.append(step.name)
                 rows = []
+            elif isinstance(step, Change):
+                rows = [(connection.execute(to_sqlite(step.text), step.values).rowcount,)]
             elif isinstance(step, Many):
                 connection.executemany(to_sqlite(step.text), step.values)
                 rows = []
@@ -192,6 +226,7 @@ _TRANSLATIONS = (
     # One process writes at a time, and what it has read in its transaction stands.
     (re.compile(r"\s+FOR UPDATE( OF \w+)?( SKIP LOCKED)?"), ""),
     (re.compile(r"\bbytea\b"), "blob"),
+    (re.compile(r"\boctet_length\b"), "length"),
     (re.compile(r"\bbigint\b"), "integer"),
     (re.compile(r"\bbigserial PRIMARY KEY"), "integer PRIMARY KEY AUTOINCREMENT"),
 )

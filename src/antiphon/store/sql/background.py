@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import msgspec
 
-from antiphon.store.protocol import IdTaken
 from antiphon.store.records import Cancellation, Event, Item, Job, Progress, Purpose, Record
 from antiphon.store.sql import conversations, responses
 from antiphon.store.sql.operations import Operation, Ring, Statement, placeholders
@@ -12,9 +11,6 @@ from antiphon.store.sql.operations import Operation, Ring, Statement, placeholde
 # The bell of those who wait for something to claim.
 JOBS = "jobs"
 
-_INSERT = f"""
-INSERT INTO responses ({responses.COLUMNS}) VALUES ({placeholders(1, len(Record.__struct_fields__))})
-ON CONFLICT (id) DO NOTHING RETURNING id"""
 _NEXT = """
 SELECT j.id, j.attempt, j.given_back, j.cancel, j.request FROM jobs j JOIN responses r ON r.id = j.id
 WHERE j.available_at <= $1 AND r.expires_at > $2
@@ -35,8 +31,7 @@ _decode = msgspec.msgpack.Decoder(list[Event]).decode
 
 
 def enqueue(record: Record, request: bytes, now: float) -> Operation[None]:
-    if not (yield Statement(_INSERT, responses.record_values(record))):
-        raise IdTaken(record.id)
+    yield from responses.put(record)
     text = "INSERT INTO jobs (id, owner, available_at, request) VALUES ($1, $2, $3, $4)"
     yield Statement(text, (record.id, record.owner, now, request))
     yield Ring(JOBS)
@@ -106,7 +101,7 @@ def finish(
     if not (yield Statement(text, (record.id, record.owner, worker, attempt))):
         return False
     yield from conversations.append_in_turn(record, items, now)
-    yield from responses.put(record)
+    yield from responses.replace(record)
     yield from _tell(record.id, events)
     return True
 

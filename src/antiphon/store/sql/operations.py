@@ -17,6 +17,13 @@ class Statement(NamedTuple):
     values: Sequence[Any] = ()
 
 
+class Change(NamedTuple):
+    """One statement that has no rows to show; sent back is one row, with the number of rows that it changed."""
+
+    text: str
+    values: Sequence[Any] = ()
+
+
 class Many(NamedTuple):
     """One statement for each of many sets of values; no rows are sent back."""
 
@@ -30,7 +37,7 @@ class Ring(NamedTuple):
     name: str
 
 
-Step: TypeAlias = Statement | Many | Ring
+Step: TypeAlias = Statement | Change | Many | Ring
 Operation: TypeAlias = Generator[Step, list[Row], T]
 
 

@@ -1,24 +1,23 @@
 """Operations on responses."""
 
-from collections.abc import Sequence
+from msgspec import structs
 
 from antiphon.store.protocol import IdTaken
 from antiphon.store.records import Link, Record
-from antiphon.store.sql.operations import Many, Operation, Ring, Row, Statement, placeholders
+from antiphon.store.sql.operations import Change, Operation, Ring, Row, Statement, placeholders
+from antiphon.store.sql.recent import MOST_LINKS, Chain
 
-COLUMNS = ", ".join(Record.__struct_fields__)
-# A chain is followed so far back; behind that it begins.
-MAX_LINKS = 10_000
-
-# Whoever put it first decides on its parent, so that chains cannot change.
-_REPLACED = [name for name in Record.__struct_fields__ if name not in {"id", "owner", "parent"}]
-_UPSERT = f"""
-INSERT INTO responses ({COLUMNS}) VALUES ({placeholders(1, len(Record.__struct_fields__))})
-ON CONFLICT (id) DO UPDATE SET {", ".join(f"{name} = excluded.{name}" for name in _REPLACED)}
-WHERE responses.owner = excluded.owner"""
+FIELDS = Record.__struct_fields__
+COLUMNS = ", ".join(FIELDS)
+# One that is there stays as it is.
+INSERT = f"INSERT INTO responses ({COLUMNS}) {{values}} ON CONFLICT (id) DO NOTHING"
+_PUT = INSERT.format(values=f"VALUES ({placeholders(1, len(FIELDS))})")
+_REPLACE = f"UPDATE responses SET ({COLUMNS}) = ({placeholders(1, len(FIELDS))}) WHERE id = $1"
 
 # The parent's parent is asked for by itself, and not joined: Postgres would read all responses for every link. Who is not there
 # has no parent, and is dropped in the end.
+COUNT_DELETION = """
+INSERT INTO deletions (owner, number) VALUES ($1, 1) ON CONFLICT (owner) DO UPDATE SET number = deletions.number + 1"""
 _CHAIN = """
 WITH RECURSIVE links (id, parent, depth) AS (
     SELECT id, parent, 1 FROM responses WHERE id = $1 AND owner = $2 AND expires_at > $3
@@ -29,33 +28,30 @@ WITH RECURSIVE links (id, parent, depth) AS (
         depth + 1
     FROM links WHERE parent IS NOT NULL AND depth < $4
 )
-SELECT r.id, r.status, r.input, r.output FROM links JOIN responses r ON r.id = links.id
+SELECT r.id, r.status, r.input, r.output, r.parent, r.expires_at,
+    (SELECT number FROM deletions WHERE owner = $2)
+FROM links JOIN responses r ON r.id = links.id
 WHERE r.owner = $2 AND r.expires_at > $3 ORDER BY links.depth DESC"""
 
 
 def record_values(record: Record) -> Row:
-    return tuple(getattr(record, name) for name in Record.__struct_fields__)
+    return structs.astuple(record)
 
 
 def row_to_record(row: Row) -> Record:
-    members = dict(zip(Record.__struct_fields__, row, strict=True))
+    members = dict(zip(FIELDS, row, strict=True))
     return Record(**members | {"background": bool(members["background"])})
 
 
-def put_many(records: Sequence[Record]) -> Operation[set[str]]:
-    """No two of one id. The ids that are another owner's, which were left alone."""
-    owners = {record.id: record.owner for record in records}
-    found = yield Statement(f"SELECT id, owner FROM responses WHERE id IN ({placeholders(1, len(owners))})", tuple(owners))
-    taken = {id for id, owner in found if owner != owners[id]}
-    # In one order everywhere, so that two who write the same rows do not wait for each other for ever.
-    ordered = sorted((record for record in records if record.id not in taken), key=lambda record: record.id)
-    yield Many(_UPSERT, [record_values(record) for record in ordered])
-    return taken
-
-
 def put(record: Record) -> Operation[None]:
-    if (yield from put_many([record])):
+    changed = yield Change(_PUT, record_values(record))
+    if not changed[0][0]:
         raise IdTaken(record.id)
+
+
+def replace(record: Record) -> Operation[None]:
+    """For one that was queued, and is over now."""
+    yield Statement(_REPLACE, record_values(record))
 
 
 def get(owner: str, id: str, now: float) -> Operation[Record | None]:
@@ -76,11 +72,18 @@ def delete(owner: str, id: str, now: float) -> Operation[bool]:
     yield Statement("DELETE FROM jobs WHERE id = $1", (id,))
     yield Statement("DELETE FROM events WHERE response = $1", (id,))
     rows = yield Statement("DELETE FROM responses WHERE id = $1 RETURNING id", (id,))
+    yield Statement(COUNT_DELETION, (owner,))
     yield Ring(id)
     return bool(rows)
 
 
-def chain(owner: str, id: str, now: float) -> Operation[list[Link]]:
-    rows = yield Statement(_CHAIN, (id, owner, int(now), MAX_LINKS))
+def chain(owner: str, id: str, known: Chain | None, now: float) -> Operation[Chain]:
+    """The same one as is known, if nothing of it was deleted since it was read."""
+    if known is not None:
+        rows = yield Statement("SELECT number FROM deletions WHERE owner = $1", (owner,))
+        if (rows[0][0] if rows else 0) == known.deletions:
+            return known
+    rows = yield Statement(_CHAIN, (id, owner, int(now), MOST_LINKS))
     # By id, because a chain that leads back into itself comes round again.
-    return list({row[0]: Link(*row) for row in rows}.values())
+    links = {row[0]: Link(*row[:-1]) for row in rows}
+    return Chain(list(links.values()), rows[0][-1] or 0 if rows else 0)

@@ -58,8 +58,14 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             PRIMARY KEY (response, last)
         )""",
     ),
-    # Attempts that came to nothing without being lost.
-    ("ALTER TABLE jobs ADD COLUMN given_back bigint NOT NULL DEFAULT 0",),
+    (
+        # How many responses an owner has deleted: while it stays the same, a chain that was read is whole.
+        "CREATE TABLE deletions (owner text PRIMARY KEY, number bigint NOT NULL)",
+    ),
+    (
+        # How many attempts came to nothing without being lost.
+        "ALTER TABLE jobs ADD COLUMN given_back bigint NOT NULL DEFAULT 0",
+    ),
 )
 
 NEWEST = len(MIGRATIONS)

@@ -8,6 +8,7 @@ from antiphon.store.bells import Belfry, Bell
 from antiphon.store.records import Cancellation, Conversation, Event, Item, Job, Link, Progress, Record
 from antiphon.store.sql import background, conversations, responses, sweeping
 from antiphon.store.sql.operations import Operation
+from antiphon.store.sql.recent import RecentChains
 
 T = TypeVar("T")
 
@@ -28,16 +29,21 @@ class Database(Protocol):
     async def put(self, record: Record) -> None:
         """As the store's, together with others that come at once."""
 
+    async def size(self, limit: int) -> int:
+        """How many bytes are in use. What does not pass the limit may be told roughly."""
+
 
 class SqlStore:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._now = database.clock
+        self._recent = RecentChains()
 
     # --- Responses
 
     async def put(self, record: Record) -> None:
         await self._database.put(record)
+        self._recent.extend(record)
 
     async def get(self, owner: str, id: str) -> Record | None:
         return await self._database.read(responses.get(owner, id, self._now()))
@@ -46,7 +52,12 @@ class SqlStore:
         return await self._database.write(responses.delete(owner, id, self._now()))
 
     async def chain(self, owner: str, id: str) -> list[Link]:
-        return await self._database.read(responses.chain(owner, id, self._now()))
+        now = self._now()
+        known = self._recent.find(owner, id, now)
+        chain = await self._database.read(responses.chain(owner, id, known, now))
+        if chain is not known:
+            self._recent.remember(owner, id, chain)
+        return list(chain.links)
 
     # --- Conversations
 
@@ -124,7 +135,10 @@ class SqlStore:
     async def finish(
         self, record: Record, worker: str, attempt: int, events: Sequence[Event], items: Sequence[Item] = ()
     ) -> bool:
-        return await self._database.write(background.finish(record, worker, attempt, events, items, self._now()))
+        finished = await self._database.write(background.finish(record, worker, attempt, events, items, self._now()))
+        if finished:
+            self._recent.extend(record)
+        return finished
 
     async def cancel(self, owner: str, id: str) -> Cancellation:
         return await self._database.write(background.cancel(owner, id, self._now()))
@@ -144,4 +158,18 @@ class SqlStore:
             while swept.more:
                 swept = await self._database.write(sweeping.sweep_some(kind, self._now()))
                 removed += swept.removed
+        return removed
+
+    async def shrink(self, most_bytes: int) -> int:
+        # Gateways that look at the same moment may each remove as much; what is too much is what came since they last looked.
+        excess = await self._database.size(most_bytes) - most_bytes
+        removed = 0
+        while excess > 0:
+            expired = await self._database.write(sweeping.expire_oldest(excess, self._now()))
+            if not expired.number:
+                break
+            excess -= expired.size
+            removed += expired.number
+        if removed:
+            await self.sweep()
         return removed

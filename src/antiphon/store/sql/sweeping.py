@@ -1,8 +1,10 @@
 """Operations that remove rows, never many in one transaction: what hangs on a row first, then the row."""
 
+import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from antiphon.store.sql import responses
 from antiphon.store.sql.operations import Operation, Statement, placeholders
 
 BATCH = 200
@@ -23,9 +25,47 @@ CONVERSATIONS = Kind("conversations", "items", "conversation", "position")
 KINDS = (RESPONSES, CONVERSATIONS)
 
 
+# Those that would expire next, with what they weigh; none that somebody works on.
+_OLDEST = """
+SELECT kind, id, owner, CAST(size AS bigint) FROM (
+    SELECT * FROM (
+        SELECT 0 AS kind, r.id, r.owner, r.expires_at, octet_length(r.input) + octet_length(r.output) + octet_length(r.settings)
+            + (SELECT coalesce(sum(octet_length(e.data)), 0) FROM events e WHERE e.response = r.id) AS size
+        FROM responses r WHERE r.expires_at > $1 AND NOT EXISTS (SELECT 1 FROM jobs j WHERE j.id = r.id)
+        ORDER BY r.expires_at LIMIT $2
+    ) AS some_responses
+    UNION ALL
+    SELECT * FROM (
+        SELECT 1 AS kind, c.id, c.owner, c.expires_at,
+            octet_length(c.metadata)
+            + (SELECT coalesce(sum(octet_length(i.data)), 0) FROM items i WHERE i.conversation = c.id) AS size
+        FROM conversations c WHERE c.expires_at > $1 AND c.held_until <= $3 ORDER BY c.expires_at LIMIT $2
+    ) AS some_conversations
+) AS oldest ORDER BY expires_at, id LIMIT $2"""
+
+
 class Swept(NamedTuple):
     removed: int
     more: bool
+
+
+class Expired(NamedTuple):
+    number: int
+    size: int
+
+
+def expire_oldest(excess: int, now: float) -> Operation[Expired]:
+    """Makes some of them expire now, as many as weigh that much if they suffice: the rest is the sweeper's."""
+    rows = yield Statement(_OLDEST, (int(now), BATCH, now))
+    taken = list(itertools.takewhile(lambda before: before < excess, itertools.accumulate((row[3] for row in rows), initial=0)))
+    chosen = rows[: len(taken)]
+    for number, kind in enumerate(KINDS):
+        if ids := [row[1] for row in chosen if row[0] == number]:
+            text = f"UPDATE {kind.table} SET expires_at = $1 WHERE id IN ({placeholders(2, len(ids))})"
+            yield Statement(text, (int(now), *ids))
+    for owner in sorted({row[2] for row in chosen if row[0] == 0}):
+        yield Statement(responses.COUNT_DELETION, (owner,))
+    return Expired(len(chosen), sum(row[3] for row in chosen))
 
 
 def sweep_some(kind: Kind, now: float) -> Operation[Swept]:
