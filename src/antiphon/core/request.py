@@ -1,6 +1,6 @@
 """Responses request → chat request, and the response object that it begins. A pure function of the request and the dialect."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -106,7 +106,11 @@ def refuse_unsupported(request: CreateResponse) -> None:
         if policy == "refused" and getattr(request, name):
             raise InvalidRequest(f"`{name}` is not supported.", param=name, code="unsupported_parameter")
     _refuse_unnamed(request.text.format if request.text else None)
-    for at, name in enumerate(request.include or ()):
+    refuse_unknown_includes(request.include or ())
+
+
+def refuse_unknown_includes(names: Iterable[str]) -> None:
+    for at, name in enumerate(names):
         if name not in INCLUDABLE:
             raise InvalidRequest(
                 f"Invalid `include[{at}]`: {name!r} is none of {', '.join(sorted(INCLUDABLE))}.", param=f"include[{at}]"

@@ -10,6 +10,7 @@ from antiphon.background.following import ended
 from antiphon.core.checking import convert_strings
 from antiphon.errors import InvalidRequest, NotFound
 from antiphon.http.answers import to_json
+from antiphon.http.including import query_to_view
 from antiphon.http.middlewares import OWNER
 from antiphon.http.paging import cut, query_to_page, to_list
 from antiphon.http.responses import GATEWAY, followed
@@ -30,12 +31,13 @@ class Watching(Struct):
 
 async def retrieve(request: web.Request) -> web.StreamResponse:
     record = await _record(request)
-    query = convert_strings(dict(request.query), Watching)
+    query, view = convert_strings(dict(request.query), Watching), query_to_view(request)
     if not query.stream:
-        return to_json(record_to_response(record))
+        return to_json(view.response(record_to_response(record)))
     if not record.background:
         raise InvalidRequest("Only a response that was made in the background can be streamed again.", param="stream")
-    return await followed(request, record, -1 if query.starting_after is None else query.starting_after)
+    after = -1 if query.starting_after is None else query.starting_after
+    return await followed(request, record, after, shown=view.frames)
 
 
 async def delete(request: web.Request) -> web.Response:
@@ -68,9 +70,9 @@ async def _cancel(request: web.Request, record: Record) -> Record:
 
 
 async def input_items(request: web.Request) -> web.Response:
-    page = query_to_page(request.query)
+    page, view = query_to_page(request.query), query_to_view(request)
     items: list[dict[str, Any]] = msgspec.json.decode((await _record(request)).input)
-    return to_json(to_list(cut(items, page), page))
+    return to_json(to_list(view.items(cut(items, page)), page))
 
 
 async def _record(request: web.Request) -> Record:
