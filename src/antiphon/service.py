@@ -69,7 +69,7 @@ class Gateway:
         self.pool = pool
         self.store = store
         self.settings = settings
-        self._sealer = sealer
+        self.sealer = sealer
         self._running: set[Turn] = set()
         self._batch = Batch()
         self._idle = asyncio.Event()
@@ -109,7 +109,7 @@ class Gateway:
                 asked.notices,
                 self.settings,
                 self._batch,
-                self._sealer,
+                self.sealer,
                 keeper=keeper,
                 framing=channel.framing,
             )
@@ -162,7 +162,7 @@ class Gateway:
                 left,
                 replace(dialect, **facts),
                 model,
-                self._sealer,
+                self.sealer,
                 earlier=max(0, len(earlier) - (len(items) - len(left))),
                 check_grammars=self.settings.check_grammars,
             )

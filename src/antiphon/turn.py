@@ -36,6 +36,7 @@ from antiphon.sinks import Batch, Nobody, Sink
 from antiphon.wire.responses import CreateResponse, Response, Usage
 
 TRUNCATED = "truncation auto: the oldest turns of the input were left out"
+LEFT_OUT = "tool calls of the model were left out: {count} beyond the {most} that may be made"
 # What an engine has shown that gave no call although it had to.
 NOT_ENFORCED = {"enforces_required": False, "enforces_named": False}
 REASONING_EVENTS = {"reasoning_text": REASONING_TEXT, "reasoning": REASONING}
@@ -136,8 +137,14 @@ class Turn:
 
     @property
     def notices(self) -> list[str]:
-        notices = [*self._notices, *self._used.conversion.notices, *([TRUNCATED] if self._dropped else [])]
-        return notices if self.engine.reports_usage else [*notices, ESTIMATED]
+        notices = [*self._notices, *self._used.conversion.notices]
+        if self._dropped:
+            notices.append(TRUNCATED)
+        if left_out := self._translator.left_out:
+            notices.append(LEFT_OUT.format(count=left_out, most=self._translator.demands.most_calls))
+        if not self.engine.reports_usage:
+            notices.append(ESTIMATED)
+        return notices
 
     # ---- its life ----------------------------------------------------------------------------------------------------
 

@@ -150,6 +150,33 @@ def test_only_so_many_calls_are_shown() -> None:
     assert calls(CallDelta(0, "a", "f", "{}"), CallDelta(1, "b", "g", "{}"), most_calls=1) == [("a", "f", "{}")]
 
 
+def test_the_first_calls_are_told_also_where_one_gets_its_name_late() -> None:
+    named_late = CallDelta(0, "a", None, "{"), CallDelta(1, "b", "g", "{}"), CallDelta(0, name="f", arguments="}")
+    assert calls(*named_late, most_calls=1) == [("a", "f", "{}")]
+    assert len(calls(*named_late, most_calls=2)) == 2
+
+
+def test_a_placeholder_takes_no_place() -> None:
+    assert calls(CallDelta(0), CallDelta(1, "b", "g", "{}"), most_calls=1) == [("b", "g", "{}")]
+
+
+def test_a_call_without_a_name_is_left_out_where_no_more_may_be_made() -> None:
+    assert calls(CallDelta(0, "a", "f", "{}"), CallDelta(1, "b", None, "{}"), most_calls=1) == [("a", "f", "{}")]
+
+
+def test_what_is_left_out_is_counted_and_a_placeholder_is_not() -> None:
+    translator = Translator(
+        Response(id="resp_1", created_at=0, model="m"),
+        new_id=lambda prefix: f"{prefix}_1",
+        encode=event_to_frame,
+        style=Style(),
+        demands=Demands(most_calls=1),
+    )
+    for delta in (CallDelta(0, "a", "f", "{}"), CallDelta(1), CallDelta(2, "c", "g", "{}"), CallDelta(3, "d", None, "{}")):
+        translator.receive(delta)
+    assert translator.left_out == 2
+
+
 def test_text_after_a_call_is_a_message_of_its_own() -> None:
     items = output(TextDelta("a"), CallDelta(0, "x", "f", "{}"), TextDelta("\n"), TextDelta("b"), Finished("stop"))
     assert [item["type"] for item in items] == ["message", "function_call", "message"]
@@ -244,10 +271,11 @@ any_delta = st.one_of(
 )
 
 
-@given(st.lists(any_delta, max_size=25), st.booleans(), st.sampled_from([None, 1]))
+@given(st.lists(any_delta, max_size=25), st.booleans(), st.sampled_from([None, 0, 1, 2]))
 def test_whatever_comes_the_stream_is_well_formed(deltas: list[Delta], ended: bool, most_calls: int | None) -> None:
     events = translated(*deltas, ended=ended, most_calls=most_calls)
-    assert check_stream(events)["id"] == "resp_1"
+    made = [item for item in check_stream(events)["output"] if item["type"] == "function_call"]
+    assert most_calls is None or len(made) <= most_calls
 
 
 @given(st.lists(any_delta, max_size=25))

@@ -1,16 +1,19 @@
 """State by the openai SDK, each route of it, and by the Agents SDK, each way it has."""
 
 from collections.abc import AsyncIterator
+from typing import Literal
 
 import openai
 import pytest
 import pytest_asyncio
 from agents import Agent, OpenAIConversationsSession, OpenAIResponsesModel, RunConfig, Runner, function_tool
 from openai import AsyncOpenAI
-from support.engine import MockEngine, answer, call, text
+from openai.types.responses import ResponseReasoningItem, ResponseReasoningItemParam
+from support.engine import MockEngine, answer, call, chunk, text
 from support.gateway import GatewayUnderTest
 
 QUIET = RunConfig(tracing_disabled=True)
+SEALED: Literal["reasoning.encrypted_content"] = "reasoning.encrypted_content"
 
 
 @pytest_asyncio.fixture
@@ -40,6 +43,33 @@ async def test_stored_responses(client: AsyncOpenAI, engine: MockEngine) -> None
         await client.responses.retrieve(first.id)
     with pytest.raises(openai.BadRequestError):
         await client.responses.cancel(second.id)
+
+
+async def test_sealed_reasoning_of_what_is_stored(client: AsyncOpenAI, engine: MockEngine) -> None:
+    engine.will(answer(chunk({"reasoning": "I think so."}), chunk({"content": "Yes."})))
+    conversation = await client.conversations.create()
+    made = await client.responses.create(model="mock", input="Is it?", conversation=conversation.id)
+    fetched = await client.responses.retrieve(made.id, include=[SEALED])
+    listed = [item async for item in client.conversations.items.list(conversation.id, order="asc", include=[SEALED])]
+    item = await client.conversations.items.retrieve(
+        fetched.output[0].id or "", conversation_id=conversation.id, include=[SEALED]
+    )
+    for reasoning in (fetched.output[0], listed[1], item):
+        assert isinstance(reasoning, ResponseReasoningItem)
+        kept = ResponseReasoningItemParam(
+            type="reasoning", id=reasoning.id, summary=[], encrypted_content=reasoning.encrypted_content
+        )
+        await client.responses.create(model="mock", input=[kept, {"role": "user", "content": "Really?"}], store=False)
+        assert "I think so." in said(engine)[0]
+    added = await client.conversations.items.create(
+        conversation.id,
+        items=[{"type": "reasoning", "id": "rs_1", "summary": [], "content": [{"type": "reasoning_text", "text": "Hm."}]}],
+        include=[SEALED],
+    )
+    assert isinstance(added.data[0], ResponseReasoningItem)
+    assert added.data[0].encrypted_content
+    inputs = [each async for each in client.responses.input_items.list(made.id, include=[SEALED])]
+    assert len(inputs) == 1
 
 
 async def test_conversations(client: AsyncOpenAI, engine: MockEngine) -> None:

@@ -3,6 +3,7 @@
 import logging
 from typing import Any
 
+import msgspec
 import pytest
 from support.engine import DONE, USAGE, MockEngine, Refusal, chunk, text
 from support.gateway import GatewayUnderTest, running_gateway
@@ -97,8 +98,12 @@ async def test_whatever_comes_in_a_200_ends_in_one_terminal_event(
 async def test_a_body_that_is_too_large_is_a_413(engine: MockEngine) -> None:
     async with running_gateway(engine, max_body_bytes=1000) as gateway:
         status, answer = await gateway.post({"input": "x" * 2000})
-    assert status == 413
-    assert is_envelope(answer)
+        assert status == 413
+        assert is_envelope(answer)
+        assert answer["error"]["message"] == "The body is larger than 1000 bytes."
+        at_most = msgspec.json.encode({"model": "mock", "input": "Hi"}).ljust(1000)
+        assert (await gateway.post(at_most))[0] == 200
+        assert (await gateway.post(at_most + b" "))[0] == 413
 
 
 async def test_unknown_routes_and_methods_are_told_apart(gateway: GatewayUnderTest) -> None:

@@ -2,6 +2,9 @@
 
 import asyncio
 import logging
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import aiohttp
@@ -110,11 +113,101 @@ async def test_a_turn_that_runs_when_the_connections_time_is_over_is_told_to_its
         assert await socket.closed() == 1000
 
 
-async def test_a_message_that_is_too_large_is_refused(engine: MockEngine) -> None:
+# ---- messages that are too large -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def short_farewell(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("antiphon.http.websocket.FAREWELL", 0.05)
+
+
+@pytest.mark.usefixtures("short_farewell")
+async def test_a_message_that_is_too_large_is_refused(engine: MockEngine, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "antiphon")
     async with running_gateway(engine, max_body_bytes=2000) as gateway, connected(gateway) as socket:
-        await socket.send("x" * 3000)
+        error = await socket.refused("x" * 3000)
+        assert (error["status"], error["error"]["code"]) == (413, "request_too_large")
+        assert "2000 bytes" in error["error"]["message"]
         assert await socket.closed() == 1009
     assert not engine.requests
+    (line,) = [record.members for record in caplog.records if record.message == "request"]  # type: ignore[attr-defined]
+    assert line["error"] == "request_too_large"
+
+
+@pytest.mark.usefixtures("short_farewell")
+async def test_a_message_may_be_as_large_as_it_may_be_and_not_larger(engine: MockEngine) -> None:
+    body = b'{"type": "response.create", "model": "mock", "input": "Hi"}'
+    async with running_gateway(engine, max_body_bytes=2000) as gateway, connected(gateway) as socket:
+        await socket.connection.send_str(body.ljust(2000).decode())
+        await socket.turn()
+        await socket.connection.send_str(body.ljust(2001).decode())
+        assert (await socket.event())["error"]["code"] == "request_too_large"
+        assert await socket.closed() == 1009
+    assert len(engine.requests) == 1
+
+
+@pytest.mark.usefixtures("short_farewell")
+async def test_a_message_that_is_too_large_in_all_its_frames_is_refused(engine: MockEngine) -> None:
+    async with running_gateway(engine, max_body_bytes=2000) as gateway:
+        with raw_socket(gateway) as client:
+            await asyncio.to_thread(client.sendall, frame(0x01, b"x" * 1500) + frame(0x80, b"x" * 1500))
+            received = await asyncio.to_thread(read_all, client)
+    assert b"larger than 2000 bytes" in received
+    assert received.endswith(CLOSED_AS_TOO_LARGE)
+
+
+async def test_a_client_that_reads_only_when_it_has_sent_all_hears_of_it(engine: MockEngine) -> None:
+    def send_then_read(client: socket.socket) -> bytes:
+        client.sendall(frame(0x81, bytes(3_000_000)))
+        return read_all(client)
+
+    async with running_gateway(engine, max_body_bytes=2000) as gateway:
+        with raw_socket(gateway) as client:
+            received = await asyncio.to_thread(send_then_read, client)
+    assert b"larger than 2000 bytes" in received
+    assert received.endswith(CLOSED_AS_TOO_LARGE)
+
+
+@pytest.mark.usefixtures("short_farewell")
+async def test_nothing_of_a_turn_that_runs_follows_the_refusal_of_a_large_message(engine: MockEngine) -> None:
+    go_on, script = held()
+    engine.will(script)
+    async with running_gateway(engine, max_body_bytes=2000) as gateway, connected(gateway) as connection:
+        await connection.send()
+        await until_told(connection)
+        error = await connection.refused("x" * 3000)
+        go_on.set()
+        assert error["error"]["code"] == "request_too_large"
+        assert await connection.closed() == 1009
+
+
+CLOSED_AS_TOO_LARGE = b"\x88\x02" + (1009).to_bytes(2, "big")
+UPGRADE = (
+    b"GET /v1/responses HTTP/1.1\r\nHost: %b\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+)
+
+
+@contextmanager
+def raw_socket(gateway: GatewayUnderTest) -> Iterator[socket.socket]:
+    """A connection that asks for a WebSocket, and does nothing by itself."""
+    host = gateway.url.removeprefix("http://")
+    address, _, port = host.partition(":")
+    with socket.create_connection((address, int(port)), timeout=20) as client:
+        client.sendall(UPGRADE % host.encode())
+        yield client
+
+
+def frame(first: int, payload: bytes) -> bytes:
+    """As a client sends it: masked, here with zeros."""
+    return bytes((first, 0xFF)) + len(payload).to_bytes(8, "big") + bytes(4) + payload
+
+
+def read_all(client: socket.socket) -> bytes:
+    received = b""
+    while data := client.recv(4096):
+        received += data
+    return received
 
 
 async def test_a_client_is_pinged(engine: MockEngine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,15 +21,19 @@ def offer_to_demands(
     if check_grammars:
         checks |= {box.names[native]: GrammarCheck(grammar) for native, grammar in box.grammars.items()}
     only = frozenset(offer.only) if offer.only else None
-    one_at_most = 1 if request.parallel_tool_calls is False else None
     return Demands(
         tools=Tools(box.native_of, lambda name: _check_of(name, box, checks)),
         # An answer that must be a call is none in words.
         answer=None if compacts or offer.must_call else _answer_check(request, offer, dialect),
         must_call=offer.must_call,
         only=only,
-        most_calls=0 if compacts or offer.only == () else one_at_most,
+        most_calls=0 if compacts or offer.only == () else most_calls(request),
     )
+
+
+def most_calls(request: CreateResponse) -> int | None:
+    """Calls that are not to be made in parallel are one at a time, and so one in a response."""
+    return 1 if request.parallel_tool_calls is False else request.max_tool_calls
 
 
 def _check_of(name: str, box: Toolbox, checks: Mapping[str, Check]) -> Check | None:

@@ -40,6 +40,7 @@ class Demands:
     # A call of one of these has to be made, or no other may be made.
     must_call: bool = False
     only: frozenset[str] | None = None
+    # Calls beyond these are left out.
     most_calls: int | None = None
 
 

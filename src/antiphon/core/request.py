@@ -1,13 +1,13 @@
 """Responses request → chat request, and the response object that it begins. A pure function of the request and the dialect."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 from msgspec import UNSET
 
-from antiphon.core.checks import offer_to_demands, takes_format
+from antiphon.core.checks import most_calls, offer_to_demands, takes_format
 from antiphon.core.demands import Demands
 from antiphon.core.dialect import Dialect
 from antiphon.core.envelopes import functions_to_response_format
@@ -46,6 +46,7 @@ FIELDS: dict[str, str] = {
     "stop": "sent",
     "seed": "sent",
     "user": "sent",
+    "max_tool_calls": "used",
     "include": "used",
     "stream": "used",
     "stream_options": "used",
@@ -56,7 +57,6 @@ FIELDS: dict[str, str] = {
     "previous_response_id": "used",
     "conversation": "used",
     "background": "used",
-    "max_tool_calls": "echoed",
     "metadata": "echoed",
     "service_tier": "echoed",
     "safety_identifier": "echoed",
@@ -106,7 +106,11 @@ def refuse_unsupported(request: CreateResponse) -> None:
         if policy == "refused" and getattr(request, name):
             raise InvalidRequest(f"`{name}` is not supported.", param=name, code="unsupported_parameter")
     _refuse_unnamed(request.text.format if request.text else None)
-    for at, name in enumerate(request.include or ()):
+    refuse_unknown_includes(request.include or ())
+
+
+def refuse_unknown_includes(names: Iterable[str]) -> None:
+    for at, name in enumerate(names):
         if name not in INCLUDABLE:
             raise InvalidRequest(
                 f"Invalid `include[{at}]`: {name!r} is none of {', '.join(sorted(INCLUDABLE))}.", param=f"include[{at}]"
@@ -167,12 +171,11 @@ def request_to_chat(
     if offer.tools and not offer.in_words:
         chat.tools = offer.tools
         chat.tool_choice = offer.choice
-        chat.parallel_tool_calls = request.parallel_tool_calls is not False
+        chat.parallel_tool_calls = most_calls(request) != 1
     if request.max_output_tokens is not None:
         setattr(chat, dialect.max_tokens_member, request.max_output_tokens)
     logprobs = _logprobs(request, chat, dialect, notices)
     _effort(request, chat, dialect, notices)
-    _say_what_is_missing(request, notices)
     constrained = dialect.constrained_extra if chat.response_format is not UNSET else {}
     for name, value in {**dialect.extra, **constrained}.items():
         setattr(chat, name, value)
@@ -261,11 +264,6 @@ def _effort(request: CreateResponse, chat: ChatRequest, dialect: Dialect, notice
     if sent != effort:
         notices.append(f"reasoning effort {effort} was sent as {sent}")
     chat.reasoning_effort = sent
-
-
-def _say_what_is_missing(request: CreateResponse, notices: list[str]) -> None:
-    if request.max_tool_calls is not None:
-        notices.append("max_tool_calls has no effect: it limits hosted tools, and none runs here")
 
 
 # ---- the response object ---------------------------------------------------------------------------------------------

@@ -1,7 +1,9 @@
 """Sealed text: what a client carries back to us without reading it. The lock itself comes in as an argument."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+Item = dict[str, Any]
 
 # A version in front, so that a later form can be told from this one.
 PREFIX = "antiphon1."
@@ -16,3 +18,19 @@ class Sealer(NamedTuple):
 
 # For a recording, or wherever nothing comes back: nothing can be opened.
 NO_LOCK = Sealer(lambda text: "", lambda blob: None)
+
+
+def item_to_sealed(item: Item, seal: Callable[[str], str]) -> Item:
+    """A reasoning item with its text sealed too; any other item, and one that has a seal or no text, as it is."""
+    if item.get("type") != "reasoning" or item.get("encrypted_content"):
+        return item
+    text = _text(item.get("content"))
+    return {**item, "encrypted_content": seal(text)} if text else item
+
+
+def _text(content: Any) -> str:
+    """Stored items are as their client sent them: what cannot be read is left to whoever converts it."""
+    if not isinstance(content, list):
+        return content if isinstance(content, str) else ""
+    texts = [part.get("text") for part in content if isinstance(part, dict)]
+    return "\n".join(text for text in texts if isinstance(text, str))

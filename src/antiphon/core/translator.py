@@ -118,6 +118,8 @@ class Translator:
         self._queue: deque[State] = deque()
         self._calls: list[CallState] = []
         self._call_at: dict[int, CallState] = {}
+        # Those past the limit: their pieces are collected, so that they do not land in another call, but nobody is told.
+        self._left_out: list[CallState] = []
         self._reason: str | None = None
         self._closed = False
         self._receivers: dict[type[Any], Callable[[Any], None]] = {
@@ -202,6 +204,12 @@ class Translator:
     def written(self) -> str:
         """All that the model wrote so far, for counting."""
         return "".join(state.written for state in [*self._opened, *self._queue])
+
+    @property
+    def left_out(self) -> int:
+        """How many calls the model made beyond those that the response may have."""
+        # A placeholder that was never filled is no call.
+        return sum(1 for call in self._left_out if call.written)
 
     def refusal(self, *, ended: bool) -> Refusal | None:
         """What to ask the model for once more, now that the engine has said all that it will say."""
@@ -342,6 +350,10 @@ class Translator:
 
     def _show(self, state: State) -> None:
         """Opens an item, unless it is one that the model is to be asked for again, or that nobody may see."""
+        if isinstance(state, CallState) and self._full(self._opened):
+            # One whose name came late did not count while others were let in.
+            self._left_out.append(state)
+            return
         fault = self._fault(state)
         if fault is not None and self._asks_again:
             self._asks_again = False
@@ -434,14 +446,22 @@ class Translator:
         self._calls.append(state)
         if delta.index is not None:
             self._call_at[delta.index] = state
-        # Calls past the limit are collected, so that their pieces do not land in another call, but never shown.
-        most = self.demands.most_calls
-        if most is None or len(self._calls) <= most:
-            if isinstance(tail := self._tail(), MessageState):
-                # Words before a call are not the answer yet.
-                tail.waive()
-            self._begin(state)
+        if self._full((*self._opened, *self._queue)):
+            self._left_out.append(state)
+            return state
+        if isinstance(tail := self._tail(), MessageState):
+            # Words before a call are not the answer yet.
+            tail.waive()
+        self._begin(state)
         return state
+
+    def _full(self, ahead: Iterable[State]) -> bool:
+        """The calls among these are as many as the response may have. One that is asked for again keeps its place."""
+        most = self.demands.most_calls
+        if most is None:
+            return False
+        refused = self._refused is not None and self._refused.call is not None
+        return sum(isinstance(state, CallState) and bool(state.name) for state in ahead) + refused >= most
 
     # ---- events ------------------------------------------------------------------------------------------------------
 

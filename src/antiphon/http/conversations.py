@@ -12,6 +12,7 @@ from antiphon.core.checking import body_to_struct
 from antiphon.core.history import items_to_kept
 from antiphon.errors import InvalidRequest, NotFound
 from antiphon.http.answers import to_json
+from antiphon.http.including import query_to_view
 from antiphon.http.middlewares import OWNER
 from antiphon.http.paging import query_to_page, to_list
 from antiphon.http.responses import GATEWAY
@@ -79,12 +80,12 @@ async def delete(request: web.Request) -> web.Response:
 
 
 async def create_items(request: web.Request) -> web.Response:
-    id = request.match_info["id"]
+    id, view = request.match_info["id"], query_to_view(request)
     asked = body_to_struct(await request.read(), CreateItems)
     items = _to_stored(asked.items)
     if not await request.app[GATEWAY].store.add_items(request[OWNER], id, items, _expires_at(request)):
         raise _not_found(id)
-    shown = [msgspec.json.decode(item.data) for item in items]
+    shown = view.items([msgspec.json.decode(item.data) for item in items])
     return to_json({
         "object": "list",
         "data": shown,
@@ -95,21 +96,21 @@ async def create_items(request: web.Request) -> web.Response:
 
 
 async def list_items(request: web.Request) -> web.Response:
-    id, page = request.match_info["id"], query_to_page(request.query)
+    id, page, view = request.match_info["id"], query_to_page(request.query), query_to_view(request)
     items = await request.app[GATEWAY].store.list_items(
         request[OWNER], id, after=page.after, before=page.before, limit=page.limit + 1, ascending=page.ascending
     )
     if items is None:
         raise _not_found(id)
-    return to_json(to_list([msgspec.json.decode(item.data) for item in items], page))
+    return to_json(to_list(view.items([msgspec.json.decode(item.data) for item in items]), page))
 
 
 async def retrieve_item(request: web.Request) -> web.Response:
-    id, item_id = request.match_info["id"], request.match_info["item_id"]
+    id, item_id, view = request.match_info["id"], request.match_info["item_id"], query_to_view(request)
     item = await request.app[GATEWAY].store.get_item(request[OWNER], id, item_id)
     if item is None:
         raise NotFound(f"Item with id {item_id!r} not found in conversation {id!r}.", code="item_not_found")
-    return to_json(msgspec.Raw(item.data))
+    return to_json(view.item(msgspec.json.decode(item.data)))
 
 
 async def delete_item(request: web.Request) -> web.Response:

@@ -60,8 +60,8 @@ async def enveloped(request: web.Request, handler: Handler) -> web.StreamRespons
         return await handler(request)
     except ApiError as error:
         answer = error
-    except web.HTTPRequestEntityTooLarge as large:
-        answer = BodyTooLarge(f"The body is larger than {large.text or 'allowed'}.")
+    except web.HTTPRequestEntityTooLarge:
+        answer = BodyTooLarge(f"The body is larger than {request.client_max_size} bytes.")
     except web.HTTPNotFound:
         answer = NotFound(f"There is no {request.method} {request.path} here.")
     except web.HTTPMethodNotAllowed as wrong:

@@ -1,6 +1,6 @@
 """POST /v1/responses: as JSON, or as server-sent events."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import aclosing, suppress
 from typing import Any
 
@@ -141,14 +141,24 @@ async def _enqueued(request: web.Request, enqueued: Enqueued) -> web.StreamRespo
     return web.Response(body=body, content_type="application/json", headers=_notice_header(enqueued.notices))
 
 
-async def followed(request: web.Request, record: Record, after: int, notices: Sequence[str] = ()) -> web.StreamResponse:
+def as_they_are(frames: bytes) -> bytes:
+    return frames
+
+
+async def followed(
+    request: web.Request,
+    record: Record,
+    after: int,
+    notices: Sequence[str] = (),
+    shown: Callable[[bytes], bytes] = as_they_are,
+) -> web.StreamResponse:
     """A background response as a stream. A client that drops can come back: the response goes on without it."""
     gateway = request.app[GATEWAY]
     response = _event_stream(request, notices)
     await response.prepare(request)
     async with aclosing(follow(gateway.store, record, after, gateway.settings.heartbeat)) as frames:
         async for frame in frames:
-            await response.write(frame)
+            await response.write(shown(frame))
     await response.write_eof()
     return response
 

@@ -11,10 +11,12 @@ from antiphon.background.progress import as_it_is
 from antiphon.core.checking import convert_strings
 from antiphon.errors import InvalidRequest, NotFound
 from antiphon.http.answers import to_json
+from antiphon.http.including import query_to_view
 from antiphon.http.middlewares import OWNER
 from antiphon.http.paging import cut, query_to_page, to_list
 from antiphon.http.responses import GATEWAY, followed
 from antiphon.store.records import UNFINISHED, Record
+from antiphon.wire.responses import Response
 
 # How long a running response may take to end, in seconds, once that has been asked for.
 CANCELLING = 5.0
@@ -30,12 +32,13 @@ class Watching(Struct):
 
 async def retrieve(request: web.Request) -> web.StreamResponse:
     record = await _record(request)
-    query = convert_strings(dict(request.query), Watching)
+    query, view = convert_strings(dict(request.query), Watching), query_to_view(request)
     if not query.stream:
-        return await _shown(request, record)
+        return to_json(view.response(await _as_it_is(request, record)))
     if not record.background:
         raise InvalidRequest("Only a response that was made in the background can be streamed again.", param="stream")
-    return await followed(request, record, -1 if query.starting_after is None else query.starting_after)
+    after = -1 if query.starting_after is None else query.starting_after
+    return await followed(request, record, after, shown=view.frames)
 
 
 async def delete(request: web.Request) -> web.Response:
@@ -52,7 +55,7 @@ async def cancel(request: web.Request) -> web.Response:
         raise InvalidRequest(
             "Only a response that is made in the background can be cancelled.", code="not_a_background_response"
         )
-    return await _shown(request, await _cancel(request, record))
+    return to_json(await _as_it_is(request, await _cancel(request, record)))
 
 
 async def _cancel(request: web.Request, record: Record) -> Record:
@@ -68,16 +71,16 @@ async def _cancel(request: web.Request, record: Record) -> Record:
 
 
 async def input_items(request: web.Request) -> web.Response:
-    page = query_to_page(request.query)
+    page, view = query_to_page(request.query), query_to_view(request)
     items: list[dict[str, Any]] = msgspec.json.decode((await _record(request)).input)
-    return to_json(to_list(cut(items, page), page))
+    return to_json(to_list(view.items(cut(items, page)), page))
 
 
-async def _shown(request: web.Request, record: Record) -> web.Response:
+async def _as_it_is(request: web.Request, record: Record) -> Response:
     response = await as_it_is(request.app[GATEWAY].store, record)
     if response is None:
         raise _not_found(record.id)
-    return to_json(response)
+    return response
 
 
 async def _record(request: web.Request) -> Record:

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -15,8 +15,8 @@ from msgspec import Struct
 
 from antiphon.core.checking import message_to_request
 from antiphon.core.sse import MESSAGES
-from antiphon.errors import ApiError, EngineError, Forbidden, InvalidRequest, RateLimited, UpgradeRequired
-from antiphon.http.middlewares import OWNER, REQUEST_ID
+from antiphon.errors import ApiError, BodyTooLarge, EngineError, Forbidden, InvalidRequest, RateLimited, UpgradeRequired
+from antiphon.http.middlewares import LOGGED, OWNER, REQUEST_ID
 from antiphon.http.responses import GATEWAY, HIGH_WATER, noted
 from antiphon.logs import log
 from antiphon.remembering import Memory
@@ -57,8 +57,13 @@ GOING_AWAY = Leave(WSCloseCode.GOING_AWAY)
 
 async def converse(request: web.Request) -> web.StreamResponse:
     settings = request.app[GATEWAY].settings
-    socket = web.WebSocketResponse(
-        heartbeat=PINGED, timeout=FAREWELL, max_msg_size=settings.max_body_bytes, compress=False, decode_text=False
+    socket = Socket(
+        heartbeat=PINGED,
+        timeout=FAREWELL,
+        # A message of this size is the first that aiohttp takes for too large.
+        max_msg_size=settings.max_body_bytes + 1,
+        compress=False,
+        decode_text=False,
     )
     if not socket.can_prepare(request):
         raise UpgradeRequired("GET is for WebSockets: send `Upgrade: websocket`, or use POST.")
@@ -94,6 +99,20 @@ def too_old(lifetime: float) -> Leave:
     )
 
 
+class Socket(web.WebSocketResponse[Any]):
+    """aiohttp's own closes by itself when a message is too large: here the client is told so before."""
+
+    refuse_large: Callable[[], None]
+
+    async def close(self, *, code: int = WSCloseCode.OK, message: bytes = b"", drain: bool = True) -> bool:
+        if code == WSCloseCode.MESSAGE_TOO_BIG and not self.closed:
+            self.refuse_large()
+            # A client that is still sending does not listen yet. What it sends is thrown away; a connection closed on it would
+            # be reset, and the word lost.
+            await asyncio.sleep(FAREWELL)
+        return await super().close(code=code, message=message, drain=drain)
+
+
 class MessageStream:
     """The client's side of a connection: each event is one text frame, and goes straight to the socket."""
 
@@ -104,14 +123,19 @@ class MessageStream:
         self._socket = socket
         self._writer = writer
         self._transport = writer.transport
+        self._ended = False
 
     def write(self, events: Sequence[bytes]) -> bool:
         transport = self._transport
-        # A client that is gone has its handler cancelled in a moment; nothing may follow the frame that closes.
-        if transport.is_closing() or self._socket.closed:
+        # A client that is gone has its handler cancelled in a moment. Nothing may follow the last word, nor the frame that
+        # closes.
+        if self._ended or transport.is_closing() or self._socket.closed:
             return False
         transport.write(b"".join([piece for event in events for piece in (_text_head(len(event)), event)]))
         return transport.get_write_buffer_size() > HIGH_WATER
+
+    def end(self) -> None:
+        self._ended = True
 
     async def drain(self) -> None:
         with suppress(ConnectionError):
@@ -130,11 +154,12 @@ def _text_head(size: int) -> bytes:
 class Connection:
     """One client: what it asks waits in line, and is answered in that order."""
 
-    def __init__(self, request: web.Request, socket: web.WebSocketResponse[Any], writer: AbstractStreamWriter) -> None:
+    def __init__(self, request: web.Request, socket: Socket, writer: AbstractStreamWriter) -> None:
         self._gateway = request.app[GATEWAY]
         self._request = request
         self._socket = socket
         self._stream = MessageStream(socket, writer)
+        socket.refuse_large = self._refuse_large
         self._memory = Memory()
         self._channel = Channel(message_to_request, MESSAGES, self._memory)
         # None wakes whoever waits for a request, because it is time to leave.
@@ -229,6 +254,13 @@ class Connection:
         if not begun:
             self._tell(failed)
         return failed
+
+    def _refuse_large(self) -> None:
+        """The last word: nothing of what comes after such a message can be read."""
+        error = BodyTooLarge(f"The message is larger than {self._gateway.settings.max_body_bytes} bytes.")
+        self._request[LOGGED]["error"] = error.code
+        self._tell(error)
+        self._stream.end()
 
     def _tell(self, error: ApiError) -> None:
         told: dict[str, Any] = {"type": "error", "status": error.status, **error.envelope()}

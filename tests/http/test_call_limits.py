@@ -1,0 +1,213 @@
+"""A response has at most so many calls as its request allows: the others are left out of it, and told of beside it."""
+
+import itertools
+import logging
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.engine import MockEngine, answer, call, chunk, text
+from support.gateway import GatewayUnderTest, standing_before
+from support.sockets import connected
+from support.streams import check_stream, parse
+
+from antiphon.core.demands import Demands
+from antiphon.core.text_calls import TextCalls
+from antiphon.replay import replay
+
+CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"], "additionalProperties": False}
+WEATHER = {"type": "function", "name": "get_weather", "parameters": CITY}
+MAIL = {"type": "function", "name": "send_mail", "parameters": {"type": "object", "properties": {}}}
+NOTE = {"type": "custom", "name": "note"}
+SHELL = {"type": "shell"}
+TOOLS = [WEATHER, MAIL, NOTE, SHELL]
+PARIS, ROME = '{"city": "Paris"}', '{"city": "Rome"}'
+THREE = answer(
+    call("get_weather", PARIS, id="a"),
+    call("get_weather", ROME, id="b", index=1),
+    call("send_mail", "{}", id="c", index=2),
+    finish="tool_calls",
+)
+ONE_TOO_MANY = "tool calls of the model were left out: 1 beyond the 2 that may be made"
+
+
+def call_ids(response: dict[str, Any]) -> list[str]:
+    return [item["call_id"] for item in response["output"] if "call_id" in item]
+
+
+def lines(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
+    return [record.members for record in caplog.records if record.message == "request"]  # type: ignore[attr-defined]
+
+
+async def test_calls_beyond_the_limit_never_become_items(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    engine.will(THREE, THREE)
+    events = await gateway.stream(tools=TOOLS, max_tool_calls=2)
+    assert events[-1]["type"] == "response.completed"
+    assert call_ids(events[-1]["response"]) == ["a", "b"]
+    assert "send_mail" not in str([event for event in events if "response" not in event])
+    response = await gateway.create(tools=TOOLS, max_tool_calls=2)
+    assert (response["status"], response["max_tool_calls"], call_ids(response)) == ("completed", 2, ["a", "b"])
+
+
+async def test_whoever_waits_for_the_whole_answer_is_told_of_what_is_not_in_it(
+    gateway: GatewayUnderTest, engine: MockEngine
+) -> None:
+    engine.will(THREE, THREE)
+    await gateway.create(tools=TOOLS, max_tool_calls=2)
+    assert gateway.notice == ONE_TOO_MANY
+    await gateway.create(tools=TOOLS, max_tool_calls=3)
+    assert gateway.notice == ""
+
+
+async def test_the_log_tells_what_was_left_out_of_a_stream(
+    gateway: GatewayUnderTest, engine: MockEngine, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "antiphon")
+    engine.will(THREE, THREE)
+    await gateway.stream(tools=TOOLS, max_tool_calls=2)
+    assert gateway.notice == "", "nothing was known when the headers went out"
+    async with connected(gateway) as socket:
+        await socket.create(tools=TOOLS, max_tool_calls=2)
+    assert [line["notices"] for line in lines(caplog) if "notices" in line] == [[ONE_TOO_MANY]] * 2
+
+
+async def test_tools_of_every_kind_count(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    engine.will(
+        answer(
+            call("shell", '{"commands": ["ls"]}', id="a"),
+            call("note", '{"input": "x"}', id="b", index=1),
+            call("get_weather", PARIS, id="c", index=2),
+        )
+    )
+    response = await gateway.create(tools=TOOLS, max_tool_calls=2)
+    assert [item["type"] for item in response["output"]] == ["shell_call", "custom_tool_call"]
+
+
+async def test_calls_that_stand_in_the_text_count_too(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    written = [f'<tool_call>{{"name": "get_weather", "arguments": {city}}}</tool_call>' for city in (PARIS, ROME)]
+    engine.will(text("Let me see.", *written, "That is all."))
+    response = await gateway.create(tools=TOOLS, max_tool_calls=1)
+    assert [item["type"] for item in response["output"]] == ["message", "function_call", "message"]
+    assert response["output"][1]["arguments"] == PARIS
+    assert "left out: 1 beyond the 1" in gateway.notice
+
+
+async def test_the_rest_of_the_answer_is_kept(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    said = [chunk({"content": words}) for words in ("First.", "And", " last.")]
+    engine.will(answer(said[0], call("get_weather", PARIS), said[1], call("send_mail", "{}", id="b", index=1), said[2]))
+    events = await gateway.stream(tools=TOOLS, max_tool_calls=1)
+    output = events[-1]["response"]["output"]
+    assert [item["type"] for item in output] == ["message", "function_call", "message"]
+    assert output[2]["content"][0]["text"] == "And last."
+
+
+async def test_a_limit_of_one_is_told_to_the_engine(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    for limit, parallel in ((1, False), (2, True)):
+        response = await gateway.create(tools=TOOLS, max_tool_calls=limit)
+        assert engine.last["parallel_tool_calls"] is parallel
+        assert response["parallel_tool_calls"] is True, "what was asked for is echoed"
+
+
+async def test_the_smaller_of_two_limits_holds(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    engine.will(THREE)
+    assert call_ids(await gateway.create(tools=TOOLS, max_tool_calls=2, parallel_tool_calls=False)) == ["a"]
+    assert "left out: 2 beyond the 1" in gateway.notice
+
+
+async def test_a_call_that_was_not_to_be_made_at_all_is_told_of(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    engine.will(answer(chunk({"content": "Hm."}), call("get_weather", PARIS)))
+    await gateway.create(tools=TOOLS, tool_choice="none")
+    assert "left out: 1 beyond the 0" in gateway.notice
+
+
+async def test_a_limit_below_one_is_refused(gateway: GatewayUnderTest) -> None:
+    status, body = await gateway.post({"input": "Hi", "max_tool_calls": 0})
+    assert status == 400
+    assert body["error"]["param"] == "max_tool_calls"
+
+
+# ---- calls that are demanded, or asked for again ---------------------------------------------------------------------
+
+
+async def test_a_demanded_call_is_made_and_the_limit_holds() -> None:
+    async with standing_before("vllm", THREE) as (gateway, engine):
+        response = await gateway.create(tools=TOOLS, tool_choice="required", max_tool_calls=1)
+        assert call_ids(response) == ["a"]
+        assert len(engine.requests) == 1
+
+
+async def test_a_call_that_is_asked_for_again_keeps_its_place(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    tools = [{**WEATHER, "strict": True}, MAIL]
+    wrong = answer(call("get_weather", '{"town": "Paris"}', id="bad"), call("send_mail", "{}", id="other", index=1))
+    again = answer(call("get_weather", PARIS, id="good"), call("send_mail", "{}", id="more", index=1))
+    engine.will(wrong, again)
+    events = await gateway.stream(tools=tools, max_tool_calls=1)
+    assert call_ids(events[-1]["response"]) == ["good"]
+
+
+async def test_calls_of_an_earlier_attempt_count(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    tools = [{**WEATHER, "strict": True}, MAIL]
+    wrong = answer(call("send_mail", "{}", id="first"), call("get_weather", '{"town": "Paris"}', id="bad", index=1))
+    again = answer(call("get_weather", PARIS, id="good"), call("send_mail", "{}", id="more", index=1))
+    engine.will(wrong, again)
+    events = await gateway.stream(tools=tools, max_tool_calls=2)
+    assert call_ids(events[-1]["response"]) == ["first", "good"]
+
+
+async def test_a_call_that_is_left_out_is_not_asked_for_again(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    strict = {**WEATHER, "strict": True}
+    engine.will(answer(call("send_mail", "{}", id="a"), call("get_weather", '{"town": "Paris"}', id="b", index=1)))
+    response = await gateway.create(tools=[MAIL, strict], max_tool_calls=1)
+    assert call_ids(response) == ["a"]
+    assert len(engine.requests) == 1
+
+
+async def test_the_words_that_only_a_left_out_call_follows_are_the_answer(
+    gateway: GatewayUnderTest, engine: MockEngine
+) -> None:
+    format = {"type": "json_schema", "name": "n", "schema": CITY}
+    said = [chunk({"content": '{"city": "Par'}), chunk({"content": 'is"}'})]
+    engine.will(answer(call("send_mail", "{}", id="a"), said[0], call("send_mail", "{}", id="b", index=1), said[1]))
+    response = await gateway.create(tools=TOOLS, text={"format": format}, max_tool_calls=1)
+    assert response["output"][1]["content"][0]["text"] == PARIS
+    assert len(engine.requests) == 1
+
+
+# ---- any number of calls, in any pieces ------------------------------------------------------------------------------
+
+
+@st.composite
+def answers(draw: st.DrawFn) -> tuple[bytes, int]:
+    """An answer with so many calls, some of them after words, or in them."""
+    chunks: list[bytes] = []
+    made = draw(st.integers(0, 5))
+    for number in range(made):
+        arguments = msgspec.json.encode({"n": number}).decode()
+        if draw(st.booleans()):
+            chunks.append(chunk({"content": f"word{number} "}))
+        if draw(st.booleans()):
+            written = f'<tool_call>{{"name": "f", "arguments": {arguments}}}</tool_call>'
+            cut = draw(st.integers(0, len(written)))
+            chunks += [chunk({"content": piece}) for piece in (written[:cut], written[cut:]) if piece]
+        else:
+            chunks.append(call("f", arguments, id=f"call_{number}", index=number))
+    return answer(*chunks), made
+
+
+@given(answers(), st.one_of(st.none(), st.integers(0, 4)), st.lists(st.integers(0, 4000), max_size=20))
+def test_whatever_the_number_of_calls_and_their_pieces_the_first_ones_are_told(
+    answered: tuple[bytes, int], limit: int | None, cuts: list[int]
+) -> None:
+    raw, made = answered
+    edges = sorted({0, len(raw), *(cut for cut in cuts if cut < len(raw))})
+    pieces = [raw[a:b] for a, b in itertools.pairwise(edges)]
+    events = parse(replay(pieces, finder=TextCalls(["f"]), demands=Demands(most_calls=limit)))
+    response = check_stream(events)
+    arguments = [msgspec.json.decode(item["arguments"]) for item in response["output"] if item["type"] == "function_call"]
+    allowed = made if limit is None else min(made, limit)
+    assert arguments == [{"n": number} for number in range(allowed)]
+    assert response["status"] == "completed"
+    said = "".join(item["content"][0]["text"] for item in response["output"] if item["type"] == "message")
+    assert said.split() == [f"word{number}" for number in range(made) if f"word{number} " in raw.decode()]
