@@ -27,8 +27,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "sinks": set(),
     "remembering": set(),
     "keeping": {"remembering", "core", "store", "ids", "wire", "errors", "settings"},
-    "turn": {"sinks", "keeping", "ids", "core", "engines", "wire", "errors", "settings", "logs"},
+    "asking": {"core", "engines", "errors", "logs"},
+    "turn": {"asking", "sinks", "keeping", "ids", "core", "engines", "wire", "errors", "settings", "logs"},
     "service": {
+        "asking",
         "sinks",
         "remembering",
         "keeping",

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from antiphon.asking import Asking, Convert
 from antiphon.core.checking import body_to_request
 from antiphon.core.request import Conversion, request_to_chat, request_to_items, request_to_response
 from antiphon.core.sealing import Sealer
@@ -25,7 +26,7 @@ from antiphon.settings import Settings
 from antiphon.sinks import Batch
 from antiphon.store.protocol import Store
 from antiphon.store.records import Record
-from antiphon.turn import Convert, Turn
+from antiphon.turn import Turn
 from antiphon.wire.responses import CreateResponse, OutputMessage, OutputText, Response
 
 Item = dict[str, Any]
@@ -104,8 +105,7 @@ class Gateway:
         try:
             return Turn(
                 request,
-                engines,
-                convert,
+                Asking(engines, convert, truncates=request.truncation == "auto"),
                 asked.notices,
                 self.settings,
                 self._batch,

@@ -8,26 +8,22 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 from msgspec import UNSET
 
-from antiphon.core.asking_again import refusal_to_conversion
+from antiphon.asking import Asking
 from antiphon.core.demands import NO_DEMANDS
 from antiphon.core.engine_stream import EngineStream
-from antiphon.core.lessons import lesson_of
-from antiphon.core.request import SEALED_REASONING, Conversion, request_to_response, wants_summary
+from antiphon.core.faults import Refusal
+from antiphon.core.request import SEALED_REASONING, request_to_response, wants_summary
 from antiphon.core.sealing import Sealer
 from antiphon.core.sse import Framing
 from antiphon.core.telling import PADDED_TO, REASONING, REASONING_TEXT, Style
 from antiphon.core.think_tags import Start
-from antiphon.core.translator import SCHEMA_NOT_KEPT, Refusal, Translator
-from antiphon.core.truncation import share_to_drop
+from antiphon.core.translator import SCHEMA_NOT_KEPT, Translator
 from antiphon.engines.estimates import ESTIMATED, estimate_usage
 from antiphon.engines.upstream import Engine, Reply
-from antiphon.errors import ApiError, ContextLengthExceeded, EngineError, EngineStalled, EngineUnavailable
+from antiphon.errors import ApiError, EngineError, EngineStalled
 from antiphon.ids import new_id
 from antiphon.keeping import Keeper
 from antiphon.logs import log
@@ -37,21 +33,7 @@ from antiphon.wire.responses import CreateResponse, Response, Usage
 
 TRUNCATED = "truncation auto: the oldest turns of the input were left out"
 LEFT_OUT = "tool calls of the model were left out: {count} beyond the {most} that may be made"
-# What an engine has shown that gave no call although it had to.
-NOT_ENFORCED = {"enforces_required": False, "enforces_named": False}
 REASONING_EVENTS = {"reasoning_text": REASONING_TEXT, "reasoning": REASONING}
-
-
-# For an engine, if one is there, by what was learned of it, and without a share of the history.
-Convert = Callable[[Engine | None, Mapping[str, Any], float], Conversion]
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """An engine that is asked, and the request in its dialect."""
-
-    engine: Engine
-    conversion: Conversion
 
 
 class Turn:
@@ -60,8 +42,7 @@ class Turn:
     def __init__(
         self,
         request: CreateResponse,
-        engines: Sequence[Engine],
-        convert: Convert,
+        asking: Asking,
         notices: list[str],
         settings: Settings,
         batch: Batch,
@@ -71,13 +52,7 @@ class Turn:
         framing: Framing,
     ) -> None:
         self._request = request
-        self._others = engines[1:]
-        self._convert = convert
-        # What refusals have taught, for this request alone.
-        self._facts: dict[str, Any] = {}
-        # The share of a history too long that was left out.
-        self._dropped = 0.0
-        self._used = Attempt(engines[0], convert(engines[0], {}, 0.0))
+        self._asking = asking
         self._notices = notices
         self._settings = settings
         self._batch = batch
@@ -97,15 +72,15 @@ class Turn:
         self._translator = Translator(
             request_to_response(
                 request,
-                self._used.conversion.box.echo,
+                asking.conversion.box.echo,
                 response_id=keeper.response_id,
-                model=self._used.conversion.chat.model,
+                model=asking.conversion.chat.model,
                 now=keeper.created_at,
             ),
             new_id=new_id,
             encode=framing.encode,
             style=self._style(),
-            demands=self._used.conversion.demands,
+            demands=asking.conversion.demands,
             asks_again=True,
         )
 
@@ -133,12 +108,12 @@ class Turn:
 
     @property
     def engine(self) -> Engine:
-        return self._used.engine
+        return self._asking.engine
 
     @property
     def notices(self) -> list[str]:
-        notices = [*self._notices, *self._used.conversion.notices]
-        if self._dropped:
+        notices = [*self._notices, *self._asking.conversion.notices]
+        if self._asking.dropped:
             notices.append(TRUNCATED)
         if left_out := self._translator.left_out:
             notices.append(LEFT_OUT.format(count=left_out, most=self._translator.demands.most_calls))
@@ -155,7 +130,7 @@ class Turn:
         """
         if not self._generates:
             return
-        self._opening = asyncio.create_task(self._open())
+        self._opening = asyncio.create_task(self._asking.open())
         done, _ = await asyncio.wait({self._opening}, timeout=patience)
         if self._abandoned is not None:
             raise self._abandoned
@@ -201,7 +176,7 @@ class Turn:
             watching.cancel()
         estimate = None
         if translator.usage is None and translator.error is None:
-            estimate = await estimate_usage(self.engine, self._used.conversion.chat, translator.written())
+            estimate = await estimate_usage(self.engine, self._asking.conversion.chat, translator.written())
         self._end(estimate)
 
     def abandon(self, error: ApiError) -> None:
@@ -232,49 +207,6 @@ class Turn:
 
     # ---- its steps ---------------------------------------------------------------------------------------------------
 
-    async def _open(self) -> Reply:
-        """The first engine that takes the request; another is tried only where one is not there."""
-        for other in self._others:
-            try:
-                return await self._ask()
-            except EngineUnavailable:
-                self._facts.clear()
-                self._used = Attempt(other, self._convert(other, self._facts, self._dropped))
-        return await self._ask()
-
-    async def _ask(self) -> Reply:
-        """Asks the engine, and again in another way where its refusal teaches one."""
-        while True:
-            engine, conversion = self._used.engine, self._used.conversion
-            try:
-                return await engine.open_chat(conversion.chat)
-            except ContextLengthExceeded as overflow:
-                if self._request.truncation != "auto":
-                    raise
-                self._truncate(overflow)
-            except ApiError as error:
-                lesson = lesson_of(error, conversion.chat, conversion.dialect)
-                if lesson is None:
-                    raise
-                self._learn(lesson.facts, lasting=lesson.lasting)
-
-    def _truncate(self, overflow: ContextLengthExceeded) -> None:
-        """Leaves out as many of the oldest turns as the engine's words ask for. Raises once only the last is left."""
-        engine = self._used.engine
-        if self._dropped >= 1:
-            raise overflow
-        self._dropped = share_to_drop(overflow.message, self._dropped)
-        self._used = Attempt(engine, self._convert(engine, self._facts, self._dropped))
-
-    def _learn(self, facts: Mapping[str, Any], *, lasting: bool = True) -> None:
-        """Converts the request anew by what was learned of its engine."""
-        engine, model = self._used.engine, self._used.conversion.chat.model
-        log("learned", engine=engine.root, model=model, facts=dict(facts), lasting=lasting)
-        if lasting:
-            engine.learn(model, facts)
-        self._facts |= facts
-        self._used = Attempt(engine, self._convert(engine, self._facts, self._dropped))
-
     async def _translate(self) -> None:
         """Lets the engine's bytes through until it has said all that it will say."""
         assert self._opening is not None
@@ -286,7 +218,7 @@ class Turn:
             raise self._abandoned from None
         if self._abandoned is not None:
             raise self._abandoned
-        conversion = self._used.conversion
+        conversion = self._asking.conversion
         self._stream = EngineStream(self._start(), conversion.finder())
         self._translator.demands = conversion.demands
         try:
@@ -299,24 +231,20 @@ class Turn:
     async def _ask_again(self, refusal: Refusal) -> None:
         """Shows the model what is wrong with its answer, and goes on with what it writes then."""
         self._translator.go_on()
-        attempt = self._used
-        if refusal.call is None and attempt.conversion.demands.must_call:
-            attempt.engine.learn(attempt.conversion.chat.model, NOT_ENFORCED)
-        self._used = Attempt(attempt.engine, refusal_to_conversion(attempt.conversion, refusal))
+        self._asking.show(refusal)
         await self._translate_anew()
 
     async def _learn_from_failure(self) -> None:
         """What an engine fails at in the middle of its answer may teach something, as its refusals do."""
-        error, conversion = self._translator.error, self._used.conversion
-        lesson = None if error is None else lesson_of(error, conversion.chat, conversion.dialect)
-        if lesson is not None and self._translator.start_over():
-            self._learn(lesson.facts, lasting=lesson.lasting)
+        error = self._translator.error
+        if error is not None and self._translator.can_start_over and self._asking.learn_from(error):
+            self._translator.start_over()
             await self._translate_anew()
 
     async def _translate_anew(self) -> None:
         await self._leave()
         self._done = self._loop.create_future()
-        self._opening = asyncio.create_task(self._ask())
+        self._opening = asyncio.create_task(self._asking.ask())
         await self._translate()
 
     def receive(self, data: bytes) -> None:
@@ -394,7 +322,7 @@ class Turn:
     # ---- how it is told ----------------------------------------------------------------------------------------------
 
     def _start(self) -> Start:
-        chat = self._used.conversion.chat
+        chat = self._asking.conversion.chat
         # A constrained answer, or one without thinking, does not begin inside a thought.
         constrained = chat.response_format is not UNSET or chat.reasoning_effort == "none"
         if chat.model in self.engine.opens_thought and not constrained:
@@ -404,12 +332,12 @@ class Turn:
 
     def _style(self) -> Style:
         options = self._request.stream_options
-        compacts = self._used.conversion.compacts
+        compacts = self._asking.conversion.compacts
         seals = compacts or SEALED_REASONING in (self._request.include or ())
         padded = options is not None and options.include_obfuscation
         return Style(
             summary=wants_summary(self._request) is not None,
-            logprobs=self._used.conversion.logprobs,
+            logprobs=self._asking.conversion.logprobs,
             seal=self._sealer.seal if seals else None,
             compacts=compacts,
             padding=secrets.token_urlsafe(PADDED_TO) if padded else None,

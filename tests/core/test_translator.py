@@ -20,9 +20,10 @@ from antiphon.core.deltas import (
     UsageReport,
 )
 from antiphon.core.demands import Demands
+from antiphon.core.endings import ENDINGS
 from antiphon.core.sse import event_to_frame
 from antiphon.core.telling import Style
-from antiphon.core.translator import ENDINGS, Translator
+from antiphon.core.translator import Translator
 from antiphon.errors import ContextLengthExceeded, EngineError
 from antiphon.wire.responses import InputTokensDetails, OutputTokensDetails, Response, Usage
 

@@ -7,10 +7,10 @@ from msgspec import structs
 
 from antiphon.core.draft import AssistantTurn, Call
 from antiphon.core.envelopes import functions_to_response_format
+from antiphon.core.faults import Refusal
 from antiphon.core.request import Conversion
 from antiphon.core.text_calls import Envelope
 from antiphon.core.tool_words import must_call
-from antiphon.core.translator import Refusal
 from antiphon.wire.chat import ChatMessage
 
 BAD_CALL = "This call was not carried out: {complaint}. Mend it, and call the tool again."

@@ -7,9 +7,9 @@ stream, and everything else that comes of a response drain this one machine.
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
+from antiphon.core.call_pieces import CallPieces
 from antiphon.core.calls import CallState
 from antiphon.core.deltas import (
     CallDelta,
@@ -23,6 +23,8 @@ from antiphon.core.deltas import (
     UsageReport,
 )
 from antiphon.core.demands import NO_DEMANDS, Demands
+from antiphon.core.endings import COMPLETED, TERMINAL, beginning, ending_of, summed
+from antiphon.core.faults import Refusal, State, fault_of, is_full, missing_of
 from antiphon.core.output_items import CompactionState, MessageState, ReasoningState, RefusalPart, TextPart
 from antiphon.core.telling import Lane, Style, encode_text
 from antiphon.errors import AnswerInvalid, ApiError, Cancelled, EngineDisagrees, EngineError
@@ -30,60 +32,15 @@ from antiphon.wire import events
 from antiphon.wire.events import Event
 from antiphon.wire.responses import (
     IncompleteDetails,
-    InputTokensDetails,
     Logprob,
-    OutputTokensDetails,
     Response,
     ResponseError,
     Status,
     Usage,
 )
 
-State = MessageState | ReasoningState | CallState
-Terminal = events.ResponseCompleted | events.ResponseIncomplete | events.ResponseFailed
-
-
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """What a finish_reason means for the response. A reason that is not listed is an ordinary end."""
-
-    incomplete: str | None = None
-    error: str | None = None
-
-
-COMPLETED = Ending()
 # The code of the error for an answer that the engine was to hold to a schema, and did not.
 SCHEMA_NOT_KEPT = "schema_not_kept"
-ENDINGS: dict[str, Ending] = {
-    "length": Ending(incomplete="max_output_tokens"),
-    "content_filter": Ending(incomplete="content_filter"),
-    # LMDeploy and SGLang.
-    "abort": Ending(error="The engine aborted the request."),
-    "error": Ending(error="The engine gave up in the middle of its answer."),
-    "parse_error": Ending(error="The engine could not read its model's tool call."),
-}
-
-
-# Status → the event that ends the stream of a response. The API has none of its own for a response that was cancelled.
-TERMINAL: dict[str, type[Terminal]] = {
-    "completed": events.ResponseCompleted,
-    "incomplete": events.ResponseIncomplete,
-    "failed": events.ResponseFailed,
-    "cancelled": events.ResponseIncomplete,
-}
-
-
-class Fault(NamedTuple):
-    complaint: str
-    binding: bool
-
-
-class Refusal(NamedTuple):
-    """What the model is to be asked for once more, and why. Without a call it is the answer in words that will not do."""
-
-    complaint: str
-    call: CallState | None = None
-    words: str = ""
 
 
 class Translator:
@@ -116,8 +73,7 @@ class Translator:
         self._opened: list[State] = []
         self._live: State | None = None
         self._queue: deque[State] = deque()
-        self._calls: list[CallState] = []
-        self._call_at: dict[int, CallState] = {}
+        self._pieces = CallPieces()
         # Those past the limit: their pieces are collected, so that they do not land in another call, but nobody is told.
         self._left_out: list[CallState] = []
         self._reason: str | None = None
@@ -176,7 +132,7 @@ class Translator:
         self._asks_again = False
         if not ended:
             self.fail(EngineDisagrees("The engine's stream ended before the answer did."))
-        ending = ENDINGS.get(self._reason or "", COMPLETED)
+        ending = ending_of(self._reason)
         self._close_items("incomplete" if self.error or ending.incomplete else "completed")
         if self.error is None and (owed := self._owed()) is not None:
             self.error = AnswerInvalid(f"The model was asked twice, and {owed}.")
@@ -221,20 +177,17 @@ class Translator:
 
     def _owed(self) -> str | None:
         """What an answer that is at its end should have had."""
-        if self._refused is not None or ENDINGS.get(self._reason or "", COMPLETED) is not COMPLETED:
+        if self._refused is not None or ending_of(self._reason) is not COMPLETED:
             return None
-        if any(isinstance(state, CallState) for state in self._opened):
-            return None
-        if self.demands.must_call:
-            return "it called no tool, although it had to"
-        if self.demands.answer is not None and not any(isinstance(state, MessageState) for state in self._opened):
-            return "it gave no answer"
-        return None
+        return missing_of(self._opened, self.demands)
 
-    def start_over(self) -> bool:
-        """Forgets the engine's failure, because it is asked again; false if the client has been told of a call already."""
-        if any(isinstance(state, CallState) for state in self._opened):
-            return False
+    @property
+    def can_start_over(self) -> bool:
+        """Not once the client has been told of a call."""
+        return not any(isinstance(state, CallState) for state in self._opened)
+
+    def start_over(self) -> None:
+        """Forgets the engine's failure, because it is asked again."""
         self._queue.clear()
         if self._live is not None:
             # What was said before is whole as far as it goes; it is not the answer.
@@ -242,14 +195,12 @@ class Translator:
             self._close_live("completed")
         self.error = None
         self.go_on()
-        return True
 
     def go_on(self) -> None:
         """Another answer of the engine follows, in place of what was refused."""
         self._refused = None
         self._reason = None
-        self._calls.clear()
-        self._call_at.clear()
+        self._pieces = CallPieces()
         self._spent, self.usage = self.usage, None
 
     # ---- deltas ------------------------------------------------------------------------------------------------------
@@ -285,7 +236,7 @@ class Translator:
             self._begin(state)
 
     def _receive_call(self, delta: CallDelta) -> None:
-        state = self._find_call(delta)
+        state = self._pieces.find(delta)
         if state is None:
             state = self._new_call(delta)
         elif delta.id and state.engine_id is None:
@@ -307,7 +258,7 @@ class Translator:
     def _receive_finished(self, delta: Finished) -> None:
         # The first word counts; what an engine says after it is an echo.
         self._reason = self._reason or delta.reason
-        ending = ENDINGS.get(self._reason, COMPLETED)
+        ending = ending_of(self._reason)
         self._close_items("incomplete" if ending.incomplete or ending.error else "completed")
         if ending.error:
             self.error = self.error or EngineError(ending.error)
@@ -350,11 +301,11 @@ class Translator:
 
     def _show(self, state: State) -> None:
         """Opens an item, unless it is one that the model is to be asked for again, or that nobody may see."""
-        if isinstance(state, CallState) and self._full(self._opened):
+        if isinstance(state, CallState) and is_full(self._opened, self.demands, self._refused):
             # One whose name came late did not count while others were let in.
             self._left_out.append(state)
             return
-        fault = self._fault(state)
+        fault = fault_of(state, self.demands)
         if fault is not None and self._asks_again:
             self._asks_again = False
             call = state if isinstance(state, CallState) else None
@@ -363,17 +314,6 @@ class Translator:
             self.error = self.error or AnswerInvalid(f"The model gave no valid answer, though asked twice: {fault.complaint}.")
         else:
             self._open(state)
-
-    def _fault(self, state: State) -> Fault | None:
-        """What is wrong with an item that is about to be shown, beyond what can be mended."""
-        only = self.demands.only
-        if isinstance(state, CallState) and only is not None and state.name not in only:
-            return Fault(f"{state.name} is not among the tools that may be called: {', '.join(sorted(only))}", binding=True)
-        check = state.check
-        if check is None or not check.held:
-            return None
-        complaint = check.complaint(check.mended(state.checked))
-        return None if complaint is None else Fault(complaint, check.binding)
 
     def _open(self, state: State) -> None:
         self._live = state
@@ -413,25 +353,6 @@ class Translator:
 
     # ---- calls -------------------------------------------------------------------------------------------------------
 
-    def _find_call(self, delta: CallDelta) -> CallState | None:
-        """The call that a piece belongs to, or None if it opens one.
-
-        Engines leave out ids, leave out indexes, or give every parallel call the index 0.
-        """
-        if delta.id:
-            known = next((call for call in self._calls if call.engine_id == delta.id), None)
-            if known is not None:
-                return known
-        if delta.index is None:
-            return None if delta.name or delta.id or not self._calls else self._calls[-1]
-        occupant = self._call_at.get(delta.index)
-        if occupant is None or (not delta.id and not delta.name):
-            return occupant
-        if delta.id and occupant.engine_id is not None:
-            return None
-        another = delta.name and occupant.name and (delta.name != occupant.name or occupant.finishable())
-        return None if another else occupant
-
     def _new_call(self, delta: CallDelta) -> CallState:
         state = CallState(
             delta.id or self._new_id("call"),
@@ -443,10 +364,8 @@ class Translator:
         state.name = delta.name or ""
         state.engine_id = delta.id
         state.engine_index = delta.index
-        self._calls.append(state)
-        if delta.index is not None:
-            self._call_at[delta.index] = state
-        if self._full((*self._opened, *self._queue)):
+        self._pieces.add(state)
+        if is_full((*self._opened, *self._queue), self.demands, self._refused):
             self._left_out.append(state)
             return state
         if isinstance(tail := self._tail(), MessageState):
@@ -454,14 +373,6 @@ class Translator:
             tail.waive()
         self._begin(state)
         return state
-
-    def _full(self, ahead: Iterable[State]) -> bool:
-        """The calls among these are as many as the response may have. One that is asked for again keeps its place."""
-        most = self.demands.most_calls
-        if most is None:
-            return False
-        refused = self._refused is not None and self._refused.call is not None
-        return sum(isinstance(state, CallState) and bool(state.name) for state in ahead) + refused >= most
 
     # ---- events ------------------------------------------------------------------------------------------------------
 
@@ -473,9 +384,9 @@ class Translator:
 
     def _end(self, status: str, estimate: Usage | None) -> None:
         self.response.status = status
-        self.response.usage = _sum(self._spent, self.usage or estimate)
+        self.response.usage = summed(self._spent, self.usage or estimate)
         if status == "incomplete":
-            self.response.incomplete_details = IncompleteDetails(ENDINGS[self._reason or ""].incomplete or "")
+            self.response.incomplete_details = IncompleteDetails(ending_of(self._reason).incomplete or "")
         self._emit((TERMINAL[status](response=self.response),))
 
     def _end_failed(self, error: ApiError) -> None:
@@ -487,23 +398,3 @@ class Translator:
         self.response.status = "failed"
         self.response.error = ResponseError(code=error.event_code, message=error.message)
         self._emit((events.ResponseFailed(response=self.response),))
-
-
-def beginning(response: Response) -> list[Event]:
-    """What is told of a response before anything is done for it."""
-    created = events.ResponseCreated(response=response)
-    return [created, events.ResponseQueued(response=response)] if response.status == "queued" else [created]
-
-
-def _sum(earlier: Usage | None, later: Usage | None) -> Usage | None:
-    if earlier is None or later is None:
-        return later or earlier
-    cached = earlier.input_tokens_details.cached_tokens + later.input_tokens_details.cached_tokens
-    thought = earlier.output_tokens_details.reasoning_tokens + later.output_tokens_details.reasoning_tokens
-    return Usage(
-        earlier.input_tokens + later.input_tokens,
-        InputTokensDetails(cached_tokens=cached),
-        earlier.output_tokens + later.output_tokens,
-        OutputTokensDetails(reasoning_tokens=thought),
-        earlier.total_tokens + later.total_tokens,
-    )
