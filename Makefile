@@ -43,6 +43,8 @@ check: lint types test
 
 bench: $(VENV)/installed-dev
 	$(BIN)/python -m bench $(ARGS)
+	$(BIN)/python -m bench.state
+	PYTHONPATH=tests $(BIN)/python -m bench.store
 	PYTHONPATH=tests $(BIN)/python -m bench.choices
 
 # Writes the expected events of the recorded streams anew: read the diff before committing it.

@@ -1,7 +1,4 @@
-"""What state costs a gateway: storing a response, and continuing one by its id instead of sending all that came before it.
-
-By hand: `python -m bench.state [--postgres URL]`.
-"""
+"""What state costs a gateway: storing a response, and continuing one by its id instead of sending all that came before it."""
 
 import argparse
 import contextlib

@@ -1,4 +1,4 @@
-"""What the stores cost: chains, puts, a million items listed and swept. By hand: `PYTHONPATH=tests python -m bench.store`."""
+"""What the databases take: chains, puts, a million items listed and swept."""
 
 import argparse
 import asyncio
