@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import contextlib
+import itertools
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -54,7 +55,8 @@ async def measure_chains(store: Store) -> Iterator[tuple[str, str]]:
 
 
 async def measure_puts(store: Store) -> Iterator[tuple[str, str]]:
-    alone = await timed(lambda: store.put(record("alone", output=OUTPUT)))
+    numbers = itertools.count()
+    alone = await timed(lambda: store.put(record(f"alone-{next(numbers)}", output=OUTPUT)))
     began = time.perf_counter()
     await in_groups((store.put(record(f"put-{number}", output=OUTPUT)) for number in range(5000)), 200)
     together = 5000 / (time.perf_counter() - began)
@@ -82,6 +84,7 @@ async def measure_listing(store: Store, count: int) -> Iterator[tuple[str, str]]
             ("page of 100 from the middle", await timed(lambda: store.list_items("ada", "c0", after=middle, limit=100))),
             ("append two items", await timed(lambda: store.add_items("ada", "c0", items("new1", "new2")))),
             ("claim with an empty queue", await timed(lambda: store.claim("w", 60, 3))),
+            ("look whether it is too large", await timed(lambda: store.shrink(1 << 40))),
         ]
     )
 
@@ -92,9 +95,10 @@ async def measure_sweep(store: Store, clock: Clock) -> Iterator[tuple[str, str]]
     began = time.perf_counter()
     sweeping = asyncio.create_task(store.sweep())
     worst = 0.0
+    numbers = itertools.count()
     while not sweeping.done():
         asked = time.perf_counter()
-        await store.put(record("meanwhile"))
+        await store.put(record(f"meanwhile-{next(numbers)}"))
         worst = max(worst, time.perf_counter() - asked)
     swept = await sweeping
     took = time.perf_counter() - began

@@ -112,7 +112,7 @@ async def test_chains_that_were_not_used_for_longest_are_forgotten(database: Wat
     for id in ("r0", "r1", "r2"):
         await store.put(record(id, output=b"x" * 1000))
         chains[id] = Chain(await store.chain("ada", id), 0)
-    recent = RecentChains(most_bytes=2500)
+    recent = RecentChains(most_bytes=4000)
     recent.remember("ada", "r0", chains["r0"])
     recent.remember("ada", "r1", chains["r1"])
     assert recent.find("ada", "r0", BEGINNING) is chains["r0"]
@@ -123,7 +123,7 @@ async def test_chains_that_were_not_used_for_longest_are_forgotten(database: Wat
 
 async def test_a_chain_that_went_on_makes_room_before_others_do(database: Watched) -> None:
     store = SqlStore(database)
-    recent = RecentChains(most_bytes=5500)
+    recent = RecentChains(most_bytes=8000)
     for id in ("r0", "r1"):
         await store.put(record(id, output=b"x" * 1000))
         recent.remember("ada", id, Chain(await store.chain("ada", id), 0))

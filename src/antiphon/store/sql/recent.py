@@ -6,6 +6,8 @@ from typing import NamedTuple
 from antiphon.store.records import UNFINISHED, Link, Record
 
 MOST_BYTES = 64 * 1024 * 1024
+# What a link takes beyond its bytes, roughly.
+OVERHEAD = 500
 # A chain is followed so far back; behind that it begins.
 MOST_LINKS = 10_000
 
@@ -26,7 +28,7 @@ class Chain(NamedTuple):
 
     @property
     def size(self) -> int:
-        return sum(len(link.input) + len(link.output) for link in self.links)
+        return sum(map(weigh, self.links))
 
 
 class Remembered(NamedTuple):
@@ -68,8 +70,8 @@ class RecentChains:
         self._remembered.move_to_end(parent, last=False)
         link = Link(record.id, record.status, record.input, record.output, record.parent, record.expires_at)
         chain = Chain([*known.chain.links, link], known.chain.deletions)
-        size = known.size + len(link.input) + len(link.output)
-        self._add((record.owner, record.id), Remembered(chain, min(known.expires_at, link.expires_at), size))
+        expires_at = min(known.expires_at, link.expires_at)
+        self._add((record.owner, record.id), Remembered(chain, expires_at, known.size + weigh(link)))
 
     def _add(self, key: tuple[str, str], remembered: Remembered) -> None:
         self._remembered[key] = remembered
@@ -80,3 +82,7 @@ class RecentChains:
     def _forget(self, key: tuple[str, str]) -> None:
         if key in self._remembered:
             self._size -= self._remembered.pop(key).size
+
+
+def weigh(link: Link) -> int:
+    return OVERHEAD + len(link.input) + len(link.output)
