@@ -89,21 +89,28 @@ async def measure_listing(store: Store, count: int) -> Iterator[tuple[str, str]]
     )
 
 
-async def measure_sweep(store: Store, clock: Clock) -> Iterator[tuple[str, str]]:
+async def with_puts(store: Store, name: str, removing: Awaitable[int]) -> str:
     """With somebody who puts meanwhile: how long that takes at worst is how long the sweeper holds anyone up."""
-    clock.forward(2 * DAY)
     began = time.perf_counter()
-    sweeping = asyncio.create_task(store.sweep())
+    sweeping = asyncio.ensure_future(removing)
     worst = 0.0
-    numbers = itertools.count()
-    while not sweeping.done():
+    for number in itertools.count():
         asked = time.perf_counter()
-        await store.put(record(f"meanwhile-{next(numbers)}"))
+        await store.put(record(f"{name}-{number}"))
         worst = max(worst, time.perf_counter() - asked)
-    swept = await sweeping
-    took = time.perf_counter() - began
+        if sweeping.done():
+            break
+    removed, took = await sweeping, time.perf_counter() - began
+    return f"{removed:,} in {took:.1f} s, the longest put meanwhile {1000 * worst:.0f} ms"
+
+
+async def measure_removing(store: Store, clock: Clock) -> Iterator[tuple[str, str]]:
+    clock.forward(2 * DAY)
     return iter(
-        [(f"sweep of {swept:,}, with their items", f"{took:.1f} s"), ("longest put meanwhile", f"{1000 * worst:.0f} ms")]
+        [
+            ("half of all swept, with their items", await with_puts(store, "swept", store.sweep())),
+            ("the rest shrunk to 50 MB", await with_puts(store, "shrunk", store.shrink(50_000_000))),
+        ]
     )
 
 
@@ -114,7 +121,7 @@ async def measure(url: str, count: int) -> list[tuple[str, str]]:
         await fill(store, count)
         rows = [(f"{count:,} items and {count // 10:,} responses kept", f"{time.perf_counter() - began:.1f} s")]
         rows += [*await measure_chains(store), *await measure_puts(store), *await measure_listing(store, count)]
-        return [*rows, *await measure_sweep(store, clock)]
+        return [*rows, *await measure_removing(store, clock)]
 
 
 @contextlib.contextmanager

@@ -8,6 +8,8 @@ from antiphon.store.sql import responses
 from antiphon.store.sql.operations import Operation, Statement, placeholders
 
 BATCH = 200
+# Those are weighed, with all that hangs on them.
+WEIGHED = 20
 # Their rows are small, and hang on few.
 CHILDREN = 1000
 
@@ -56,7 +58,7 @@ class Expired(NamedTuple):
 
 def expire_oldest(excess: int, now: float) -> Operation[Expired]:
     """Makes some of them expire now, as many as weigh that much if they suffice: the rest is the sweeper's."""
-    rows = yield Statement(_OLDEST, (int(now), BATCH, now))
+    rows = yield Statement(_OLDEST, (int(now), WEIGHED, now))
     taken = list(itertools.takewhile(lambda before: before < excess, itertools.accumulate((row[3] for row in rows), initial=0)))
     chosen = rows[: len(taken)]
     for number, kind in enumerate(KINDS):
