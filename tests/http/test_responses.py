@@ -1,6 +1,8 @@
 """POST /v1/responses over a real socket, in front of a strict engine."""
 
 import asyncio
+import gc
+import weakref
 from typing import Any
 
 import pytest
@@ -284,6 +286,34 @@ async def test_an_engine_that_is_ahead_of_its_gateway_is_read_to_its_end(gateway
         engine.will(ahead)
         response = (await gateway.stream())[-1]["response"]
         assert response["output"][0]["content"][0]["text"] == "word " * 2000
+
+
+async def test_a_line_to_an_engine_that_waits_for_more_holds_nothing_of_its_last_response(
+    gateway: GatewayUnderTest, engine: MockEngine
+) -> None:
+    go_on = asyncio.Event()
+
+    async def slow(write: Writer) -> None:
+        await write(chunk({"content": "one"}))
+        await go_on.wait()
+        await write(chunk({"content": " two"}) + chunk(finish="stop") + USAGE + DONE)
+
+    engine.will(slow)
+    gc.disable()
+    try:
+        body = {"model": "mock", "input": "Hi", "stream": True}
+        async with gateway.client.post(gateway.url + "/v1/responses", json=body) as answered:
+            await answered.content.readuntil(b"response.output_text.delta")
+            (turn,) = [weakref.ref(turn) for turn in gateway.gateway._running]
+            go_on.set()
+            await answered.read()
+        await gateway.gateway.drain()
+        assert turn() is None
+    finally:
+        gc.enable()
+    # The line is kept all the same.
+    assert gateway.gateway.pool.engines[0]._session.connector is not None
+    assert any(gateway.gateway.pool.engines[0]._session.connector._conns.values())
 
 
 async def test_shutting_down_lets_a_stream_finish(engine: MockEngine) -> None:

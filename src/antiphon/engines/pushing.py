@@ -22,6 +22,14 @@ class Receiver(Protocol):
         """The body is at its end, or the connection is lost."""
 
 
+class Nobody:
+    def receive(self, data: bytes) -> None: ...
+    def ended(self, error: BaseException | None) -> None: ...
+
+
+NOBODY: Any = Nobody()
+
+
 class PushingConnection(ResponseHandler):
     """A connection that can pass its parser by, while that stands between two chunks of a pushed body."""
 
@@ -75,11 +83,16 @@ class PushedBody(StreamReader):
     def feed_eof(self) -> None:
         self._protocol.between = None  # type: ignore[attr-defined]
         super().feed_eof()
-        self.receiver.ended(None)
+        self._let_go(None)
 
     def set_exception(self, exc: BaseException, *cause: BaseException) -> None:
         super().set_exception(exc, *cause)
-        self.receiver.ended(exc)
+        self._let_go(exc)
+
+    def _let_go(self, error: BaseException | None) -> None:
+        """A connection keeps its last body until it has another, and a receiver holds all that its request was made of."""
+        receiver, self._http_chunk_splits = self.receiver, NOBODY
+        receiver.ended(error)
 
 
 class PushedCompressedBody(PushedBody):

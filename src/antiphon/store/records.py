@@ -31,7 +31,7 @@ class Record(Struct, frozen=True, kw_only=True):
     background: bool = False
 
 
-class Link(Struct, frozen=True):
+class Link(Struct, frozen=True, gc=False):
     """What one response adds to the history of those that continue it."""
 
     id: str

@@ -62,12 +62,10 @@ class RecentChains:
             self._add((owner, id), Remembered(chain, chain.expires_at, chain.size))
 
     def extend(self, record: Record) -> None:
-        """With a response that was just written. Its parent is seldom continued once more, and is the first to make room."""
-        parent = (record.owner, record.parent or "")
-        known = self._remembered.get(parent)
+        """With a response that was just written. Its parent, which is seldom continued once more, makes room for it."""
+        known = self._forget((record.owner, record.parent or ""))
         if known is None or record.status in UNFINISHED or len(known.chain.links) >= MOST_LINKS:
             return
-        self._remembered.move_to_end(parent, last=False)
         link = Link(record.id, record.status, record.input, record.output, record.parent, record.expires_at)
         chain = Chain([*known.chain.links, link], known.chain.deletions)
         expires_at = min(known.expires_at, link.expires_at)
@@ -79,9 +77,11 @@ class RecentChains:
         while self._size > self._most_bytes:
             self._forget(next(iter(self._remembered)))
 
-    def _forget(self, key: tuple[str, str]) -> None:
-        if key in self._remembered:
-            self._size -= self._remembered.pop(key).size
+    def _forget(self, key: tuple[str, str]) -> Remembered | None:
+        known = self._remembered.pop(key, None)
+        if known is not None:
+            self._size -= known.size
+        return known
 
 
 def weigh(link: Link) -> int:
