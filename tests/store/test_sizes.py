@@ -1,5 +1,6 @@
 """A store that has grown too large loses what would have expired next, and nothing that is being worked on."""
 
+import asyncio
 import random
 
 from support.stores import BEGINNING, DAY, Clock, conversation, queued, record
@@ -64,3 +65,12 @@ async def test_a_chain_that_was_read_begins_behind_what_had_to_go(store: Store, 
     removed = await store.shrink(260_000)
     assert 0 < removed < 4
     assert [link.id for link in await store.chain("ada", "r3")] == [f"r{number}" for number in range(removed, 4)]
+
+
+async def test_of_many_small_ones_no_more_go_than_have_to(store: Store) -> None:
+    await asyncio.gather(*(store.put(record(f"r{number:04}", expires_at=BEGINNING + DAY + number)) for number in range(2000)))
+    removed = await store.shrink(600_000)
+    assert 500 < removed < 1500
+    assert await store.get("ada", "r1999") is not None
+    assert await store.get("ada", f"r{removed - 1:04}") is None
+    assert await store.get("ada", f"r{removed:04}") is not None

@@ -17,7 +17,7 @@ from antiphon.store.gathering import Gathering
 from antiphon.store.listening import Listener
 from antiphon.store.protocol import CannotOpen
 from antiphon.store.records import Record
-from antiphon.store.sql import responses
+from antiphon.store.sql import responses, sweeping
 from antiphon.store.sql.operations import Change, Many, Operation, Ring, Row
 from antiphon.store.sql.schema import MIGRATIONS, NEWEST, too_new
 
@@ -50,17 +50,10 @@ _TYPES = {"created_at": "bigint", "expires_at": "bigint", "background": "boolean
 _TYPES |= dict.fromkeys(("input", "output", "settings"), "bytea")
 _ARRAYS = ", ".join(f"${place}::{_TYPES.get(name, 'text')}[]" for place, name in enumerate(responses.FIELDS, 1))
 PUT_MANY = responses.INSERT.format(values=f"SELECT * FROM unnest({_ARRAYS})") + " RETURNING id"
-# With what was deleted and not yet cleaned up; and without, but as it was before Postgres compressed it.
+# With what was deleted and not yet cleaned up.
 ROUGH_SIZE = """
-SELECT pg_total_relation_size('responses') + pg_total_relation_size('items')
-    + pg_total_relation_size('events') + pg_total_relation_size('jobs')"""
-EXACT_SIZE = """
-SELECT CAST(
-    (SELECT coalesce(sum(octet_length(input) + octet_length(output) + octet_length(settings)), 0) FROM responses)
-    + (SELECT coalesce(sum(octet_length(data)), 0) FROM items)
-    + (SELECT coalesce(sum(octet_length(data)), 0) FROM events)
-    + (SELECT coalesce(sum(octet_length(request)), 0) FROM jobs)
-AS bigint)"""
+SELECT pg_total_relation_size('responses') + pg_total_relation_size('events')
+    + pg_total_relation_size('conversations') + pg_total_relation_size('items')"""
 # All that goes wrong with a database or the line to it.
 TROUBLE = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
 # Wrong for good: the address or the rights.
@@ -135,7 +128,7 @@ class PostgresDatabase:
             if size > limit:
                 async with connection.transaction(readonly=True):
                     await connection.execute("SET LOCAL enable_seqscan = on")
-                    size = min(size, await connection.fetchval(EXACT_SIZE))
+                    size = min(size, await connection.fetchval(sweeping.WEIGHT))
             return size
 
     async def _put_many(self, records: list[Record]) -> set[str]:

@@ -20,7 +20,7 @@ from antiphon.logs import log
 from antiphon.store.bells import Belfry
 from antiphon.store.protocol import CannotOpen
 from antiphon.store.records import Record
-from antiphon.store.sql import responses
+from antiphon.store.sql import responses, sweeping
 from antiphon.store.sql.operations import Change, Many, Operation, Ring, Row, Statement
 from antiphon.store.sql.schema import MIGRATIONS, NEWEST, too_new
 
@@ -32,6 +32,8 @@ OLDEST_SQLITE = (3, 35, 0)  # knows RETURNING
 READERS = 4
 # No operation takes longer, from being asked for to its answer.
 TIMEOUT = 10.0
+# Everything is looked at; nobody waits for it.
+SIZE_TIMEOUT = 120.0
 # How long another process may hold the one lock for writing.
 BUSY_TIMEOUT = 5.0
 # So many operations share a transaction at most.
@@ -95,10 +97,11 @@ class SqliteDatabase:
         await self.write(responses.put(record))
 
     async def size(self, limit: int) -> int:
-        return await self.read(used_bytes())
+        reading = self._readers.submit(self._read, used_bytes(limit))
+        return await self._answer(asyncio.wrap_future(reading), SIZE_TIMEOUT)
 
-    async def _answer(self, answer: asyncio.Future[T]) -> T:
-        late = self._loop.call_later(TIMEOUT, give_up, answer)
+    async def _answer(self, answer: asyncio.Future[T], patience: float = TIMEOUT) -> T:
+        late = self._loop.call_later(patience, give_up, answer)
         try:
             return await answer
         except sqlite3.Error as error:
@@ -168,12 +171,15 @@ class SqliteDatabase:
             self.bells.ring(name)
 
 
-def used_bytes() -> Operation[int]:
+def used_bytes(limit: int) -> Operation[int]:
     """Pages that are free are used again before the file grows."""
-    rows = yield Statement(
+    pages = yield Statement(
         "SELECT (page_count - freelist_count) * page_size FROM pragma_page_count(), pragma_freelist_count(), pragma_page_size()"
     )
-    size: int = rows[0][0]
+    size: int = pages[0][0]
+    if size > limit:
+        weighed = yield Statement(sweeping.WEIGHT)
+        size = min(size, weighed[0][0])
     return size
 
 

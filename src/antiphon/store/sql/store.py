@@ -30,7 +30,7 @@ class Database(Protocol):
         """As the store's, together with others that come at once."""
 
     async def size(self, limit: int) -> int:
-        """How many bytes are in use. What does not pass the limit may be told roughly."""
+        """How many bytes are in use: roughly while that is within the limit, and by the weights of the sweeper above it."""
 
 
 class SqlStore:
@@ -168,7 +168,7 @@ class SqlStore:
             expired = await self._database.write(sweeping.expire_oldest(excess, self._now()))
             if not expired.number:
                 break
-            excess -= expired.size
+            excess -= expired.weight
             removed += expired.number
         if removed:
             await self.sweep()

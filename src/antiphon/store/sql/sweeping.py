@@ -27,21 +27,30 @@ CONVERSATIONS = Kind("conversations", "items", "conversation", "position")
 KINDS = (RESPONSES, CONVERSATIONS)
 
 
+# What a row takes beyond its values, with its places in the indexes: roughly, but the same wherever something is weighed.
+ROW = 300
+_RESPONSE = f"{ROW} + octet_length(input) + octet_length(output) + octet_length(settings)"
+_CONVERSATION = f"{ROW} + octet_length(metadata)"
+_PIECE = f"{ROW} + octet_length(data)"
+WEIGHT = f"""
+SELECT CAST(
+    (SELECT coalesce(sum({_RESPONSE}), 0) FROM responses) + (SELECT coalesce(sum({_PIECE}), 0) FROM events)
+    + (SELECT coalesce(sum({_CONVERSATION}), 0) FROM conversations) + (SELECT coalesce(sum({_PIECE}), 0) FROM items)
+AS bigint)"""
 # Those that would expire next, with what they weigh; none that somebody works on.
-_OLDEST = """
-SELECT kind, id, owner, CAST(size AS bigint) FROM (
+_OLDEST = f"""
+SELECT kind, id, owner, CAST(weight AS bigint) FROM (
     SELECT * FROM (
-        SELECT 0 AS kind, r.id, r.owner, r.expires_at, octet_length(r.input) + octet_length(r.output) + octet_length(r.settings)
-            + (SELECT coalesce(sum(octet_length(e.data)), 0) FROM events e WHERE e.response = r.id) AS size
-        FROM responses r WHERE r.expires_at > $1 AND NOT EXISTS (SELECT 1 FROM jobs j WHERE j.id = r.id)
-        ORDER BY r.expires_at LIMIT $2
+        SELECT 0 AS kind, id, owner, expires_at,
+            {_RESPONSE} + (SELECT coalesce(sum({_PIECE}), 0) FROM events WHERE response = responses.id) AS weight
+        FROM responses WHERE expires_at > $1 AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.id = responses.id)
+        ORDER BY expires_at LIMIT $2
     ) AS some_responses
     UNION ALL
     SELECT * FROM (
-        SELECT 1 AS kind, c.id, c.owner, c.expires_at,
-            octet_length(c.metadata)
-            + (SELECT coalesce(sum(octet_length(i.data)), 0) FROM items i WHERE i.conversation = c.id) AS size
-        FROM conversations c WHERE c.expires_at > $1 AND c.held_until <= $3 ORDER BY c.expires_at LIMIT $2
+        SELECT 1 AS kind, id, owner, expires_at,
+            {_CONVERSATION} + (SELECT coalesce(sum({_PIECE}), 0) FROM items WHERE conversation = conversations.id) AS weight
+        FROM conversations WHERE expires_at > $1 AND held_until <= $3 ORDER BY expires_at LIMIT $2
     ) AS some_conversations
 ) AS oldest ORDER BY expires_at, id LIMIT $2"""
 
@@ -53,7 +62,7 @@ class Swept(NamedTuple):
 
 class Expired(NamedTuple):
     number: int
-    size: int
+    weight: int
 
 
 def expire_oldest(excess: int, now: float) -> Operation[Expired]:
