@@ -1,15 +1,14 @@
 """Operations that remove rows, never many in one transaction: what hangs on a row first, then the row."""
 
-import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from antiphon.store.sql import responses
-from antiphon.store.sql.operations import Operation, Statement, placeholders
+from antiphon.store.sql.operations import Operation, Row, Statement, placeholders
 
 BATCH = 200
-# Those are weighed, with all that hangs on them.
-WEIGHED = 20
+# So many are weighed in one transaction, each with all that hangs on it.
+WEIGHED = 50
 # Their rows are small, and hang on few.
 CHILDREN = 1000
 
@@ -37,22 +36,28 @@ SELECT CAST(
     (SELECT coalesce(sum({_RESPONSE}), 0) FROM responses) + (SELECT coalesce(sum({_PIECE}), 0) FROM events)
     + (SELECT coalesce(sum({_CONVERSATION}), 0) FROM conversations) + (SELECT coalesce(sum({_PIECE}), 0) FROM items)
 AS bigint)"""
-# Those that would expire next, with what they weigh; none that somebody works on.
-_OLDEST = f"""
-SELECT kind, id, owner, CAST(weight AS bigint) FROM (
+# Those that would expire next; none that somebody works on.
+_OLDEST = """
+SELECT kind, id, owner FROM (
     SELECT * FROM (
-        SELECT 0 AS kind, id, owner, expires_at,
-            {_RESPONSE} + (SELECT coalesce(sum({_PIECE}), 0) FROM events WHERE response = responses.id) AS weight
-        FROM responses WHERE expires_at > $1 AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.id = responses.id)
-        ORDER BY expires_at LIMIT $2
+        SELECT 0 AS kind, id, owner, expires_at FROM responses
+        WHERE expires_at > $1 AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.id = responses.id) ORDER BY expires_at LIMIT $2
     ) AS some_responses
     UNION ALL
     SELECT * FROM (
-        SELECT 1 AS kind, id, owner, expires_at,
-            {_CONVERSATION} + (SELECT coalesce(sum({_PIECE}), 0) FROM items WHERE conversation = conversations.id) AS weight
-        FROM conversations WHERE expires_at > $1 AND held_until <= $3 ORDER BY expires_at LIMIT $2
+        SELECT 1 AS kind, id, owner, expires_at FROM conversations
+        WHERE expires_at > $1 AND held_until <= $3 ORDER BY expires_at LIMIT $2
     ) AS some_conversations
 ) AS oldest ORDER BY expires_at, id LIMIT $2"""
+# By kind. Each with what hangs on it.
+_WEIGH = (
+    f"""
+SELECT CAST({_RESPONSE} + (SELECT coalesce(sum({_PIECE}), 0) FROM events WHERE response = $1) AS bigint)
+FROM responses WHERE id = $1""",
+    f"""
+SELECT CAST({_CONVERSATION} + (SELECT coalesce(sum({_PIECE}), 0) FROM items WHERE conversation = $1) AS bigint)
+FROM conversations WHERE id = $1""",
+)
 
 
 class Swept(NamedTuple):
@@ -67,16 +72,19 @@ class Expired(NamedTuple):
 
 def expire_oldest(excess: int, now: float) -> Operation[Expired]:
     """Makes some of them expire now, as many as weigh that much if they suffice: the rest is the sweeper's."""
-    rows = yield Statement(_OLDEST, (int(now), WEIGHED, now))
-    taken = list(itertools.takewhile(lambda before: before < excess, itertools.accumulate((row[3] for row in rows), initial=0)))
-    chosen = rows[: len(taken)]
+    chosen: list[Row] = []
+    weight = 0
+    for row in (yield Statement(_OLDEST, (int(now), WEIGHED, now))):
+        if weight < excess:
+            chosen.append(row)
+            weight += (yield Statement(_WEIGH[row[0]], (row[1],)))[0][0]
     for number, kind in enumerate(KINDS):
         if ids := [row[1] for row in chosen if row[0] == number]:
             text = f"UPDATE {kind.table} SET expires_at = $1 WHERE id IN ({placeholders(2, len(ids))})"
             yield Statement(text, (int(now), *ids))
     for owner in sorted({row[2] for row in chosen if row[0] == 0}):
         yield Statement(responses.COUNT_DELETION, (owner,))
-    return Expired(len(chosen), sum(row[3] for row in chosen))
+    return Expired(len(chosen), weight)
 
 
 def sweep_some(kind: Kind, now: float) -> Operation[Swept]:
