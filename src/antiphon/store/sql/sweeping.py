@@ -77,7 +77,8 @@ def expire_oldest(excess: int, now: float) -> Operation[Expired]:
     for row in (yield Statement(_OLDEST, (int(now), WEIGHED, now))):
         if weight < excess:
             chosen.append(row)
-            weight += (yield Statement(_WEIGH[row[0]], (row[1],)))[0][0]
+            # Another gateway may have removed it meanwhile.
+            weight += sum(weighed[0] for weighed in (yield Statement(_WEIGH[row[0]], (row[1],))))
     for number, kind in enumerate(KINDS):
         if ids := [row[1] for row in chosen if row[0] == number]:
             text = f"UPDATE {kind.table} SET expires_at = $1 WHERE id IN ({placeholders(2, len(ids))})"
