@@ -17,6 +17,7 @@ from support.stores import DAY, Clock, conversation, events, items, queued, reco
 
 from antiphon.errors import StoreUnavailable
 from antiphon.store import CannotOpen, Store, open_store, postgres
+from antiphon.store.records import Record
 from antiphon.store.sql.schema import MIGRATIONS, NEWEST
 
 T = TypeVar("T")
@@ -295,14 +296,15 @@ async def test_a_server_that_is_not_there_is_refused_after_a_while(tmp_path: Pat
 @pytest.mark.timeout(60)
 async def test_a_server_that_is_just_starting_is_waited_for(server: PostgresServer, url: str) -> None:
     await asyncio.to_thread(server.stop)
-    opening = asyncio.create_task(_open_and_close(url))
+    opening = asyncio.create_task(_open_and_use(url))
     await asyncio.to_thread(server.start)
-    await opening
+    assert await opening is not None
 
 
-async def _open_and_close(url: str) -> None:
-    async with open_store(url):
-        pass
+async def _open_and_use(url: str) -> Record | None:
+    async with open_store(url) as store:
+        await store.put(record("r1", expires_at=LIVING))
+        return await store.get("ada", "r1")
 
 
 async def test_without_asyncpg_the_way_to_get_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
