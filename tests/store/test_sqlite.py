@@ -7,8 +7,10 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import threading
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.stores import DAY, Clock, conversation, events, items, queued, record
@@ -180,7 +182,9 @@ async def test_a_database_that_stays_locked_is_an_error_and_no_hang(
         assert await store.get("ada", "r1") == record("r1")
 
 
-async def test_an_operation_that_takes_too_long_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_operation_that_takes_too_long_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(sqlite, "TIMEOUT", 0.1)
     path = tmp_path / "responses.db"
     async with open_store(kept(path)) as store:
@@ -189,6 +193,32 @@ async def test_an_operation_that_takes_too_long_is_given_up(tmp_path: Path, monk
             with pytest.raises(StoreUnavailable):
                 await store.put(record("r1"))
             other.execute("ROLLBACK")
+    assert "store_timeout" in caplog.text
+
+
+async def test_an_answer_that_comes_too_late_is_let_fall(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    go_on = threading.Event()
+
+    def slowly(connection: sqlite3.Connection, operation: Any) -> Any:
+        go_on.wait()
+        return run(connection, operation)
+
+    run = sqlite.run
+    async with open_store(kept(tmp_path / "responses.db")) as store:
+        with monkeypatch.context() as patch:
+            patch.setattr(sqlite, "TIMEOUT", 0.1)
+            patch.setattr(sqlite, "run", slowly)
+            for operation in (store.get("ada", "r1"), store.put(record("r1"))):
+                with pytest.raises(StoreUnavailable):
+                    await operation
+            go_on.set()
+        # Behind the one that was late.
+        await store.put(record("r2"))
+        assert await store.get("ada", "r2") is not None
+    assert caplog.text.count("store_timeout") == 2
+    assert "Exception in callback" not in caplog.text
 
 
 async def test_a_database_from_before_the_first_version_gets_its_tables(tmp_path: Path) -> None:

@@ -98,12 +98,12 @@ class PostgresDatabase:
             self._pool.terminate()
 
     async def read(self, operation: Operation[T]) -> T:
-        async with self._connection() as connection:
+        async with self._connection(TIMEOUT) as connection:
             return await run(connection, operation, [])
 
     async def write(self, operation: Operation[T]) -> T:
         rung: list[str] = []
-        async with self._connection() as connection:
+        async with self._connection(TIMEOUT) as connection:
             await connection.execute("BEGIN")
             result = await run(connection, operation, rung)
             # In the transaction: others are told if it happens, and once it has.
@@ -134,13 +134,13 @@ class PostgresDatabase:
     async def _put_many(self, records: list[Record]) -> set[str]:
         # In one order everywhere, so that two who write the same rows do not wait for each other for ever.
         rows = [_storable(responses.record_values(record)) for record in sorted(records, key=attrgetter("id"))]
-        async with self._connection() as connection:
+        async with self._connection(TIMEOUT) as connection:
             written = await connection.fetch(PUT_MANY, *zip(*rows, strict=True))
         there = {row[0] for row in written}
         return {record.id for record in records if _storable([record.id])[0] not in there}
 
     @contextlib.asynccontextmanager
-    async def _connection(self, patience: float = TIMEOUT) -> AsyncIterator[Any]:
+    async def _connection(self, patience: float) -> AsyncIterator[Any]:
         """A connection of the pool, for a limited time. What goes wrong is a StoreUnavailable."""
         connection: Any = None
         try:

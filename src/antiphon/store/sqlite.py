@@ -85,22 +85,26 @@ class SqliteDatabase:
             connection.close()
 
     async def read(self, operation: Operation[T]) -> T:
-        return await self._answer(asyncio.wrap_future(self._readers.submit(self._read, operation)))
+        return await self._look(operation, TIMEOUT)
 
     async def write(self, operation: Operation[T]) -> T:
         answer: asyncio.Future[T] = self._loop.create_future()
         self._asked.put(Asked(operation, answer))
-        return await self._answer(answer)
+        return await self._answer(answer, TIMEOUT)
 
     async def put(self, record: Record) -> None:
         # The writer takes all that was asked for meanwhile into one transaction.
         await self.write(responses.put(record))
 
     async def size(self, limit: int) -> int:
-        reading = self._readers.submit(self._read, used_bytes(limit))
-        return await self._answer(asyncio.wrap_future(reading), SIZE_TIMEOUT)
+        return await self._look(used_bytes(limit), SIZE_TIMEOUT)
 
-    async def _answer(self, answer: asyncio.Future[T], patience: float = TIMEOUT) -> T:
+    async def _look(self, operation: Operation[T], patience: float) -> T:
+        answer: asyncio.Future[T] = self._loop.create_future()
+        self._readers.submit(self._read, Asked(operation, answer))
+        return await self._answer(answer, patience)
+
+    async def _answer(self, answer: asyncio.Future[T], patience: float) -> T:
         late = self._loop.call_later(patience, give_up, answer)
         try:
             return await answer
@@ -112,13 +116,22 @@ class SqliteDatabase:
 
     # --- In the readers' threads
 
-    def _read(self, operation: Operation[T]) -> T:
+    def _read(self, asked: Asked) -> None:
+        if asked.answer.done():
+            return
+        try:
+            outcome = Outcome(asked.answer, run(self._connection(), asked.operation)[0])
+        except Exception as error:
+            outcome = Outcome(asked.answer, error=error)
+        self._pass_on([outcome], [])
+
+    def _connection(self) -> sqlite3.Connection:
         connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
         if connection is None:
             connection = self._local.connection = connect(self._path)
             connection.execute("PRAGMA query_only = ON")
             self._connections.append(connection)
-        return run(connection, operation)[0]
+        return connection
 
     # --- In the writer's thread
 
@@ -153,11 +166,14 @@ class SqliteDatabase:
                 connection.execute("ROLLBACK")
             outcomes = [Outcome(asked.answer, error=error) for asked in group]
             rung = []
-        # The loop is woken once for all of them. It is gone if the gateway ended while this was written.
+        self._pass_on(outcomes, rung)
+
+    # --- Back in the event loop
+
+    def _pass_on(self, outcomes: list[Outcome], rung: list[str]) -> None:
+        """The loop is woken once for all of them. It is gone if the gateway ended meanwhile."""
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._tell, outcomes, rung)
-
-    # --- In the event loop again
 
     def _tell(self, outcomes: list[Outcome], rung: list[str]) -> None:
         for answer, result, error in outcomes:
