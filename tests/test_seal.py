@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.seal import load_key, make_sealer
+from antiphon.gateway.seal import load_key, make_sealer
 from antiphon.settings import Settings
 
 SEALER = make_sealer(load_key(Settings(seal_key="one")))

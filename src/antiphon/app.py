@@ -12,17 +12,17 @@ from antiphon.background.workers import Workers
 from antiphon.embedded.process import EngineProcess
 from antiphon.engines.detection import Model
 from antiphon.engines.pool import Pool
-from antiphon.engines.probing import Background
-from antiphon.engines.pushing import PushingConnector
+from antiphon.engines.prober import Background
 from antiphon.engines.upstream import Engine
+from antiphon.gateway.gateway import Gateway
+from antiphon.gateway.seal import load_key, make_sealer
 from antiphon.http import conversations, engine_routes, responses, stored, websocket
 from antiphon.http.middlewares import authenticated, enveloped, identified
 from antiphon.http.responses import GATEWAY
 from antiphon.http.websocket import CONNECTIONS, GOING_AWAY
-from antiphon.seal import load_key, make_sealer
-from antiphon.service import Gateway
 from antiphon.settings import Settings
 from antiphon.store.protocol import Store
+from antiphon.transport.client import PushingConnector
 
 BACKGROUND = web.AppKey("background", Background)
 WORKERS = web.AppKey("workers", Workers)

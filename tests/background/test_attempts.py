@@ -16,7 +16,7 @@ from support.gateway import free_port, running_gateway
 from support.stores import Clock
 from support.streams import TERMINAL, check_stream
 
-from antiphon.background.following import ended
+from antiphon.background.followers import ended
 from antiphon.errors import StoreUnavailable
 from antiphon.store import Store, open_store
 from antiphon.store.records import Event

@@ -12,7 +12,7 @@ from support.engine import MockEngine, text
 from support.gateway import GatewayUnderTest, running_gateway
 from support.streams import BEGINNING, check_stream, parse
 
-from antiphon.background.following import STILL_HERE
+from antiphon.background.followers import STILL_HERE
 from antiphon.store.records import Event
 
 pytestmark = pytest.mark.timeout(30)

@@ -13,8 +13,8 @@ from support.gateway import GatewayUnderTest, running_gateway
 from support.streams import check_response, parse
 
 from antiphon.background.progress import BEGINNINGS, DELTAS, ITEMS, output_so_far
-from antiphon.core.telling import Style
-from antiphon.replay import replay
+from antiphon.core.event_style import Style
+from antiphon.core.replay import replay
 from antiphon.store.memory import MemoryStore
 from antiphon.store.records import Event
 from antiphon.wire import events as wire

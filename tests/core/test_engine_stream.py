@@ -11,8 +11,8 @@ from support.engine import DONE, chunk
 
 from antiphon.core.deltas import CallDelta, Delta, Finished, ReasoningDelta, TextDelta, ThoughtEnded
 from antiphon.core.engine_stream import EngineStream
+from antiphon.core.replay import replay
 from antiphon.core.text_calls import CallFinder, Envelope, TextCalls
-from antiphon.replay import replay
 
 SHAPES = {
     "text": lambda text: chunk({"content": text}),

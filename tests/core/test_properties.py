@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from support.engine import objection
 from support.streams import check_stream, parse
 
-from antiphon.core.checking import body_to_request
 from antiphon.core.dialect import Dialect
 from antiphon.core.input_items import CONVERTERS
+from antiphon.core.replay import replay
 from antiphon.core.request import request_to_chat, request_to_items, request_to_response
 from antiphon.core.tools import DEFINITIONS
+from antiphon.core.validation import body_to_request
 from antiphon.dialects import BY_NAME
 from antiphon.errors import InvalidRequest
-from antiphon.replay import replay
 from antiphon.wire.responses import CreateResponse
 
 dialects = st.sampled_from(list(BY_NAME.values()))

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from antiphon.core.checking import body_to_request
 from antiphon.core.dialect import Dialect
 from antiphon.core.request import FIELDS, Conversion, request_to_chat, request_to_items, request_to_response
+from antiphon.core.validation import body_to_request
 from antiphon.dialects import LLAMACPP, LMDEPLOY, OLLAMA, PLAIN, VLLM
 from antiphon.errors import InvalidRequest
 from antiphon.wire.responses import CreateResponse

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from support.engine import objection
 from support.streams import check_stream, parse
 
-from antiphon.core.checking import body_to_request
 from antiphon.core.deltas import CallDelta, Finished
+from antiphon.core.event_style import Style
 from antiphon.core.request import Conversion, request_to_chat, request_to_items
 from antiphon.core.sse import event_to_frame
-from antiphon.core.telling import Style
 from antiphon.core.tools import Native, engine_name, tools_to_box
 from antiphon.core.translator import Translator
+from antiphon.core.validation import body_to_request
 from antiphon.dialects import PLAIN
 from antiphon.errors import InvalidRequest
 from antiphon.wire.chat import ChatCall

@@ -21,8 +21,8 @@ from antiphon.core.deltas import (
 )
 from antiphon.core.demands import Demands
 from antiphon.core.endings import ENDINGS
+from antiphon.core.event_style import Style
 from antiphon.core.sse import event_to_frame
-from antiphon.core.telling import Style
 from antiphon.core.translator import Translator
 from antiphon.errors import ContextLengthExceeded, EngineError
 from antiphon.wire.responses import InputTokensDetails, OutputTokensDetails, Response, Usage

@@ -18,9 +18,9 @@ from support.templates import THINKING
 from support.tiny_model import write_tiny_model
 
 from antiphon.cli.doctor import examined
-from antiphon.cli.serving import NoEngine
+from antiphon.cli.serve import NoEngine
 from antiphon.engines import detection
-from antiphon.engines.probing import PROBES
+from antiphon.engines.prober import PROBES
 from antiphon.settings import Settings
 
 CAPABILITIES = [probe.capability for probe in PROBES]

@@ -22,7 +22,7 @@ from support.streams import check_stream, parse
 from support.tiny_model import write_tiny_model
 
 from antiphon.app import make_session
-from antiphon.cli.serving import NoEngine, choose_engines
+from antiphon.cli.serve import NoEngine, choose_engines
 from antiphon.embedded.locks import locked
 from antiphon.settings import Settings
 
@@ -214,6 +214,6 @@ async def test_an_engine_that_is_found_is_served(engine: MockEngine, ports: dict
 
 async def test_with_no_engine_anywhere_ours_starts(ports: dict[int, str], monkeypatch: pytest.MonkeyPatch) -> None:
     assert await chosen() == ((), "smollm2")
-    monkeypatch.setattr("antiphon.cli.serving.can_embed", lambda: False)
+    monkeypatch.setattr("antiphon.cli.serve.can_embed", lambda: False)
     with pytest.raises(NoEngine, match=r"pip install 'antiphon\[embedded\]'"):
         await chosen()

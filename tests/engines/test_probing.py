@@ -14,9 +14,8 @@ from support.known_engines import KINDS, NO_PARSER, restamped, shape
 
 from antiphon.app import make_session
 from antiphon.dialects import LLAMACPP, VLLM
-from antiphon.engines import probing
+from antiphon.engines.prober import PROBES, Probe, learned, probe, teach
 from antiphon.engines.probes.findings import Finding, Verdict
-from antiphon.engines.probing import PROBES, Probe, learned, probe, teach
 from antiphon.engines.upstream import Engine
 from antiphon.settings import Settings
 
@@ -323,7 +322,7 @@ async def test_the_gateway_learns_beside_the_requests_that_it_serves() -> None:
 
 
 async def test_probes_let_clients_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probing, "LOOKS_AGAIN", 0.01)
+    monkeypatch.setattr(prober, "LOOKS_AGAIN", 0.01)
     mock = KINDS["vllm"].engine()
     go_on = asyncio.Event()
 
@@ -423,7 +422,7 @@ async def test_a_bug_in_a_probe_reaches_no_client(
     async def broken(asker: object) -> Any:
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr(probing, "PROBES", (Probe("bugs", broken, lambda dialect: True),))
+    monkeypatch.setattr(prober, "PROBES", (Probe("bugs", broken, lambda dialect: True),))
     async with running_gateway(engine, probe=True) as gateway:
         await gateway.probed()
         assert (await gateway.create())["output_text"] == "Hello world"

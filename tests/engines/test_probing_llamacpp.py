@@ -9,8 +9,8 @@ from support.templates import ALTERNATING, OPENS_THOUGHT, THINKING, THINKING_WIT
 from support.tiny_model import CHATML, write_tiny_model
 
 from antiphon.app import make_session
+from antiphon.engines.prober import learned, probe, teach
 from antiphon.engines.probes.findings import Finding, Verdict
-from antiphon.engines.probing import learned, probe, teach
 from antiphon.engines.upstream import Engine
 from antiphon.settings import Settings
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from antiphon.replay import replay
+from antiphon.core.replay import replay
 
 HERE = Path(__file__).parent
 

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 from support.engine import objection
 
-from antiphon.core.checking import body_to_request
 from antiphon.core.dialect import Dialect
 from antiphon.core.request import request_to_chat, request_to_items
+from antiphon.core.validation import body_to_request
 from antiphon.dialects import BY_NAME, PLAIN
 
 REQUESTS = sorted((Path(__file__).parent / "codex_requests").glob("*.json"))

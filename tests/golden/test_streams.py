@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from support.streams import check_stream, parse
 
-from antiphon.core.telling import Style
-from antiphon.replay import replay
+from antiphon.core.event_style import Style
+from antiphon.core.replay import replay
 
 STREAMS = Path(__file__).parent / "streams"
 RECORDED = sorted(STREAMS.glob("*.sse"))

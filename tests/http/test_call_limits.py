@@ -14,8 +14,8 @@ from support.sockets import connected
 from support.streams import check_stream, parse
 
 from antiphon.core.demands import Demands
+from antiphon.core.replay import replay
 from antiphon.core.text_calls import TextCalls
-from antiphon.replay import replay
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"], "additionalProperties": False}
 WEATHER = {"type": "function", "name": "get_weather", "parameters": CITY}

@@ -140,7 +140,7 @@ async def test_a_bug_of_ours_is_not_a_500(
     def bug(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("antiphon.service.request_to_items", bug)
+    monkeypatch.setattr("antiphon.gateway.gateway.request_to_items", bug)
     status, answer = await gateway.post({"input": "Hi"})
     assert (status, answer["error"]["code"]) == (502, "internal_error")
     assert "bug" in caplog.text

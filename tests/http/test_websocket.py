@@ -15,8 +15,8 @@ from support.gateway import GatewayUnderTest, running_gateway
 from support.sockets import Socket, connected
 from support.streams import TERMINAL, check_stream
 
+from antiphon.gateway.recent_histories import Memory
 from antiphon.http.websocket import MOST_WAITING, too_old
-from antiphon.remembering import Memory
 from antiphon.store.memory import MemoryStore
 
 pytestmark = pytest.mark.timeout(60)

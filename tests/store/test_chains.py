@@ -7,11 +7,11 @@ from typing import TypeVar
 import pytest
 from support.stores import BEGINNING, Clock, queued, record
 
-from antiphon.store.bells import Belfry
 from antiphon.store.sql.operations import Operation, Statement
 from antiphon.store.sql.recent import Chain, RecentChains
 from antiphon.store.sql.store import SqlStore
 from antiphon.store.sqlite import SqliteDatabase, open_sqlite
+from antiphon.store.wakeups import Belfry
 
 T = TypeVar("T")
 

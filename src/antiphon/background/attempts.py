@@ -6,17 +6,17 @@ from typing import Any
 
 from antiphon.background.journal import Journal, Lost
 from antiphon.background.places import Place
-from antiphon.core.checking import body_to_request
+from antiphon.core.event_style import Style
 from antiphon.core.sse import event_to_frame
-from antiphon.core.telling import Style
 from antiphon.core.translator import Translator
+from antiphon.core.validation import body_to_request
 from antiphon.errors import ApiError, Cancelled, Conflict, EngineError, EngineUnavailable, InvalidRequest, StoreUnavailable
-from antiphon.ids import new_id
-from antiphon.keeping import record_to_response
+from antiphon.gateway.gateway import Asked, Gateway
+from antiphon.gateway.ids import new_id
+from antiphon.gateway.recorder import record_to_response
+from antiphon.gateway.run import Turn
 from antiphon.logs import log
-from antiphon.service import Asked, Gateway
 from antiphon.store.records import Job
-from antiphon.turn import Turn
 from antiphon.wire import UNREADABLE
 from antiphon.wire.responses import CreateResponse, Response
 

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import structs
 
 from antiphon.errors import StoreUnavailable
-from antiphon.keeping import Item, Keeper
+from antiphon.gateway.recorder import Item, Keeper
 from antiphon.settings import Settings
 from antiphon.store.protocol import Store
 from antiphon.store.records import Event, Job, Record

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import structs
 
-from antiphon.keeping import record_to_response
+from antiphon.gateway.recorder import record_to_response
 from antiphon.store.protocol import Store
 from antiphon.store.records import UNFINISHED, Event, Record
 from antiphon.wire.responses import OutputItem, Response

@@ -7,12 +7,12 @@ from contextlib import suppress
 from antiphon.background.attempts import Attempt
 from antiphon.background.places import Place
 from antiphon.errors import ApiError, EngineUnavailable, StoreUnavailable
-from antiphon.ids import new_id
+from antiphon.gateway.gateway import SHUTTING_DOWN, Gateway
+from antiphon.gateway.ids import new_id
 from antiphon.logs import log
-from antiphon.service import SHUTTING_DOWN, Gateway
-from antiphon.store.bells import Bell
 from antiphon.store.memory import MemoryStore
 from antiphon.store.records import Job
+from antiphon.store.wakeups import Bell
 
 # How long it may take to give responses back, or to end those that nobody can take over, in seconds.
 LAST_WORDS = 2.0

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import typer
 
-from antiphon.seal import data_directory
+from antiphon.gateway.seal import data_directory
 from antiphon.settings import Settings
 
 KEY_VARIABLE = "ANTIPHON_CODEX_KEY"

@@ -9,11 +9,11 @@ import typer
 from antiphon import __version__, settings
 from antiphon.cli.codex import CannotStart, run_codex
 from antiphon.cli.doctor import examine
-from antiphon.cli.serving import NoEngine, serve_forever
+from antiphon.cli.serve import NoEngine, serve_forever
+from antiphon.core.replay import replay as replay_stream
 from antiphon.dialects import BY_NAME
 from antiphon.embedded import CannotEmbed
 from antiphon.embedded.weights import DEFAULT_MODEL, find_weights
-from antiphon.replay import replay as replay_stream
 from antiphon.store import CannotOpen
 
 app = typer.Typer(

@@ -11,10 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from antiphon.app import make_session
-from antiphon.cli.serving import NONE_FOUND, NoEngine, places_looked_at
+from antiphon.cli.serve import NONE_FOUND, NoEngine, places_looked_at
 from antiphon.engines.detection import look_around
+from antiphon.engines.prober import learned, probe
 from antiphon.engines.probes.findings import Finding, Verdict
-from antiphon.engines.probing import learned, probe
 from antiphon.engines.upstream import Engine
 from antiphon.settings import Settings
 

@@ -12,8 +12,8 @@ from msgspec import UNSET
 
 from antiphon.core.deltas import CallDelta
 from antiphon.core.demands import Check, Tools
+from antiphon.core.event_style import MARK, Encode, Lane, Style, event_to_template
 from antiphon.core.string_member import StringMember, whole_input
-from antiphon.core.telling import MARK, Encode, Lane, Style, event_to_template
 from antiphon.core.tools import Native
 from antiphon.wire import UNREADABLE, events
 from antiphon.wire.events import Event

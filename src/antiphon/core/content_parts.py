@@ -5,7 +5,7 @@ import binascii
 from collections.abc import Callable
 from typing import Any
 
-from antiphon.core.checking import convert
+from antiphon.core.validation import convert
 from antiphon.errors import InvalidRequest
 from antiphon.wire.input_items import InputAudio, InputFile, InputImage
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import msgspec
 
-from antiphon.core.checking import convert
 from antiphon.core.content_parts import content_to_parts, parts_to_text
 from antiphon.core.draft import ChatDraft
 from antiphon.core.tools import Native
+from antiphon.core.validation import convert
 from antiphon.errors import InvalidRequest
 from antiphon.wire.input_items import (
     InputAgentMessage,

@@ -14,8 +14,8 @@ from msgspec import UNSET
 
 from antiphon.core.deltas import ReasoningDelta, TextDelta
 from antiphon.core.demands import Check
+from antiphon.core.event_style import MARK, Encode, Lane, Style, event_to_template
 from antiphon.core.headings import Heading, bold_heading
-from antiphon.core.telling import MARK, Encode, Lane, Style, event_to_template
 from antiphon.wire import events
 from antiphon.wire.events import Event
 from antiphon.wire.responses import (

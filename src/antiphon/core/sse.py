@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from antiphon.core.telling import Encode
+from antiphon.core.event_style import Encode
 from antiphon.errors import EngineDisagrees
 from antiphon.wire import events
 from antiphon.wire.events import Event

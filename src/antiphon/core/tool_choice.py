@@ -6,9 +6,9 @@ from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
 
-from antiphon.core.checking import convert
 from antiphon.core.dialect import Dialect
 from antiphon.core.tools import DEFINITIONS, Native, Toolbox
+from antiphon.core.validation import convert
 from antiphon.errors import InvalidRequest
 from antiphon.wire.chat import ChatTool
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from antiphon.core.checking import convert
+from antiphon.core.validation import convert
 from antiphon.errors import InvalidRequest
 from antiphon.wire.chat import ChatFunction, ChatTool
 

@@ -24,9 +24,9 @@ from antiphon.core.deltas import (
 )
 from antiphon.core.demands import NO_DEMANDS, Demands
 from antiphon.core.endings import COMPLETED, TERMINAL, beginning, ending_of, summed
+from antiphon.core.event_style import Lane, Style, encode_text
 from antiphon.core.faults import Refusal, State, fault_of, is_full, missing_of
 from antiphon.core.output_items import CompactionState, MessageState, ReasoningState, RefusalPart, TextPart
-from antiphon.core.telling import Lane, Style, encode_text
 from antiphon.errors import AnswerInvalid, ApiError, Cancelled, EngineDisagrees, EngineError
 from antiphon.wire import events
 from antiphon.wire.events import Event

@@ -16,9 +16,9 @@ from antiphon.core.failures import failure_to_error, http_answer_to_failure
 from antiphon.core.request import chat_to_bytes
 from antiphon.dialects import BY_NAME, PLAIN
 from antiphon.engines.detection import Model, Prober, detect
-from antiphon.engines.pushing import Receiver, push
 from antiphon.errors import ApiError, EngineDisagrees, EngineError, EngineStalled, EngineUnavailable
 from antiphon.settings import Settings
+from antiphon.transport.client import Receiver, push
 from antiphon.wire import UNREADABLE
 from antiphon.wire.chat import ChatRequest
 

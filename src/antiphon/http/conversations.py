@@ -8,16 +8,16 @@ import msgspec
 from aiohttp import web
 from msgspec import Struct
 
-from antiphon.core.checking import body_to_struct
 from antiphon.core.history import items_to_kept
+from antiphon.core.validation import body_to_struct
 from antiphon.errors import InvalidRequest, NotFound
+from antiphon.gateway.ids import new_id
+from antiphon.gateway.recorder import DAY
 from antiphon.http.answers import to_json
-from antiphon.http.including import query_to_view
 from antiphon.http.middlewares import OWNER
-from antiphon.http.paging import query_to_page, to_list
+from antiphon.http.pages import query_to_page, to_list
 from antiphon.http.responses import GATEWAY
-from antiphon.ids import new_id
-from antiphon.keeping import DAY
+from antiphon.http.views import query_to_view
 from antiphon.store.records import Conversation, Item
 from antiphon.wire.responses import Metadata
 

@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from antiphon.codex_catalog import catalog_entry
 from antiphon.engines.detection import Model
 from antiphon.engines.upstream import ours
 from antiphon.errors import EngineError, EngineUnavailable, InvalidRequest, NotFound
+from antiphon.gateway.codex_catalog import catalog_entry
 from antiphon.http.answers import to_json
 from antiphon.http.middlewares import LOGGED, REQUEST_ID
 from antiphon.http.responses import GATEWAY

@@ -13,7 +13,7 @@ import msgspec
 from aiohttp import web
 
 from antiphon.errors import ApiError, BodyTooLarge, EngineError, InvalidRequest, MethodNotAllowed, NotFound, Unauthorized
-from antiphon.ids import new_id
+from antiphon.gateway.ids import new_id
 from antiphon.logs import log
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

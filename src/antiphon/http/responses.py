@@ -8,15 +8,15 @@ import msgspec
 from aiohttp import web
 from aiohttp.http import StreamWriter
 
-from antiphon.background.following import follow
+from antiphon.background.followers import follow
 from antiphon.errors import EngineError
+from antiphon.gateway.gateway import Enqueued, Gateway, output_text
+from antiphon.gateway.recorder import record_to_response
+from antiphon.gateway.run import Turn
+from antiphon.gateway.sinks import Nobody
 from antiphon.http.answers import to_json
 from antiphon.http.middlewares import LOGGED, OWNER, REQUEST_ID
-from antiphon.keeping import record_to_response
-from antiphon.service import Enqueued, Gateway, output_text
-from antiphon.sinks import Nobody
 from antiphon.store.records import Record
-from antiphon.turn import Turn
 from antiphon.wire.responses import CompactedResponse
 
 GATEWAY = web.AppKey("gateway", Gateway)

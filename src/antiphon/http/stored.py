@@ -6,15 +6,15 @@ import msgspec
 from aiohttp import web
 from msgspec import Meta, Struct
 
-from antiphon.background.following import ended
+from antiphon.background.followers import ended
 from antiphon.background.progress import as_it_is
-from antiphon.core.checking import convert_strings
+from antiphon.core.validation import convert_strings
 from antiphon.errors import InvalidRequest, NotFound
 from antiphon.http.answers import to_json
-from antiphon.http.including import query_to_view
 from antiphon.http.middlewares import OWNER
-from antiphon.http.paging import cut, query_to_page, to_list
+from antiphon.http.pages import cut, query_to_page, to_list
 from antiphon.http.responses import GATEWAY, followed
+from antiphon.http.views import query_to_view
 from antiphon.store.records import UNFINISHED, Record
 from antiphon.wire.responses import Response
 

@@ -13,14 +13,14 @@ from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http import StreamWriter
 from msgspec import Struct
 
-from antiphon.core.checking import message_to_request
 from antiphon.core.sse import MESSAGES
+from antiphon.core.validation import message_to_request
 from antiphon.errors import ApiError, BodyTooLarge, EngineError, Forbidden, InvalidRequest, RateLimited, UpgradeRequired
+from antiphon.gateway.gateway import Channel
+from antiphon.gateway.recent_histories import Memory
 from antiphon.http.middlewares import LOGGED, OWNER, REQUEST_ID
 from antiphon.http.responses import GATEWAY, HIGH_WATER, noted
 from antiphon.logs import log
-from antiphon.remembering import Memory
-from antiphon.service import Channel
 from antiphon.wire import UNREADABLE
 
 # How often a client is pinged, in seconds; one that does not answer in half of that is gone.

@@ -5,11 +5,11 @@ import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
-from antiphon.store.bells import POLL_SECONDS, Belfry
 from antiphon.store.memory import MemoryStore
 from antiphon.store.protocol import CannotOpen, IdTaken, Store
 from antiphon.store.sql.store import SqlStore
 from antiphon.store.sqlite import open_sqlite
+from antiphon.store.wakeups import POLL_SECONDS, Belfry
 
 __all__ = ["CannotOpen", "IdTaken", "Store", "default_url", "open_store"]
 

@@ -7,9 +7,9 @@ from contextlib import AbstractContextManager
 from msgspec import structs
 
 from antiphon.errors import InvalidRequest
-from antiphon.store.bells import Belfry, Bell
+from antiphon.store.memory_tables import OVERHEAD, Response, Room, Shelves, Work, weigh, weigh_events, weigh_items
 from antiphon.store.records import Cancellation, Conversation, Event, Item, Job, Link, Progress, Purpose, Record
-from antiphon.store.shelves import OVERHEAD, Response, Room, Shelves, Work, weigh, weigh_events, weigh_items
+from antiphon.store.wakeups import Belfry, Bell
 
 MAX_ENTRIES = 10_000
 MAX_BYTES = 256 * 1024 * 1024

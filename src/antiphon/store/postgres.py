@@ -12,14 +12,14 @@ import asyncpg
 
 from antiphon.errors import StoreUnavailable
 from antiphon.logs import log
-from antiphon.store.bells import Belfry
-from antiphon.store.gathering import Gathering
-from antiphon.store.listening import Listener
+from antiphon.store.listener import Listener
 from antiphon.store.protocol import CannotOpen
 from antiphon.store.records import Record
-from antiphon.store.sql import responses, sweeping
+from antiphon.store.sql import responses, sweeper
 from antiphon.store.sql.operations import Change, Many, Operation, Ring, Row
 from antiphon.store.sql.schema import MIGRATIONS, NEWEST, too_new
+from antiphon.store.wakeups import Belfry
+from antiphon.store.write_groups import Gathering
 
 T = TypeVar("T")
 
@@ -128,7 +128,7 @@ class PostgresDatabase:
             if size > limit:
                 async with connection.transaction(readonly=True):
                     await connection.execute("SET LOCAL enable_seqscan = on")
-                    size = min(size, await connection.fetchval(sweeping.WEIGHT))
+                    size = min(size, await connection.fetchval(sweeper.WEIGHT))
             return size
 
     async def _put_many(self, records: list[Record]) -> set[str]:

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from antiphon.store.bells import Bell
 from antiphon.store.records import Cancellation, Conversation, Event, Item, Job, Link, Progress, Record
+from antiphon.store.wakeups import Bell
 
 
 class CannotOpen(Exception):

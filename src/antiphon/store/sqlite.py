@@ -17,12 +17,12 @@ from typing import Any, NamedTuple, TypeVar
 
 from antiphon.errors import StoreUnavailable
 from antiphon.logs import log
-from antiphon.store.bells import Belfry
 from antiphon.store.protocol import CannotOpen
 from antiphon.store.records import Record
-from antiphon.store.sql import responses, sweeping
+from antiphon.store.sql import responses, sweeper
 from antiphon.store.sql.operations import Change, Many, Operation, Ring, Row, Statement
 from antiphon.store.sql.schema import MIGRATIONS, NEWEST, too_new
+from antiphon.store.wakeups import Belfry
 
 T = TypeVar("T")
 
@@ -194,7 +194,7 @@ def used_bytes(limit: int) -> Operation[int]:
     )
     size: int = pages[0][0]
     if size > limit:
-        weighed = yield Statement(sweeping.WEIGHT)
+        weighed = yield Statement(sweeper.WEIGHT)
         size = min(size, weighed[0][0])
     return size
 

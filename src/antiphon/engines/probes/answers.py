@@ -3,7 +3,7 @@
 from collections.abc import Set
 from typing import Any
 
-from antiphon.engines.probes.asking import Asker, Heard, Refusal
+from antiphon.engines.probes.asker import Asker, Heard, Refusal
 from antiphon.engines.probes.findings import Seen, Verdict
 from antiphon.engines.probes.questions import (
     JSON_FORMAT,

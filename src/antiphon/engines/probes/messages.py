@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from antiphon.engines.probes.asking import Asker, Refusal
+from antiphon.engines.probes.asker import Asker, Refusal
 from antiphon.engines.probes.findings import Seen, Verdict
 from antiphon.engines.probes.questions import HELLO, LONG, MARK, SHORT
 

@@ -1,6 +1,6 @@
 """What is known of the model itself: what it sees, what it holds, and how its tokens are counted."""
 
-from antiphon.engines.probes.asking import Asker, Refusal
+from antiphon.engines.probes.asker import Asker, Refusal
 from antiphon.engines.probes.findings import Seen, Verdict
 from antiphon.engines.probes.questions import HELLO, PICTURE
 

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol, TypeVar
 
-from antiphon.store.bells import Belfry, Bell
 from antiphon.store.records import Cancellation, Conversation, Event, Item, Job, Link, Progress, Record
-from antiphon.store.sql import background, conversations, responses, sweeping
+from antiphon.store.sql import background, conversations, responses, sweeper
 from antiphon.store.sql.operations import Operation
 from antiphon.store.sql.recent import RecentChains
+from antiphon.store.wakeups import Belfry, Bell
 
 T = TypeVar("T")
 
@@ -73,7 +73,7 @@ class SqlStore:
     async def delete_conversation(self, owner: str, id: str) -> bool:
         if not await self._database.write(conversations.hide(owner, id, self._now())):
             return False
-        while (await self._database.write(sweeping.remove_some(sweeping.CONVERSATIONS, [id]))).more:
+        while (await self._database.write(sweeper.remove_some(sweeper.CONVERSATIONS, [id]))).more:
             pass
         return True
 
@@ -153,10 +153,10 @@ class SqlStore:
 
     async def sweep(self) -> int:
         removed = 0
-        for kind in sweeping.KINDS:
-            swept = sweeping.Swept(0, more=True)
+        for kind in sweeper.KINDS:
+            swept = sweeper.Swept(0, more=True)
             while swept.more:
-                swept = await self._database.write(sweeping.sweep_some(kind, self._now()))
+                swept = await self._database.write(sweeper.sweep_some(kind, self._now()))
                 removed += swept.removed
         return removed
 
@@ -165,7 +165,7 @@ class SqlStore:
         excess = await self._database.size(most_bytes) - most_bytes
         removed = 0
         while excess > 0:
-            expired = await self._database.write(sweeping.expire_oldest(excess, self._now()))
+            expired = await self._database.write(sweeper.expire_oldest(excess, self._now()))
             if not expired.number:
                 break
             excess -= expired.weight

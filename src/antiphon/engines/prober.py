@@ -9,7 +9,7 @@ from typing import Any
 from antiphon import logs
 from antiphon.core.dialect import Dialect
 from antiphon.engines.probes import answers, messages, models, tools
-from antiphon.engines.probes.asking import PATIENCE, Asker, Turn, at_once
+from antiphon.engines.probes.asker import PATIENCE, Asker, Turn, at_once
 from antiphon.engines.probes.findings import Finding, NoAnswer, Seen, Verdict
 from antiphon.engines.upstream import Engine
 

@@ -11,24 +11,24 @@ import time
 
 from msgspec import UNSET
 
-from antiphon.asking import Asking
 from antiphon.core.demands import NO_DEMANDS
 from antiphon.core.engine_stream import EngineStream
+from antiphon.core.event_style import PADDED_TO, REASONING, REASONING_TEXT, Style
 from antiphon.core.faults import Refusal
 from antiphon.core.request import SEALED_REASONING, request_to_response, wants_summary
 from antiphon.core.sealing import Sealer
 from antiphon.core.sse import Framing
-from antiphon.core.telling import PADDED_TO, REASONING, REASONING_TEXT, Style
 from antiphon.core.think_tags import Start
 from antiphon.core.translator import SCHEMA_NOT_KEPT, Translator
 from antiphon.engines.estimates import ESTIMATED, estimate_usage
 from antiphon.engines.upstream import Engine, Reply
 from antiphon.errors import ApiError, EngineError, EngineStalled
-from antiphon.ids import new_id
-from antiphon.keeping import Keeper
+from antiphon.gateway.asking import Asking
+from antiphon.gateway.ids import new_id
+from antiphon.gateway.recorder import Keeper
+from antiphon.gateway.sinks import Batch, Nobody, Sink
 from antiphon.logs import log
 from antiphon.settings import Settings
-from antiphon.sinks import Batch, Nobody, Sink
 from antiphon.wire.responses import CreateResponse, Response, Usage
 
 TRUNCATED = "truncation auto: the oldest turns of the input were left out"

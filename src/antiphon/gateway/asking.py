@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from antiphon.core.asking_again import refusal_to_conversion
 from antiphon.core.faults import Refusal
 from antiphon.core.lessons import lesson_of
+from antiphon.core.repairs import refusal_to_conversion
 from antiphon.core.request import Conversion
 from antiphon.core.truncation import share_to_drop
 from antiphon.engines.upstream import Engine, Reply

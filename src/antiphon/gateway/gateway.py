@@ -7,26 +7,26 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from antiphon.asking import Asking, Convert
-from antiphon.core.checking import body_to_request
 from antiphon.core.request import Conversion, request_to_chat, request_to_items, request_to_response
 from antiphon.core.sealing import Sealer
 from antiphon.core.sse import FRAMES, Framing
 from antiphon.core.truncation import truncated
+from antiphon.core.validation import body_to_request
 from antiphon.dialects import PLAIN
-from antiphon.engines.counting import Count, count_prompt
 from antiphon.engines.pool import Pool
+from antiphon.engines.token_counts import Count, count_prompt
 from antiphon.engines.upstream import Engine
 from antiphon.errors import ContextLengthExceeded, EngineUnavailable, InvalidRequest, StoreUnavailable
-from antiphon.ids import new_id
-from antiphon.keeping import Keeper
+from antiphon.gateway.asking import Asking, Convert
+from antiphon.gateway.ids import new_id
+from antiphon.gateway.recent_histories import Memory
+from antiphon.gateway.recorder import Keeper
+from antiphon.gateway.run import Turn
+from antiphon.gateway.sinks import Batch
 from antiphon.logs import log
-from antiphon.remembering import Memory
 from antiphon.settings import Settings
-from antiphon.sinks import Batch
 from antiphon.store.protocol import Store
 from antiphon.store.records import Record
-from antiphon.turn import Turn
 from antiphon.wire.responses import CreateResponse, OutputMessage, OutputText, Response
 
 Item = dict[str, Any]

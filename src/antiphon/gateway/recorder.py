@@ -13,8 +13,8 @@ from msgspec import UNSET, structs
 from antiphon.core.history import items_to_kept, kept_to_items
 from antiphon.core.request import conversation_of
 from antiphon.errors import Conflict, InvalidRequest, NotFound
-from antiphon.ids import new_id
-from antiphon.remembering import Memory
+from antiphon.gateway.ids import new_id
+from antiphon.gateway.recent_histories import Memory
 from antiphon.settings import Settings
 from antiphon.store.protocol import Store
 from antiphon.store.records import UNFINISHED, Record

@@ -14,7 +14,7 @@ from msgspec import structs
 
 from antiphon.core.endings import TERMINAL, beginning
 from antiphon.core.sse import DONE, event_to_frame
-from antiphon.keeping import record_to_response
+from antiphon.gateway.recorder import record_to_response
 from antiphon.store.protocol import Store
 from antiphon.store.records import UNFINISHED, Record
 

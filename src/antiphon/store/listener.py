@@ -9,7 +9,7 @@ from typing import Any
 import asyncpg
 
 from antiphon.logs import log
-from antiphon.store.bells import Belfry
+from antiphon.store.wakeups import Belfry
 
 # A line that died without a word is found out after this long.
 PULSE = 15.0

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from antiphon.core.checking import convert_strings
+from antiphon.core.validation import convert_strings
 from antiphon.errors import InvalidRequest
 
 Item = dict[str, Any]

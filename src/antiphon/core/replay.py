@@ -5,8 +5,8 @@ from collections.abc import Iterable
 
 from antiphon.core.demands import NO_DEMANDS, Demands
 from antiphon.core.engine_stream import EngineStream
+from antiphon.core.event_style import Style
 from antiphon.core.sse import DONE, event_to_frame
-from antiphon.core.telling import Style
 from antiphon.core.text_calls import CallFinder
 from antiphon.core.think_tags import Start
 from antiphon.core.translator import Translator
