@@ -14,6 +14,7 @@ from support.known_engines import KINDS, NO_PARSER, restamped, shape
 
 from antiphon.app import make_session
 from antiphon.dialects import LLAMACPP, VLLM
+from antiphon.engines import prober
 from antiphon.engines.prober import PROBES, Probe, learned, probe, teach
 from antiphon.engines.probes.findings import Finding, Verdict
 from antiphon.engines.upstream import Engine
