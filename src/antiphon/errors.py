@@ -1,29 +1,40 @@
 """Every error that a client can meet.
 
     ApiError
-    ├── InvalidRequest            400   the client can mend it; names the field
+    ├── InvalidRequest            400   the client can fix it; names the field
     │   └── ContextLengthExceeded 400   a `response.failed` when streaming: Codex compacts on it
     ├── Unauthorized              401
-    ├── Forbidden                 403   a web page that is none of ours
+    ├── Forbidden                 403   a web page of another origin
     ├── NotFound                  404
     ├── MethodNotAllowed          405
-    ├── Conflict                  409   somebody else is at it: try again
+    ├── Conflict                  409   another request is using it: try again
+    │   └── Cancelled             409   the response ends as cancelled, not as failed
     ├── BodyTooLarge              413
     ├── UpgradeRequired           426
     ├── RateLimited               429   the engine's own, passed on
-    ├── Cancelled                 409   the response ends as asked, and not as failed
     ├── StoreUnavailable          503   the store cannot be reached, or does not answer: try again
-    └── EngineError               502   the engine is at fault, or the line to it
+    └── EngineError               502   the engine or the connection to it is at fault
         ├── EngineUnavailable     503   not there, not ready, or shutting down: try again
-        ├── EngineStalled         504   it said nothing for too long
+        ├── EngineStalled         504   it sent nothing for too long
         ├── EngineDisagrees       502   it answered, but not as Chat Completions
-        └── AnswerInvalid         502   the model did not do what the request demands, though it was asked twice
+        └── AnswerInvalid         502   the model did not do what the request requires, in two attempts
 
 `status` and `kind` are the HTTP answer; `event_code` is the code inside a `response.failed`, where Codex tells a fatal error
-from one that it tries again.
+from one that it retries.
 """
 
+from dataclasses import dataclass
 from typing import ClassVar
+
+
+@dataclass(frozen=True, slots=True)
+class EngineFailure:
+    """An engine's error in its own words, whatever its shape: an HTTP answer, or an error object inside a stream."""
+
+    status: int
+    kind: str
+    message: str
+    retry_after: float | None = None
 
 
 class ApiError(Exception):
@@ -41,9 +52,12 @@ class ApiError(Exception):
         param: str | None = None,
         code: str | None = None,
         retry_after: float | None = None,
+        failure: EngineFailure | None = None,
     ) -> None:
+        """`failure`: what the engine said, where it is the cause. Code acts on that, never on our own message."""
         super().__init__(message)
         self.message = message
+        self.failure = failure
         self.param = param
         self.code = code or self.default_code
         self.retry_after = retry_after
@@ -95,7 +109,7 @@ class Conflict(ApiError):
 
 
 class Cancelled(Conflict):
-    """What ends a background response that is not wanted any more."""
+    """Ends a background response that the client has cancelled."""
 
     default_code = "response_cancelled"
 

@@ -1,22 +1,24 @@
 """The state of a tool call, and the forms that a call can take: one for each kind of tool.
 
-The engine calls functions, whatever the tool is. The name of the function tells which tool is meant, and so which item and
+The engine calls functions, whatever the tool is. The name of the function says which tool is meant, and so which item and
 which events the client gets.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypedDict
 
 import msgspec
 from msgspec import UNSET
 
+from antiphon.core.check_work import CheckOutcome
 from antiphon.core.deltas import CallDelta
-from antiphon.core.demands import Check, Tools
-from antiphon.core.event_style import MARK, Encode, Lane, Style, event_to_template
+from antiphon.core.event_style import EventStyle
+from antiphon.core.fast_path import DeltaTemplate, FastPath
+from antiphon.core.requirements import Check, Tools
 from antiphon.core.string_member import StringMember, whole_input
-from antiphon.core.tools import Native
+from antiphon.core.tools import Native, ToolResult
 from antiphon.wire import UNREADABLE, events
-from antiphon.wire.events import Event
+from antiphon.wire.events import DeltaEvent, Event
 from antiphon.wire.responses import (
     ApplyPatchCall,
     CallItem,
@@ -38,11 +40,13 @@ SHELL_DEFAULTS: dict[str, Any] = {"commands": [], "timeout_ms": None, "max_outpu
 
 
 class FunctionForm:
-    """A function call: its arguments are told as they come."""
+    """A function call: its arguments are emitted as they come."""
 
     prefix = "fc"
+    # The gateway runs the tool itself, and the item stays open until its result is there.
+    runs_here = False
 
-    def __init__(self, native: Native, item_id: str, call_id: str, output_index: int, style: Style) -> None:
+    def __init__(self, native: Native, item_id: str, call_id: str, output_index: int, style: EventStyle) -> None:
         self._native = native
         self._id = item_id
         self._call_id = call_id
@@ -50,10 +54,10 @@ class FunctionForm:
         self._style = style
         self._arguments: list[str] = []
 
-    def lane(self, index: int, encode: Encode) -> Lane | None:
+    def fast_path(self, index: int) -> FastPath | None:
         if self._style.padding is not None:
             return None
-        return Lane(CallDelta, self._arguments, event_to_template(self._delta(MARK), encode), index=index)
+        return FastPath(CallDelta, self._arguments, DeltaTemplate(self._delta("")), index=index)
 
     def feed(self, arguments: str) -> Iterable[Event]:
         self._arguments.append(arguments)
@@ -66,6 +70,10 @@ class FunctionForm:
         yield events.FunctionCallArgumentsDone(
             item_id=self._id, output_index=self._index, name=self._native.name, arguments=self.arguments
         )
+
+    def complete(self, result: ToolResult) -> Iterable[Event]:
+        """What follows the result of a tool that the gateway ran."""
+        return ()
 
     def item(self, status: Status) -> CallItem:
         return FunctionCall(
@@ -81,7 +89,7 @@ class FunctionForm:
     def arguments(self) -> str:
         return "".join(self._arguments)
 
-    def _delta(self, arguments: str) -> Event:
+    def _delta(self, arguments: str) -> DeltaEvent:
         padding = self._style.obfuscation(arguments)
         return events.FunctionCallArgumentsDelta(
             item_id=self._id, output_index=self._index, delta=arguments, obfuscation=padding
@@ -89,7 +97,7 @@ class FunctionForm:
 
 
 class CustomForm(FunctionForm):
-    """A call with free text: the one string of its arguments is decoded as it comes, and told as the tool's input."""
+    """A call with free text: the one string of its arguments is decoded as it comes, and emitted as the tool's input."""
 
     prefix = "ctc"
 
@@ -98,15 +106,15 @@ class CustomForm(FunctionForm):
         self._member = StringMember()
         self._input: list[str] = []
 
-    def lane(self, index: int, encode: Encode) -> Lane | None:
+    def fast_path(self, index: int) -> FastPath | None:
         return None
 
     def feed(self, arguments: str) -> Iterable[Event]:
         self._arguments.append(arguments)
-        return self._tell(self._member.receive(arguments))
+        return self._decoded(self._member.receive(arguments))
 
     def finish(self, status: Status) -> Iterable[Event]:
-        yield from self._tell(self._member.close() if self._member.opened else whole_input(self.arguments))
+        yield from self._decoded(self._member.close() if self._member.opened else whole_input(self.arguments))
         yield events.CustomToolCallInputDone(item_id=self._id, output_index=self._index, input="".join(self._input))
 
     def item(self, status: Status) -> CallItem:
@@ -119,7 +127,7 @@ class CustomForm(FunctionForm):
             namespace=self._native.namespace or UNSET,
         )
 
-    def _tell(self, text: str) -> Iterable[Event]:
+    def _decoded(self, text: str) -> Iterable[Event]:
         if not text:
             return ()
         self._input.append(text)
@@ -128,9 +136,9 @@ class CustomForm(FunctionForm):
 
 
 class SilentForm(FunctionForm):
-    """A call whose item holds its arguments as an object: nothing is told before they are whole."""
+    """A call whose item has its arguments as an object: nothing is emitted before they are whole."""
 
-    def lane(self, index: int, encode: Encode) -> Lane | None:
+    def fast_path(self, index: int) -> FastPath | None:
         return None
 
     def feed(self, arguments: str) -> Iterable[Event]:
@@ -142,7 +150,7 @@ class SilentForm(FunctionForm):
 
     @property
     def members(self) -> dict[str, Any]:
-        """The arguments; such as are no object are still shown."""
+        """The arguments. What is not an object is still shown."""
         try:
             value = msgspec.json.decode(self.arguments or "{}")
         except UNREADABLE:
@@ -197,7 +205,9 @@ class ApplyPatchForm(SilentForm):
         return ApplyPatchCall(id=self._id, call_id=self._call_id, operation=operation, status=status)
 
 
-FORMS: dict[str, type[FunctionForm]] = {
+Forms = Mapping[str, type[FunctionForm]]
+# Kind of tool → the form of its calls.
+FORMS: Forms = {
     "function": FunctionForm,
     "custom": CustomForm,
     "tool_search": ToolSearchForm,
@@ -210,30 +220,26 @@ FORMS: dict[str, type[FunctionForm]] = {
 class CallState:
     """A call. Its name may come late, and decides its form; its arguments are whole once they are a JSON object.
 
-    A call that has to pass a check before anybody sees it is told when it is whole, and mended where that helps.
+    A call that must pass a check before it is shown is buffered until it is whole, and repaired if possible.
     """
 
-    def __init__(
-        self,
-        call_id: str,
-        *,
-        new_id: Callable[[str], str],
-        tools: Tools,
-        style: Style,
-        encode: Encode,
-    ) -> None:
+    def __init__(self, call_id: str, *, new_id: Callable[[str], str], tools: Tools, style: EventStyle, forms: Forms) -> None:
         self.call_id = call_id
         self._new_id = new_id
         self._tools = tools
         self._style = style
-        self._encode = encode
+        self._forms = forms
         self._status: Status = "in_progress"
         self._index: int | None = None
         self._waiting: list[str] = []
         self._form: FunctionForm | None = None
         self._waived = False
-        self.lane: Lane | None = None
-        # What the engine calls it by; each may be missing.
+        self._finished = False
+        self.outcome: CheckOutcome | None = None
+        # Of a tool that the gateway runs.
+        self.result: ToolResult | None = None
+        self.fast_path: FastPath | None = None
+        # How the engine names it; each may be missing.
         self.engine_id: str | None = None
         self.engine_index: int | None = None
         self.name = ""
@@ -241,14 +247,14 @@ class CallState:
     def open(self, output_index: int) -> Iterable[Event]:
         self._index = output_index
         native = self._tools.native_of(self.name)
-        kind = FORMS[native.kind]
+        kind = self._forms[native.kind]
         form = kind(native, self._new_id(kind.prefix), self.call_id, output_index, self._style)
         waiting = self.arguments
         self._form = form
-        if self._held is not None:
-            waiting = self._held.mended(waiting)
-        elif self.engine_index is not None:
-            self.lane = form.lane(self.engine_index, self._encode)
+        if self.outcome is not None:
+            waiting = waiting if self.outcome.unfinished else self.outcome.text
+        elif self.engine_index is not None and not self._is_buffered:
+            self.fast_path = form.fast_path(self.engine_index)
         yield events.OutputItemAdded(output_index=output_index, item=self.item)
         if waiting:
             yield from form.feed(waiting)
@@ -257,22 +263,48 @@ class CallState:
         if self._form is None:
             self._waiting.append(arguments)
             return ()
-        # What was held until it was whole is told: only white space can follow.
-        return () if self._held is not None else self._form.feed(arguments)
+        # What was buffered until it was whole has been emitted: only white space can follow.
+        return () if self._is_buffered else self._form.feed(arguments)
+
+    def finish(self, status: Status) -> Iterable[Event]:
+        """No more arguments follow."""
+        assert self._form is not None
+        self._finished = True
+        self.fast_path = None
+        return self._form.finish(status)
 
     def close(self, status: Status) -> Iterable[Event]:
         assert self._form is not None
         assert self._index is not None
-        yield from self._form.finish(status)
+        if not self._finished:
+            yield from self.finish(status)
+        if self.result is not None:
+            yield from self._form.complete(self.result)
         self._status = status
         yield events.OutputItemDone(output_index=self._index, item=self.item)
+
+    @property
+    def runs_here(self) -> bool:
+        return bool(self.name) and self._forms[self._tools.native_of(self.name).kind].runs_here
+
+    @property
+    def must_run(self) -> bool:
+        """Its result is still to come."""
+        return self.runs_here and self.result is None
+
+    @property
+    def native(self) -> Native:
+        return self._tools.native_of(self.name)
+
+    @property
+    def finished(self) -> bool:
+        return self._finished
 
     def finishable(self) -> bool:
         return is_json_object(self.arguments)
 
     def ready(self) -> bool:
-        """May be shown: its name is known, and what has to be checked is whole."""
-        return bool(self.name) and (self._held is None or self.finishable())
+        return bool(self.name) and (not self._is_buffered or self.finishable())
 
     @property
     def check(self) -> Check | None:
@@ -280,10 +312,11 @@ class CallState:
 
     def waive(self) -> None:
         self._waived = True
+        self.outcome = None
 
     @property
-    def _held(self) -> Check | None:
-        return check if (check := self.check) is not None and check.held else None
+    def _is_buffered(self) -> bool:
+        return (check := self.check) is not None and check.buffered
 
     @property
     def closed(self) -> bool:
@@ -298,7 +331,7 @@ class CallState:
         return self.name + self.arguments
 
     @property
-    def checked(self) -> str:
+    def checked_text(self) -> str:
         return self.arguments
 
     @property

@@ -1,38 +1,97 @@
-"""Which checks an answer has to pass, and what else it owes: by its tools, the choice among them, and its format."""
+"""What an answer must satisfy: by its tools, the choice among them, and its format."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from antiphon.core.demands import Check, Demands, Tools
+import msgspec
+
+from antiphon.core.check_work import GrammarWork, SchemaWork
 from antiphon.core.dialect import Dialect
-from antiphon.core.grammars import GrammarCheck
-from antiphon.core.schemas import Schema, SchemaCheck, is_kept
+from antiphon.core.requirements import Check, Requirements, Tools
+from antiphon.core.schema_support import Schema, is_enforced
 from antiphon.core.tool_choice import Offer
-from antiphon.core.tools import Toolbox
-from antiphon.errors import InvalidRequest
+from antiphon.core.tools import Grammar, Toolbox
 from antiphon.wire.responses import CreateResponse, TextFormat
 
 ANY_OBJECT: Schema = {"type": "object"}
 
 
-def offer_to_demands(
-    request: CreateResponse, offer: Offer, box: Toolbox, dialect: Dialect, *, compacts: bool, check_grammars: bool
-) -> Demands:
-    checks = _call_checks(offer, box, dialect)
-    if check_grammars:
-        checks |= {box.names[native]: GrammarCheck(grammar) for native, grammar in box.grammars.items()}
-    only = frozenset(offer.only) if offer.only else None
-    return Demands(
-        tools=Tools(box.native_of, lambda name: _check_of(name, box, checks)),
-        # An answer that must be a call is none in words.
-        answer=None if compacts or offer.must_call else _answer_check(request, offer, dialect),
+@dataclass(frozen=True, slots=True)
+class SchemaCheck:
+    """A text that must be JSON that follows a schema."""
+
+    definition: bytes
+    buffered: bool
+    binding: bool = True
+
+    def work(self, text: str) -> SchemaWork:
+        return SchemaWork(self.definition, text, repair=self.buffered)
+
+
+@dataclass(frozen=True, slots=True)
+class GrammarCheck:
+    """A custom call whose input must follow a grammar. One that does not is emitted: its tool will report the error."""
+
+    definition: Grammar
+    buffered: bool = True
+    binding: bool = False
+
+    def work(self, text: str) -> GrammarWork:
+        return GrammarWork(self.definition, text)
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A schema or grammar that a client wrote, and where it stands in the request."""
+
+    definition: bytes | Grammar
+    where: str
+    # A definition that cannot be compiled is an error. Otherwise its calls are not checked, with this notice.
+    required: bool
+    notice: str = ""
+
+
+class Checks:
+    """The checks of one answer, and the definitions that they are made of."""
+
+    def __init__(self, unreadable: Mapping[bytes | Grammar, str]) -> None:
+        self._unreadable = unreadable
+        self.definitions: list[Definition] = []
+        self.calls: dict[str, Check] = {}
+        self.answer: Check | None = None
+
+    def readable(self, definition: Definition) -> bool:
+        """Notes the definition; false if it is known not to compile."""
+        self.definitions.append(definition)
+        return definition.definition not in self._unreadable
+
+
+def offer_to_requirements(
+    request: CreateResponse,
+    offer: Offer,
+    box: Toolbox,
+    dialect: Dialect,
+    checks: Checks,
+    *,
+    compacts: bool,
+    check_grammars: bool,
+) -> Requirements:
+    _check_calls(offer, box, dialect, checks)
+    _check_inputs(box, checks, check_grammars=check_grammars)
+    # An answer that must be a call has no format.
+    if not compacts and not offer.must_call:
+        _check_answer(request, offer, dialect, checks)
+    return Requirements(
+        tools=Tools(box.native_of, lambda name: _check_of(name, box, checks.calls)),
+        answer=checks.answer,
         must_call=offer.must_call,
-        only=only,
+        only=frozenset(offer.only) if offer.only else None,
         most_calls=0 if compacts or offer.only == () else most_calls(request),
     )
 
 
 def most_calls(request: CreateResponse) -> int | None:
-    """Calls that are not to be made in parallel are one at a time, and so one in a response."""
+    """Calls that may not be parallel are one at a time, and so one in a response."""
     return 1 if request.parallel_tool_calls is False else request.max_tool_calls
 
 
@@ -40,38 +99,55 @@ def _check_of(name: str, box: Toolbox, checks: Mapping[str, Check]) -> Check | N
     return checks.get(name) or checks.get(box.name_of(box.native_of(name)))
 
 
-def _call_checks(offer: Offer, box: Toolbox, dialect: Dialect) -> dict[str, Check]:
-    """A strict function's arguments always follow its schema, and so do those of a call that had to be made."""
-    checks: dict[str, Check] = {}
+def _check_calls(offer: Offer, box: Toolbox, dialect: Dialect, checks: Checks) -> None:
+    """A strict function's arguments always follow its schema, and so do those of a required call."""
     for name, tool in box.functions.items():
         function = tool.function
-        demanded = offer.must_call and offer.only is not None and name in offer.only
-        if box.natives[name].kind == "custom" or not (function.strict or demanded):
+        required = offer.must_call and offer.only is not None and name in offer.only
+        if box.natives[name].kind == "custom" or not (function.strict or required):
             continue
-        promised = offer.enveloped if demanded else dialect.constrains_calls
+        constrained = offer.enveloped if required else dialect.constrains_calls
         schema = function.parameters or ANY_OBJECT
-        try:
-            checks[name] = SchemaCheck(schema, f"{box.places[name]}.parameters", held=not (promised and is_kept(schema)))
-        except InvalidRequest as unreadable:
-            if function.strict:
-                raise
-            box.notices.append(f"the calls of {name} are not checked: {unreadable.message}")
-    return checks
+        definition = Definition(
+            msgspec.json.encode(schema),
+            f"{box.places[name]}.parameters",
+            bool(function.strict),
+            f"the calls of {name} are not checked",
+        )
+        if checks.readable(definition):
+            checks.calls[name] = _schema_check(definition, schema, constrained=constrained)
+
+
+def _check_inputs(box: Toolbox, checks: Checks, *, check_grammars: bool) -> None:
+    if not check_grammars:
+        return
+    for native, grammar in box.grammars.items():
+        notice = f"the grammar of tool {native.name} cannot be read: its calls are not checked"
+        if checks.readable(Definition(grammar, f"{box.places[box.names[native]]}.format", False, notice)):
+            checks.calls[box.names[native]] = GrammarCheck(grammar)
+
+
+def _check_answer(request: CreateResponse, offer: Offer, dialect: Dialect, checks: Checks) -> None:
+    format = request.text.format if request.text else None
+    schema = format_to_schema(format)
+    if schema is None:
+        return
+    definition = Definition(msgspec.json.encode(schema), "text.format.schema", True)
+    if checks.readable(definition):
+        constrained = dialect.constrains_json and takes_format(offer, dialect)
+        checks.answer = _schema_check(definition, schema, constrained=constrained)
+
+
+def _schema_check(definition: Definition, schema: Schema, *, constrained: bool) -> Check:
+    """`constrained`: the engine constrains the text to the schema, as far as engines can."""
+    assert isinstance(definition.definition, bytes)
+    return SchemaCheck(definition.definition, buffered=not (constrained and is_enforced(schema)))
 
 
 def takes_format(offer: Offer, dialect: Dialect) -> bool:
     """The engine takes a `response_format` beside these tools."""
     with_tools = bool(offer.tools) and not offer.in_words
     return dialect.takes_response_format and (dialect.constrains_json_with_tools or not with_tools)
-
-
-def _answer_check(request: CreateResponse, offer: Offer, dialect: Dialect) -> Check | None:
-    format = request.text.format if request.text else None
-    schema = format_to_schema(format)
-    if schema is None:
-        return None
-    promised = dialect.constrains_json and takes_format(offer, dialect)
-    return SchemaCheck(schema, "text.format.schema", held=not (promised and is_kept(schema)))
 
 
 def format_to_schema(format: TextFormat | None) -> Schema | None:

@@ -1,30 +1,30 @@
-"""An engine's bytes → deltas: the frames, the chunks in them, and a short cut past both.
+"""An engine's bytes → deltas: the frames, the chunks in them, and a fast path that skips both.
 
-Nearly every chunk of a stream is the one before it with another text. So the bytes around the last text are kept as a mould; a
-read that fits it is decoded by taking the text out, and means exactly what the long way would have made of it.
+Nearly every chunk of a stream is the one before it with another text. So the bytes around the last text are kept as a
+template. A read that matches it is decoded by taking the text out, with exactly the result of the full decoding.
 """
 
 from typing import NamedTuple
 
+from antiphon.core.chunk_reader import ChunkReader
 from antiphon.core.deltas import CallDelta, Delta, ReasoningDelta, TextDelta
-from antiphon.core.dialect import ChunkReader
+from antiphon.core.output import Output
 from antiphon.core.sse import FrameReader
 from antiphon.core.text_calls import CallFinder
 from antiphon.core.think_tags import Start
-from antiphon.core.translator import Translator
 
 DONE = b"[DONE]"
 
 
-class Mould(NamedTuple):
+class ChunkTemplate(NamedTuple):
     head: bytes
     tail: bytes
     kind: type[Delta]
-    # The index of the call whose arguments stand in it.
+    # The index of the call whose arguments these are.
     call: int | None = None
 
 
-# The members of a delta whose text a mould may stand around.
+# The members of a delta whose text a template may have.
 MEMBERS: dict[bytes, type[Delta]] = {
     b'"content":': TextDelta,
     b'"reasoning_content":': ReasoningDelta,
@@ -34,37 +34,37 @@ MEMBERS: dict[bytes, type[Delta]] = {
 
 
 class EngineStream:
-    """`receive()` bytes, then `close()`. `ended` is true once the engine has said that nothing more will come."""
+    """`receive()` bytes, then `close()`. `ended` is true once the engine has sent `[DONE]`."""
 
-    __slots__ = ("_frames", "_mould", "_reader", "ended")
+    __slots__ = ("_frames", "_reader", "_template", "ended")
 
     def __init__(self, start: Start = Start.UNKNOWN, finder: CallFinder | None = None) -> None:
         self._frames = FrameReader()
         self._reader = ChunkReader(start, finder)
-        self._mould: Mould | None = None
+        self._template: ChunkTemplate | None = None
         self.ended = False
 
     @property
     def template_opens_thought(self) -> bool:
         return self._reader.template_opens_thought
 
-    def pass_on(self, data: bytes, translator: Translator) -> None:
-        """Has the translator receive what the bytes mean."""
-        mould = self._mould
-        if mould is not None and data.startswith(mould.head) and data.endswith(mould.tail):
-            raw = data[len(mould.head) : len(data) - len(mould.tail)]
-            if raw.isascii() and b'"' not in raw and b"\\" not in raw:
-                text = raw.decode("ascii")
-                # A control character would not be JSON: the long way says so.
-                plain = text.isprintable() and text != ""
-                if plain and self._reader.goes_on(mould.kind, text) and translator.goes_on(mould.kind, text, mould.call):
-                    return
-        for delta in self.receive(data):
-            translator.receive(delta)
+    def continue_part(self, data: bytes, output: Output) -> bool:
+        """The fast path: the bytes only continue what is open. False: they have to be received."""
+        template = self._template
+        if template is None or not (data.startswith(template.head) and data.endswith(template.tail)):
+            return False
+        raw = data[len(template.head) : len(data) - len(template.tail)]
+        if not raw.isascii() or b'"' in raw or b"\\" in raw:
+            return False
+        text = raw.decode("ascii")
+        # A control character is not JSON: the full decoding reports it.
+        if not text or not text.isprintable():
+            return False
+        return self._reader.continues(template.kind, text) and output.continue_part(template.kind, text, template.call)
 
     def receive(self, data: bytes) -> list[Delta]:
         deltas = self._read(self._frames.receive(data))
-        self._mould = self._cast(data, deltas[0]) if len(deltas) == 1 and self._frames.empty else None
+        self._template = self._to_template(data, deltas[0]) if len(deltas) == 1 and self._frames.empty else None
         return deltas
 
     def close(self) -> list[Delta]:
@@ -79,8 +79,8 @@ class EngineStream:
                 deltas += self._reader.receive(frame)
         return deltas
 
-    def _cast(self, data: bytes, delta: Delta) -> Mould | None:
-        """A mould of this read, if it is one frame whose text stands in it once, and as it is."""
+    def _to_template(self, data: bytes, delta: Delta) -> ChunkTemplate | None:
+        """A template of this read, if it is one frame that has its text once, and literally."""
         index = None
         if isinstance(delta, CallDelta):
             text, index = delta.arguments, delta.index
@@ -95,4 +95,4 @@ class EngineStream:
         member = data[:at].rstrip(b" ")
         kind = next((kind for name, kind in MEMBERS.items() if member.endswith(name)), None)
         opens = isinstance(delta, CallDelta) and (delta.id is not None or delta.name is not None)
-        return None if kind is None or opens else Mould(data[: at + 1], data[at + len(literal) - 1 :], kind, index)
+        return None if kind is None or opens else ChunkTemplate(data[: at + 1], data[at + len(literal) - 1 :], kind, index)

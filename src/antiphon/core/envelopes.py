@@ -7,7 +7,7 @@ are, so that the prefix cache holds; `core.text_calls.Envelope` makes ordinary c
 from collections.abc import Sequence
 from typing import Any
 
-from antiphon.core.schemas import Schema, with_inner
+from antiphon.core.schema_support import Schema, with_inner
 from antiphon.wire.chat import ChatFunction
 
 NAME = "tool_call"

@@ -1,4 +1,4 @@
-"""What an engine says when it fails → the error that the client gets. One table, read from the top."""
+"""An engine's failure → the error that the client gets. One table, read from the top."""
 
 import re
 from collections.abc import Callable
@@ -12,36 +12,29 @@ from antiphon.errors import (
     ContextLengthExceeded,
     EngineDisagrees,
     EngineError,
+    EngineFailure,
     EngineUnavailable,
     InvalidRequest,
     RateLimited,
 )
 from antiphon.wire import UNREADABLE
 
-# Codex shows the body of an error; an engine's stack trace helps nobody.
+# Codex shows the body of an error; an engine's stack trace does not belong there.
 LONGEST_MESSAGE = 2000
-
-
-@dataclass(frozen=True, slots=True)
-class EngineFailure:
-    """An engine's error, whatever its shape: an HTTP answer or an error object inside a stream."""
-
-    status: int
-    kind: str
-    message: str
-    retry_after: float | None = None
+# The kind of failure of an engine that could not parse its model's tool call.
+PARSE_ERROR = "parse_error"
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The first row whose conditions all hold decides. An empty condition holds always."""
+    """The first row that matches decides. An empty condition matches everything."""
 
     error: Callable[[EngineFailure], ApiError]
     statuses: frozenset[int] = frozenset()
     kinds: frozenset[str] = frozenset()
     words: re.Pattern[str] | None = None
 
-    def holds(self, failure: EngineFailure) -> bool:
+    def matches(self, failure: EngineFailure) -> bool:
         return (
             (not self.statuses or failure.status in self.statuses)
             and (not self.kinds or failure.kind in self.kinds)
@@ -49,7 +42,7 @@ class Row:
         )
 
 
-# Each engine's way of saying that the prompt is too long, as its source words it.
+# How each engine says that the prompt is too long, from its source.
 OVERFLOW = re.compile(
     r"exceeds? the available context size"  # llama.cpp
     r"|maximum context length|maximum model length|max_model_len"  # vLLM
@@ -64,11 +57,8 @@ NO_MEDIA = re.compile(r"(image|audio|video|multi-?modal)\b.*\bnot support|not a 
 TEMPLATE = re.compile(r"jinja|chat template|template exception|roles must alternate", re.IGNORECASE)
 
 
-REFUSED = "The engine refused the request: "
-
-
 def _invalid(failure: EngineFailure) -> ApiError:
-    return InvalidRequest(REFUSED + failure.message)
+    return InvalidRequest(f"The engine refused the request: {failure.message}")
 
 
 TABLE: tuple[Row, ...] = (
@@ -79,7 +69,9 @@ TABLE: tuple[Row, ...] = (
     Row(lambda f: InvalidRequest(f.message, param="input", code="unsupported_content"), words=NO_MEDIA),
     Row(_invalid, words=TEMPLATE),
     Row(
-        lambda f: EngineError(f"The engine refused our key (HTTP {f.status}). Check --upstream-key.", code="engine_key"),
+        lambda f: EngineError(
+            f"The engine rejected the gateway's key (HTTP {f.status}). Check --upstream-key.", code="engine_key"
+        ),
         statuses=frozenset({401, 403}),
     ),
     Row(
@@ -97,19 +89,21 @@ TABLE: tuple[Row, ...] = (
 
 
 def failure_to_error(failure: EngineFailure) -> ApiError:
-    return next(row for row in TABLE if row.holds(failure)).error(failure)
+    error = next(row for row in TABLE if row.matches(failure)).error(failure)
+    error.failure = failure
+    return error
 
 
 def error_object_to_failure(error: Any, *, status: int = 500, retry_after: float | None = None) -> EngineFailure:
-    """An `error` member in any of the shapes that engines give it: an object, a string, a number in `code`, nothing."""
+    """An `error` member in any of the shapes that engines use: an object, a string, a number in `code`, nothing."""
     if isinstance(error, str):
         return EngineFailure(status, "", error[:LONGEST_MESSAGE], retry_after)
     if not isinstance(error, dict):
-        return EngineFailure(status, "", "no reason was given", retry_after)
+        return EngineFailure(status, "", "no reason given", retry_after)
     code = error.get("code")
     if isinstance(code, int) and 400 <= code <= 599:
         status = code
-    message = error.get("message") or error.get("detail") or "no reason was given"
+    message = error.get("message") or error.get("detail") or "no reason given"
     return EngineFailure(status, str(error.get("type") or ""), str(message)[:LONGEST_MESSAGE], retry_after)
 
 
@@ -121,5 +115,5 @@ def http_answer_to_failure(status: int, body: bytes, retry_after: float | None =
         return EngineFailure(status, "", text[:LONGEST_MESSAGE] or f"HTTP {status}", retry_after)
     error = answer.get("error", answer) if isinstance(answer, dict) else answer
     failure = error_object_to_failure(error, status=status, retry_after=retry_after)
-    # The HTTP status is the engine's word on the whole request; `code` is only its echo, and some engines get it wrong.
+    # The HTTP status counts: `code` only repeats it, and some engines get it wrong.
     return EngineFailure(status, failure.kind, failure.message, retry_after)

@@ -1,4 +1,4 @@
-"""A custom tool's grammar: whether a text follows it, what is wrong if not, and the mending of a patch without its envelope."""
+"""A custom tool's grammar: whether a text follows it, what is wrong if not, and the repair of a patch without its frame."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -9,13 +9,15 @@ import regex
 from lark import Lark
 from lark.exceptions import LarkError, UnexpectedInput
 
+from antiphon.core.check_work import CheckOutcome
 from antiphon.core.string_member import whole_input
 from antiphon.core.tools import Grammar
 
-# A pattern may take this long on one text; a longer text is not parsed at all, because parsing holds everybody up.
+# A pattern may take this long on one text. A longer text is not parsed at all: it would take too long.
 PATTERN_SECONDS = 0.2
 LONGEST_TEXT = 64 * 1024
-# lark has no terminals that may be empty; the ones that tools use mean "the rest of the line, if any".
+LONGEST_REASON = 200
+# Lark has no terminals that may be empty. Tools use them for "the rest of the line, if any".
 _MAYBE_EMPTY = re.compile(r"/\(?\.\*\)?/")
 _FENCE = re.compile(r"\s*```[a-z_]*\n(?P<inside>.*?)\n?```\s*", re.DOTALL)
 
@@ -24,29 +26,49 @@ BEGIN, END = "*** Begin Patch", "*** End Patch"
 Complaint = Callable[[str], str | None]
 
 
-def is_readable(grammar: Grammar) -> bool:
-    return _checker(grammar) is not None
+def complaint_about(grammar: Grammar) -> str | None:
+    """Why the grammar cannot be compiled; None if it can be."""
+    try:
+        _checker(grammar)
+    except Unreadable as wrong:
+        return str(wrong)
+    return None
+
+
+def check(grammar: Grammar, arguments: str) -> CheckOutcome:
+    """`arguments` are those of the function that stands for the tool: one string, which has to follow the grammar."""
+    text = whole_input(arguments)
+    repaired = repair(grammar, text)
+    if repaired != text:
+        arguments = msgspec.json.encode({"input": repaired}).decode()
+    return CheckOutcome(arguments, complaint(grammar, repaired))
 
 
 def complaint(grammar: Grammar, text: str) -> str | None:
-    """What is wrong with the text; None if nothing is, or if it cannot be told."""
-    check = _checker(grammar)
-    return None if check is None or len(text) > LONGEST_TEXT else check(text)
+    """What is wrong with the text; None if nothing is, or if it is too long to be checked."""
+    return None if len(text) > LONGEST_TEXT else _checker(grammar)(text)
+
+
+class Unreadable(ValueError):
+    """The grammar itself cannot be compiled."""
 
 
 @lru_cache(maxsize=64)
-def _checker(grammar: Grammar) -> Complaint | None:
-    """None: the grammar itself cannot be read."""
+def _checker(grammar: Grammar) -> Complaint:
     try:
-        return SYNTAXES[grammar.syntax or ""](grammar.definition or "")
-    except (KeyError, LarkError, regex.error, RecursionError):
-        return None
+        compile_grammar = SYNTAXES[grammar.syntax or ""]
+    except KeyError:
+        raise Unreadable(f"its syntax must be one of: {', '.join(SYNTAXES)}") from None
+    try:
+        return compile_grammar(grammar.definition or "")
+    except (LarkError, regex.error, RecursionError) as wrong:
+        raise Unreadable(str(wrong).partition("\n")[0][:LONGEST_REASON]) from None
 
 
 def _lark(definition: str) -> Complaint:
     source = _MAYBE_EMPTY.sub("(/.+/)?", definition)
     try:
-        # Much the faster, where the grammar lets it.
+        # Much faster, where the grammar allows it.
         parser = Lark(source, parser="lalr")
     except LarkError:
         parser = Lark(source, parser="earley")
@@ -81,32 +103,14 @@ def _regex(definition: str) -> Complaint:
 SYNTAXES: dict[str, Callable[[str], Complaint]] = {"lark": _lark, "regex": _regex}
 
 
-class GrammarCheck:
-    """A custom call whose text must follow a grammar. One that stays wrong is shown: its tool will say what it thinks."""
-
-    held = True
-    binding = False
-
-    def __init__(self, grammar: Grammar) -> None:
-        self._grammar = grammar
-
-    def mended(self, arguments: str) -> str:
-        text = whole_input(arguments)
-        better = mended(self._grammar, text)
-        return arguments if better == text else msgspec.json.encode({"input": better}).decode()
-
-    def complaint(self, arguments: str) -> str | None:
-        return complaint(self._grammar, whole_input(arguments))
-
-
-def mended(grammar: Grammar, text: str) -> str:
+def repair(grammar: Grammar, text: str) -> str:
     """The text, or one that follows the grammar and differs only in its wrapping."""
     if complaint(grammar, text) is None:
         return text
-    return next((other for other in _wrapped_otherwise(grammar, text) if complaint(grammar, other) is None), text)
+    return next((other for other in _rewrapped(grammar, text) if complaint(grammar, other) is None), text)
 
 
-def _wrapped_otherwise(grammar: Grammar, text: str) -> Iterator[str]:
+def _rewrapped(grammar: Grammar, text: str) -> Iterator[str]:
     fence = _FENCE.fullmatch(text)
     for inside in (text, fence["inside"]) if fence else (text,):
         yield inside

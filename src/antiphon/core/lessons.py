@@ -1,4 +1,7 @@
-"""What an engine's refusal teaches about it, so that the same request can be asked in a way that it takes. One table."""
+"""What an engine's failure teaches about it, so that the same request can be sent in a form that it accepts. One table.
+
+A lesson matches the engine's own words or the kind of its failure, never a message of ours.
+"""
 
 import re
 from collections.abc import Callable, Mapping
@@ -8,22 +11,32 @@ from typing import Any
 from msgspec import UNSET
 
 from antiphon.core.dialect import Dialect
-from antiphon.errors import ApiError, EngineUnavailable
+from antiphon.core.failures import PARSE_ERROR
+from antiphon.errors import ApiError, EngineFailure, EngineUnavailable
 from antiphon.wire.chat import ChatRequest
 
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
     words: re.Pattern[str]
+    # Facts of the dialect.
     facts: Mapping[str, Any]
     # What the request must have had for the words to mean this.
     about: Callable[[ChatRequest], bool]
-    # It holds for every request of that model. Otherwise only for this one.
+    # True for every request of that model. Otherwise only for this request.
     lasting: bool = True
+    kinds: frozenset[str] = frozenset()
+
+    def matches(self, failure: EngineFailure) -> bool:
+        return failure.kind in self.kinds or self.words.search(failure.message) is not None
 
 
 def _words(*alternatives: str) -> re.Pattern[str]:
     return re.compile("|".join(alternatives), re.IGNORECASE)
+
+
+def _has_stream_options(chat: ChatRequest) -> bool:
+    return chat.stream_options is not UNSET
 
 
 def _has_tools(chat: ChatRequest) -> bool:
@@ -39,21 +52,24 @@ def _always(chat: ChatRequest) -> bool:
 
 
 LESSONS: tuple[Lesson, ...] = (
+    # Servers older than the field. Without it they report no usage in a stream.
+    Lesson(_words("stream_options"), {"takes_stream_options": False, "reports_usage": False}, _has_stream_options),
     # vLLM without --enable-auto-tool-choice, LMDeploy without --tool-call-parser.
     Lesson(_words("tool.call.parser", "enable.auto.tool.choice"), {"reads_calls": False}, _has_tools),
     # Ollama, for a model whose template has none; others in their own words.
     Lesson(_words("does not support tools", "tools? (?:use )?(?:is|are) not supported"), {"shows_tools": False}, _has_tools),
-    # llama.cpp and LMDeploy, when a model writes a call that they cannot read; here it may be read, and mended.
+    # llama.cpp and LMDeploy, when a model writes a call that they cannot parse. We may be able to parse or repair it.
     Lesson(
-        _words("does not match the expected .* format", "could not read its model's tool call"),
+        _words("does not match the expected .* format"),
         {"reads_calls": False},
         _has_tools,
         lasting=False,
+        kinds=frozenset({PARSE_ERROR}),
     ),
     # What Gemma's, Mistral's and Llama 2's templates raise.
     Lesson(_words("roles must alternate"), {"takes_users_in_a_row": False}, _always),
     Lesson(_words("system role not supported", "system role is not supported"), {"takes_system_role": False}, _always),
-    # A schema that the engine cannot make a grammar of; the next one may fare better.
+    # A schema that the engine cannot compile; another one may work.
     Lesson(
         _words("json.?schema", "response.?format", "grammar", "guided", "structured"),
         {"takes_response_format": False, "constrains_json": False},
@@ -64,11 +80,11 @@ LESSONS: tuple[Lesson, ...] = (
 
 
 def lesson_of(error: ApiError, chat: ChatRequest, dialect: Dialect) -> Lesson | None:
-    """The first row that fits, and that says something new."""
-    if isinstance(error, EngineUnavailable):
+    """The first row that matches and teaches something new."""
+    if error.failure is None or isinstance(error, EngineUnavailable):
         return None
     for lesson in LESSONS:
         news = any(getattr(dialect, name) != value for name, value in lesson.facts.items())
-        if news and lesson.about(chat) and lesson.words.search(error.message):
+        if news and lesson.about(chat) and lesson.matches(error.failure):
             return lesson
     return None

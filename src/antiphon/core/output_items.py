@@ -1,26 +1,27 @@
-"""One state class per output item; calls have a room of their own. Each makes its own events and its own final item.
+"""One state class per output item; calls have their own module. Each makes its own events and its own final item.
 
-`open()` begins, `feed()` adds a piece, `close()` ends; a state that is not open yet only collects. `finishable()` tells whether
-an item may be closed as soon as another begins; otherwise that one waits. `lane` is the short way for pieces that only go
-on with what is open. `check` is what its text has to pass. `waive()` takes the check
-away: what was cut off, or turned out not to be the answer, is told as it is.
+A new output item is a class that follows `ItemState`, its events in `wire.events`, and a row in `ITEMS` below or in
+`calls.FORMS`.
 """
 
 from collections.abc import Iterable
-from typing import TypedDict
+from typing import Protocol, TypedDict
 
 import msgspec
 from msgspec import UNSET
 
+from antiphon.core.check_work import CheckOutcome
 from antiphon.core.deltas import ReasoningDelta, TextDelta
-from antiphon.core.demands import Check
-from antiphon.core.event_style import MARK, Encode, Lane, Style, event_to_template
+from antiphon.core.event_style import EventStyle
+from antiphon.core.fast_path import DeltaTemplate, FastPath
 from antiphon.core.headings import Heading, bold_heading
+from antiphon.core.requirements import Check
 from antiphon.wire import events
-from antiphon.wire.events import Event
+from antiphon.wire.events import DeltaEvent, Event
 from antiphon.wire.responses import (
     Compaction,
     Logprob,
+    OutputItem,
     OutputMessage,
     OutputRefusal,
     OutputText,
@@ -29,6 +30,47 @@ from antiphon.wire.responses import (
     Status,
     SummaryText,
 )
+
+
+class ItemState(Protocol):
+    """An output item from its first piece to its end. Before `open()` it only collects what it is fed."""
+
+    # What its text must pass, and how it did; None where nothing is required, or where it was not checked yet.
+    @property
+    def check(self) -> Check | None: ...
+
+    outcome: CheckOutcome | None
+
+    # Where pieces go that only continue what is open.
+    @property
+    def fast_path(self) -> FastPath | None: ...
+
+    def open(self, output_index: int) -> Iterable[Event]: ...
+
+    def close(self, status: Status) -> Iterable[Event]: ...
+
+    def finishable(self) -> bool:
+        """It may be closed as soon as another item begins. Otherwise that one waits."""
+
+    def ready(self) -> bool:
+        """It may be opened, or checked if it must be checked first."""
+
+    def waive(self) -> None:
+        """Takes the check away: what was cut off, or turned out not to be the answer, is emitted as it is."""
+
+    # All that the model wrote of it, and the part that is checked.
+    @property
+    def written(self) -> str: ...
+
+    @property
+    def checked_text(self) -> str: ...
+
+    @property
+    def item(self) -> OutputItem: ...
+
+
+# Stands for the text of a template, which has none.
+ANY_TEXT = "…"
 
 
 class PartPlace(TypedDict):
@@ -46,14 +88,15 @@ class SummaryPlace(TypedDict):
 class TextPart:
     """One `output_text` part of a message."""
 
-    def __init__(self, place: PartPlace, style: Style, encode: Encode) -> None:
+    def __init__(self, place: PartPlace, style: EventStyle) -> None:
         self._place = place
         self._style = style
         self._pieces: list[str] = []
         self._logprobs: list[Logprob] = []
-        self.lane: Lane | None = None
+        self.fast_path: FastPath | None = None
         if style.plain:
-            self.lane = Lane(TextDelta, self._pieces, event_to_template(events.OutputTextDelta(**place, delta=MARK), encode))
+            template = DeltaTemplate(events.OutputTextDelta(**place, delta=""))
+            self.fast_path = FastPath(TextDelta, self._pieces, template)
 
     def open(self) -> Iterable[Event]:
         yield events.ContentPartAdded(**self._place, part=self._part(""))
@@ -71,7 +114,7 @@ class TextPart:
         yield events.ContentPartDone(**self._place, part=part)
 
     def _part(self, text: str) -> OutputText:
-        return OutputText(text=text, logprobs=self._logprobs if self._style.logprobs else UNSET)
+        return OutputText(text=text, logprobs=list(self._logprobs) if self._style.logprobs else UNSET)
 
     @property
     def written(self) -> str:
@@ -83,11 +126,11 @@ class TextPart:
 
 
 class RefusalPart:
-    """One `refusal` part of a message. Rare and short: it has no lane."""
+    """One `refusal` part of a message. Rare and short: it has no fast path."""
 
-    lane = None
+    fast_path = None
 
-    def __init__(self, place: PartPlace, style: Style, encode: Encode) -> None:
+    def __init__(self, place: PartPlace, style: EventStyle) -> None:
         self._place = place
         self._style = style
         self._pieces: list[str] = []
@@ -117,13 +160,15 @@ Piece = tuple[PartKind, str, list[Logprob] | None]
 
 
 class MessageState:
-    """A message. One that has to pass a check before anybody sees it is told when it is whole, and mended where that helps."""
+    """A message. One that must pass a check before it is shown is buffered until it is whole, and repaired if possible."""
 
-    def __init__(self, item_id: str, style: Style, encode: Encode, check: Check | None = None) -> None:
+    prefix = "msg"
+
+    def __init__(self, item_id: str, style: EventStyle, check: Check | None = None) -> None:
         self.check = check
+        self.outcome: CheckOutcome | None = None
         self._id = item_id
         self._style = style
-        self._encode = encode
         self._status: Status = "in_progress"
         self._index: int | None = None
         self._parts: list[TextPart | RefusalPart] = []
@@ -133,8 +178,8 @@ class MessageState:
         self._index = output_index
         yield events.OutputItemAdded(output_index=output_index, item=self.item)
         waiting, self._waiting = self._waiting, []
-        if self.check is not None and self.check.held and all(kind is TextPart for kind, _, _ in waiting):
-            waiting = [self._mended(waiting, self.check)]
+        if self.outcome is not None and all(kind is TextPart for kind, _, _ in waiting):
+            waiting = [_repaired(waiting, self.outcome)]
         for kind, text, logprobs in waiting:
             yield from self.feed(kind, text, logprobs)
 
@@ -144,14 +189,7 @@ class MessageState:
             return ()
         if self._parts and type(self._parts[-1]) is kind:
             return (self._parts[-1].feed(text, logprobs),)
-        return self._next_part(kind(self._next_place(self._index), self._style, self._encode), text, logprobs)
-
-    def _mended(self, waiting: list[Piece], check: Check) -> Piece:
-        """All that was held as one piece. Tokens that are not in it any more have no probabilities."""
-        text = "".join(text for _, text, _ in waiting)
-        mended = check.mended(text)
-        logprobs = [logprob for _, _, given in waiting for logprob in given or ()]
-        return TextPart, mended, logprobs if mended == text else None
+        return self._next_part(kind(self._next_place(self._index), self._style), text, logprobs)
 
     def _next_part(self, part: TextPart | RefusalPart, text: str, logprobs: list[Logprob] | None) -> Iterable[Event]:
         if self._parts:
@@ -174,21 +212,21 @@ class MessageState:
         return True
 
     def ready(self) -> bool:
-        return self.check is None or not self.check.held
+        return self.check is None or not self.check.buffered
 
     def waive(self) -> None:
-        self.check = None
+        self.check = self.outcome = None
 
     @property
-    def lane(self) -> Lane | None:
-        return self._parts[-1].lane if self._parts else None
+    def fast_path(self) -> FastPath | None:
+        return self._parts[-1].fast_path if self._parts else None
 
     @property
     def written(self) -> str:
         return "".join(part.written for part in self._parts) or "".join(text for _, text, _ in self._waiting)
 
     @property
-    def checked(self) -> str:
+    def checked_text(self) -> str:
         return self.written
 
     @property
@@ -196,8 +234,18 @@ class MessageState:
         return OutputMessage(id=self._id, status=self._status, content=[part.part for part in self._parts])
 
 
+def _repaired(waiting: list[Piece], outcome: CheckOutcome) -> Piece:
+    """All that was buffered as one piece. Tokens of a text that was repaired have no probabilities."""
+    text = "".join(text for _, text, _ in waiting)
+    if outcome.unfinished or outcome.text == text:
+        return TextPart, text, [logprob for _, _, given in waiting for logprob in given or ()]
+    return TextPart, outcome.text, None
+
+
 class CompactionState(MessageState):
-    """The summary of a conversation: told to nobody, and given whole and sealed."""
+    """The summary of a conversation: no deltas; the item is emitted whole and sealed."""
+
+    prefix = "cmp"
 
     def open(self, output_index: int) -> Iterable[Event]:
         self._index = output_index
@@ -226,20 +274,21 @@ class CompactionState(MessageState):
 
 
 class ReasoningState:
-    """Raw reasoning; where a summary was asked for, the same text is told as a summary too."""
+    """Raw reasoning. Where a summary was asked for, the same text is emitted as a summary too."""
 
-    check: Check | None = None
+    prefix = "rs"
+    check = None
 
-    def __init__(self, item_id: str, style: Style, encode: Encode) -> None:
+    def __init__(self, item_id: str, style: EventStyle) -> None:
+        self.outcome: CheckOutcome | None = None
         self._id = item_id
         self._style = style
-        self._encode = encode
         self._status: Status = "in_progress"
         self._index: int | None = None
         self._pieces: list[str] = []
         self._heading = Heading()
         self._sealed: str | msgspec.UnsetType = UNSET
-        self.lane: Lane | None = None
+        self.fast_path: FastPath | None = None
 
     def open(self, output_index: int) -> Iterable[Event]:
         self._index = output_index
@@ -257,13 +306,13 @@ class ReasoningState:
         if self._index is None:
             return ()
         summary = self._heading.receive(text)
-        if self._heading.over and self._style.padding is None and self.lane is None:
-            # From here on the summary says what the text says.
-            templates = (event_to_template(event, self._encode) for event in self._deltas(MARK, MARK))
-            self.lane = Lane(ReasoningDelta, self._pieces, *templates)
+        if self._heading.over and self._style.padding is None and self.fast_path is None:
+            # From here on the summary is the text itself.
+            templates = (DeltaTemplate(event) for event in self._deltas(ANY_TEXT, ANY_TEXT))
+            self.fast_path = FastPath(ReasoningDelta, self._pieces, *templates)
         return self._deltas(text, summary)
 
-    def _deltas(self, text: str, summary: str) -> Iterable[Event]:
+    def _deltas(self, text: str, summary: str) -> Iterable[DeltaEvent]:
         if self._style.summary and summary:
             padding = self._style.obfuscation(summary)
             yield events.ReasoningSummaryTextDelta(**self._summary_place(), delta=summary, obfuscation=padding)
@@ -307,7 +356,7 @@ class ReasoningState:
         return "".join(self._pieces)
 
     @property
-    def checked(self) -> str:
+    def checked_text(self) -> str:
         return self.written
 
     @property

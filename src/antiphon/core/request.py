@@ -1,33 +1,32 @@
 """Responses request → chat request, and the response object that it begins. A pure function of the request and the dialect."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 from msgspec import UNSET
 
-from antiphon.core.checks import most_calls, offer_to_demands, takes_format
-from antiphon.core.demands import Demands
+from antiphon.core.checks import Checks, Definition, most_calls, offer_to_requirements, takes_format
 from antiphon.core.dialect import Dialect
 from antiphon.core.envelopes import functions_to_response_format
-from antiphon.core.grammars import is_readable
 from antiphon.core.input_items import items_to_draft, tools_in_items
-from antiphon.core.sealing import NO_LOCK, Sealer
+from antiphon.core.requirements import Requirements
+from antiphon.core.sealing import NO_SEALER, Sealer
 from antiphon.core.text_calls import CallFinder, Envelope, TextCalls
 from antiphon.core.tool_choice import Offer, choice_to_echo, choice_to_offer
 from antiphon.core.tool_words import must_call, tools_to_words
-from antiphon.core.tools import Toolbox, tools_to_box
+from antiphon.core.tools import DEFINITIONS, Define, Grammar, Toolbox, tools_to_box
 from antiphon.errors import InvalidRequest
 from antiphon.wire.chat import ChatRequest, StreamOptions
 from antiphon.wire.responses import CreateResponse, Response, TextFormat, TextOptions
 
-# What becomes of each field of the request. A field that is not listed is no part of the API: dropped with a notice.
-#   sent     the engine gets it, mapped where it must be
+# What happens to each field of the request. A field that is not listed is not part of the API: dropped with a notice.
+#   sent     the engine gets it, mapped where necessary
 #   used     Antiphon itself acts on it
-#   echoed   means nothing to an engine on one's own machine; the response repeats it
-#   ignored  says something about the client only
-#   refused  a 400 when it asks for anything: it cannot be done
+#   echoed   means nothing to a local engine; the response repeats it
+#   ignored  concerns the client only
+#   refused  a 400 if it is set: it cannot be done
 FIELDS: dict[str, str] = {
     "model": "sent",
     "input": "sent",
@@ -80,6 +79,8 @@ INCLUDABLE = frozenset(
     }
 )
 
+NOTHING_KNOWN: Mapping[bytes | Grammar, str] = {}
+
 VERBOSITY = {
     "low": "Keep your answers short: only what was asked for.",
     "medium": "",
@@ -93,11 +94,13 @@ class Conversion:
     dialect: Dialect
     notices: tuple[str, ...]
     box: Toolbox
-    demands: Demands
-    # Makes what finds the calls in the engine's text, one for each stream.
+    requirements: Requirements
+    # The schemas and grammars that the checks are made of.
+    definitions: tuple[Definition, ...]
+    # Makes a finder of the calls in the engine's text, one for each stream.
     finder: Callable[[], CallFinder | None]
     logprobs: bool
-    # The answer is to be one sealed summary of the conversation.
+    # The answer is one sealed summary of the conversation.
     compacts: bool
 
 
@@ -113,7 +116,7 @@ def refuse_unknown_includes(names: Iterable[str]) -> None:
     for at, name in enumerate(names):
         if name not in INCLUDABLE:
             raise InvalidRequest(
-                f"Invalid `include[{at}]`: {name!r} is none of {', '.join(sorted(INCLUDABLE))}.", param=f"include[{at}]"
+                f"Invalid `include[{at}]`: {name!r} must be one of: {', '.join(sorted(INCLUDABLE))}.", param=f"include[{at}]"
             )
 
 
@@ -138,18 +141,22 @@ def request_to_chat(
     items: Sequence[dict[str, Any]],
     dialect: Dialect,
     model: str,
-    sealer: Sealer = NO_LOCK,
+    sealer: Sealer = NO_SEALER,
     *,
     earlier: int = 0,
     check_grammars: bool = True,
+    tool_definitions: Mapping[str, Define] = DEFINITIONS,
+    unreadable: Mapping[bytes | Grammar, str] = NOTHING_KNOWN,
 ) -> Conversion:
-    """`earlier` tells how many of the items were not sent with this request, but kept."""
+    """`earlier`: how many of the items were stored, and not sent with this request. `unreadable`: the definitions that are
+    known not to compile, and why."""
     refuse_unsupported(request)
-    box = tools_to_box(request.tools or (), tools_in_items(items, earlier=earlier))
+    box = tools_to_box(request.tools or (), tools_in_items(items, earlier=earlier), tool_definitions)
     draft = items_to_draft(items, box.name_of, sealer.open, earlier=earlier)
     compacts = any(item.get("type") == "compaction_trigger" for item in items)
     offer = choice_to_offer("none" if compacts else request.tool_choice, box, dialect)
-    demands = offer_to_demands(request, offer, box, dialect, compacts=compacts, check_grammars=check_grammars)
+    checks = Checks(unreadable)
+    requirements = offer_to_requirements(request, offer, box, dialect, checks, compacts=compacts, check_grammars=check_grammars)
     text = request.text or TextOptions()
     chat = ChatRequest(
         model=model,
@@ -162,12 +169,9 @@ def request_to_chat(
         stop=_given(request.stop),
         seed=_given(request.seed),
         user=_given(request.user),
-        stream_options=StreamOptions(),
+        stream_options=StreamOptions() if dialect.takes_stream_options else UNSET,
     )
-    notices = [*draft.notices, *box.notices]
-    for native, grammar in box.grammars.items():
-        if not is_readable(grammar):
-            notices.append(f"the grammar of tool {native.name} cannot be read: its calls are not checked")
+    notices = [*draft.notices, *box.notices, *_unreadable_to_notices(checks.definitions, unreadable)]
     if offer.tools and not offer.in_words:
         chat.tools = offer.tools
         chat.tool_choice = offer.choice
@@ -179,7 +183,18 @@ def request_to_chat(
     constrained = dialect.constrained_extra if chat.response_format is not UNSET else {}
     for name, value in {**dialect.extra, **constrained}.items():
         setattr(chat, name, value)
-    return Conversion(chat, dialect, tuple(notices), box, demands, _finder(offer), logprobs, compacts)
+    return Conversion(
+        chat, dialect, tuple(notices), box, requirements, tuple(checks.definitions), _finder(offer), logprobs, compacts
+    )
+
+
+def _unreadable_to_notices(definitions: Iterable[Definition], unreadable: Mapping[bytes | Grammar, str]) -> Iterable[str]:
+    for definition in definitions:
+        reason = unreadable.get(definition.definition)
+        if reason is not None and definition.required:
+            raise InvalidRequest(f"Invalid `{definition.where}`: not a JSON schema: {reason}.", param=definition.where)
+        if reason is not None:
+            yield f"{definition.notice}: {reason}"
 
 
 def _finder(offer: Offer) -> Callable[[], CallFinder | None]:
@@ -200,7 +215,7 @@ def _given(value: Any) -> Any:
 def _response_format(request: CreateResponse, offer: Offer, box: Toolbox, dialect: Dialect) -> Any:
     if offer.enveloped:
         return functions_to_response_format([box.functions[name].function for name in offer.only or ()])
-    # An answer that must be a call is not one in words.
+    # An answer that must be a call has no format.
     if not takes_format(offer, dialect) or offer.must_call:
         return UNSET
     return _format_to_chat(request.text.format if request.text else None)
@@ -226,7 +241,7 @@ def _format_to_chat(format: TextFormat | None) -> Any:
 
 
 def _own_words(text: TextOptions, offer: Offer, dialect: Dialect) -> list[str]:
-    """What we add to the instructions ourselves."""
+    """What Antiphon adds to the instructions."""
     return [
         VERBOSITY[text.verbosity or "medium"],
         tools_to_words(offer.tools) if offer.in_words else "",
@@ -236,7 +251,7 @@ def _own_words(text: TextOptions, offer: Offer, dialect: Dialect) -> list[str]:
 
 
 def _shown_schema(format: TextFormat | None, dialect: Dialect) -> str:
-    """Engines constrain the answer to a schema without showing it to the model, which then guesses at the meaning."""
+    """Engines constrain the answer to a schema without showing it to the model, which then has to guess its meaning."""
     if format is None or format.type == "text" or dialect.shows_schema:
         return ""
     if format.type == "json_object":
@@ -249,7 +264,7 @@ def _logprobs(request: CreateResponse, chat: ChatRequest, dialect: Dialect, noti
     if not request.top_logprobs and LOGPROBS not in (request.include or ()):
         return False
     if chat.tools is not UNSET and not dialect.takes_logprobs_with_tools:
-        notices.append("logprobs were left out: this engine does not give them together with tools")
+        notices.append("logprobs were left out: this engine does not return them together with tools")
         return False
     chat.logprobs = True
     chat.top_logprobs = request.top_logprobs or 0
@@ -272,7 +287,7 @@ def _effort(request: CreateResponse, chat: ChatRequest, dialect: Dialect, notice
 def request_to_response(
     request: CreateResponse, tools: Sequence[dict[str, Any]], *, response_id: str, model: str, now: int
 ) -> Response:
-    """The response as it begins: what was asked for is echoed, what was not has the API's default."""
+    """The response at its start: fields of the request are echoed, others have the API's default."""
 
     def default(value: Any, otherwise: Any) -> Any:
         return otherwise if value is None else value

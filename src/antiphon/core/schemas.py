@@ -1,4 +1,4 @@
-"""JSON schemas: whether a text follows one, what is wrong if not, and the mending of a text that nearly does."""
+"""JSON schemas: whether a text follows one, what is wrong if not, and the repair of a text that nearly does."""
 
 import itertools
 import json
@@ -12,32 +12,22 @@ import json_repair
 import jsonschema_rs
 import msgspec
 
-from antiphon.errors import InvalidRequest
+from antiphon.core.check_work import CheckOutcome
 from antiphon.wire import UNREADABLE
 
 Schema = dict[str, Any]
 
-# A longer text is validated, but not mended: mending looks at every character several times.
-LONGEST_MENDED = 64 * 1024
+# A longer text is validated but not repaired: a repair reads every character several times.
+LONGEST_REPAIRED = 64 * 1024
 LONGEST_COMPLAINT = 300
 MOST_COMPLAINTS = 3
 # What msgspec says of such a number.
 OUT_OF_RANGE = "Number out of range"
-# Where schemas stand inside a schema: as it is, in a list, by name.
-INNER = ("items", "additionalProperties", "contains", "not", "if", "then", "else", "propertyNames")
-INNER_LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
-INNER_NAMED = ("properties", "$defs", "definitions", "patternProperties")
-# What an engine that constrains its answers can be relied on to keep: the part that grammars are made of everywhere. It is
-# also the part that OpenAI's strict mode takes.
-KEPT = frozenset(
-    "type properties required additionalProperties enum const items anyOf $ref $defs definitions minItems maxItems "
-    "title description default examples $schema $id".split()
-)
 _FENCED = re.compile(r"```[a-zA-Z_]*\n(?P<inside>.*?)```", re.DOTALL)
 
 
 def refuse_retrieval(address: str) -> Any:
-    raise ValueError(f"{address} is not looked up: a schema has to be whole")
+    raise ValueError(f"{address} is not looked up: a schema must contain everything it refers to")
 
 
 @lru_cache(maxsize=256)
@@ -45,48 +35,47 @@ def _compiled(encoded: bytes) -> jsonschema_rs.Validator:
     return jsonschema_rs.validator_for(msgspec.json.decode(encoded), retriever=refuse_retrieval)
 
 
-class SchemaCheck:
-    """A text that must be JSON that follows a schema. `held`: nothing of it is told before it is whole."""
-
-    binding = True
-
-    def __init__(self, schema: Schema, where: str, *, held: bool = True) -> None:
-        self._schema = schema
-        self.held = held
-        try:
-            self._validator = _compiled(msgspec.json.encode(schema))
-        except (ValueError, RecursionError) as wrong:
-            reason = str(wrong).partition("\n")[0][:LONGEST_COMPLAINT]
-            raise InvalidRequest(f"Invalid `{where}`: this is no JSON schema: {reason}.", param=where) from None
-
-    def complaint(self, text: str) -> str | None:
-        try:
-            value = read(text)
-        except UNREADABLE as broken:
-            return f"it is not JSON: {broken}"
-        return self._objection(value)
-
-    def mended(self, text: str) -> str:
-        """The text, or one that follows the schema and says the same."""
-        if len(text) > LONGEST_MENDED or self.complaint(text) is None:
-            return text
-        for value in _readings(text):
-            if self._objection(fitting := fit(value, self._schema, self._schema)) is None:
-                return msgspec.json.encode(fitting).decode()
-        return text
-
-    def _objection(self, value: Any) -> str | None:
-        found = itertools.islice(self._validator.iter_errors(value), MOST_COMPLAINTS)
-        return "; ".join(_told(wrong) for wrong in found) or None
+def complaint_about(encoded: bytes) -> str | None:
+    """Why this is not a JSON schema; None if it is one."""
+    try:
+        _compiled(encoded)
+    except (ValueError, RecursionError) as wrong:
+        return str(wrong).partition("\n")[0][:LONGEST_COMPLAINT]
+    return None
 
 
-def _told(wrong: jsonschema_rs.ValidationError) -> str:
+def check(encoded: bytes, text: str, *, repair: bool) -> CheckOutcome:
+    validator = _compiled(encoded)
+    complaint = _complaint(validator, text)
+    if complaint is None or not repair or len(text) > LONGEST_REPAIRED:
+        return CheckOutcome(text, complaint)
+    schema = msgspec.json.decode(encoded)
+    for value in _readings(text):
+        if _objection(validator, fitting := fit(value, schema, schema)) is None:
+            return CheckOutcome(msgspec.json.encode(fitting).decode())
+    return CheckOutcome(text, complaint)
+
+
+def _complaint(validator: jsonschema_rs.Validator, text: str) -> str | None:
+    try:
+        value = read(text)
+    except UNREADABLE as broken:
+        return f"it is not JSON: {broken}"
+    return _objection(validator, value)
+
+
+def _objection(validator: jsonschema_rs.Validator, value: Any) -> str | None:
+    found = itertools.islice(validator.iter_errors(value), MOST_COMPLAINTS)
+    return "; ".join(_worded(wrong) for wrong in found) or None
+
+
+def _worded(wrong: jsonschema_rs.ValidationError) -> str:
     place = "/".join(str(step) for step in wrong.instance_path)
     return (f"at {place}: " if place else "") + wrong.message[:LONGEST_COMPLAINT]
 
 
 def read(text: str) -> Any:
-    """JSON as its grammar has it, so that a number may be too large for a machine; it is read as the largest there is."""
+    """JSON by its grammar, in which a number may be too large for a machine: it is read as the largest that there is."""
     try:
         return msgspec.json.decode(text)
     except UNREADABLE as unreadable:
@@ -103,7 +92,7 @@ def _finite(number: str) -> float:
 
 
 def _readings(text: str) -> Iterator[Any]:
-    """What the text may have meant as JSON: without the words and the fence around it, or with its small mistakes put right."""
+    """What the text may have meant as JSON: without the words and the fence around it, or with small mistakes corrected."""
     inside = [found["inside"] for found in _FENCED.finditer(text)]
     starts = [at for at in (text.find("{"), text.find("[")) if at >= 0]
     ends = max(text.rfind("}"), text.rfind("]"))
@@ -123,7 +112,7 @@ def _readings(text: str) -> Iterator[Any]:
 
 
 def fit(value: Any, schema: Any, root: Schema) -> Any:
-    """The value with its types, extra members and missing members put as the schema has them, where that is plain."""
+    """The value with its types, extra members and missing members changed to fit the schema, where the intent is clear."""
     schema = _resolved(schema, root)
     if not isinstance(schema, dict):
         return value
@@ -178,7 +167,7 @@ def _fit_object(value: Any, schema: Schema, root: Schema) -> Any:
 
 
 def _filling(schema: Any) -> Any:
-    """What a member that must be there can only be: its constant, its default, or nothing."""
+    """The only value that a required member can have: its constant, its default, or null."""
     if not isinstance(schema, dict):
         return msgspec.UNSET
     for source in ("const", "default"):
@@ -227,28 +216,3 @@ FITTERS: dict[str, Callable[[Any, Schema, Schema], Any]] = {
 def _same_word(known: Any, value: Any) -> bool:
     both = isinstance(known, str) and isinstance(value, str)
     return known.strip().lower() == value.strip().lower() if both else bool(known == value)
-
-
-# ---- what engines make of them ---------------------------------------------------------------------------------------
-
-
-def with_inner(schema: Schema, change: Callable[[Any], Any]) -> Schema:
-    """The schema with a change made to each that stands in it."""
-    changed = dict(schema)
-    for name, value in schema.items():
-        if name in INNER_NAMED and isinstance(value, dict):
-            changed[name] = {key: change(inner) for key, inner in value.items()}
-        elif name in INNER_LISTS and isinstance(value, list):
-            changed[name] = [change(inner) for inner in value]
-        elif name in INNER:
-            changed[name] = change(value)
-    return changed
-
-
-def is_kept(schema: Any) -> bool:
-    """An engine that constrains its answers keeps all that this schema asks for."""
-    if not isinstance(schema, dict):
-        return True
-    kept = [schema.keys() <= KEPT]
-    with_inner(schema, lambda inner: kept.append(is_kept(inner)))
-    return all(kept)

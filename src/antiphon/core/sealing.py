@@ -1,23 +1,23 @@
-"""Sealed text: what a client carries back to us without reading it. The lock itself comes in as an argument."""
+"""Sealed text: a client sends it back without being able to read it. The cipher comes in as an argument."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 Item = dict[str, Any]
 
-# A version in front, so that a later form can be told from this one.
+# A version in front, so that a later format can be distinguished.
 PREFIX = "antiphon1."
 
 
 class Sealer(NamedTuple):
-    """`seal` hides a text; `open` gives it back, or None for a blob that is foreign or damaged."""
+    """`seal` encrypts a text; `open` decrypts it, or returns None for a blob that is foreign or damaged."""
 
     seal: Callable[[str], str]
     open: Callable[[str], str | None]
 
 
-# For a recording, or wherever nothing comes back: nothing can be opened.
-NO_LOCK = Sealer(lambda text: "", lambda blob: None)
+# Where nothing comes back, as in a replay: nothing can be opened.
+NO_SEALER = Sealer(lambda text: "", lambda blob: None)
 
 
 def item_to_sealed(item: Item, seal: Callable[[str], str]) -> Item:
@@ -29,7 +29,7 @@ def item_to_sealed(item: Item, seal: Callable[[str], str]) -> Item:
 
 
 def _text(content: Any) -> str:
-    """Stored items are as their client sent them: what cannot be read is left to whoever converts it."""
+    """Stored items are as the client sent them: what cannot be read is left to the converter."""
     if not isinstance(content, list):
         return content if isinstance(content, str) else ""
     texts = [part.get("text") for part in content if isinstance(part, dict)]

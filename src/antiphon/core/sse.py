@@ -1,15 +1,16 @@
 """Server-sent events: the engine's bytes → frames, our events → bytes."""
 
-from typing import NamedTuple
+from functools import cache
+from typing import ClassVar, NamedTuple, Protocol
 
 import msgspec
+from msgspec import structs
 
-from antiphon.core.event_style import Encode
+from antiphon.core.fast_path import AnyEvent, DeltaTemplate, PlainDelta
 from antiphon.errors import EngineDisagrees
-from antiphon.wire import events
 from antiphon.wire.events import Event
 
-# No chunk of any engine comes near; a server that never ends its line must not fill the memory.
+# No engine sends a chunk of this size. A server that never ends its line must not fill the memory.
 LARGEST_FRAME = 32 * 1024 * 1024
 
 DONE = b"data: [DONE]\n\n"
@@ -27,7 +28,7 @@ class FrameReader:
         self._after_cr = False
         self._document: list[bytes] | None = None
         self._started = False
-        self._held = 0
+        self._buffered = 0
 
     @property
     def empty(self) -> bool:
@@ -44,7 +45,7 @@ class FrameReader:
             if data.startswith(b"{"):
                 self._document = []
         if self._document is not None:
-            self._hold(len(data))
+            self._limit(len(data))
             self._document.append(data)
             return []
         if self._after_cr and data.startswith(b"\n"):
@@ -58,9 +59,9 @@ class FrameReader:
         for line in lines:
             self._line(line, frames)
         if not frames:
-            self._hold(len(data))
+            self._limit(len(data))
         else:
-            self._held = 0
+            self._buffered = 0
         return frames
 
     def close(self) -> list[bytes]:
@@ -80,37 +81,79 @@ class FrameReader:
                 self._data.clear()
         elif line.startswith(b"data:"):
             self._data.append(line[6:] if line.startswith(b"data: ") else line[5:])
-        # Any other field, and comments (":"), say nothing that a chat stream needs.
+        # A chat stream needs no other field, and no comments (":").
 
-    def _hold(self, size: int) -> None:
-        self._held += size
-        if self._held > LARGEST_FRAME:
-            raise EngineDisagrees("The engine sent a frame without an end.")
-
-
-def _tag(kind: type[Event]) -> str:
-    return str(kind.__struct_config__.tag)
+    def _limit(self, size: int) -> None:
+        self._buffered += size
+        if self._buffered > LARGEST_FRAME:
+            raise EngineDisagrees("The engine sent a frame that does not end.")
 
 
-_HEADS: dict[type[Event], bytes] = {
-    kind: f"event: {_tag(kind)}\ndata: ".encode()
-    for kind in vars(events).values()
-    if isinstance(kind, type) and issubclass(kind, Event) and kind.__struct_config__.tag
-}
-_encode = msgspec.json.Encoder().encode
+class Encoder(Protocol):
+    """Events → bytes, for one stream. `end` follows the last event."""
+
+    end: ClassVar[tuple[bytes, ...]]
+
+    def encode(self, event: AnyEvent) -> bytes: ...
+
+
+# Stands for the text in a template; no JSON encoder leaves it as it is, so it is found again by its encoded form.
+MARK = "\x00mark\x00"
+ENCODED_MARK = b'"\\u0000mark\\u0000"'
+_to_json = msgspec.json.Encoder().encode
+
+
+class Splice(NamedTuple):
+    """The encoded form of a template: the text goes between the two, the number into the tail."""
+
+    head: bytes
+    tail: bytes
+
+
+class MessageEncoder:
+    """For a WebSocket, where a message has its own beginning and end."""
+
+    __slots__ = ("_splices",)
+
+    end: ClassVar[tuple[bytes, ...]] = ()
+
+    def __init__(self) -> None:
+        self._splices: dict[DeltaTemplate, Splice] = {}
+
+    def encode(self, event: AnyEvent) -> bytes:
+        if type(event) is not PlainDelta:
+            return self._frame(event)  # type: ignore[arg-type]
+        splice = self._splices.get(event.template)
+        if splice is None:
+            splice = self._splices[event.template] = self._to_splice(event.template)
+        return splice.head + _to_json(event.delta) + splice.tail % event.sequence_number
+
+    def _frame(self, event: Event) -> bytes:
+        return _to_json(event)
+
+    def _to_splice(self, template: DeltaTemplate) -> Splice:
+        """The number is the last member of every event."""
+        encoded = self._frame(structs.replace(template.event, delta=MARK, sequence_number=-1))
+        head, _, tail = encoded.partition(ENCODED_MARK)
+        return Splice(head, tail.replace(b"%", b"%%").replace(b"-1", b"%d"))
+
+
+class SseEncoder(MessageEncoder):
+    """Server-sent events: the type of an event in its own line, and `[DONE]` at the end."""
+
+    __slots__ = ()
+
+    end: ClassVar[tuple[bytes, ...]] = (DONE,)
+
+    def _frame(self, event: Event) -> bytes:
+        return _head(type(event)) + _to_json(event) + b"\n\n"
+
+
+@cache
+def _head(kind: type[Event]) -> bytes:
+    return f"event: {kind.__struct_config__.tag}\ndata: ".encode()
 
 
 def event_to_frame(event: Event) -> bytes:
-    return _HEADS[type(event)] + _encode(event) + b"\n\n"
-
-
-class Framing(NamedTuple):
-    """The form of each event on its way to the client, and what follows the last one."""
-
-    encode: Encode
-    end: tuple[bytes, ...]
-
-
-FRAMES = Framing(event_to_frame, (DONE,))
-# Over a WebSocket, where a message has its own beginning and end.
-MESSAGES = Framing(_encode, ())
+    """One event as it is sent and stored."""
+    return _head(type(event)) + _to_json(event) + b"\n\n"

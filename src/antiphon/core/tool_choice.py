@@ -1,4 +1,4 @@
-"""What the model may call, and what it must: `tool_choice` in all its forms, in a way that the engine can be held to."""
+"""What the model may call, and what it must: `tool_choice` in all its forms, in a way that the engine can enforce."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -29,10 +29,11 @@ class Offer:
     # Only these may be called, where not all may; and whether one must be.
     only: tuple[str, ...] | None = None
     must_call: bool = False
-    # How a call is come by, where the engine does not see to it: its answer is constrained to one, or the prompt asks for it.
+    # How a required call is made certain where the engine does not enforce it: the answer is constrained to a call, or the
+    # prompt asks for one.
     enveloped: bool = False
     prompted: bool = False
-    # The tools are told in words: the template has none, or the engine does not constrain an answer where there are tools.
+    # The tools are described in the prompt: the template has none, or the engine constrains no answer beside tools.
     in_words: bool = False
 
 
@@ -43,7 +44,7 @@ def choice_to_offer(choice: str | Choice | None, box: Toolbox, dialect: Dialect)
             raise InvalidRequest("Invalid `tool_choice.type`: a choice needs a type.", param="tool_choice.type")
         return CHOICES.get(kind, leave_choice_out)(choice, box, dialect)
     if choice not in (None, "auto", "none", "required"):
-        raise InvalidRequest(f"Invalid `tool_choice`: {choice!r} is none of auto, none, required.", param="tool_choice")
+        raise InvalidRequest(f"Invalid `tool_choice`: {choice!r} must be one of: auto, none, required.", param="tool_choice")
     # Engines differ in how they take "none"; without tools nothing can be called.
     if choice == "none":
         return Offer([], only=())
@@ -142,6 +143,13 @@ def _engine_names(choice: Choice, box: Toolbox, where: str) -> list[str]:
     if not names:
         raise InvalidRequest(f"`{where}` names {name!r}, which is not among the tools.", param=where)
     return names
+
+
+def relaxed_choice(choice: str | Choice | None) -> str | Choice | None:
+    """The choice once a tool was called: what was required has been done, what was excluded stays so."""
+    if isinstance(choice, dict) and choice.get("type") == "allowed_tools":
+        return {**choice, "mode": "auto"}
+    return choice if choice == "none" else "auto"
 
 
 def choice_to_echo(choice: str | Choice | None) -> str | Choice:

@@ -1,12 +1,12 @@
 """Tool definitions: every type of tool as a function that an engine can call, and back by name.
 
 function, custom, namespace (of both), tool_search by the client, local_shell, shell, apply_patch: offered as functions
-everything else: hosted on OpenAI's servers, or without a counterpart; left out with a notice
+everything else: run by OpenAI's servers, or without a counterpart here; left out with a notice
 """
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -55,6 +55,14 @@ class ToolSearchTool(Struct):
     parameters: dict[str, Any] | None = None
 
 
+class ToolResult(Struct, frozen=True):
+    """What came of a call that the gateway ran. `output` is for the model; `data` is for the form that makes the item."""
+
+    output: str
+    failed: bool = False
+    data: Any = None
+
+
 @dataclass(frozen=True, slots=True)
 class Native:
     """A tool as the client knows it. Its kind decides what its calls look like."""
@@ -79,7 +87,7 @@ def _with_digest(name: str, native: Native) -> str:
 
 @dataclass(slots=True)
 class Toolbox:
-    """The functions that the engine will see, what each stands for, and the tools as the response shows them."""
+    """The functions that the engine sees, what each stands for, and the tools as the response lists them."""
 
     functions: dict[str, ChatTool] = field(default_factory=dict)
     natives: dict[str, Native] = field(default_factory=dict)
@@ -95,7 +103,7 @@ class Toolbox:
             self.notices.append(f"tool {native.name} was offered twice: the first definition counts")
             return
         name = engine_name(native)
-        # Two tools that would share a name: the later one is told apart by what it is, not by where it stands.
+        # Two tools with the same name: the later one is distinguished by what it is, not by where it stands.
         function.name = name if name not in self.functions else _with_digest(name, native)
         self.functions[function.name] = ChatTool(function)
         self.natives[function.name] = native
@@ -103,11 +111,11 @@ class Toolbox:
         self.places[function.name] = where
 
     def name_of(self, native: Native) -> str:
-        """What a call of this tool is called before the engine, also when the tool is not offered any more."""
+        """The engine's name of this tool, also when it is not offered any more."""
         return self.names.get(native) or engine_name(native)
 
     def native_of(self, name: str) -> Native:
-        """What the engine's call means. A model may leave the namespace out; one that invents a tool is quoted as it is."""
+        """What the engine's call means. A model may leave the namespace out. Calls of unknown tools are passed on."""
         if name in self.natives:
             return self.natives[name]
         alike = [native for native in self.natives.values() if native.namespace and native.name == name]
@@ -141,7 +149,7 @@ def function_tool(box: Toolbox, tool: Tool, where: str, namespace: str | None = 
 
 
 def custom_tool(box: Toolbox, tool: Tool, where: str, namespace: str | None = None) -> None:
-    """Free text becomes a function with one string. A grammar is shown in words; engines cannot be held to it here."""
+    """Free text becomes a function with one string. A grammar is described in words: engines cannot be constrained to it."""
     custom = convert(tool, CustomTool, where)
     native = Native("custom", _checked_name(custom.name, where), namespace)
     words = custom.description or ""
@@ -176,7 +184,7 @@ def tool_search_tool(box: Toolbox, tool: Tool, where: str, namespace: str | None
 
 
 def built_in(kind: str, description: str, parameters: dict[str, Any]) -> Callable[..., None]:
-    """A tool that the client runs and that has no definition of its own to send: the words are ours."""
+    """A tool that the client runs and that comes without a definition: the description is ours."""
 
     def add(box: Toolbox, tool: Tool, where: str, namespace: str | None = None) -> None:
         box.add(Native(kind, kind), ChatFunction(name="", description=description, parameters=parameters), where)
@@ -209,8 +217,10 @@ APPLY_PATCH = built_in(
     ),
 )
 
+# Adds a tool to the box, by its definition and its place in the request.
+Define = Callable[..., None]
 # Every other type is left out, with a notice.
-DEFINITIONS: dict[str, Callable[..., None]] = {
+DEFINITIONS: dict[str, Define] = {
     "function": function_tool,
     "custom": custom_tool,
     "namespace": namespace_tool,
@@ -219,27 +229,26 @@ DEFINITIONS: dict[str, Callable[..., None]] = {
     "shell": SHELL,
     "apply_patch": APPLY_PATCH,
 }
-INNER: dict[str, Callable[..., None]] = {"function": function_tool, "custom": custom_tool}
+INNER: dict[str, Define] = {"function": function_tool, "custom": custom_tool}
 
 
-def tools_to_box(tools: Sequence[Tool], more: Iterable[tuple[str, Tool]] = ()) -> Toolbox:
-    """`more`: tools that came in input items, each with its place there. They are callable, but not the response's own."""
+def tools_to_box(
+    tools: Sequence[Tool], more: Iterable[tuple[str, Tool]] = (), definitions: Mapping[str, Define] = DEFINITIONS
+) -> Toolbox:
+    """`more`: tools that came in input items, each with its place there. They can be called, but the response does not list
+    them as its own."""
     box = Toolbox()
     for at, tool in enumerate(tools):
-        _define(box, tool, f"tools[{at}]")
+        definitions.get(_kind(tool, where := f"tools[{at}]"), leave_out)(box, tool, where)
         box.echo.append(_echo(tool))
     for where, tool in more:
         if not _is_known(box, tool):
-            _define(box, tool, where)
+            definitions.get(_kind(tool, where), leave_out)(box, tool, where)
     return box
 
 
-def _define(box: Toolbox, tool: Tool, where: str) -> None:
-    DEFINITIONS.get(_kind(tool, where), leave_out)(box, tool, where)
-
-
 def _is_known(box: Toolbox, tool: Tool) -> bool:
-    """A tool that was found twice is the same tool, not a clash."""
+    """A tool that was found twice is the same tool, not a conflict."""
     kind = tool.get("type")
     return isinstance(kind, str) and kind in INNER and Native(kind, str(tool.get("name"))) in box.names
 

@@ -1,4 +1,4 @@
-"""The events of a Responses stream, each named by its `type`. Only the translator fills in `sequence_number`."""
+"""The events of a Responses stream, each named by its `type`. Only `core.numbering` fills in `sequence_number`."""
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -173,3 +173,41 @@ class ShellCallCommandDone(ShellCommandEvent, tag="response.shell_call_command.d
 class FunctionCallArgumentsDone(CallEvent, tag="response.function_call_arguments.done"):
     name: str
     arguments: str
+
+
+# The events whose `delta` is a piece of text.
+DeltaEvent = (
+    OutputTextDelta
+    | RefusalDelta
+    | ReasoningTextDelta
+    | ReasoningDelta
+    | ReasoningSummaryTextDelta
+    | FunctionCallArgumentsDelta
+    | CustomToolCallInputDelta
+    | ShellCallCommandDelta
+)
+# Every event, told apart by its `type`.
+StreamEvent = (
+    ResponseCreated
+    | ResponseQueued
+    | ResponseInProgress
+    | ResponseCompleted
+    | ResponseIncomplete
+    | ResponseFailed
+    | OutputItemAdded
+    | OutputItemDone
+    | ContentPartAdded
+    | ContentPartDone
+    | OutputTextDone
+    | RefusalDone
+    | ReasoningTextDone
+    | ReasoningDone
+    | ReasoningSummaryPartAdded
+    | ReasoningSummaryPartDone
+    | ReasoningSummaryTextDone
+    | CustomToolCallInputDone
+    | ShellCallCommandAdded
+    | ShellCallCommandDone
+    | FunctionCallArgumentsDone
+    | DeltaEvent
+)

@@ -9,7 +9,8 @@ import aiohttp
 import msgspec
 
 from antiphon.core.deltas import CallDelta, Delta, EngineFailed, Finished, ReasoningDelta, TextDelta, UsageReport
-from antiphon.core.dialect import ChunkReader, Lookup
+from antiphon.core.chunk_reader import ChunkReader
+from antiphon.core.dialect import Lookup
 from antiphon.core.failures import REFUSED, failure_to_error, http_answer_to_failure
 from antiphon.core.sse import FrameReader
 from antiphon.core.think_tags import Start

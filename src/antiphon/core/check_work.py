@@ -1,0 +1,54 @@
+"""Slow pure work on a text or a definition that somebody else wrote: grammars and schemas.
+
+An exchange only describes the work. Its caller runs `run_check()` where that may take its time: the gateway in a process that
+it can kill, a small program in place.
+"""
+
+from msgspec import Struct
+
+from antiphon.core.tools import Grammar
+
+
+class SchemaWork(Struct, frozen=True, tag="schema"):
+    """Does a text follow a JSON schema? `repair`: return one that does, where the intent is clear."""
+
+    schema: bytes
+    text: str
+    repair: bool
+
+
+class GrammarWork(Struct, frozen=True, tag="grammar"):
+    """Does the input of a custom tool call follow the tool's grammar?"""
+
+    grammar: Grammar
+    arguments: str
+
+
+class DefinitionWork(Struct, frozen=True, tag="definition"):
+    """Can a schema (as JSON) or a grammar be compiled?"""
+
+    definition: bytes | Grammar
+
+
+CheckWork = SchemaWork | GrammarWork | DefinitionWork
+
+
+class CheckOutcome(Struct, frozen=True):
+    """`text` is the text that was checked, or its repair; `complaint` says what is wrong with it, None if nothing is."""
+
+    text: str = ""
+    complaint: str | None = None
+    # The work did not come to an end: killed at its deadline, or its process died.
+    unfinished: bool = False
+
+
+def run_check(work: CheckWork) -> CheckOutcome:
+    # Imported here: the libraries are large, and a process that hands the work on never needs them.
+    from antiphon.core import grammars, schemas
+
+    if isinstance(work, SchemaWork):
+        return schemas.check(work.schema, work.text, repair=work.repair)
+    if isinstance(work, GrammarWork):
+        return grammars.check(work.grammar, work.arguments)
+    compile_definition = grammars.complaint_about if isinstance(work.definition, Grammar) else schemas.complaint_about
+    return CheckOutcome(complaint=compile_definition(work.definition))  # type: ignore[arg-type]

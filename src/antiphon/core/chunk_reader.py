@@ -1,0 +1,185 @@
+"""The chunks of an engine's stream → deltas. It needs no facts about the engine.
+
+The four shapes of reasoning are told apart by the stream itself, so nobody configures them.
+"""
+
+import msgspec
+
+from antiphon.core.deltas import (
+    CallDelta,
+    Delta,
+    EngineFailed,
+    Finished,
+    ReasoningDelta,
+    RefusalDelta,
+    TextDelta,
+    ThoughtEnded,
+    UsageReport,
+)
+from antiphon.core.failures import error_object_to_failure, failure_to_error
+from antiphon.core.text_calls import CallFinder
+from antiphon.core.think_tags import Start, ThinkTags
+from antiphon.errors import EngineDisagrees
+from antiphon.wire import UNREADABLE, chat, responses
+
+_decode = msgspec.json.Decoder(chat.Chunk).decode
+
+
+def _to_usage(usage: chat.ChatUsage, timings: chat.Timings | None) -> responses.Usage | None:
+    if usage.prompt_tokens is None and usage.completion_tokens is None:
+        return None
+    prompt, completion = usage.prompt_tokens or 0, usage.completion_tokens or 0
+    cached = usage.prompt_tokens_details.cached_tokens if usage.prompt_tokens_details else None
+    if cached is None and timings is not None:
+        cached = timings.cache_n
+    reasoning = usage.completion_tokens_details.reasoning_tokens if usage.completion_tokens_details else None
+    return responses.Usage(
+        input_tokens=prompt,
+        input_tokens_details=responses.InputTokensDetails(cached_tokens=cached or 0),
+        output_tokens=completion,
+        output_tokens_details=responses.OutputTokensDetails(reasoning_tokens=reasoning or 0),
+        total_tokens=usage.total_tokens or prompt + completion,
+    )
+
+
+def _to_logprobs(tokens: list[chat.Logprob]) -> list[responses.Logprob]:
+    def octets(token: str, given: list[int] | None) -> list[int]:
+        return given if given is not None else list(token.encode())
+
+    return [
+        responses.Logprob(
+            token=token.token,
+            logprob=token.logprob,
+            bytes=octets(token.token, token.bytes),
+            top_logprobs=[
+                responses.TopLogprob(token=top.token, logprob=top.logprob, bytes=octets(top.token, top.bytes))
+                for top in token.top_logprobs or []
+            ],
+        )
+        for token in tokens
+    ]
+
+
+def _plain_text(content: str | list[chat.ContentPart]) -> str:
+    """Some servers send content in parts."""
+    return content if isinstance(content, str) else "".join(part.text for part in content)
+
+
+class ChunkReader:
+    """`receive()` the data of each frame, then `close()`. Text is searched for calls, if there is a finder."""
+
+    __slots__ = ("_finder", "_logprobs", "_tags")
+
+    def __init__(self, start: Start = Start.UNKNOWN, finder: CallFinder | None = None) -> None:
+        self._tags = ThinkTags(start)
+        self._finder = finder
+        self._logprobs: list[responses.Logprob] = []
+
+    @property
+    def template_opens_thought(self) -> bool:
+        return self._tags.unopened
+
+    def receive(self, data: bytes) -> list[Delta]:
+        try:
+            chunk = _decode(data)
+        except UNREADABLE as broken:
+            return [EngineFailed(EngineDisagrees(f"The engine sent a chunk that is not one of Chat Completions: {broken}"))]
+        if chunk.error is not None or chunk.object == "error":
+            error = chunk.error if chunk.error is not None else msgspec.to_builtins(chunk)
+            return [EngineFailed(failure_to_error(error_object_to_failure(error)))]
+        deltas: list[Delta] = []
+        for choice in chunk.choices or ():
+            if choice.index == 0:
+                if choice.logprobs is not None and choice.logprobs.content:
+                    self._logprobs += _to_logprobs(choice.logprobs.content)
+                if (delta := choice.delta or choice.message) is not None:
+                    self._delta(delta, deltas)
+                if choice.finish_reason is not None:
+                    deltas += self._close_text(cut=choice.finish_reason == "length")
+                    deltas.append(Finished(choice.finish_reason))
+        if chunk.usage is not None and (usage := _to_usage(chunk.usage, chunk.timings)) is not None:
+            deltas.append(UsageReport(usage))
+        return deltas
+
+    def close(self) -> list[Delta]:
+        return self._close_text()
+
+    def _delta(self, delta: chat.DeltaChunk, deltas: list[Delta]) -> None:
+        if thought := delta.reasoning_content or delta.reasoning or delta.thinking:
+            deltas += self._thought(thought)
+        if delta.content:
+            deltas += self._with_logprobs(self._searched(self._tags.receive(_plain_text(delta.content))))
+        if delta.refusal or delta.tool_calls or delta.function_call is not None:
+            self._calls_and_refusals(delta, deltas)
+
+    def continues(self, kind: type[Delta], text: str) -> bool:
+        """A piece of this kind is nothing but its text: nothing to search, to buffer or to drop."""
+        if kind is TextDelta:
+            finder = self._finder
+            return not self._logprobs and self._tags.passes(text) and (finder is None or finder.passes(text))
+        return self._tags.copy if kind is ReasoningDelta else True
+
+    def _thought(self, thought: str) -> list[Delta]:
+        """Reasoning from a field of its own. The first source counts; the other is a copy of it."""
+        tags = self._tags
+        if tags.copy:
+            return [ReasoningDelta(thought)]
+        if tags.found:
+            return []
+        buffered = self._with_logprobs(self._searched(tags.release()))
+        tags.takes_copies()
+        return [*buffered, ReasoningDelta(thought)]
+
+    def _calls_and_refusals(self, delta: chat.DeltaChunk, deltas: list[Delta]) -> None:
+        released = self._searched(self._tags.release())
+        if self._finder is not None:
+            released += self._finder.release()
+        deltas += self._with_logprobs(released)
+        if delta.refusal:
+            deltas.append(RefusalDelta(delta.refusal))
+        for call in delta.tool_calls or ():
+            deltas.append(_call_to_delta(call.index, call.id, call.function))
+        if delta.function_call is not None:
+            deltas.append(_call_to_delta(0, None, delta.function_call))
+
+    def _searched(self, pieces: list[Delta]) -> list[Delta]:
+        """The same pieces, with the calls that the finder found in their text."""
+        finder = self._finder
+        if finder is None:
+            return pieces
+        deltas: list[Delta] = []
+        for piece in pieces:
+            if isinstance(piece, TextDelta):
+                deltas += finder.receive(piece.text)
+            else:
+                # What was buffered as the beginning of a call belongs to a thought.
+                deltas += finder.release() if isinstance(piece, ThoughtEnded) else []
+                deltas.append(piece)
+        return deltas
+
+    def _close_text(self, *, cut: bool = False) -> list[Delta]:
+        deltas = self._searched(self._tags.close(cut=cut))
+        if self._finder is not None:
+            deltas += self._finder.close()
+        return self._with_logprobs(deltas)
+
+    def _with_logprobs(self, pieces: list[Delta]) -> list[Delta]:
+        """Attaches the tokens' probabilities to the last visible piece of this read, and drops those of thoughts."""
+        if not self._logprobs or not pieces:
+            return pieces
+        for at in range(len(pieces) - 1, -1, -1):
+            piece = pieces[at]
+            if isinstance(piece, TextDelta):
+                pieces[at] = TextDelta(piece.text, self._logprobs)
+                break
+        self._logprobs = []
+        return pieces
+
+
+def _call_to_delta(index: int | None, id: str | None, function: chat.FunctionDelta | None) -> CallDelta:
+    if function is None:
+        return CallDelta(index, id or None)
+    arguments = function.arguments
+    if isinstance(arguments, dict):
+        arguments = msgspec.json.encode(arguments).decode()
+    return CallDelta(index, id or None, function.name or None, arguments or "")

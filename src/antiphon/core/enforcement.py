@@ -1,0 +1,144 @@
+"""What may be shown of an answer, what is withheld, and what the model is asked for again."""
+
+from collections.abc import Iterable, Sequence
+from enum import Enum
+from typing import NamedTuple
+
+from antiphon.core.calls import CallState
+from antiphon.core.output_items import ItemState, MessageState
+from antiphon.core.requirements import NO_REQUIREMENTS, Requirements
+from antiphon.errors import AnswerInvalid
+
+# The code of the error for an answer that the engine should have constrained to a schema, and did not.
+SCHEMA_NOT_KEPT = "schema_not_kept"
+NOT_CHECKED = "it could not be checked in time"
+
+
+class Verdict(Enum):
+    SHOW = "emit the item"
+    DROP = "one call too many: collect its pieces, emit nothing"
+    REJECT = "ask the model for it again, emit nothing"
+    FAIL = "rather no answer than this one"
+
+
+class Rejection(NamedTuple):
+    """What the model is asked for again, and why. Without a call, its answer in words was rejected."""
+
+    complaint: str
+    call: CallState | None = None
+    words: str = ""
+
+
+class Enforcement:
+    """Measures one engine answer after another by the requirements. Each may be asked for again once."""
+
+    def __init__(self, *, may_reject: bool) -> None:
+        self.requirements: Requirements = NO_REQUIREMENTS
+        self.rejection: Rejection | None = None
+        # Why an item must not be shown, although it cannot be asked for again.
+        self.failure: AnswerInvalid | None = None
+        self._may_reject = may_reject
+        self._shown_calls = 0
+        self._dropped: list[CallState] = []
+
+    def begin_answer(self, requirements: Requirements) -> None:
+        self.requirements = requirements
+        self.rejection = None
+
+    def stop_rejecting(self) -> None:
+        """It is too late to ask for anything again: what is left is shown as it is, or fails."""
+        self._may_reject = False
+
+    def begin_round(self) -> None:
+        """What was required of the answers before this one has been done."""
+        self._may_reject = True
+        self._shown_calls = 0
+
+    # ---- one item ----------------------------------------------------------------------------------------------------
+
+    def judge(self, state: ItemState) -> Verdict:
+        """Of an item that is about to be emitted, and was checked."""
+        verdict = self._judge(state)
+        self._shown_calls += verdict is Verdict.SHOW and isinstance(state, CallState)
+        return verdict
+
+    def _judge(self, state: ItemState) -> Verdict:
+        if isinstance(state, CallState) and self.is_full():
+            # Its name came late, so it did not count while others were admitted.
+            self._dropped.append(state)
+            return Verdict.DROP
+        complaint, binding = self._complaint(state)
+        if complaint is None:
+            return Verdict.SHOW
+        if self._may_reject:
+            call = state if isinstance(state, CallState) else None
+            self._reject(Rejection(complaint, call, "" if call else state.written))
+            return Verdict.REJECT
+        if not binding:
+            return Verdict.SHOW
+        self.failure = AnswerInvalid(f"The model gave no valid answer in two attempts: {complaint}.")
+        return Verdict.FAIL
+
+    def _complaint(self, state: ItemState) -> tuple[str | None, bool]:
+        """What is wrong with the item, beyond repair; and whether it must not be shown."""
+        only = self.requirements.only
+        if isinstance(state, CallState) and only is not None and state.name not in only:
+            return f"{state.name} is not among the tools that may be called: {', '.join(sorted(only))}", True
+        check, outcome = state.check, state.outcome
+        if check is None or not check.buffered or outcome is None:
+            return None, False
+        if outcome.unfinished:
+            return (NOT_CHECKED, True) if check.binding else (None, False)
+        return outcome.complaint, check.binding
+
+    def streamed_complaint(self, state: ItemState) -> AnswerInvalid | None:
+        """What is wrong with an item that was emitted as it came, because the engine should have constrained it."""
+        check, outcome = state.check, state.outcome
+        if check is None or check.buffered or outcome is None:
+            return None
+        complaint = NOT_CHECKED if outcome.unfinished else outcome.complaint
+        if complaint is None:
+            return None
+        return AnswerInvalid(f"The engine did not constrain the answer to its schema: {complaint}.", code=SCHEMA_NOT_KEPT)
+
+    # ---- calls -------------------------------------------------------------------------------------------------------
+
+    def is_full(self, waiting: Iterable[ItemState] = ()) -> bool:
+        """With these, there are as many calls as there may be. A rejected call keeps its place."""
+        most = self.requirements.most_calls
+        if most is None:
+            return False
+        rejected = self.rejection is not None and self.rejection.call is not None
+        named = sum(isinstance(state, CallState) and bool(state.name) for state in waiting)
+        return self._shown_calls + named + rejected >= most
+
+    def drop(self, call: CallState) -> None:
+        """Its pieces are still collected, so that they do not end up in another call."""
+        self._dropped.append(call)
+
+    @property
+    def dropped(self) -> int:
+        """How many calls the model made beyond those that the response may have. An empty placeholder is not a call."""
+        return sum(1 for call in self._dropped if call.written)
+
+    # ---- the whole answer --------------------------------------------------------------------------------------------
+
+    def reject_missing(self, states: Sequence[ItemState], written: str) -> None:
+        """Rejects an answer that is at its end and lacks something."""
+        if self._may_reject and (missing := self.missing(states)) is not None:
+            self._reject(Rejection(missing, words=written))
+
+    def missing(self, states: Sequence[ItemState]) -> str | None:
+        """What an answer at its end should have had besides these items."""
+        required = self.requirements
+        if self.rejection is not None or any(isinstance(state, CallState) for state in states):
+            return None
+        if required.must_call:
+            return "it called no tool, although it had to"
+        if required.answer is not None and not any(isinstance(state, MessageState) for state in states):
+            return "it gave no answer"
+        return None
+
+    def _reject(self, rejection: Rejection) -> None:
+        self._may_reject = False
+        self.rejection = rejection

@@ -1,0 +1,75 @@
+"""What an exchange gets from its caller, the same for every exchange: ids, time, the cipher, settings, tools."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from antiphon.core.calls import FORMS, Forms, FunctionForm
+from antiphon.core.event_style import REASONING_TEXT, ReasoningEvents
+from antiphon.core.sealing import NO_SEALER, Sealer
+from antiphon.core.tools import DEFINITIONS, Define, Grammar
+
+# How many definitions are remembered.
+MOST_DEFINITIONS = 1024
+
+
+class GatewayTool(Protocol):
+    """A type of tool that the gateway runs: the functions that an engine sees of it, and the form of its calls."""
+
+    def define(self, box: Any, tool: dict[str, Any], where: str, namespace: str | None = None) -> None: ...
+
+    @property
+    def form(self) -> type[FunctionForm]: ...
+
+
+class KnownDefinitions:
+    """Which schemas and grammars compile. The same ones come with every request of a client, and are compiled once."""
+
+    def __init__(self, most: int = MOST_DEFINITIONS) -> None:
+        self._most = most
+        self._known: dict[bytes | Grammar, str | None] = {}
+        # Those that do not compile, and why.
+        self.unreadable: dict[bytes | Grammar, str] = {}
+
+    def __contains__(self, definition: bytes | Grammar) -> bool:
+        return definition in self._known
+
+    def add(self, definition: bytes | Grammar, complaint: str | None) -> None:
+        self._known[definition] = complaint
+        if complaint is not None:
+            self.unreadable[definition] = complaint
+        while len(self._known) > self._most:
+            oldest = next(iter(self._known))
+            del self._known[oldest]
+            self.unreadable.pop(oldest, None)
+
+
+def no_report(event: str, **members: Any) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    # A new id with this prefix.
+    new_id: Callable[[str], str]
+    # Seconds since 1970.
+    now: Callable[[], float]
+    # Random characters, with which deltas are padded where the client asks for it.
+    padding: Callable[[], str] = lambda: "x" * 16
+    sealer: Sealer = NO_SEALER
+    # Takes note of what was learned about an engine.
+    report: Callable[..., None] = no_report
+    check_grammars: bool = True
+    reasoning_events: ReasoningEvents = REASONING_TEXT
+    # The tools that the gateway runs, by the `type` of their definition.
+    tools: Mapping[str, GatewayTool] = field(default_factory=dict)
+    # A model that calls the gateway's tools without end is stopped after this many engine answers.
+    most_rounds: int = 10
+    definitions: KnownDefinitions = field(default_factory=KnownDefinitions)
+
+    @property
+    def tool_definitions(self) -> Mapping[str, Define]:
+        return DEFINITIONS | {kind: tool.define for kind, tool in self.tools.items()} if self.tools else DEFINITIONS
+
+    @property
+    def forms(self) -> Forms:
+        return {**FORMS, **{kind: tool.form for kind, tool in self.tools.items()}} if self.tools else FORMS

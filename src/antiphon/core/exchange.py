@@ -1,0 +1,466 @@
+"""The Exchange: everything between a Responses request and its terminal event, without I/O.
+
+    exchange = Exchange(request, engines, environment)
+    exchange.start()                    → events
+    exchange.step                       → what to do now: Ask | Check | RunTools | Estimate | Done
+    exchange.receive(data)              → events of this piece of the engine's body, until `reading` is false
+    exchange.finish()                   → events; the engine's body is at its end. The next step follows.
+    exchange.refused(error)             → the engine refused before its first byte: learn, truncate, ask another, or fail
+    exchange.checked(…), tool_result(…), estimated(…)   → events; the next step follows
+    exchange.end()                      → the terminal event; the caller stores `response`, and then sends it
+
+One response may take many engine answers: a repair, a lesson learned, a truncation, a round of tools. All of them are steps of
+this one object. Usage is the sum over all of them.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import Enum
+from typing import Any
+
+from msgspec import UNSET
+
+from antiphon.core.calls import CallState
+from antiphon.core.check_work import CheckOutcome, CheckWork, DefinitionWork
+from antiphon.core.deltas import Delta, EngineFailed
+from antiphon.core.enforcement import SCHEMA_NOT_KEPT, Enforcement, Rejection
+from antiphon.core.engine_stream import EngineStream
+from antiphon.core.environment import Environment
+from antiphon.core.event_style import EventStyle
+from antiphon.core.fast_path import AnyEvent
+from antiphon.core.finish_reasons import COMPLETED, ending_of
+from antiphon.core.knowledge import EngineKnowledge
+from antiphon.core.lessons import lesson_of
+from antiphon.core.lifecycle_events import in_progress_event, opening_events, terminal_event
+from antiphon.core.numbering import Numbering
+from antiphon.core.output import Output
+from antiphon.core.question import Question
+from antiphon.core.request import SEALED_REASONING, request_to_response, wants_summary
+from antiphon.core.rounds import states_to_turn
+from antiphon.core.steps import DONE, Ask, Check, Done, Estimate, RunTools, Step, ToolCall, Uncounted
+from antiphon.core.think_tags import Start
+from antiphon.core.tools import ToolResult
+from antiphon.core.usage import UsageCount
+from antiphon.errors import (
+    AnswerInvalid,
+    ApiError,
+    Cancelled,
+    ContextLengthExceeded,
+    EngineDisagrees,
+    EngineError,
+    EngineUnavailable,
+)
+from antiphon.wire.events import Event
+from antiphon.wire.responses import CreateResponse, IncompleteDetails, ResponseError, Usage
+
+Item = dict[str, Any]
+
+ESTIMATED = "usage is estimated: the engine reports none"
+TRUNCATED = "truncation auto: the oldest turns of the input were left out"
+DROPPED_CALLS = "tool calls of the model were left out: {count} beyond the {most} that may be made"
+# What an engine has shown that made no call although one was required.
+NOT_ENFORCED = {"enforces_required": False, "enforces_named": False}
+
+
+class Phase(Enum):
+    ASKING = "an engine is asked, or answers"
+    ANSWERED = "the engine's answer is at its end"
+    CLOSING = "its items are being closed, which may take a check or a tool"
+
+
+class Exchange:
+    def __init__(
+        self,
+        request: CreateResponse,
+        engines: Sequence[EngineKnowledge],
+        environment: Environment,
+        *,
+        history: Sequence[Item] = (),
+        compact: bool = False,
+        response_id: str | None = None,
+        created_at: int | None = None,
+    ) -> None:
+        """`engines`: those that may be asked, the best first. `history`: stored items before the request's own input.
+        `compact`: the answer is one sealed summary of the conversation."""
+        self.request = request
+        self._environment = environment
+        self._question = Question(request, engines, environment, history=history, compact=compact)
+        self.response = request_to_response(
+            request,
+            self._question.conversion.box.echo,
+            response_id=response_id or environment.new_id("resp"),
+            model=self._question.conversion.chat.model,
+            now=int(environment.now()) if created_at is None else created_at,
+        )
+        # The engine's body is wanted; and a check that has to be done meanwhile.
+        self.reading = False
+        self.check: CheckWork | None = None
+        self.step: Step
+        self._phase = Phase.ASKING
+        self._numbering = Numbering()
+        self._usage = UsageCount()
+        self._uncounted: list[Uncounted] = []
+        self._enforcement = Enforcement(may_reject=True)
+        self._output = Output(
+            new_id=environment.new_id,
+            style=self._style(),
+            enforcement=self._enforcement,
+            numbering=self._numbering,
+            usage=self._usage,
+            forms=environment.forms,
+        )
+        self._stream = EngineStream()
+        # Deltas that came while the output was blocked by a check.
+        self._deferred: deque[Delta] = deque()
+        self._defining: DefinitionWork | None = None
+        self._running: dict[str, CallState] = {}
+        self._estimates: Sequence[Usage] = ()
+        self._terminal: Event | None = None
+        if request.generate is False:
+            self.step = DONE
+        else:
+            self._ask()
+
+    # ---- what is known of it -----------------------------------------------------------------------------------------
+
+    @property
+    def engine(self) -> int:
+        """The number of the engine that is asked."""
+        return self._question.engine
+
+    @property
+    def error(self) -> ApiError | None:
+        return self._output.error
+
+    @property
+    def streams(self) -> bool:
+        return bool(self.request.stream)
+
+    @property
+    def notices(self) -> list[str]:
+        """What was changed or left out on the way."""
+        notices = list(self._question.conversion.notices)
+        if self._question.dropped:
+            notices.append(TRUNCATED)
+        if dropped := self._enforcement.dropped:
+            notices.append(DROPPED_CALLS.format(count=dropped, most=self._enforcement.requirements.most_calls))
+        if not self._question.knowledge.dialect_for(self._question.model).reports_usage:
+            notices.append(ESTIMATED)
+        return notices
+
+    def _style(self) -> EventStyle:
+        options, conversion = self.request.stream_options, self._question.conversion
+        seals = conversion.compacts or SEALED_REASONING in (self.request.include or ())
+        padded = options is not None and options.include_obfuscation
+        return EventStyle(
+            summary=wants_summary(self.request) is not None,
+            logprobs=conversion.logprobs,
+            seal=self._environment.sealer.seal if seals else None,
+            compacts=conversion.compacts,
+            padding=self._environment.padding() if padded else None,
+            reasoning_events=self._environment.reasoning_events,
+        )
+
+    # ---- the beginning -----------------------------------------------------------------------------------------------
+
+    def start(self) -> list[AnyEvent]:
+        for event in opening_events(self.response):
+            self._emit(event)
+        self.response.status = "in_progress"
+        self._emit(in_progress_event(self.response))
+        return self._emitted()
+
+    def heartbeat(self) -> list[AnyEvent]:
+        """Repeats that the response is in progress. SSE comments do not reset a client's idle timer, this does."""
+        if not isinstance(self.step, Done):
+            self._emit(in_progress_event(self.response))
+        return self._emitted()
+
+    def _ask(self) -> None:
+        """Checks the definitions that are not known yet, then asks the engine."""
+        known = self._environment.definitions
+        unknown = next((each for each in self._question.conversion.definitions if each.definition not in known), None)
+        if unknown is not None:
+            self._defining = DefinitionWork(unknown.definition)
+            self.step = Check(self._defining)
+            return
+        conversion = self._question.conversion
+        self._stream = EngineStream(self._thought_start(), conversion.finder())
+        self._enforcement.begin_answer(conversion.requirements)
+        self._output.begin_answer()
+        self._phase = Phase.ASKING
+        self.reading = True
+        self.step = Ask(conversion.chat, self._question.engine)
+
+    def _thought_start(self) -> Start:
+        chat = self._question.conversion.chat
+        # A constrained answer, or one without thinking, does not begin inside a thought.
+        constrained = chat.response_format is not UNSET or chat.reasoning_effort == "none"
+        if self._question.dialect.opens_thought and not constrained:
+            return Start.INSIDE
+        # What is made in the background may be followed at any time.
+        return Start.UNKNOWN if self.streams or self.response.background else Start.PATIENT
+
+    # ---- an engine's answer ------------------------------------------------------------------------------------------
+
+    def receive(self, data: bytes) -> list[AnyEvent]:
+        """A piece of the engine's body, however it is split."""
+        if not self._stream.continue_part(data, self._output):
+            try:
+                self._receive(self._stream.receive(data))
+            except ApiError as error:
+                self._receive([EngineFailed(error)])
+        events, self._output.events = self._output.events, []
+        return events
+
+    def _receive(self, deltas: Iterable[Delta]) -> None:
+        self._deferred.extend(deltas)
+        self._take_deferred()
+        if self._stream.ended or self._output.error is not None:
+            self.reading = False
+
+    def _take_deferred(self) -> None:
+        deferred, output = self._deferred, self._output
+        while deferred and output.check is None:
+            output.receive(deferred.popleft())
+        self.check = output.check
+
+    def finish(self, error: ApiError | None = None) -> list[AnyEvent]:
+        """The engine's body is at its end, or broke off with an error."""
+        self.reading = False
+        self._deferred.extend(self._stream.close())
+        if error is not None:
+            self._deferred.append(EngineFailed(error))
+        self._phase = Phase.ANSWERED
+        return self._attempt(self._proceed)
+
+    def refused(self, error: ApiError) -> list[AnyEvent]:
+        """The engine refused before its first byte, or is not there."""
+        self.reading = False
+        return self._attempt(lambda: self._question_after(error))
+
+    def _question_after(self, error: ApiError) -> None:
+        question = self._question
+        if isinstance(error, EngineUnavailable) and question.has_another_engine:
+            question.use_next_engine()
+        elif isinstance(error, ContextLengthExceeded) and question.may_truncate:
+            question.truncate(error)
+        elif not self._learn_from(error):
+            raise error
+        self._ask()
+
+    def _learn_from(self, error: ApiError) -> bool:
+        """Changes the question by what the error teaches about the engine; false if it teaches nothing."""
+        lesson = lesson_of(error, self._question.conversion.chat, self._question.dialect)
+        if lesson is None:
+            return False
+        self._report_lesson(lesson.facts, lasting=lesson.lasting)
+        self._question.learn(lesson.facts, lasting=lesson.lasting)
+        return True
+
+    def _report_lesson(self, facts: Mapping[str, Any], *, lasting: bool) -> None:
+        question = self._question
+        self._environment.report(
+            "learned", engine=question.knowledge.name, model=question.model, facts=dict(facts), lasting=lasting
+        )
+
+    def abort(self, error: ApiError) -> list[AnyEvent]:
+        """Ends the response with this error, whatever it is doing."""
+        if not isinstance(self.step, Done):
+            self.reading = False
+            self._deferred.clear()
+            self._running.clear()
+            self.check = None
+            self._enforcement.stop_rejecting()
+            self._output.error = error
+            self._output.abandon()
+            self.step = DONE
+        return self._emitted()
+
+    def _attempt(self, work: Callable[[], None]) -> list[AnyEvent]:
+        """An error on the way fails the response."""
+        try:
+            work()
+        except ApiError as error:
+            self._fail(error)
+        return self._emitted()
+
+    def _fail(self, error: ApiError) -> None:
+        self._output.begin_answer()
+        self._output.fail(error)
+        self._enforcement.stop_rejecting()
+        self._close_items()
+        self._proceed()
+
+    # ---- what comes back to it ---------------------------------------------------------------------------------------
+
+    def checked(self, outcome: CheckOutcome) -> list[AnyEvent]:
+        """The outcome of the check that a step, or `check`, asked for."""
+        if self._defining is not None:
+            return self._attempt(lambda: self._defined(outcome))
+        self._output.checked(outcome)
+        self._take_deferred()
+        return self._attempt(self._proceed)
+
+    def _defined(self, outcome: CheckOutcome) -> None:
+        assert self._defining is not None
+        definition, self._defining = self._defining.definition, None
+        complaint = "it takes too long to compile" if outcome.unfinished else outcome.complaint
+        self._environment.definitions.add(definition, complaint)
+        if complaint is not None:
+            self._question.convert()
+        self._ask()
+
+    def tool_result(self, call_id: str, result: ToolResult) -> list[AnyEvent]:
+        self._running.pop(call_id).result = result
+        self._output.resume()
+        return self._emitted() if self._running else self._attempt(self._proceed)
+
+    def estimated(self, usages: Sequence[Usage]) -> list[AnyEvent]:
+        self._estimates = usages
+        self.step = DONE
+        return self._emitted()
+
+    # ---- from step to step -------------------------------------------------------------------------------------------
+
+    def _proceed(self) -> None:
+        """Takes every step that needs nobody else, until one does."""
+        while self._advance():
+            pass
+
+    def _advance(self) -> bool:
+        """False: the next step is the caller's."""
+        output = self._output
+        self._take_deferred()
+        if self._phase is Phase.ASKING:
+            return False
+        if output.check is not None:
+            self.step = Check(output.check)
+            return False
+        if self._phase is Phase.ANSWERED:
+            return self._answered()
+        if calls := output.calls_to_run():
+            self._running = {call.call_id: call for call in calls}
+            self.step = RunTools(tuple(map(_to_tool_call, calls)))
+            return False
+        self._closed()
+        return False
+
+    def _answered(self) -> bool:
+        """An engine's answer is at its end: ask again where that helps, or close it."""
+        output, enforcement = self._output, self._enforcement
+        if self._stream.template_opens_thought:
+            self._question.learn_of_answer({"opens_thought": True})
+        if output.error is not None and output.can_start_over and self._learn_from(output.error):
+            output.start_over()
+            self._usage.next_answer()
+            self._ask()
+            return False
+        if self._is_whole() and ending_of(output.reason) is COMPLETED:
+            enforcement.reject_missing(output.round, output.written)
+        if output.error is None and enforcement.rejection is not None:
+            self._ask_again(enforcement.rejection)
+            return False
+        enforcement.stop_rejecting()
+        if not self._is_whole():
+            output.fail(EngineDisagrees("The engine's stream ended before the answer did."))
+        self._close_items()
+        return True
+
+    def _ask_again(self, rejection: Rejection) -> None:
+        """Shows the model what is wrong with its answer, and goes on with what it writes then."""
+        self._count_answer()
+        if rejection.call is None and self._enforcement.requirements.must_call:
+            self._question.learn_of_answer(NOT_ENFORCED)
+        self._question.reject(rejection)
+        self._ask()
+
+    def _close_items(self) -> None:
+        self._phase = Phase.CLOSING
+        cut = self._output.error is not None or ending_of(self._output.reason).incomplete
+        self._output.close_items("incomplete" if cut else "completed")
+
+    def _is_whole(self) -> bool:
+        return self._output.error is None and (self._stream.ended or self._output.reason is not None)
+
+    def _closed(self) -> None:
+        """Every item of the answer is closed: another round, or the end."""
+        output = self._output
+        self._learn_from_answer()
+        if output.error is None and ending_of(output.reason) is COMPLETED:
+            if (missing := self._enforcement.missing(output.round)) is not None:
+                output.error = AnswerInvalid(f"The model was asked twice, and {missing}.")
+            elif self._question.conversion.compacts and not output.opened:
+                output.error = EngineError("The engine gave no summary of the conversation.")
+            elif self._ran_tools():
+                self._next_round()
+                return
+        self._count_answer()
+        self.step = Estimate(tuple(self._uncounted)) if self._uncounted and output.error is None else DONE
+
+    def _learn_from_answer(self) -> None:
+        error = self._output.error
+        if error is None:
+            self._question.learn_of_answer({"reports_usage": self._usage.current is not None})
+        elif error.code == SCHEMA_NOT_KEPT and not self.request.stop:
+            self._question.learn_of_answer({"constrains_json": False})
+
+    def _count_answer(self) -> None:
+        if self._usage.current is None and self._output.error is None:
+            self._uncounted.append(Uncounted(self.engine, self._question.conversion.chat, self._output.written))
+        self._usage.next_answer()
+
+    def _ran_tools(self) -> bool:
+        """The gateway ran every call of this round, so the model goes on. A call of the client's ends the response."""
+        calls = [state for state in self._output.round if isinstance(state, CallState)]
+        return bool(calls) and all(call.result is not None for call in calls)
+
+    def _next_round(self) -> None:
+        self._count_answer()
+        self._question.add_round(states_to_turn(self._output.round))
+        self._output.begin_round()
+        self._enforcement.begin_round()
+        self._ask()
+
+    # ---- the end -----------------------------------------------------------------------------------------------------
+
+    def end(self, error: ApiError | None = None) -> list[AnyEvent]:
+        """The terminal event, and the response as it is to be stored: the caller stores it, and only then sends the event.
+
+        With an error, again: it could not be stored, and must not be reported as if it were.
+        """
+        self._output.error = error or self._output.error
+        if self._terminal is not None:
+            self._numbering.take_back(self._terminal)
+        self._set_outcome()
+        self._terminal = self._numbering.number(terminal_event(self.response))
+        return [*self._emitted(), self._terminal]
+
+    def _set_outcome(self) -> None:
+        response, error, ending = self.response, self._output.error, ending_of(self._output.reason)
+        response.output = self._output.items
+        response.usage = self._usage.total(self._estimates)
+        response.completed_at = response.incomplete_details = None
+        if isinstance(error, Cancelled):
+            response.status = "cancelled"
+        elif error is not None:
+            response.status = "failed"
+            response.error = ResponseError(code=error.event_code, message=error.message)
+        elif ending.incomplete:
+            response.status = "incomplete"
+            response.incomplete_details = IncompleteDetails(ending.incomplete)
+        else:
+            response.status = "completed"
+            response.completed_at = int(self._environment.now())
+
+    def _emit(self, event: Event) -> None:
+        self._output.events.append(self._numbering.number(event))
+
+    def _emitted(self) -> list[AnyEvent]:
+        events, self._output.events = self._output.events, []
+        return events
+
+
+def _to_tool_call(call: CallState) -> ToolCall:
+    native = call.native
+    return ToolCall(call.call_id, native.kind, native.name, native.namespace, call.arguments)

@@ -1,0 +1,51 @@
+"""The fast path for plain deltas: the pieces of a stream that only continue the open part.
+
+Most events of a stream differ from the one before them in text and number alone. Such an event is a `PlainDelta`: a template
+that all of them share, the text, the number. An encoder splices text and number into the encoded template.
+"""
+
+from msgspec import Struct, structs
+
+from antiphon.core.deltas import Delta
+from antiphon.wire.events import DeltaEvent, Event
+
+
+class DeltaTemplate:
+    """A delta event without its text and its number."""
+
+    __slots__ = ("event",)
+
+    def __init__(self, event: DeltaEvent) -> None:
+        self.event = event
+
+
+class PlainDelta(Struct, frozen=True, gc=False):
+    """One of the event types: a delta event in its compact form."""
+
+    template: DeltaTemplate
+    delta: str
+    sequence_number: int
+
+    def expand(self) -> DeltaEvent:
+        return structs.replace(self.template.event, delta=self.delta, sequence_number=self.sequence_number)
+
+
+# What an exchange emits.
+AnyEvent = Event | PlainDelta
+
+
+def expand(event: AnyEvent) -> Event:
+    """The event in its full form."""
+    return event.expand() if isinstance(event, PlainDelta) else event
+
+
+class FastPath:
+    """Where the next piece of the same kind goes: kept in `pieces`, emitted by these templates. A call has an index too."""
+
+    __slots__ = ("index", "kind", "pieces", "templates")
+
+    def __init__(self, kind: type[Delta], pieces: list[str], *templates: DeltaTemplate, index: int | None = None) -> None:
+        self.kind = kind
+        self.index = index
+        self.pieces = pieces
+        self.templates = templates

@@ -1,0 +1,59 @@
+"""What is known of one engine: its dialect, its models, and what was learned of each model."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from antiphon.core.dialect import Dialect
+
+# Clients may ask for any name. What was learned of the oldest ones goes first.
+MOST_MODELS = 256
+# What an engine is asked for that has told no model.
+ANY_MODEL = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """What an engine reports of one of its models. A window of None is not known."""
+
+    id: str
+    created: int
+    owned_by: str
+    window: int | None = None
+    vision: bool = False
+
+
+class EngineKnowledge:
+    """Facts come from the dialect, and from what probes, failures and answers have shown: `learn()` is the only writer."""
+
+    def __init__(self, dialect: Dialect, models: Sequence[Model] = (), name: str = "") -> None:
+        self.name = name
+        self.dialect = dialect
+        self.models: tuple[Model, ...] = tuple(models)
+        self._learned: dict[str, dict[str, Any]] = {}
+
+    def dialect_for(self, model: str) -> Dialect:
+        """The dialect with what was learned of this model."""
+        learned = self._learned.get(self._served(model))
+        return replace(self.dialect, **learned) if learned else self.dialect
+
+    def learn(self, model: str, facts: Mapping[str, Any]) -> None:
+        """Facts of the dialect; later ones replace earlier ones."""
+        model = self._served(model)
+        known = self._learned.get(model, {})
+        if any(known.get(name, getattr(self.dialect, name)) != value for name, value in facts.items()):
+            self._learned.pop(model, None)
+            self._learned[model] = known | dict(facts)
+            while len(self._learned) > MOST_MODELS:
+                del self._learned[next(iter(self._learned))]
+
+    def serves(self, model: str) -> bool:
+        return any(known.id == model for known in self.models)
+
+    @property
+    def default_model(self) -> str:
+        return self.models[0].id if self.models else ANY_MODEL
+
+    def _served(self, model: str) -> str:
+        """An engine with one model answers with it, whatever name it is asked for."""
+        return model if len(self.models) != 1 else self.models[0].id

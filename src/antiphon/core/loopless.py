@@ -1,0 +1,54 @@
+"""An exchange run to its end in place: no event loop, no processes. For recordings, tests and small programs."""
+
+from collections.abc import Callable, Iterable, Iterator
+
+from antiphon.core.check_work import run_check
+from antiphon.core.exchange import Exchange
+from antiphon.core.fast_path import AnyEvent
+from antiphon.core.steps import Ask, Check, Done, Estimate, RunTools, ToolCall
+from antiphon.core.tools import ToolResult
+from antiphon.errors import ApiError
+
+# Asks the engine: the pieces of its body. Raises what the engine refuses.
+AskEngine = Callable[[Ask], Iterable[bytes]]
+RunTool = Callable[[ToolCall], ToolResult]
+
+
+def no_tools(call: ToolCall) -> ToolResult:
+    return ToolResult(f"There is no tool {call.name}.", failed=True)
+
+
+def run_exchange(exchange: Exchange, ask: AskEngine, run_tool: RunTool = no_tools) -> Iterator[AnyEvent]:
+    """Every event, to the terminal one. Usage that the engine does not report stays null."""
+    yield from exchange.start()
+    while not isinstance(step := exchange.step, Done):
+        match step:
+            case Ask():
+                yield from _answer(exchange, ask, step)
+            case Check():
+                yield from exchange.checked(run_check(step.work))
+            case RunTools():
+                for call in step.calls:
+                    yield from exchange.tool_result(call.id, run_tool(call))
+            case Estimate():
+                yield from exchange.estimated(())
+    yield from exchange.end()
+
+
+def _answer(exchange: Exchange, ask: AskEngine, step: Ask) -> Iterator[AnyEvent]:
+    try:
+        pieces = ask(step)
+    except ApiError as refusal:
+        yield from exchange.refused(refusal)
+        return
+    error: ApiError | None = None
+    try:
+        for piece in pieces:
+            yield from exchange.receive(piece)
+            while exchange.check is not None:
+                yield from exchange.checked(run_check(exchange.check))
+            if not exchange.reading:
+                break
+    except ApiError as broken:
+        error = broken
+    yield from exchange.finish(error)

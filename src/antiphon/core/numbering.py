@@ -1,0 +1,27 @@
+"""Sequence numbers. This is the only place that numbers events."""
+
+from antiphon.core.fast_path import DeltaTemplate, PlainDelta
+from antiphon.wire.events import Event
+
+
+class Numbering:
+    """From `first`, by one."""
+
+    __slots__ = ("next",)
+
+    def __init__(self, first: int = 0) -> None:
+        self.next = first
+
+    def number(self, event: Event) -> Event:
+        event.sequence_number = self.next
+        self.next += 1
+        return event
+
+    def take_back(self, event: Event) -> None:
+        """The last event is not sent: the next one gets its number."""
+        self.next = event.sequence_number
+
+    def delta(self, template: DeltaTemplate, text: str) -> PlainDelta:
+        number = self.next
+        self.next = number + 1
+        return PlainDelta(template, text, number)

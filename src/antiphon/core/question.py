@@ -1,0 +1,135 @@
+"""The question of an exchange: which engine is asked, and the request in its dialect, as it is by now."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from msgspec import structs
+
+from antiphon.core.dialect import Dialect
+from antiphon.core.draft import AssistantTurn
+from antiphon.core.enforcement import Rejection
+from antiphon.core.environment import Environment
+from antiphon.core.knowledge import EngineKnowledge
+from antiphon.core.repairs import rejection_to_conversion
+from antiphon.core.request import Conversion, request_to_chat, request_to_items
+from antiphon.core.tool_choice import relaxed_choice
+from antiphon.core.truncation import share_to_drop, truncated
+from antiphon.errors import ContextLengthExceeded
+from antiphon.wire.responses import CreateResponse
+
+Item = dict[str, Any]
+
+
+class Question:
+    """Every change converts the request anew: the conversion depends on the request and on what is known, and nothing else."""
+
+    def __init__(
+        self,
+        request: CreateResponse,
+        engines: Sequence[EngineKnowledge],
+        environment: Environment,
+        *,
+        history: Sequence[Item],
+        compact: bool,
+    ) -> None:
+        own = [*request_to_items(request), *([{"type": "compaction_trigger"}] if compact else ())]
+        self.engine = 0
+        # The share of a history too long that was left out.
+        self.dropped = 0.0
+        self._request = request
+        self._engines = engines
+        self._environment = environment
+        self._items = [*history, *own]
+        self._earlier = len(history)
+        # What failures have taught, for this request alone.
+        self._facts: dict[str, Any] = {}
+        self._rounds: list[AssistantTurn] = []
+        self._rejection: Rejection | None = None
+        self.convert()
+
+    @property
+    def knowledge(self) -> EngineKnowledge:
+        return self._engines[self.engine]
+
+    @property
+    def model(self) -> str:
+        return self.conversion.chat.model
+
+    @property
+    def dialect(self) -> Dialect:
+        return self.conversion.dialect
+
+    def convert(self) -> None:
+        items, earlier = self._remaining()
+        model = self._request.model or self.knowledge.default_model
+        conversion = request_to_chat(
+            self._request,
+            items,
+            replace(self.knowledge.dialect_for(model), **self._facts),
+            model,
+            self._environment.sealer,
+            earlier=earlier,
+            check_grammars=self._environment.check_grammars,
+            tool_definitions=self._environment.tool_definitions,
+            unreadable=self._environment.definitions.unreadable,
+        )
+        for turn in self._rounds:
+            conversion.chat.messages.extend(turn.messages(conversion.dialect))
+        self.conversion: Conversion = (
+            conversion if self._rejection is None else rejection_to_conversion(conversion, self._rejection)
+        )
+
+    def _remaining(self) -> tuple[list[Item], int]:
+        """The items, without the oldest turns of a history too long; and how many of them are stored ones."""
+        if not self.dropped:
+            return self._items, self._earlier
+        left = truncated(self._items, self.dropped)
+        if left is None:
+            raise ContextLengthExceeded("The input is too long, even its last turn alone.", param="input")
+        return left, max(0, self._earlier - (len(self._items) - len(left)))
+
+    # ---- how it changes ----------------------------------------------------------------------------------------------
+
+    @property
+    def has_another_engine(self) -> bool:
+        return self.engine + 1 < len(self._engines)
+
+    def use_next_engine(self) -> None:
+        self.engine += 1
+        self._facts.clear()
+        self.convert()
+
+    @property
+    def may_truncate(self) -> bool:
+        return self._request.truncation == "auto" and self.dropped < 1
+
+    def truncate(self, overflow: ContextLengthExceeded) -> None:
+        """Leaves out as many of the oldest turns as the engine's words ask for."""
+        words = overflow.failure.message if overflow.failure is not None else ""
+        self.dropped = share_to_drop(words, self.dropped)
+        self.convert()
+
+    def learn(self, facts: Mapping[str, Any], *, lasting: bool) -> None:
+        if lasting:
+            self.knowledge.learn(self.model, facts)
+        self._facts |= facts
+        self.convert()
+
+    def learn_of_answer(self, facts: Mapping[str, Any]) -> None:
+        """What an answer has shown counts from the next request on."""
+        self.knowledge.learn(self.model, facts)
+
+    def reject(self, rejection: Rejection) -> None:
+        """From now on the request shows the model what is wrong with its answer."""
+        self._rejection = rejection
+        self.convert()
+
+    def add_round(self, turn: AssistantTurn) -> None:
+        """The model called tools, and goes on with their results. It has done what `tool_choice` required."""
+        self._rounds.append(turn)
+        self._rejection = None
+        last = len(self._rounds) >= self._environment.most_rounds
+        choice = "none" if last else relaxed_choice(self._request.tool_choice)
+        self._request = structs.replace(self._request, tool_choice=choice)
+        self.convert()

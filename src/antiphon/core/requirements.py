@@ -1,0 +1,48 @@
+"""What a request requires of an answer: which tools it may call and which it must, and the checks that its texts must pass."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from antiphon.core.check_work import CheckWork
+from antiphon.core.tools import Native
+
+
+class Check(Protocol):
+    """A check of one text: the arguments of a call, or an answer. The check itself is slow work, done elsewhere."""
+
+    @property
+    def buffered(self) -> bool:
+        """Nothing is emitted before the text is whole and was checked, so that it can be repaired or asked for again.
+        Otherwise it is emitted as it comes, and checked at its end."""
+
+    @property
+    def binding(self) -> bool:
+        """A text that fails is an error. Otherwise it is emitted all the same."""
+
+    def work(self, text: str) -> CheckWork: ...
+
+
+class Tools(NamedTuple):
+    """What is known of the offered tools, by the names that the engine sees."""
+
+    native_of: Callable[[str], Native]
+    check_of: Callable[[str], Check | None]
+
+
+PLAIN_FUNCTIONS = Tools(lambda name: Native("function", name), lambda name: None)
+
+
+@dataclass(frozen=True, slots=True)
+class Requirements:
+    tools: Tools = PLAIN_FUNCTIONS
+    # The check of an answer in words, where it has to be JSON.
+    answer: Check | None = None
+    # One of the tools must be called; only these may be.
+    must_call: bool = False
+    only: frozenset[str] | None = None
+    # Further calls are dropped, with a notice.
+    most_calls: int | None = None
+
+
+NO_REQUIREMENTS = Requirements()

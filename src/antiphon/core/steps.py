@@ -1,0 +1,65 @@
+"""What the caller of an exchange has to do next."""
+
+from dataclasses import dataclass
+
+from msgspec import Struct
+
+from antiphon.core.check_work import CheckWork
+from antiphon.wire.chat import ChatRequest
+
+
+class ToolCall(Struct, frozen=True):
+    """A call of a tool that the gateway runs, as the client knows the tool."""
+
+    id: str
+    kind: str
+    name: str
+    namespace: str | None
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Send `chat` to the engine of this number. Then `refused()`, or `receive()` its body and `finish()`."""
+
+    chat: ChatRequest
+    engine: int
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Run the work, which may be slow, and give its outcome to `checked()`."""
+
+    work: CheckWork
+
+
+@dataclass(frozen=True, slots=True)
+class RunTools:
+    """Run these calls, and give each result to `tool_result()`, in any order."""
+
+    calls: tuple[ToolCall, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Uncounted:
+    """An engine answer without usage: what was asked, and what the model wrote."""
+
+    engine: int
+    chat: ChatRequest
+    written: str
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Estimate the usage of these answers, and give it to `estimated()`."""
+
+    answers: tuple[Uncounted, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """Nothing more is to be done: `end()`, store the response, and send the terminal event."""
+
+
+DONE = Done()
+Step = Ask | Check | RunTools | Estimate | Done

@@ -1,0 +1,49 @@
+"""Token usage, summed over every engine answer of a response."""
+
+from collections.abc import Iterable, Sequence
+from functools import reduce
+
+from antiphon.wire.responses import InputTokensDetails, OutputTokensDetails, Usage
+
+
+class UsageCount:
+    """One engine answer after another: `report()` what the engine says, then `next_answer()`."""
+
+    def __init__(self) -> None:
+        self._answers: list[Usage] = []
+        # The last report of an answer counts.
+        self.current: Usage | None = None
+
+    def report(self, usage: Usage) -> None:
+        self.current = usage
+
+    def next_answer(self) -> None:
+        if self.current is not None:
+            self._answers.append(self.current)
+        self.current = None
+
+    def total(self, estimates: Sequence[Usage] = ()) -> Usage | None:
+        """`estimates` are of the answers for which the engine reported nothing."""
+        current = () if self.current is None else (self.current,)
+        return summed((*self._answers, *current, *estimates))
+
+
+def summed(usages: Iterable[Usage]) -> Usage | None:
+    """None of nothing: usage is complete, or null."""
+    found = tuple(usages)
+    return reduce(_add, found) if found else None
+
+
+def _add(one: Usage, other: Usage) -> Usage:
+    read, also_read = one.input_tokens_details, other.input_tokens_details
+    reasoning = one.output_tokens_details.reasoning_tokens + other.output_tokens_details.reasoning_tokens
+    return Usage(
+        one.input_tokens + other.input_tokens,
+        InputTokensDetails(
+            cached_tokens=read.cached_tokens + also_read.cached_tokens,
+            cache_write_tokens=read.cache_write_tokens + also_read.cache_write_tokens,
+        ),
+        one.output_tokens + other.output_tokens,
+        OutputTokensDetails(reasoning_tokens=reasoning),
+        one.total_tokens + other.total_tokens,
+    )
