@@ -222,7 +222,7 @@ def _another_object(body: Body) -> Answer:
         (_keen, "json_schema with tools", UNKNOWN, {}),
         (_pensive, "required choice", UNKNOWN, {}),
         (_pensive, "json_schema", UNKNOWN, {}),
-        (_pensive, "usage in streams", DOES_NOT, {}),
+        (_pensive, "usage in streams", DOES_NOT, {"reports_usage": False}),
         (_wordy, "required choice", DOES_NOT, {"enforces_required": False}),
         (_wordy, "json_schema", DOES_NOT, {"constrains_json": False}),
         (_half_an_object, "json_schema", WORKS, {"constrains_json": True}),

@@ -112,6 +112,12 @@ class Dialect:
     takes_system_role: bool = True
     # False: templates that want user and assistant to alternate; user messages in a row become one.
     takes_users_in_a_row: bool = True
+    # The template opens the thought: an answer begins inside it, and only `</think>` comes.
+    opens_thought: bool = False
+    # False: usage is estimated.
+    reports_usage: bool = True
+    # False: `stream_options` is rejected, and left out.
+    takes_stream_options: bool = True
     # Loads a model when it is asked for: it is not asked for anything that nobody wanted.
     loads_on_demand: bool = False
     # False: closes a connection behind each stream, whatever it has promised; it is not used again.

@@ -85,8 +85,6 @@ async def _find(probe: Probe, asker: Asker) -> Finding:
         remedy="" if seen.verdict is Verdict.WORKS else seen.remedy,
         advice=asker.dialect.advice.get(probe.capability, "") if falls_short else "",
         facts=seen.facts,
-        opens_thought=seen.opens_thought,
-        reports_usage=seen.reports_usage,
     )
 
 
@@ -99,11 +97,6 @@ def learned(findings: Sequence[Finding]) -> dict[str, Any]:
 
 def teach(engine: Engine, model: str, findings: Sequence[Finding]) -> None:
     engine.learn(model, learned(findings))
-    for finding in findings:
-        if finding.reports_usage is not None:
-            engine.reports_usage = finding.reports_usage
-        if finding.opens_thought is not None:
-            (engine.opens_thought.add if finding.opens_thought else engine.opens_thought.discard)(model)
 
 
 class Background:

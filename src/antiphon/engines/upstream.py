@@ -180,6 +180,9 @@ class Engine:
         """Takes facts of the dialect that a probe or a refusal has taught; later ones count."""
         model = self._meant(model)
         self._learned[model] = self._learned.get(model, {}) | dict(facts)
+        if "opens_thought" in facts:
+            (self.opens_thought.add if facts["opens_thought"] else self.opens_thought.discard)(model)
+        self.reports_usage = facts.get("reports_usage", self.reports_usage)
 
     def _meant(self, model: str) -> str:
         """An engine that has one model answers with it, by whatever name it is asked for."""

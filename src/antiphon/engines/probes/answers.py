@@ -82,10 +82,10 @@ async def reasoning(asker: Asker) -> Seen:
     unasked = _shape(own) if isinstance(own, Heard) else None
     detail = f"comes {shape}" + (f"; unasked it would come {unasked}" if unasked not in (None, shape) else "")
     if answer.unopened:
-        return Seen(Verdict.PARTLY, detail, REMEMBERED, opens_thought=True)
+        return Seen(Verdict.PARTLY, detail, REMEMBERED, {"opens_thought": True})
     if not answer.members & {*REASONING_MEMBERS}:
-        return Seen(Verdict.PARTLY, detail, FOUND_IN_TEXT, opens_thought=False)
-    return Seen(Verdict.WORKS, detail, opens_thought=False)
+        return Seen(Verdict.PARTLY, detail, FOUND_IN_TEXT, {"opens_thought": False})
+    return Seen(Verdict.WORKS, detail, facts={"opens_thought": False})
 
 
 async def _think(asker: Asker, **fields: Any) -> Heard | Refusal:
@@ -114,8 +114,8 @@ def _shape(heard: Heard) -> str | None:
 async def usage(asker: Asker) -> Seen:
     answer = await asker.plain()
     if answer.usage is None:
-        return Seen(Verdict.DOES_NOT, "none came", ESTIMATED, reports_usage=False)
-    return Seen(Verdict.WORKS, "it came with the end of the stream", reports_usage=True)
+        return Seen(Verdict.DOES_NOT, "none came", ESTIMATED, {"reports_usage": False})
+    return Seen(Verdict.WORKS, "it came with the end of the stream", facts={"reports_usage": True})
 
 
 async def logprobs(asker: Asker) -> Seen:

@@ -21,9 +21,6 @@ class Seen:
     detail: str
     remedy: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)
-    # Not facts of a dialect, but of an engine: None teaches nothing.
-    opens_thought: bool | None = None
-    reports_usage: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +33,6 @@ class Finding:
     remedy: str
     advice: str
     facts: Mapping[str, Any]
-    opens_thought: bool | None
-    reports_usage: bool | None
 
 
 class NoAnswer(Exception):
