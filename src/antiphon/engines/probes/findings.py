@@ -1,4 +1,4 @@
-"""What a probe brings back."""
+"""What a probe returns."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,6 +7,8 @@ from typing import Any
 
 
 class Verdict(StrEnum):
+    """The word that `antiphon doctor` prints for a capability."""
+
     WORKS = "works"
     PARTLY = "partly"
     DOES_NOT = "does not"
@@ -14,8 +16,9 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """What one probe saw. `remedy` is what Antiphon does about a shortfall; what is learned is only what was really seen."""
+class Observation:
+    """What one probe observed. `remedy` is what Antiphon does about a shortfall; `facts` are the fields of the dialect that
+    the observation proves."""
 
     verdict: Verdict
     detail: str
@@ -25,7 +28,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of the doctor's table. `advice` is what would mend a shortfall on the engine's side: a flag, mostly."""
+    """One row of the doctor's table. `advice` is what would fix a shortfall on the engine's side, mostly a flag."""
 
     capability: str
     verdict: Verdict
@@ -36,4 +39,4 @@ class Finding:
 
 
 class NoAnswer(Exception):
-    """The engine did not answer a question, so that nothing can be said; the message tells why."""
+    """The engine did not answer a request, so nothing is known. The message says why."""
