@@ -236,7 +236,7 @@ class ChunkReader:
         """A piece of this kind is no more than its text: nothing to look for, to hold back or to swallow."""
         if kind is TextDelta:
             finder = self._finder
-            return not self._logprobs and self._tags.passes(text) and (finder is None or finder.passes(text))
+            return not self._logprobs and self._tags.take_if_plain(text) and (finder is None or finder.take_if_plain(text))
         return self._tags.copy if kind is ReasoningDelta else True
 
     def _thought(self, thought: str) -> list[Delta]:

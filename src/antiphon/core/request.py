@@ -7,14 +7,14 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from antiphon.core.call_schema import functions_to_response_format
 from antiphon.core.checks import most_calls, offer_to_demands, takes_format
 from antiphon.core.demands import Demands
 from antiphon.core.dialect import Dialect
-from antiphon.core.envelopes import functions_to_response_format
 from antiphon.core.grammars import is_readable
 from antiphon.core.input_items import items_to_draft, tools_in_items
 from antiphon.core.sealing import NO_LOCK, Sealer
-from antiphon.core.text_calls import CallFinder, Envelope, TextCalls
+from antiphon.core.text_calls import CallFinder, ConstrainedCall, TextCalls
 from antiphon.core.tool_choice import Offer, choice_to_echo, choice_to_offer
 from antiphon.core.tool_words import must_call, tools_to_words
 from antiphon.core.tools import Toolbox, tools_to_box
@@ -184,7 +184,7 @@ def request_to_chat(
 
 def _finder(offer: Offer) -> Callable[[], CallFinder | None]:
     if offer.enveloped:
-        return lambda: Envelope(offer.only or ())
+        return lambda: ConstrainedCall(offer.only or ())
     names = offer.only or [tool.function.name for tool in offer.tools]
     return lambda: TextCalls(names) if names else None
 
