@@ -175,7 +175,7 @@ CASES: dict[str, tuple[str, Merged]] = {
         [text("{}")],
     ),
     "Harmony's header that was cut off": ("<|channel|>final<|message|>Paris.<|end|><|start|>assis", [text("Paris.")]),
-    "Harmony's message for somebody else": ("<|channel|>final<|message|>a<|end|><|start|>user<|message|>b", [text("auserb")]),
+    "Harmony's message of another role": ("<|channel|>final<|message|>a<|end|><|start|>user<|message|>b", [text("auserb")]),
 }
 
 TEXTS = {
@@ -200,7 +200,7 @@ TEXTS = {
     "a bare object in the middle": f"First\n{OBJECT}\nthen.",
     "a bare object in the middle of a line": f"First {OBJECT}",
     "other members": '{"name": "exec", "arguments": {}, "why": "x"}',
-    "other members behind": '{"name": "exec", "why": "x", "arguments": {}}',
+    "other members before the arguments": '{"name": "exec", "why": "x", "arguments": {}}',
     "no arguments": '{"name": "exec"}',
     "arguments that are no object": '{"name": "exec", "arguments": [1]}',
     "a string that is no object": '{"name": "exec", "arguments": "ls"}',

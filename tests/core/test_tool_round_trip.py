@@ -26,7 +26,7 @@ from antiphon.wire.responses import Response
 F = {"type": "function", "name": "f", "parameters": {"type": "object", "properties": {}}}
 PATCH = "*** Begin Patch\n*** Add File: a.txt\n+hi\n*** End Patch\n"
 
-# (the tool, the arguments that the engine writes, what the item must hold, the item that brings its output back)
+# (the tool, the arguments that the engine writes, what the item must contain, the item with its output)
 Case = tuple[dict[str, Any], dict[str, Any], dict[str, Any], dict[str, Any]]
 CASES: dict[str, Case] = {
     "function": (F, {"a": 1}, {"type": "function_call", "name": "f", "arguments": '{"a":1}'}, {"type": "function_call_output"}),
