@@ -12,7 +12,7 @@ from antiphon.background.workers import Workers
 from antiphon.embedded.process import EngineProcess
 from antiphon.engines.detection import Model
 from antiphon.engines.pool import Pool
-from antiphon.engines.prober import Background
+from antiphon.engines.prober import BackgroundProber
 from antiphon.engines.upstream import Engine
 from antiphon.gateway.gateway import Gateway
 from antiphon.gateway.seal import load_key, make_sealer
@@ -24,7 +24,7 @@ from antiphon.settings import Settings
 from antiphon.store.protocol import Store
 from antiphon.transport.client import PushingConnector
 
-BACKGROUND = web.AppKey("background", Background)
+BACKGROUND = web.AppKey("background", BackgroundProber)
 WORKERS = web.AppKey("workers", Workers)
 
 # After turns have been drained, handlers have this long to write what is left.
@@ -55,7 +55,7 @@ def make_app(
     )
     app[GATEWAY] = Gateway(pool, settings, make_sealer(load_key(settings)), store)
     app[CONNECTIONS] = set()
-    app[BACKGROUND] = Background(app[GATEWAY].is_busy)
+    app[BACKGROUND] = BackgroundProber(app[GATEWAY].is_busy)
     app[WORKERS] = Workers(app[GATEWAY])
     app.add_routes(
         [
@@ -103,7 +103,7 @@ async def _watching(app: web.Application) -> AsyncIterator[None]:
     gateway, background = app[GATEWAY], app[BACKGROUND]
     if gateway.settings.probe:
         for engine in gateway.pool.engines:
-            engine.when_found = background.begin
+            engine.when_found = background.start
     watch = asyncio.create_task(gateway.pool.watch())
     sweep = asyncio.create_task(gateway.sweep())
     yield

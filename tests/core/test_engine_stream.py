@@ -12,7 +12,7 @@ from support.engine import DONE, chunk
 from antiphon.core.deltas import CallDelta, Delta, Finished, ReasoningDelta, TextDelta, ThoughtEnded
 from antiphon.core.engine_stream import EngineStream
 from antiphon.core.replay import replay
-from antiphon.core.text_calls import CallFinder, Envelope, TextCalls
+from antiphon.core.text_calls import CallFinder, ConstrainedCall, TextCalls
 
 SHAPES = {
     "text": lambda text: chunk({"content": text}),
@@ -76,7 +76,7 @@ call_pieces = st.tuples(st.sampled_from(["text", "text", "text", "reasoning", "a
 Finder = Callable[[Collection[str]], CallFinder]
 
 
-@pytest.mark.parametrize("finder", [Envelope, TextCalls])
+@pytest.mark.parametrize("finder", [ConstrainedCall, TextCalls])
 @given(pieces=st.lists(call_pieces, max_size=12))
 def test_it_gives_the_same_events_as_the_long_way_where_calls_stand_in_the_text(
     finder: Finder, pieces: list[tuple[str, str]]
@@ -85,7 +85,7 @@ def test_it_gives_the_same_events_as_the_long_way_where_calls_stand_in_the_text(
     assert replay(reads, finder=finder(["f"])) == replay([b"".join(reads)], finder=finder(["f"]))
 
 
-@pytest.mark.parametrize("finder", [Envelope, TextCalls])
+@pytest.mark.parametrize("finder", [ConstrainedCall, TextCalls])
 def test_it_is_taken_for_text_that_the_finder_lets_pass(finder: Finder) -> None:
     reads = frames([("text", f"piece{number}") for number in range(50)])
     with patch.object(EngineStream, "receive", autospec=True, side_effect=EngineStream.receive) as long_way:
@@ -94,7 +94,7 @@ def test_it_is_taken_for_text_that_the_finder_lets_pass(finder: Finder) -> None:
 
 
 def deltas_of(*reads: bytes) -> list[Delta]:
-    stream = EngineStream(finder=Envelope(["f"]))
+    stream = EngineStream(finder=ConstrainedCall(["f"]))
     return [delta for data in reads for delta in stream.receive(data)] + stream.close()
 
 

@@ -33,7 +33,7 @@ def messages(input: Any, dialect: Dialect = PLAIN, **fields: Any) -> list[dict[s
     return found
 
 
-def refusal(input: Any = "Hi", **fields: Any) -> InvalidRequest:
+def rejection(input: Any = "Hi", **fields: Any) -> InvalidRequest:
     with pytest.raises(InvalidRequest) as raised:
         converted(input, **fields)
     return raised.value
@@ -70,7 +70,7 @@ def test_instructions_system_and_developer_text_are_one_leading_system_message_i
     ]
 
 
-def test_a_developer_message_after_the_model_has_spoken_stays_in_its_place() -> None:
+def test_a_developer_message_after_an_assistant_turn_stays_at_its_position() -> None:
     items = [user("Hi"), {"role": "assistant", "content": "Hello"}, {"role": "developer", "content": "Be brief."}, user("Go")]
     assert messages(items) == [
         user("Hi"),
@@ -123,8 +123,8 @@ def test_a_text_file_becomes_text_with_its_name(prefix: str) -> None:
         ({}, "type"),
     ],
 )
-def test_a_part_that_cannot_be_passed_on_is_refused_by_name(part: dict[str, Any], param: str) -> None:
-    assert refusal([{"role": "user", "content": [part]}]).param == f"input[0].content[0].{param}"
+def test_a_part_that_cannot_be_sent_is_rejected_by_name(part: dict[str, Any], param: str) -> None:
+    assert rejection([{"role": "user", "content": [part]}]).param == f"input[0].content[0].{param}"
 
 
 def test_refusals_and_output_text_of_the_assistant_are_its_text() -> None:
@@ -133,7 +133,7 @@ def test_refusals_and_output_text_of_the_assistant_are_its_text() -> None:
     assert messages([user("Hi"), item, user("x")])[1] == {"role": "assistant", "content": "a\nb"}
 
 
-def test_a_last_assistant_message_is_not_gone_on_with() -> None:
+def test_a_last_assistant_message_is_not_continued() -> None:
     items = [user("Hi"), {"role": "assistant", "content": "Hello"}]
     assert messages(items, LLAMACPP)[-1]["role"] == "user"
     assert messages(items, VLLM)[-1]["role"] == "assistant"
@@ -202,8 +202,8 @@ def test_a_call_without_an_output_gets_a_placeholder_and_a_notice() -> None:
     assert conversion.notices == ("call a has no output: a placeholder was sent",)
 
 
-def test_an_output_without_its_call_is_refused() -> None:
-    error = refusal([user("Hi"), output("nope")])
+def test_an_output_without_its_call_is_rejected() -> None:
+    error = rejection([user("Hi"), output("nope")])
     assert error.param == "input[1].call_id"
     assert "nope" in error.message
 
@@ -235,7 +235,7 @@ def test_arguments_that_come_as_an_object_are_written_out() -> None:
 # ---- other items -----------------------------------------------------------------------------------------------------
 
 
-def test_custom_calls_are_carried_as_calls() -> None:
+def test_custom_calls_are_sent_as_calls() -> None:
     items = [
         user("Hi"),
         {"type": "custom_tool_call", "call_id": "a", "name": "apply_patch", "input": "*** Begin"},
@@ -247,7 +247,7 @@ def test_custom_calls_are_carried_as_calls() -> None:
     ]
 
 
-def test_calls_of_other_tools_are_carried_as_calls() -> None:
+def test_calls_of_other_tools_are_sent_as_calls() -> None:
     items = [
         user("Hi"),
         {"type": "local_shell_call", "id": "lsh", "call_id": "a", "action": {"command": ["ls"]}, "status": "completed"},
@@ -272,7 +272,7 @@ def test_an_agents_message_is_a_user_message_that_names_its_author() -> None:
     assert len(conversion.notices) == 1
 
 
-def test_a_sealed_compaction_is_said_to_be_one() -> None:
+def test_a_compaction_is_introduced_as_one() -> None:
     conversion = converted([{"type": "compaction", "encrypted_content": "x"}, user("Hi")])
     assert "cannot be read" in str(conversion.chat.messages[0].content)
     assert "input[0]" in conversion.notices[0]
@@ -293,7 +293,7 @@ def test_an_item_that_means_nothing_here_is_dropped_with_a_notice(kind: str) -> 
 def test_a_reference_is_resolved_among_the_given_items() -> None:
     items = [{"type": "message", "id": "m1", "role": "user", "content": "Hi"}, {"id": "m1"}]
     assert messages(items) == [user("Hi"), user("Hi")]
-    assert refusal([{"type": "item_reference", "id": "gone"}]).param == "input[0].id"
+    assert rejection([{"type": "item_reference", "id": "gone"}]).param == "input[0].id"
 
 
 @pytest.mark.parametrize(
@@ -309,18 +309,18 @@ def test_a_reference_is_resolved_among_the_given_items() -> None:
         ({"type": "reasoning", "summary": 1}, "input[0].summary"),
     ],
 )
-def test_a_malformed_item_is_refused_by_name(item: dict[str, Any], param: str) -> None:
-    error = refusal([item])
+def test_a_malformed_item_is_rejected_by_name(item: dict[str, Any], param: str) -> None:
+    error = rejection([item])
     assert error.param == param
     assert param in error.message
 
 
 @pytest.mark.parametrize("nothing", [[], None, ""])
-def test_an_empty_input_is_refused(nothing: Any) -> None:
+def test_an_empty_input_is_rejected(nothing: Any) -> None:
     if nothing == "":
         assert messages("") == [user("")]
     else:
-        assert refusal(nothing).param == "input"
+        assert rejection(nothing).param == "input"
 
 
 # ---- tools -----------------------------------------------------------------------------------------------------------
@@ -346,7 +346,7 @@ def test_hosted_tools_are_left_out_and_named() -> None:
 
 
 @pytest.mark.parametrize("tools", [[], None, [{"type": "web_search"}]])
-def test_no_tools_are_no_tools(tools: Any) -> None:
+def test_without_tools_none_are_sent(tools: Any) -> None:
     sent = chat(tools=tools, tool_choice="auto", parallel_tool_calls=True)
     assert not {"tools", "tool_choice", "parallel_tool_calls"} & sent.keys()
 
@@ -355,7 +355,7 @@ def test_none_offers_nothing() -> None:
     assert "tools" not in chat(tools=[F], tool_choice="none")
 
 
-def test_a_named_choice_is_that_tool_alone_or_by_name_where_the_engine_takes_it() -> None:
+def test_a_named_choice_is_that_tool_alone_or_by_name_where_the_engine_accepts_it() -> None:
     for choice in ({"type": "function", "name": "g"}, {"type": "function", "function": {"name": "g"}}):
         sent = chat(tools=[F, G], tool_choice=choice)
         assert [tool["function"]["name"] for tool in sent["tools"]] == ["g"]
@@ -384,12 +384,12 @@ def test_allowed_tools_are_the_only_ones(mode: str) -> None:
         ({}, "tool_choice.type"),
     ],
 )
-def test_a_choice_that_cannot_be_made_is_refused(choice: Any, param: str) -> None:
-    assert refusal(tools=[F], tool_choice=choice).param == param
+def test_a_choice_that_cannot_be_made_is_rejected(choice: Any, param: str) -> None:
+    assert rejection(tools=[F], tool_choice=choice).param == param
 
 
-def test_required_without_tools_is_refused_but_a_hosted_choice_is_dropped_with_a_notice() -> None:
-    assert refusal(tool_choice="required").param == "tool_choice"
+def test_required_without_tools_is_rejected_but_a_hosted_choice_is_dropped_with_a_notice() -> None:
+    assert rejection(tool_choice="required").param == "tool_choice"
     conversion = converted(tools=[{"type": "web_search"}, F], tool_choice={"type": "web_search"})
     assert conversion.chat.tool_choice == "auto"
     assert any("tool_choice web_search" in notice for notice in conversion.notices)
@@ -399,8 +399,8 @@ def test_required_without_tools_is_refused_but_a_hosted_choice_is_dropped_with_a
     ("tool", "param"),
     [({}, "tools[0].type"), ({"type": "function"}, "tools[0].name"), ({"type": "function", "name": ""}, "tools[0].name")],
 )
-def test_a_malformed_tool_is_refused_by_name(tool: dict[str, Any], param: str) -> None:
-    assert refusal(tools=[tool]).param == param
+def test_a_malformed_tool_is_rejected_by_name(tool: dict[str, Any], param: str) -> None:
+    assert rejection(tools=[tool]).param == param
 
 
 # ---- other fields ----------------------------------------------------------------------------------------------------
@@ -416,8 +416,8 @@ def test_formats() -> None:
     assert '"properties"' in sent["messages"][0]["content"]
     assert chat(text={"format": {"type": "json_object"}})["response_format"] == {"type": "json_object"}
     assert "response_format" not in chat(text={"format": {"type": "text"}})
-    assert refusal(text={"format": {"type": "json_schema", "name": "n"}}).param == "text.format.schema"
-    assert refusal(text={"format": {"type": "grammar"}}).param == "text.format.type"
+    assert rejection(text={"format": {"type": "json_schema", "name": "n"}}).param == "text.format.schema"
+    assert rejection(text={"format": {"type": "grammar"}}).param == "text.format.type"
 
 
 def test_verbosity_is_a_short_instruction() -> None:
@@ -440,7 +440,7 @@ def test_verbosity_is_a_short_instruction() -> None:
         (PLAIN, "ultra", "medium"),
     ],
 )
-def test_efforts_are_mapped_to_what_the_engine_takes_and_a_change_is_said(dialect: Dialect, asked: str, sent: str) -> None:
+def test_efforts_are_mapped_to_what_the_engine_accepts_and_a_change_is_noticed(dialect: Dialect, asked: str, sent: str) -> None:
     conversion = converted(dialect=dialect, reasoning={"effort": asked})
     assert conversion.chat.reasoning_effort == sent
     assert bool(conversion.notices) is (asked != sent)
@@ -451,7 +451,7 @@ def test_the_limit_of_tokens_has_the_name_that_the_engine_reads() -> None:
     assert chat(max_output_tokens=20, dialect=OLLAMA)["max_tokens"] == 20
 
 
-def test_logprobs_are_left_out_where_the_engine_refuses_them_with_tools() -> None:
+def test_logprobs_are_left_out_where_the_engine_rejects_them_with_tools() -> None:
     assert chat(top_logprobs=3, dialect=LLAMACPP)["top_logprobs"] == 3
     conversion = converted(top_logprobs=3, tools=[F], dialect=LLAMACPP)
     assert not conversion.logprobs
@@ -477,8 +477,8 @@ def test_logprobs_are_left_out_where_the_engine_refuses_them_with_tools() -> Non
         ({"reasoning": {"summary": "loud"}}, "reasoning.summary", None),
     ],
 )
-def test_what_cannot_be_done_or_is_malformed_is_refused_by_name(fields: dict[str, Any], param: str, code: str | None) -> None:
-    error = refusal(**fields)
+def test_what_cannot_be_done_or_is_malformed_is_rejected_by_name(fields: dict[str, Any], param: str, code: str | None) -> None:
+    error = rejection(**fields)
     assert (error.param, error.code) == (param, code)
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.core.envelopes import closed, functions_to_schema
+from antiphon.core.call_schema import closed, functions_to_schema
 from antiphon.core.schemas import SchemaCheck, is_kept
 from antiphon.errors import InvalidRequest
 from antiphon.wire.chat import ChatFunction

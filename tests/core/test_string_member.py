@@ -1,4 +1,4 @@
-"""The one string of a call's arguments, decoded at any split."""
+"""The one string in the arguments of a custom call, decoded at any split."""
 
 import json
 
@@ -33,7 +33,7 @@ def test_text_comes_as_soon_as_it_is_certain() -> None:
     assert member.receive("}") == ""
 
 
-def test_line_breaks_that_are_not_escaped_are_taken_as_meant() -> None:
+def test_line_breaks_that_are_not_escaped_are_accepted() -> None:
     assert read(['{"input": "a\nb"}']) == "a\nb"
 
 

@@ -1,20 +1,20 @@
-"""Calls that stand in the text: found in every shape and at any split; what is none comes out as it came."""
+"""Calls in the text: found in every shape and at any split; all else comes out unchanged."""
 
 import json
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.finding import Told, cut, read, splits, told
+from support.finding import Merged, cut, merge, read, splits
 
 from antiphon.core.deltas import CallDelta, ReasoningDelta, TextDelta
 from antiphon.core.text_calls import TextCalls
-from antiphon.core.text_calls.shapes import BOUND
+from antiphon.core.text_calls.shapes import MAX_BUFFERED
 
 NAMES = ["get_weather", "exec", "mcp__fs__read"]
 
 
-def calls(*pairs: tuple[str, str]) -> Told:
+def calls(*pairs: tuple[str, str]) -> Merged:
     return [("call", index, name, arguments) for index, (name, arguments) in enumerate(pairs)]
 
 
@@ -27,7 +27,7 @@ BOTH = calls(("exec", '{"cmd": "ls"}'), ("get_weather", '{"city": "Paris"}'))
 OBJECT = '{"name": "exec", "arguments": {"cmd": "ls"}}'
 OTHER = '{"name": "get_weather", "arguments": {"city": "Paris"}}'
 
-CASES: dict[str, tuple[str, Told]] = {
+CASES: dict[str, tuple[str, Merged]] = {
     # Hermes and Qwen
     "a tagged object": (f"<tool_call>\n{OBJECT}\n</tool_call>", EXEC),
     "no white space": (f"<tool_call>{OBJECT}</tool_call>", EXEC),
@@ -55,7 +55,7 @@ CASES: dict[str, tuple[str, Told]] = {
         '<tool_call>{"arguments" : { "z":1.10,\n "a": 1e3 } , "name":"exec"}</tool_call>',
         calls(("exec", '{ "z":1.10,\n "a": 1e3 }')),
     ),
-    "a namespace that the training had": (
+    "a namespace known from training": (
         '<tool_call>{"name": "functions.exec", "arguments": {}}</tool_call>',
         calls(("exec", "{}")),
     ),
@@ -102,7 +102,7 @@ CASES: dict[str, tuple[str, Told]] = {
         '<function=exec>{"cmd": "</function>"}</function> ok',
         [*calls(("exec", '{"cmd": "</function>"}')), text("ok")],
     ),
-    "a function with JSON to be mended": ('<function=exec>{"cmd": "ls"</function>', EXEC),
+    "a function with JSON to be repaired": ('<function=exec>{"cmd": "ls"</function>', EXEC),
     # Mistral
     "Mistral's list": (f"[TOOL_CALLS] [{OBJECT}, {OTHER}]", BOTH),
     "Mistral's object": (f"[TOOL_CALLS]{OBJECT}", EXEC),
@@ -110,9 +110,9 @@ CASES: dict[str, tuple[str, Told]] = {
     "Mistral's name alone": ('[TOOL_CALLS]exec{"cmd": "ls"}', EXEC),
     "Mistral's id": ('[TOOL_CALLS]exec[CALL_ID]a1b2[ARGS]{"cmd": "ls"}', EXEC),
     "several of Mistral's": ('[TOOL_CALLS]exec[ARGS]{"cmd": "ls"}[TOOL_CALLS]get_weather[ARGS]{"city": "Paris"}', BOTH),
-    "several behind one marker": ('[TOOL_CALLS]exec[ARGS]{"cmd": "ls"}get_weather[ARGS]{"city": "Paris"}', BOTH),
+    "several after one marker": ('[TOOL_CALLS]exec[ARGS]{"cmd": "ls"}get_weather[ARGS]{"city": "Paris"}', BOTH),
     "Mistral's after prose": (f"I'll look. [TOOL_CALLS][{OBJECT}]", [text("I'll look. "), *EXEC]),
-    "text behind Mistral's": (f"[TOOL_CALLS][{OBJECT}] done[", [*EXEC, text("done[")]),
+    "text after Mistral's": (f"[TOOL_CALLS][{OBJECT}] done[", [*EXEC, text("done[")]),
     # Llama
     "Llama's tag": ('<|python_tag|>{"name": "exec", "parameters": {"cmd": "ls"}}', EXEC),
     "several of Llama's": (f"<|python_tag|>{OBJECT}; {OTHER}", BOTH),
@@ -136,14 +136,14 @@ CASES: dict[str, tuple[str, Told]] = {
     "a fence at the end": (f"I'll look:\n```json\n{OBJECT}\n```\n", [text("I'll look:\n"), *EXEC]),
     "a fence that is not closed": (f"I'll look:\n```json\n{OBJECT}\n``", [text("I'll look:\n"), *EXEC]),
     "tags in a fence": (f"```xml\n<tool_call>{OBJECT}</tool_call>\n```", EXEC),
-    "a call behind inline code": (f"Run `ls` <tool_call>{OBJECT}</tool_call>", [text("Run `ls` "), *EXEC]),
-    "a call behind a fence": (
+    "a call after inline code": (f"Run `ls` <tool_call>{OBJECT}</tool_call>", [text("Run `ls` "), *EXEC]),
+    "a call after a fence": (
         f"```c\nint a[] = {{<1>}};\n```\n<tool_call>{OBJECT}</tool_call>",
         [text("```c\nint a[] = {<1>};\n```\n"), *EXEC],
     ),
-    "a call behind a fence in one line": (f"```x``` <tool_call>{OBJECT}</tool_call>", [text("```x``` "), *EXEC]),
-    "a call behind a backtick that was left open": (f"It`s\n<tool_call>{OBJECT}</tool_call>", [text("It`s\n"), *EXEC]),
-    "another call behind one that is none": (
+    "a call after a fence in one line": (f"```x``` <tool_call>{OBJECT}</tool_call>", [text("```x``` "), *EXEC]),
+    "a call after a backtick that was left open": (f"It`s\n<tool_call>{OBJECT}</tool_call>", [text("It`s\n"), *EXEC]),
+    "another call after one that is none": (
         f"<tool_call>oops <tool_call>{OBJECT}</tool_call>",
         [text("<tool_call>oops "), *EXEC],
     ),
@@ -169,13 +169,13 @@ CASES: dict[str, tuple[str, Told]] = {
         '<|channel|>commentary to=functions.exec<|message|>{"cmd": "l',
         [text('{"cmd": "l')],
     ),
-    "Harmony's call to be mended": ("<|channel|>commentary to=functions.exec<|message|>{'cmd': 'ls'}<|call|>", EXEC),
+    "Harmony's call to be repaired": ("<|channel|>commentary to=functions.exec<|message|>{'cmd': 'ls'}<|call|>", EXEC),
     "Harmony's call of a tool that was not offered": (
         "<|channel|>commentary to=functions.rm<|message|>{}<|call|>",
         [text("{}")],
     ),
     "Harmony's header that was cut off": ("<|channel|>final<|message|>Paris.<|end|><|start|>assis", [text("Paris.")]),
-    "Harmony's message for somebody else": ("<|channel|>final<|message|>a<|end|><|start|>user<|message|>b", [text("auserb")]),
+    "Harmony's message of another role": ("<|channel|>final<|message|>a<|end|><|start|>user<|message|>b", [text("auserb")]),
 }
 
 TEXTS = {
@@ -189,9 +189,9 @@ TEXTS = {
     "a function that was not offered": "<tool_call><function=rm></function></tool_call>",
     "Mistral's that was not offered": "[TOOL_CALLS]rm[ARGS]{}",
     "Llama's that was not offered": '<|python_tag|>{"name": "rm", "parameters": {}}',
-    "code behind Llama's tag": "<|python_tag|>print({})",
-    "a tag behind a backtick": f"Write `<tool_call>{OBJECT}</tool_call>` to call.",
-    "a tag behind a quote": f'Write "<tool_call>{OBJECT}</tool_call>" to call.',
+    "code after Llama's tag": "<|python_tag|>print({})",
+    "a tag after a backtick": f"Write `<tool_call>{OBJECT}</tool_call>` to call.",
+    "a tag after a quote": f'Write "<tool_call>{OBJECT}</tool_call>" to call.',
     "a tag in inline code": f"Write ``x <tool_call>{OBJECT}</tool_call>`` to call.",
     "a tag in a fence of prose": f"Like this:\n```\nfirst\n<tool_call>{OBJECT}</tool_call>\n```\nDone.",
     "a fence that is an example": f"Like this:\n```json\n{OBJECT}\n```\nThat calls it.",
@@ -200,7 +200,7 @@ TEXTS = {
     "a bare object in the middle": f"First\n{OBJECT}\nthen.",
     "a bare object in the middle of a line": f"First {OBJECT}",
     "other members": '{"name": "exec", "arguments": {}, "why": "x"}',
-    "other members behind": '{"name": "exec", "why": "x", "arguments": {}}',
+    "other members before the arguments": '{"name": "exec", "why": "x", "arguments": {}}',
     "no arguments": '{"name": "exec"}',
     "arguments that are no object": '{"name": "exec", "arguments": [1]}',
     "a string that is no object": '{"name": "exec", "arguments": "ls"}',
@@ -228,14 +228,14 @@ TEXTS = {
 def test_a_case_is_read_the_same_at_every_split(name: str) -> None:
     raw, expected = CASES[name]
     for pieces in splits(raw):
-        assert told(read(TextCalls(NAMES), pieces)) == expected
+        assert merge(read(TextCalls(NAMES), pieces)) == expected
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_what_is_no_call_is_text_as_it_came(name: str) -> None:
+def test_what_is_not_a_call_is_text_unchanged(name: str) -> None:
     raw = TEXTS[name]
     for pieces in splits(raw):
-        assert told(read(TextCalls(NAMES), pieces)) == ([text(raw)] if raw else [])
+        assert merge(read(TextCalls(NAMES), pieces)) == ([text(raw)] if raw else [])
 
 
 FRAGMENTS = [
@@ -295,9 +295,9 @@ cuts = st.lists(st.integers(0, 150), max_size=20)
 @settings(max_examples=400)
 @given(fragments, cuts)
 def test_any_text_is_read_the_same_at_every_split(raw: str, edges: list[int]) -> None:
-    whole = told(read(TextCalls(NAMES), [raw]))
-    assert told(read(TextCalls(NAMES), list(raw))) == whole
-    assert told(read(TextCalls(NAMES), cut(raw, edges))) == whole
+    whole = merge(read(TextCalls(NAMES), [raw]))
+    assert merge(read(TextCalls(NAMES), list(raw))) == whole
+    assert merge(read(TextCalls(NAMES), cut(raw, edges))) == whole
     if not any(part[0] == "call" for part in whole):
         assert "".join(str(part[1]) for part in whole) == raw
 
@@ -305,9 +305,9 @@ def test_any_text_is_read_the_same_at_every_split(raw: str, edges: list[int]) ->
 @given(st.lists(st.sampled_from([*HARMONY, *FRAGMENTS]), max_size=14).map("".join), cuts)
 def test_any_harmony_is_read_the_same_at_every_split_and_without_its_markers(raw: str, edges: list[int]) -> None:
     raw = "<|channel|>analysis<|message|>" + raw
-    whole = told(read(TextCalls(NAMES), [raw]))
-    assert told(read(TextCalls(NAMES), list(raw))) == whole
-    assert told(read(TextCalls(NAMES), cut(raw, edges))) == whole
+    whole = merge(read(TextCalls(NAMES), [raw]))
+    assert merge(read(TextCalls(NAMES), list(raw))) == whole
+    assert merge(read(TextCalls(NAMES), cut(raw, edges))) == whole
     assert not any(marker in str(part[1]) for part in whole for marker in ("<|channel|>", "<|message|>", "<|end|>"))
 
 
@@ -322,7 +322,7 @@ def test_a_call_in_prose_is_found_and_the_prose_kept(
 ) -> None:
     written = json.dumps(arguments)
     raw = f'{before}<tool_call>{{"name": "exec", "arguments": {written}}}</tool_call>{after}'
-    result = told(read(TextCalls(NAMES), cut(raw, edges)))
+    result = merge(read(TextCalls(NAMES), cut(raw, edges)))
     kept = [
         part for part in (text(before) if before.strip() else None, text(after.lstrip()) if after.strip() else None) if part
     ]
@@ -331,20 +331,20 @@ def test_a_call_in_prose_is_found_and_the_prose_kept(
 
 
 @pytest.mark.parametrize("said", ["Hello", " world", ", (it) is: 'fine'", " é", "  "])
-def test_ordinary_words_pass(said: str) -> None:
+def test_ordinary_words_are_plain(said: str) -> None:
     finder = TextCalls(NAMES)
     finder.receive("Well")
-    assert finder.passes(said)
-    assert finder.passes(said)
+    assert finder.take_if_plain(said)
+    assert finder.take_if_plain(said)
     assert finder.receive(said) == [TextDelta(said)]
 
 
-def test_code_passes_within_a_fence() -> None:
+def test_code_in_a_fence_is_plain() -> None:
     finder = TextCalls(NAMES)
     finder.receive("Look:\n```c\nint a")
-    assert finder.passes("[0] = {<x>};")
+    assert finder.take_if_plain("[0] = {<x>};")
     finder.receive("\n```\n")
-    assert not finder.passes("[0]")
+    assert not finder.take_if_plain("[0]")
 
 
 @pytest.mark.parametrize(
@@ -371,12 +371,12 @@ def test_code_passes_within_a_fence() -> None:
         *("``x", "```python\nimport", "<|channel|>x", "<|start|>user"),
     ],
 )
-def test_what_cannot_become_a_call_is_let_go_at_once(said: str) -> None:
+def test_what_cannot_become_a_call_is_released_at_once(said: str) -> None:
     finder = TextCalls(NAMES)
     assert "".join(delta.text for piece in said for delta in finder.receive(piece) if isinstance(delta, TextDelta)) == said
 
 
-def test_a_call_is_told_as_soon_as_it_is_whole() -> None:
+def test_a_call_is_emitted_as_soon_as_it_is_complete() -> None:
     for marked in (
         f"<tool_call>{OBJECT}</tool_call>",
         f"[TOOL_CALLS][{OBJECT}]",
@@ -393,39 +393,39 @@ def test_a_call_is_told_as_soon_as_it_is_whole() -> None:
 def test_a_thought_in_harmony_streams() -> None:
     finder = TextCalls(NAMES)
     assert finder.receive("<|channel|>analysis<|message|>I think") == [ReasoningDelta("I think")]
-    assert not finder.passes(" so")
+    assert not finder.take_if_plain(" so")
     assert finder.receive("<|end|><|start|>assistant<|channel|>final<|message|>Par") == [TextDelta("Par")]
-    assert finder.passes("is")
+    assert finder.take_if_plain("is")
 
 
 @pytest.mark.parametrize(
     "opening", ['{"name": "exec", "arguments": {"cmd": "', '<tool_call>{"name": "exec", "arguments": {"cmd": "']
 )
-def test_what_is_held_for_too_long_is_released(opening: str) -> None:
+def test_what_is_too_long_to_buffer_is_released(opening: str) -> None:
     finder = TextCalls(NAMES)
-    assert finder.receive(opening + "x" * (BOUND - len(opening))) == []
-    assert told(finder.receive("y")) == [text(opening + "x" * (BOUND - len(opening)) + "y")]
-    assert finder.passes("more")
+    assert finder.receive(opening + "x" * (MAX_BUFFERED - len(opening))) == []
+    assert merge(finder.receive("y")) == [text(opening + "x" * (MAX_BUFFERED - len(opening)) + "y")]
+    assert finder.take_if_plain("more")
 
 
-def test_a_harmony_call_that_is_held_for_too_long_is_released() -> None:
+def test_a_harmony_call_that_is_too_long_to_buffer_is_released() -> None:
     finder = TextCalls(NAMES)
-    assert finder.receive("<|channel|>commentary to=exec<|message|>" + "x" * BOUND) == []
-    assert finder.receive("y") == [TextDelta("x" * BOUND + "y")]
+    assert finder.receive("<|channel|>commentary to=exec<|message|>" + "x" * MAX_BUFFERED) == []
+    assert finder.receive("y") == [TextDelta("x" * MAX_BUFFERED + "y")]
 
 
-def test_a_beginning_that_something_else_interrupts_is_text_and_what_follows_begins_anew() -> None:
+def test_a_beginning_that_is_interrupted_is_text_and_the_search_starts_again() -> None:
     finder = TextCalls(NAMES)
     finder.receive(f"Hm\n{OBJECT}")
-    assert told(finder.release()) == [text(OBJECT)]
-    assert told(finder.receive(OBJECT)) == EXEC
+    assert merge(finder.release()) == [text(OBJECT)]
+    assert merge(finder.receive(OBJECT)) == EXEC
     harmony = TextCalls(NAMES)
     harmony.receive("<|channel|>commentary to=exec<|message|>{")
     assert harmony.release() == [TextDelta("{")]
 
 
 @pytest.mark.timeout(20)
-def test_long_arguments_in_small_pieces_take_no_longer_than_they_are() -> None:
+def test_long_arguments_in_small_pieces_take_linear_time() -> None:
     arguments = json.dumps({"cmd": "x{[<" * 50_000})
     for raw in (
         f'<tool_call>{{"name": "exec", "arguments": {arguments}}}</tool_call>',
@@ -434,16 +434,16 @@ def test_long_arguments_in_small_pieces_take_no_longer_than_they_are() -> None:
         f"[TOOL_CALLS]exec[ARGS]{arguments}",
     ):
         pieces = [raw[at : at + 4] for at in range(0, len(raw), 4)]
-        assert told(read(TextCalls(NAMES), pieces)) == calls(("exec", arguments))
+        assert merge(read(TextCalls(NAMES), pieces)) == calls(("exec", arguments))
 
 
-def test_a_call_that_is_too_long_is_text_even_where_it_comes_in_one_piece() -> None:
-    raw = f'<tool_call>{{"name": "exec", "arguments": {{"cmd": "{"x" * BOUND}"}}}}</tool_call>'
-    assert told(read(TextCalls(NAMES), [raw])) == [text(raw)]
+def test_a_call_that_is_too_long_is_text_even_in_one_piece() -> None:
+    raw = f'<tool_call>{{"name": "exec", "arguments": {{"cmd": "{"x" * MAX_BUFFERED}"}}}}</tool_call>'
+    assert merge(read(TextCalls(NAMES), [raw])) == [text(raw)]
 
 
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize("beginning", ["{\n", '{"name": "exec", "arguments": {\n', "[TOOL_CALLS]exec{", "<function=exec>\n"])
-def test_a_text_of_nothing_but_beginnings_takes_no_time_to_speak_of(beginning: str) -> None:
-    raw = beginning * (BOUND // len(beginning))
-    assert told(read(TextCalls(NAMES), [raw])) == [text(raw)]
+def test_a_text_of_only_beginnings_is_searched_in_bounded_time(beginning: str) -> None:
+    raw = beginning * (MAX_BUFFERED // len(beginning))
+    assert merge(read(TextCalls(NAMES), [raw])) == [text(raw)]

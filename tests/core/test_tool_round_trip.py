@@ -26,7 +26,7 @@ from antiphon.wire.responses import Response
 F = {"type": "function", "name": "f", "parameters": {"type": "object", "properties": {}}}
 PATCH = "*** Begin Patch\n*** Add File: a.txt\n+hi\n*** End Patch\n"
 
-# (the tool, the arguments that the engine writes, what the item must hold, the item that brings its output back)
+# (the tool, the arguments that the engine writes, what the item must contain, the item with its output)
 Case = tuple[dict[str, Any], dict[str, Any], dict[str, Any], dict[str, Any]]
 CASES: dict[str, Case] = {
     "function": (F, {"a": 1}, {"type": "function_call", "name": "f", "arguments": '{"a":1}'}, {"type": "function_call_output"}),
@@ -82,7 +82,7 @@ def convert(items: list[dict[str, Any]], tools: list[dict[str, Any]], **fields: 
     return conversion
 
 
-def told(conversion: Conversion, name: str, pieces: list[str], call_id: str = "c1") -> list[dict[str, Any]]:
+def events_of(conversion: Conversion, name: str, pieces: list[str], call_id: str = "c1") -> list[dict[str, Any]]:
     """The events of one call, its arguments in these pieces."""
     numbers = itertools.count()
     translator = Translator(
@@ -122,7 +122,7 @@ def test_a_call_comes_back_as_its_native_item_and_goes_in_again_as_the_same_call
     (function,) = [tool.function for tool in first.chat.tools or ()]
     written = msgspec.json.encode(arguments).decode()
     for size in (1, 3, 1000):
-        item = told(first, function.name, pieces_of(written, size))[-1]["response"]["output"][0]
+        item = events_of(first, function.name, pieces_of(written, size))[-1]["response"]["output"][0]
         assert {key: item[key] for key in expected} == expected
         output = {**answer, "call_id": "c1", "output": "done"}
         second = convert([user, item, output], [tool])
@@ -158,7 +158,7 @@ def test_a_conversation_of_ten_turns_only_ever_grows_at_its_end(data: st.DataObj
         arguments = data.draw(arguments_of[kind])
         written = json.dumps(arguments, ensure_ascii=data.draw(st.booleans()))
         written = written.encode("utf-8", "replace").decode()
-        item = told(before, names[kind], pieces_of(written, 7), f"call_{turn}")[-1]["response"]["output"][0]
+        item = events_of(before, names[kind], pieces_of(written, 7), f"call_{turn}")[-1]["response"]["output"][0]
         items += [item, {**CASES[kind][3], "call_id": f"call_{turn}", "output": "done"}]
         after = convert(items, tools)
         assert after.chat.messages[: len(before.chat.messages)] == before.chat.messages
@@ -194,7 +194,7 @@ def test_a_name_does_not_depend_on_the_tools_that_come_later() -> None:
     assert next(iter(few.functions)) == "f"
 
 
-def test_a_model_that_leaves_the_namespace_out_is_understood() -> None:
+def test_a_name_without_its_namespace_is_understood() -> None:
     box = tools_to_box([{"type": "namespace", "name": "agents", "tools": [{**F, "name": "wait"}]}])
     assert box.native_of("wait") == Native("function", "wait", "agents")
     assert box.native_of("invented") == Native("function", "invented")
@@ -211,7 +211,7 @@ def test_tools_that_a_search_found_can_be_called_on_the_next_turn() -> None:
     conversion = convert(items, [{"type": "tool_search", "execution": "client"}])
     assert list(conversion.box.functions) == ["tool_search", "agents__spawn"]
     assert [tool["type"] for tool in conversion.box.echo] == ["tool_search"]
-    item = told(conversion, "agents__spawn", ["{}"])[-1]["response"]["output"][0]
+    item = events_of(conversion, "agents__spawn", ["{}"])[-1]["response"]["output"][0]
     assert (item["name"], item["namespace"]) == ("spawn", "agents")
 
 
@@ -239,15 +239,15 @@ def test_every_type_of_tool_can_be_chosen(choice: dict[str, Any], offered: list[
     assert [tool.function.name for tool in conversion.chat.tools or ()] == offered
 
 
-def test_a_malformed_tool_in_a_namespace_is_refused_by_name() -> None:
-    with pytest.raises(InvalidRequest) as refused:
+def test_a_malformed_tool_in_a_namespace_is_rejected_by_name() -> None:
+    with pytest.raises(InvalidRequest) as raised:
         convert([{"role": "user", "content": "Hi"}], [{"type": "namespace", "name": "n", "tools": [{"type": "function"}]}])
-    assert refused.value.param == "tools[0].tools[0].name"
+    assert raised.value.param == "tools[0].tools[0].name"
 
 
-def test_the_commands_of_a_shell_call_are_told_one_by_one() -> None:
+def test_the_commands_of_a_shell_call_are_sent_one_by_one() -> None:
     conversion = convert([{"role": "user", "content": "Hi"}], [{"type": "shell"}])
-    events = told(conversion, "shell", ['{"commands": ["ls",', ' "pwd"]}'])
+    events = events_of(conversion, "shell", ['{"commands": ["ls",', ' "pwd"]}'])
     commands = [(event["type"], event["command_index"]) for event in events if "command_index" in event]
     kinds = [f"response.shell_call_command.{kind}" for kind in ("added", "delta", "done")]
     assert commands == [(kind, at) for at in (0, 1) for kind in kinds]
@@ -280,7 +280,7 @@ def test_a_patch_whose_output_is_only_its_status_has_that_as_its_result() -> Non
 
 def test_the_input_of_a_custom_call_streams_as_it_arrives() -> None:
     conversion = convert([{"role": "user", "content": "Hi"}], [{"type": "custom", "name": "exec"}])
-    events = told(conversion, "exec", ['{"input": "one', " two", '\\n"}'])
+    events = events_of(conversion, "exec", ['{"input": "one', " two", '\\n"}'])
     assert [event["delta"] for event in events if event["type"] == "response.custom_tool_call_input.delta"] == [
         "one",
         " two",

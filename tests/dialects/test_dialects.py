@@ -1,4 +1,4 @@
-"""A snapshot of every resolved dialect: a change of any engine's facts shows here."""
+"""A snapshot of every resolved dialect, which shows every change of an engine's facts."""
 
 import dataclasses
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Engines tell what they are, and lie about nothing that we rely on."""
+"""The detection of engines, their models and their versions."""
 
 from typing import Any
 
@@ -7,9 +7,9 @@ import pytest
 from support.engine import MockEngine
 from support.gateway import free_port, running_gateway
 
-from antiphon.engines.detection import detect, follow, look_around
+from antiphon.engines.detection import detect, find_local_engines, follow
 
-# What each engine answers, cut down to what tells it.
+# What each engine answers, reduced to the signs that identify it.
 ENGINES: dict[str, tuple[str, dict[str, Any]]] = {
     "plain": ("someone", {}),
     "llamacpp": ("llamacpp", {"/props": {"default_generation_settings": {}}}),
@@ -22,7 +22,7 @@ ENGINES: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", ENGINES)
-async def test_an_engine_is_known_by_its_signs(name: str) -> None:
+async def test_an_engine_is_detected_by_its_signs(name: str) -> None:
     owner, paths = ENGINES[name]
     engine = MockEngine(owned_by=owner, paths=paths)
     await engine.start()
@@ -45,7 +45,7 @@ async def test_an_engine_is_known_by_its_signs(name: str) -> None:
         ("someone", {"/version": {"version": "9"}}, None),
     ],
 )
-async def test_an_engine_tells_its_version(owner: str, paths: dict[str, Any], version: str | None) -> None:
+async def test_the_version_of_an_engine_is_read(owner: str, paths: dict[str, Any], version: str | None) -> None:
     engine = MockEngine(owned_by=owner, paths=paths)
     await engine.start()
     async with running_gateway(engine) as gateway:
@@ -55,7 +55,7 @@ async def test_an_engine_tells_its_version(owner: str, paths: dict[str, Any], ve
     assert known.version == version
 
 
-async def test_an_older_llamacpp_is_known_by_its_props() -> None:
+async def test_an_older_llamacpp_is_detected_by_its_props() -> None:
     engine = MockEngine(paths={"/props": {"default_generation_settings": {"n_ctx": 1}}})
     await engine.start()
     async with aiohttp.ClientSession() as session:
@@ -65,7 +65,7 @@ async def test_an_older_llamacpp_is_known_by_its_props() -> None:
     assert found.dialect.name == "llamacpp"
 
 
-async def test_what_is_no_engine_is_not_taken_for_one() -> None:
+async def test_other_servers_are_not_detected_as_engines() -> None:
     async with aiohttp.ClientSession() as session:
         assert await detect(session, f"http://127.0.0.1:{await free_port()}", {}) is None
         web_page = MockEngine()
@@ -100,7 +100,7 @@ async def test_what_is_no_engine_is_not_taken_for_one() -> None:
         ("someone", {}, 32768, ["text"]),
     ],
 )
-async def test_codex_is_told_the_real_window_and_what_the_model_sees(
+async def test_codex_gets_the_real_window_and_the_modalities(
     owner: str, paths: dict[str, Any], window: int, vision: list[str]
 ) -> None:
     engine = MockEngine(owned_by=owner, paths=paths)
@@ -126,7 +126,7 @@ async def test_codex_is_told_the_real_window_and_what_the_model_sees(
         ("meta/x.length/deeper", None),
     ],
 )
-def test_a_key_leads_inwards_and_tells_no_from_nothing(key: str, found: Any) -> None:
+def test_a_key_is_followed_and_false_differs_from_missing(key: str, found: Any) -> None:
     document = {"capabilities": ["tools"], "data": [{"id": "a"}], "meta": {"x.length": 7}}
     assert follow(document, key) == found
 
@@ -137,9 +137,9 @@ async def test_the_dialect_can_be_given(engine: MockEngine) -> None:
     assert engine.last["max_completion_tokens"] == 20
 
 
-async def test_well_known_ports_are_looked_at(engine: MockEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_well_known_ports_are_tried(engine: MockEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     port, own = int(engine.url.rpartition(":")[2]), await free_port()
     monkeypatch.setattr("antiphon.engines.detection.WELL_KNOWN_PORTS", {port: "x", own: "y"})
     async with aiohttp.ClientSession() as session:
-        assert await look_around(session, {}, but=own) == [engine.url]
-        assert await look_around(session, {}, but=port) == []
+        assert await find_local_engines(session, {}, own_port=own) == [engine.url]
+        assert await find_local_engines(session, {}, own_port=port) == []

@@ -1,4 +1,4 @@
-"""Several engines as one."""
+"""The choice among several engines."""
 
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -28,7 +28,7 @@ async def test_a_conversation_stays_with_its_engine(engines: list[MockEngine]) -
     assert sum(1 for counts in seen if counts) > 1, "and they are spread"
 
 
-async def test_without_a_key_requests_go_round(engines: list[MockEngine]) -> None:
+async def test_without_a_key_the_engines_alternate(engines: list[MockEngine]) -> None:
     async with running_gateway(*engines) as gateway:
         for engine in gateway.gateway.pool.engines:
             await engine.know()
@@ -47,7 +47,7 @@ async def test_the_model_chooses_the_engine(engines: list[MockEngine]) -> None:
     assert [len(engine.requests) for engine in engines] == [0, 4, 0]
 
 
-async def test_a_model_of_an_engine_that_is_away_is_not_asked_of_another(engines: list[MockEngine]) -> None:
+async def test_a_model_of_an_engine_that_is_away_is_not_requested_from_another(engines: list[MockEngine]) -> None:
     engines[1]._models["data"][0]["id"] = "other"  # type: ignore[index]
     async with running_gateway(*engines[:2], retries=0) as gateway:
         for engine in gateway.gateway.pool.engines:
@@ -62,7 +62,7 @@ async def test_a_model_of_an_engine_that_is_away_is_not_asked_of_another(engines
         assert (await gateway.create(model="other"))["output_text"] == "Hello world"
 
 
-async def test_another_engine_takes_over_where_one_is_gone(engines: list[MockEngine]) -> None:
+async def test_another_engine_takes_over_when_one_is_gone(engines: list[MockEngine]) -> None:
     async with running_gateway(*engines, retries=0) as gateway:
         for engine in gateway.gateway.pool.engines:
             await engine.know()

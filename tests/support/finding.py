@@ -1,4 +1,4 @@
-"""What a finder of calls made of a text: the pieces it was given, and its deltas with the seams taken out."""
+"""Ways to feed a text to a call finder in pieces, and to merge its deltas."""
 
 import itertools
 import random
@@ -8,11 +8,11 @@ from antiphon.core.deltas import CallDelta, Delta, ReasoningDelta, TextDelta
 from antiphon.core.text_calls import CallFinder
 
 # ("text" | "reasoning", …) or ("call", index, name, arguments).
-Told = list[tuple[object, ...]]
+Merged = list[tuple[object, ...]]
 
 
-def told(deltas: list[Delta]) -> Told:
-    merged: Told = []
+def merge(deltas: list[Delta]) -> Merged:
+    merged: Merged = []
     for delta in deltas:
         match delta:
             case CallDelta(index=index, name=None):
@@ -31,16 +31,16 @@ def told(deltas: list[Delta]) -> Told:
                 else:
                     merged.append((kind, delta.text))
             case _:
-                raise AssertionError(f"no finder tells {delta}")
+                raise AssertionError(f"no finder emits {delta}")
     return merged
 
 
 def read(finder: CallFinder, pieces: list[str]) -> list[Delta]:
     deltas: list[Delta] = []
     for piece in pieces:
-        passed = finder.passes(piece)
+        is_plain = finder.take_if_plain(piece)
         received = finder.receive(piece)
-        assert not passed or received == [TextDelta(piece)]
+        assert not is_plain or received == [TextDelta(piece)]
         deltas += received
     deltas += finder.close()
     assert finder.close() == []
@@ -53,7 +53,7 @@ def cut(text: str, cuts: list[int]) -> list[str]:
 
 
 def splits(text: str) -> Iterator[list[str]]:
-    """Whole, in single characters, and in twenty other ways that are the same in every run."""
+    """The whole text, its single characters, and twenty other splits that are the same in every run."""
     yield [text]
     yield list(text)
     chance = random.Random(len(text))

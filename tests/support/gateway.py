@@ -62,8 +62,8 @@ class GatewayUnderTest:
 
     async def probed(self) -> None:
         """Waits until the engines have been found, and probed."""
-        await self.gateway.pool.there.wait()
-        await self.background.settle()
+        await self.gateway.pool.ready_event.wait()
+        await self.background.wait()
 
 
 @asynccontextmanager

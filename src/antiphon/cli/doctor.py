@@ -12,7 +12,7 @@ from rich.text import Text
 
 from antiphon.app import make_session
 from antiphon.cli.serve import NONE_FOUND, NoEngine, places_looked_at
-from antiphon.engines.detection import look_around
+from antiphon.engines.detection import find_local_engines
 from antiphon.engines.prober import learned, probe
 from antiphon.engines.probes.findings import Finding, Verdict
 from antiphon.engines.upstream import Engine
@@ -61,7 +61,7 @@ def examine(settings: Settings, model: str | None, *, as_json: bool) -> int:
 
 async def examined(settings: Settings, model: str | None) -> list[Report]:
     async with make_session() as session:
-        roots = settings.upstream or await look_around(session, {}, but=settings.port)
+        roots = settings.upstream or await find_local_engines(session, {}, own_port=settings.port)
         if not roots:
             raise NoEngine(NONE_FOUND.format(places=places_looked_at()))
         return [await _report(Engine(root, session, settings), model) for root in roots]

@@ -17,7 +17,7 @@ from antiphon.app import BACKGROUND, make_app, make_runner, make_session
 from antiphon.embedded import CannotEmbed
 from antiphon.embedded.process import EngineProcess, can_embed
 from antiphon.embedded.weights import DEFAULT_MODEL
-from antiphon.engines.detection import WELL_KNOWN_PORTS, Model, look_around
+from antiphon.engines.detection import WELL_KNOWN_PORTS, Model, find_local_engines
 from antiphon.engines.pool import ASK_AGAIN
 from antiphon.engines.upstream import Engine
 from antiphon.gateway.seal import data_directory
@@ -110,7 +110,7 @@ async def choose_engines(settings: Settings, session: aiohttp.ClientSession) -> 
         return settings, EngineProcess(settings.model, settings)
     if settings.upstream:
         return settings, None
-    found = await look_around(session, {}, but=settings.port)
+    found = await find_local_engines(session, {}, own_port=settings.port)
     if found:
         return msgspec.structs.replace(settings, upstream=tuple(found)), None
     if not can_embed():
@@ -140,7 +140,7 @@ async def _announce(app: web.Application, address: Address) -> None:
     """One line, once an engine is there; until then requests are answered with 503 and Retry-After. Then one each."""
     pool = app[GATEWAY].pool
     logs.log("listening", url=str(address), engines=[engine.root for engine in pool.engines])
-    await pool.there.wait()
+    await pool.ready_event.wait()
     typer.echo(f"Antiphon is ready at {address}/v1")
     untold = list(pool.engines)
     while untold:
@@ -148,7 +148,7 @@ async def _announce(app: web.Application, address: Address) -> None:
             # What it can do is known better once it has been probed, which clients may hold up.
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(PROBING_SHOWN):
-                    await app[BACKGROUND].settle()
+                    await app[BACKGROUND].wait()
             typer.echo(f"  {describe(engine)}")
             untold.remove(engine)
         await asyncio.sleep(ASK_AGAIN)

@@ -1,7 +1,7 @@
-"""A call's arguments as chat templates need them: a JSON object, always.
+"""The arguments of a call as chat templates need them: always a JSON object.
 
-Models write broken JSON, clients replay it, and then one turn breaks every turn after it: Ollama answers with an error, and
-vLLM's templates fail.
+Models write broken JSON, and clients send it back. Then every later request of the conversation fails: Ollama answers with an
+error, and vLLM's templates fail.
 """
 
 import msgspec
@@ -10,7 +10,7 @@ from antiphon.wire import UNREADABLE
 
 
 def object_arguments(arguments: str) -> str:
-    """The same string where it is a JSON object; otherwise an object that still shows the model what it had written."""
+    """The same string if it is a JSON object; otherwise an object that shows the model what it had written."""
     text = arguments.strip()
     if not text:
         return "{}"

@@ -106,7 +106,7 @@ def _check_calls(offer: Offer, box: Toolbox, dialect: Dialect, checks: Checks) -
         required = offer.must_call and offer.only is not None and name in offer.only
         if box.natives[name].kind == "custom" or not (function.strict or required):
             continue
-        constrained = offer.enveloped if required else dialect.constrains_calls
+        constrained = offer.constrained if required else dialect.constrains_calls
         schema = function.parameters or ANY_OBJECT
         definition = Definition(
             msgspec.json.encode(schema),

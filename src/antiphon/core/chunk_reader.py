@@ -116,7 +116,7 @@ class ChunkReader:
         """A piece of this kind is nothing but its text: nothing to search, to buffer or to drop."""
         if kind is TextDelta:
             finder = self._finder
-            return not self._logprobs and self._tags.passes(text) and (finder is None or finder.passes(text))
+            return not self._logprobs and self._tags.take_if_plain(text) and (finder is None or finder.take_if_plain(text))
         return self._tags.copy if kind is ReasoningDelta else True
 
     def _thought(self, thought: str) -> list[Delta]:

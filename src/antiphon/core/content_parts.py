@@ -1,4 +1,4 @@
-"""The parts of a message or of a tool's output → parts of a chat message. One converter per type, in a table."""
+"""The content parts of a message or of a tool's output → parts of a chat message. A table with one converter per type."""
 
 import base64
 import binascii
@@ -27,11 +27,11 @@ def image_part(part: Part, where: str) -> Part:
     image = convert(part, InputImage, where)
     if not image.image_url:
         raise InvalidRequest(
-            f"`{where}` has no `image_url`: only URLs and data URLs reach the engine, there are no stored files.",
+            f"`{where}` needs `image_url`, a URL or a data URL: there are no stored files here.",
             param=f"{where}.image_url",
         )
     url: Part = {"url": image.image_url}
-    # "original" is the Responses API's own; engines know auto, low and high.
+    # "original" exists only in the Responses API; engines know auto, low and high.
     if image.detail in ("auto", "low", "high"):
         url["detail"] = image.detail
     return {"type": "image_url", "image_url": url}
@@ -41,13 +41,13 @@ def file_part(part: Part, where: str) -> Part:
     file = convert(part, InputFile, where)
     if file.file_data is None:
         raise InvalidRequest(
-            f"`{where}` needs `file_data`: files are read only when they come with the request.", param=f"{where}.file_data"
+            f"`{where}` needs `file_data`: the content of a file must be in the request.", param=f"{where}.file_data"
         )
     head, _, data = file.file_data.rpartition(",")
     try:
         raw = base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
-        raise InvalidRequest(f"`{where}.file_data` is not base64 or a data URL.", param=f"{where}.file_data") from None
+        raise InvalidRequest(f"`{where}.file_data` must be base64 or a data URL.", param=f"{where}.file_data") from None
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -55,7 +55,7 @@ def file_part(part: Part, where: str) -> Part:
     if "\0" in text or raw.startswith(b"%PDF-"):
         kind = head.removeprefix("data:").partition(";")[0] or "binary"
         raise InvalidRequest(
-            f"`{where}` is a {kind} file. Only text files can be passed on to the engine.",
+            f"`{where}` is a {kind} file. Only text files can be sent to the engine.",
             param=f"{where}.file_data",
             code="unsupported_file",
         )
@@ -91,7 +91,7 @@ def _part(part: Part, where: str) -> Part:
     kind = part.get("type")
     converter = CONVERTERS.get(kind) if isinstance(kind, str) else None
     if converter is None:
-        raise InvalidRequest(f"Invalid `{where}.type`: {kind!r} is none of {', '.join(CONVERTERS)}.", param=f"{where}.type")
+        raise InvalidRequest(f"`{where}.type` must be one of: {', '.join(CONVERTERS)}. It is {kind!r}.", param=f"{where}.type")
     return converter(part, where)
 
 

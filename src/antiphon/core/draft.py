@@ -1,8 +1,8 @@
 """The chat messages of a request while its items are being read.
 
-Chat templates are narrower than the Responses API: one leading system message, one assistant message per turn that holds its
-reasoning, text and calls together, and each call's result right behind it. The draft collects items into such turns; what is
-appended to a history only appends messages, so that an engine's prefix cache holds.
+Chat templates allow less than the Responses API: one leading system message, one assistant message per turn with its
+reasoning, text and calls together, and the result of each call directly after it. The draft collects items into such turns.
+Items that are appended to a history only append messages, so that the engine's prefix cache stays valid.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -79,7 +79,7 @@ class UserTurn:
 
 
 def parts_to_content(parts: list[Part]) -> str | list[Part]:
-    """A plain string wherever there is only text: every template takes it."""
+    """A plain string if there is only text: every template accepts it."""
     if len(parts) == 1 and parts[0]["type"] == "text":
         text: str = parts[0]["text"]
         return text
@@ -90,7 +90,7 @@ def parts_to_content(parts: list[Part]) -> str | list[Part]:
 
 class ChatDraft:
     def __init__(self, name_of: Callable[[Native], str], open_sealed: Callable[[str], str | None]) -> None:
-        # What each tool is called before the engine, and what a sealed text says.
+        # The name of each tool as the engine knows it, and the content of a sealed text.
         self.name_of = name_of
         self.open_sealed = open_sealed
         self.notices: list[str] = []
@@ -98,11 +98,12 @@ class ChatDraft:
         self._turns: list[AssistantTurn | UserTurn] = []
         self._calls: dict[str, list[Call]] = {}
 
-    # ---- what items add ----------------------------------------------------------------------------------------------
+    # ---- input -------------------------------------------------------------------------------------------------------
 
     def system(self, text: str) -> None:
-        """Instructions stand at the head. Once the model has spoken the head is fixed: later ones come where they stand,
-        because templates refuse or drop a late system message, and a changed head would cost the whole prefix cache."""
+        """Instructions go into the leading system message. After the first assistant turn it is fixed, and later instructions
+        become user messages at their position: templates reject or drop a late system message, and a changed first message
+        would invalidate the whole prefix cache."""
         if not text:
             return
         if any(isinstance(turn, AssistantTurn) for turn in self._turns):
@@ -128,8 +129,8 @@ class ChatDraft:
         self._calls.setdefault(call_id, []).append(call)
 
     def output(self, call_id: str, parts: list[Part], where: str) -> None:
-        """The result of a call goes right behind it, wherever it stood. Ids may repeat from turn to turn: the oldest call
-        without an answer is meant."""
+        """The result of a call goes directly after it, wherever the item was. Ids may repeat from turn to turn: the oldest
+        call without a result is meant."""
         calls = self._calls.get(call_id)
         if not calls:
             raise InvalidRequest(f"No tool call found for the output with call_id {call_id!r}.", param=f"{where}.call_id")
@@ -147,16 +148,16 @@ class ChatDraft:
 
     def _assistant(self) -> AssistantTurn:
         last = self._turns[-1] if self._turns else None
-        # Behind an answered call the model has been asked again: that is a turn of its own.
+        # After a call with a result the model was asked again: that is a new turn.
         if not isinstance(last, AssistantTurn) or any(call.answered for call in last.calls):
             last = AssistantTurn()
             self._turns.append(last)
         return last
 
-    # ---- what comes of them ------------------------------------------------------------------------------------------
+    # ---- output ------------------------------------------------------------------------------------------------------
 
     def messages(self, dialect: Dialect, *, head: str, tail: list[str]) -> list[ChatMessage]:
-        """`head` is the request's `instructions`; `tail` what we add to them ourselves."""
+        """`head` is the request's `instructions`; `tail` is what Antiphon adds to them."""
         for call in (call for calls in self._calls.values() for call in calls):
             if not call.answered:
                 self.notice(f"call {call.id} has no output: a placeholder was sent")

@@ -1,8 +1,8 @@
-"""The title of a summary: a heading in its first line, made bold."""
+"""The title of a reasoning summary: a heading in its first line, made bold."""
 
 import re
 
-# A first line that is clearly a heading: Markdown's, and no longer than one.
+# A first line that is clearly a Markdown heading is not longer than this.
 LONGEST_HEADING = 120
 _HEADING = re.compile(r"#{1,6} +(?P<title>[^\n]*\S)[ #]*")
 
@@ -20,21 +20,21 @@ def _line_end(text: str) -> int:
 
 
 class Heading:
-    """`bold_heading` while the text arrives: only a first line that begins like a heading is held back."""
+    """`bold_heading` while the text arrives: only a first line that begins like a heading is buffered."""
 
     def __init__(self) -> None:
-        self._held = ""
+        self._buffer = ""
         self.over = False
 
     def receive(self, text: str) -> str:
         if self.over:
             return text
-        self._held += text
-        if self._held.startswith("#") and "\n" not in self._held and len(self._held) <= LONGEST_HEADING:
+        self._buffer += text
+        if self._buffer.startswith("#") and "\n" not in self._buffer and len(self._buffer) <= LONGEST_HEADING:
             return ""
         return self.close()
 
     def close(self) -> str:
         self.over = True
-        held, self._held = self._held, ""
-        return bold_heading(held)
+        buffered, self._buffer = self._buffer, ""
+        return bold_heading(buffered)

@@ -1,4 +1,4 @@
-"""What is kept of a response, and a kept history with new input as one list of items."""
+"""The items of a conversation as they are stored, and stored items as one list."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ Item = dict[str, Any]
 
 _items = msgspec.json.Decoder(list[Item]).decode
 
-# Type → the prefix of its ids, where it is not simply the type's own beginning.
+# Item type → the prefix of its ids.
 PREFIXES = {
     "message": "msg",
     "reasoning": "rs",
@@ -19,17 +19,17 @@ PREFIXES = {
     "custom_tool_call_output": "ctco",
     "compaction": "cmp",
 }
-# What the text of a message is called, by who wrote it.
+# Role → the type of its text parts, if it is not input_text.
 TEXT_PARTS = {"assistant": "output_text"}
 
 
 def kept_to_items(kept: Iterable[bytes]) -> list[Item]:
-    """Lists of items, as they were stored, as one."""
+    """Stored lists of items as one list."""
     return [item for items in kept for item in _items(items)]
 
 
 def items_to_kept(items: Sequence[Item], new_id: Callable[[str], str]) -> list[Item]:
-    """Input as it is shown afterwards: every item with an id and a type, every message with its parts."""
+    """Input as it is stored and returned: every item has an id and a type, every message a list of parts."""
     return [_to_kept(item, new_id) for item in items]
 
 

@@ -1,10 +1,10 @@
-"""One converter per input item type, and their table.
+"""A table with one converter per type of input item.
 
-read: message, reasoning, item_reference, agent_message; the calls and outputs of every tool that a client runs.
-carried, as a short note in the text: what tools of other servers did.
-hoisted: the tools of additional_tools and of a tool_search_output are offered like the request's own.
+converted: message, reasoning, item_reference, agent_message, compaction; calls and outputs of every tool that the client runs.
+converted to a short note in the text: what the tools of other servers did.
+offered: the tools of additional_tools and of a tool_search_output, like those in the request's `tools`.
 dropped, with a notice: items that mean nothing to an engine, and every type that is not listed.
-refused: an item with neither a type nor a role; a malformed item of a listed type.
+rejected: an item with neither a type nor a role; a malformed item of a listed type.
 """
 
 import re
@@ -33,7 +33,7 @@ Item = dict[str, Any]
 Converter = Callable[[ChatDraft, Item, str], None]
 
 LONGEST_NOTE = 2000
-# One long word of base64: nobody's language.
+# One long word of base64 is not written by a person or a model.
 CIPHERTEXT = re.compile(r"[A-Za-z0-9+/=_-]{64,}")
 
 COMPACTED = "The earlier part of this conversation was compacted to save room. This is the hand-over summary of it:"
@@ -42,11 +42,13 @@ The conversation is about to be cut off here, and somebody who has seen none of 
 for them. Say, in this order and as briefly as completeness allows: what the user wants, in their own words where these matter;
 what has been done, with the files, commands, names and numbers that count; what was decided and why, and what was ruled out;
 what the state is right now; and what has to be done next. Write only the hand-over, and do not call any tool."""
-# Members that tell a model nothing, or are as large as a picture.
-SILENT = frozenset({"type", "id", "status", "call_id", "encrypted_content", "result", "created_by", "caller", "container_id"})
+# Members that mean nothing to a model, or are as large as an image.
+NOT_IN_NOTES = frozenset(
+    {"type", "id", "status", "call_id", "encrypted_content", "result", "created_by", "caller", "container_id"}
+)
 
 
-# ---- read ------------------------------------------------------------------------------------------------------------
+# ---- converted -------------------------------------------------------------------------------------------------------
 
 
 def message_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
@@ -65,7 +67,7 @@ def message_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
 
 
 def reasoning_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
-    """Its text stands in `content`, or sealed; the summary is the next best."""
+    """Its text is in `content`, or sealed; the summary is the next best source."""
     reasoning = convert(item, InputReasoning, where)
     content = parts_to_text(content_to_parts(reasoning.content or [], f"{where}.content"))
     sealed = draft.open_sealed(reasoning.encrypted_content) if reasoning.encrypted_content else ""
@@ -102,7 +104,7 @@ def agent_message_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
 
 
 def _readable(draft: ChatDraft, part: Item, where: str) -> list[Item]:
-    """A part of an agent's message. OpenAI encrypts what one agent tells another; behind us it is as the model wrote it."""
+    """A part of an agent's message. OpenAI encrypts messages between agents; with Antiphon they are plain text."""
     if part.get("type") != "encrypted_content":
         return [part]
     text = str(part.get("encrypted_content") or "")
@@ -112,11 +114,11 @@ def _readable(draft: ChatDraft, part: Item, where: str) -> list[Item]:
     return [{"type": "input_text", "text": text}]
 
 
-# ---- carried ---------------------------------------------------------------------------------------------------------
+# ---- other tools, notes and compactions --------------------------------------------------------------------------------
 
 
-def native_call(kind: str, member: str) -> Converter:
-    """A call of a tool that is no function: the engine sees it as one, with that member as its arguments."""
+def call_as_function(kind: str, member: str) -> Converter:
+    """A call of a tool that is not a function: the engine sees a function call, with that member as its arguments."""
 
     def to_chat(draft: ChatDraft, item: Item, where: str) -> None:
         call_id = item.get("call_id") or item.get("id")
@@ -131,9 +133,9 @@ def native_call(kind: str, member: str) -> Converter:
     return to_chat
 
 
-def carried_output(member: str) -> Converter:
+def output_as_result(member: str) -> Converter:
     def to_chat(draft: ChatDraft, item: Item, where: str) -> None:
-        # The output of a patch may be no more than whether it was applied.
+        # The output of a patch may be only the status, whether it was applied.
         value = item.get(member) if item.get(member) is not None else item.get("status", "")
         text = value if isinstance(value, str) else _json(value)
         call_id = item.get("call_id") or item.get("id")
@@ -146,8 +148,8 @@ def carried_output(member: str) -> Converter:
 
 
 def note_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
-    """What another server's tool did, in the assistant's words."""
-    rest = {member: value for member, value in item.items() if member not in SILENT and value is not None}
+    """What a tool of another server did, as text of the assistant."""
+    rest = {member: value for member, value in item.items() if member not in NOT_IN_NOTES and value is not None}
     draft.assistant(f"[{item['type']}: {_json(rest)[:LONGEST_NOTE]}]")
 
 
@@ -164,15 +166,15 @@ def compaction_trigger_to_chat(draft: ChatDraft, item: Item, where: str) -> None
     draft.user([{"type": "text", "text": COMPACT}])
 
 
-# ---- dropped ---------------------------------------------------------------------------------------------------------
+# ---- no message ------------------------------------------------------------------------------------------------------
 
 
 def dropped(draft: ChatDraft, item: Item, where: str) -> None:
     draft.notice(f"{where}: {item['type']} was left out")
 
 
-def hoisted(draft: ChatDraft, item: Item, where: str) -> None:
-    """Nothing is said here: `tools_in_items` has put the tools where the request's own are."""
+def only_tools(draft: ChatDraft, item: Item, where: str) -> None:
+    """No message: `tools_in_items` finds the tools, which are offered like those in `tools`."""
 
 
 CONVERTERS: dict[str, Converter] = {
@@ -183,14 +185,14 @@ CONVERTERS: dict[str, Converter] = {
     "custom_tool_call": custom_call_to_chat,
     "custom_tool_call_output": call_output_to_chat,
     "agent_message": agent_message_to_chat,
-    "local_shell_call": native_call("local_shell", "action"),
-    "local_shell_call_output": carried_output("output"),
-    "shell_call": native_call("shell", "action"),
-    "shell_call_output": carried_output("output"),
-    "apply_patch_call": native_call("apply_patch", "operation"),
-    "apply_patch_call_output": carried_output("output"),
-    "tool_search_call": native_call("tool_search", "arguments"),
-    "tool_search_output": carried_output("tools"),
+    "local_shell_call": call_as_function("local_shell", "action"),
+    "local_shell_call_output": output_as_result("output"),
+    "shell_call": call_as_function("shell", "action"),
+    "shell_call_output": output_as_result("output"),
+    "apply_patch_call": call_as_function("apply_patch", "operation"),
+    "apply_patch_call_output": output_as_result("output"),
+    "tool_search_call": call_as_function("tool_search", "arguments"),
+    "tool_search_output": output_as_result("tools"),
     "computer_call": note_to_chat,
     "computer_call_output": dropped,
     "web_search_call": note_to_chat,
@@ -199,12 +201,12 @@ CONVERTERS: dict[str, Converter] = {
     "image_generation_call": note_to_chat,
     "mcp_call": note_to_chat,
     "mcp_approval_request": note_to_chat,
-    "mcp_approval_response": carried_output("approve"),
+    "mcp_approval_response": output_as_result("approve"),
     "program": note_to_chat,
-    "program_output": carried_output("result"),
+    "program_output": output_as_result("result"),
     "compaction": compaction_to_chat,
     "context_compaction": compaction_to_chat,
-    "additional_tools": hoisted,
+    "additional_tools": only_tools,
     "mcp_list_tools": dropped,
     "compaction_trigger": compaction_trigger_to_chat,
     "configuration_update": dropped,
@@ -227,7 +229,7 @@ def items_to_draft(
             kind = _kind(item)
         if kind is None:
             raise InvalidRequest(
-                f"Invalid `{where}.type`: an item needs a `type`, or a `role` for a message.", param=f"{where}.type"
+                f"`{where}.type` must be a string. Only a message, which has a `role`, may leave it out.", param=f"{where}.type"
             )
         CONVERTERS.get(kind, dropped)(draft, item, where)
     return draft
@@ -238,12 +240,12 @@ def _by_id(items: Sequence[Item]) -> dict[str, Item]:
 
 
 def _place(at: int, earlier: int) -> str:
-    """Where the client finds the item: in its input, or in the history before it."""
+    """The path of the item as the client knows it: in its input, or in the history before it."""
     return f"input[{at - earlier}]" if at >= earlier else f"history[{at}]"
 
 
 def tools_in_items(items: Sequence[Item], *, earlier: int = 0) -> list[tuple[str, Item]]:
-    """Tools that came as input items instead of in `tools`, or were found by a tool search; each with its place."""
+    """The tools in input items, from `additional_tools` or a tool search; each with its path."""
     found: list[tuple[str, Item]] = []
     for at, item in enumerate(items):
         if item.get("type") in ("additional_tools", "tool_search_output"):

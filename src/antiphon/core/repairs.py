@@ -5,11 +5,11 @@ from dataclasses import replace
 
 from msgspec import structs
 
+from antiphon.core.call_schema import functions_to_response_format
 from antiphon.core.draft import AssistantTurn, Call
 from antiphon.core.enforcement import Rejection
-from antiphon.core.envelopes import functions_to_response_format
 from antiphon.core.request import Conversion
-from antiphon.core.text_calls import Envelope
+from antiphon.core.text_calls import ConstrainedCall
 from antiphon.core.tool_words import must_call
 from antiphon.wire.chat import ChatMessage
 
@@ -28,7 +28,7 @@ def rejection_to_conversion(conversion: Conversion, rejection: Rejection) -> Con
     chat = structs.replace(chat, response_format=constraint, **conversion.dialect.constrained_extra)
     if not isinstance(chat.tool_choice, str):
         chat.tool_choice = "auto"
-    return replace(conversion, chat=chat, finder=lambda: Envelope(names))
+    return replace(conversion, chat=chat, finder=lambda: ConstrainedCall(names))
 
 
 def _messages(conversion: Conversion, rejection: Rejection) -> list[ChatMessage]:

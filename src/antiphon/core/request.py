@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from antiphon.core.call_schema import functions_to_response_format
 from antiphon.core.checks import Checks, Definition, most_calls, offer_to_requirements, takes_format
 from antiphon.core.dialect import Dialect
-from antiphon.core.envelopes import functions_to_response_format
 from antiphon.core.input_items import items_to_draft, tools_in_items
 from antiphon.core.requirements import Requirements
 from antiphon.core.sealing import NO_SEALER, Sealer
-from antiphon.core.text_calls import CallFinder, Envelope, TextCalls
+from antiphon.core.text_calls import CallFinder, ConstrainedCall, TextCalls
 from antiphon.core.tool_choice import Offer, choice_to_echo, choice_to_offer
 from antiphon.core.tool_words import must_call, tools_to_words
 from antiphon.core.tools import DEFINITIONS, Define, Grammar, Toolbox, tools_to_box
@@ -198,8 +198,8 @@ def _unreadable_to_notices(definitions: Iterable[Definition], unreadable: Mappin
 
 
 def _finder(offer: Offer) -> Callable[[], CallFinder | None]:
-    if offer.enveloped:
-        return lambda: Envelope(offer.only or ())
+    if offer.constrained:
+        return lambda: ConstrainedCall(offer.only or ())
     names = offer.only or [tool.function.name for tool in offer.tools]
     return lambda: TextCalls(names) if names else None
 
@@ -213,7 +213,7 @@ def _given(value: Any) -> Any:
 
 
 def _response_format(request: CreateResponse, offer: Offer, box: Toolbox, dialect: Dialect) -> Any:
-    if offer.enveloped:
+    if offer.constrained:
         return functions_to_response_format([box.functions[name].function for name in offer.only or ()])
     # An answer that must be a call has no format.
     if not takes_format(offer, dialect) or offer.must_call:

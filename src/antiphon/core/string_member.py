@@ -1,18 +1,18 @@
-"""The one string in a call's JSON arguments, decoded while it arrives: `{"input": "…"}`."""
+"""The one string in the JSON arguments of a custom call, `{"input": "…"}`, decoded while it arrives."""
 
 import json
 import re
 
 # Up to the first character of the value.
 _OPENING = re.compile(r'\s*\{\s*"input"\s*:\s*"')
-# As much of a JSON string as is whole: an escape that is cut stays behind.
+# The complete part of a JSON string: an escape sequence that is cut off is left for later.
 _WHOLE = re.compile(r'(?:[^"\\]|\\u[0-9a-fA-F]{4}|\\[^u])*', re.DOTALL)
-# Half of a character that JSON writes as two escapes.
+# The first half of a character that JSON writes as two escape sequences.
 _HALF = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}$")
 
 
 class StringMember:
-    """`receive()` gives what a piece adds to the value; `opened` tells whether the arguments have the expected shape."""
+    """`receive()` returns what a piece adds to the value; `opened`: the arguments have the expected shape."""
 
     def __init__(self) -> None:
         self._raw = ""
@@ -39,14 +39,14 @@ class StringMember:
         return _decode(ready)
 
     def close(self) -> str:
-        """What was held back of a value that was cut off."""
+        """The buffered rest of a value that was cut off."""
         rest, self._raw = self._raw, ""
         return rest if self.opened and not self._closed else ""
 
 
 def _decode(text: str) -> str:
     try:
-        # Models write line breaks as they are, which strict JSON does not allow.
+        # Models write line breaks without escaping them, which strict JSON does not allow.
         value: str = json.loads(f'"{text}"', strict=False)
     except ValueError:
         return text
@@ -54,7 +54,7 @@ def _decode(text: str) -> str:
 
 
 def whole_input(arguments: str) -> str:
-    """The text that arguments of another shape most likely mean."""
+    """The input text that any arguments most likely mean."""
     try:
         value = json.loads(arguments, strict=False)
     except (ValueError, RecursionError):

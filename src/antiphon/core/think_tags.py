@@ -1,8 +1,8 @@
-"""Reasoning that an engine leaves inside the text, between `<think>` and `</think>`, found at any split.
+"""Reasoning that an engine leaves in the text, between `<think>` and `</think>`, found however the text is split.
 
-Tags count only where a thought can stand: before the first visible text. A model that writes *about* the tags later in its
-answer is quoted as it is. One case is not decidable from the beginning of a stream: where the chat template has already
-opened the thought, the text starts inside it and only `</think>` comes. `Start` says what is known about that.
+Tags count only before the first visible text, where a thought can be. Later tags are text, because the model may write *about*
+them. One case cannot be decided at the beginning of a stream: if the chat template has already opened the thought, the text
+starts inside it and only `</think>` comes. `Start` says what is known about that.
 """
 
 from collections.abc import Callable
@@ -12,40 +12,40 @@ from antiphon.core.deltas import Delta, ReasoningDelta, TextDelta, ThoughtEnded
 
 OPEN = "<think>"
 CLOSE = "</think>"
-# A tag right behind one of these is being talked about, not used.
+# A tag directly after one of these is quoted, not used.
 QUOTES = "`\"'"
 
 
 class Start(Enum):
-    UNKNOWN = "the stream decides; text is passed on as it comes"
-    INSIDE = "the template has opened the thought: the first text belongs to it until it is closed"
-    PATIENT = "nobody is watching yet: hold the text until it is known whether it was a thought"
+    UNKNOWN = "not known: text is emitted as it arrives"
+    INSIDE = "the template has opened the thought: text belongs to it until it is closed"
+    PATIENT = "not known, and no client is waiting for text: it is buffered until it is known"
 
 
 class State(Enum):
-    BEFORE = "nothing visible yet: a thought may open"
-    INSIDE = "within a thought"
+    BEFORE = "no visible text yet: a thought may open"
+    INSIDE = "inside a thought"
     TEXT = "visible text has begun; one unopened `</think>` may still come"
-    PLAIN = "nothing more to look for"
+    PLAIN = "no more tags are expected"
 
 
-def held_back(text: str, tag: str) -> int:
-    """How many characters at the end of the text may be the beginning of the tag."""
+def partial_tag_length(text: str, tag: str) -> int:
+    """The number of characters at the end of the text that may be the beginning of the tag."""
     for size in range(min(len(tag) - 1, len(text)), 0, -1):
         if tag.startswith(text[-size:]):
             return size
     return 0
 
 
-# Looked up once: the names are asked for on every delta.
+# Looked up once, because they are needed for every delta.
 PLAIN, TEXT, PATIENT = State.PLAIN, State.TEXT, Start.PATIENT
 
 
 class ThinkTags:
-    """`receive()` takes pieces of content and gives deltas; `close()` gives what was held back.
+    """`receive()` takes pieces of content and returns deltas; `close()` returns what was buffered.
 
-    `copy` is set once the engine reports reasoning in a field of its own: a tagged thought is then a second copy of it, and
-    is swallowed (llama.cpp's `deepseek-legacy`). `unopened` tells afterwards that the template had opened the thought.
+    `copy` is set once the engine sends reasoning in a separate field: a tagged thought is then a copy of it, and is dropped
+    (llama.cpp's `deepseek-legacy`). `found`: a tagged thought was found. `unopened`: the template had opened it.
     """
 
     __slots__ = ("_assumed", "_last", "_rest", "_start", "_state", "copy", "found", "unopened")
@@ -61,7 +61,7 @@ class ThinkTags:
         self.unopened = False
 
     def receive(self, text: str) -> list[Delta]:
-        if self.passes(text):
+        if self.take_if_plain(text):
             return [TextDelta(text)]
         self._rest += text
         deltas: list[Delta] = []
@@ -69,8 +69,8 @@ class ThinkTags:
             pass
         return deltas
 
-    def passes(self, text: str) -> bool:
-        """The text is nothing but text, for certain, and is passed on."""
+    def take_if_plain(self, text: str) -> bool:
+        """True if the piece is certainly only text: it is then taken, and need not be received."""
         state = self._state
         if state is TEXT and not self._rest and "<" not in text and self._start is not PATIENT:
             self._last = text[-1:]
@@ -78,33 +78,33 @@ class ThinkTags:
         return state is PLAIN
 
     def close(self, *, cut: bool = False) -> list[Delta]:
-        """`cut`: the engine ran out of tokens, so that a thought may rightly be without its end."""
+        """`cut`: the engine reached its token limit, so a thought may lack its closing tag."""
         rest, self._rest = self._rest, ""
         if self._state is State.INSIDE:
             deltas = self._reasoning(rest)
-            # The end of the stream closes once more: what was cut off stays a thought.
+            # `close()` is called again at the end of the stream: what was cut off stays a thought.
             if cut:
                 self._assumed.clear()
             answer = "".join(self._assumed)
-            # A thought that only we had assumed, and nothing after it: it was the answer, and must not be lost.
+            # The thought was only assumed, and nothing followed it: it was the answer, and must not be lost.
             return [*deltas, TextDelta(answer)] if answer.strip() else deltas
         return [TextDelta(rest)] if rest else []
 
     def release(self) -> list[Delta]:
-        """Something else begins, a call or a refusal: what was held back is no tag any more, nor a guess a mistake."""
+        """A call or a refusal begins: the buffered text is not a tag, and an assumed thought stays a thought."""
         rest, self._rest = self._rest, ""
         self._assumed.clear()
         return self._reasoning(rest) if self._state is State.INSIDE else self._visible(rest)
 
     def takes_copies(self) -> None:
-        """Reasoning has come in a field of its own, so that the text does not begin inside a thought, whatever was assumed."""
+        """Reasoning arrives in a separate field, so the text does not begin inside a thought, whatever was assumed."""
         self.copy = True
         if self._state is State.INSIDE and self._start is Start.INSIDE:
             self._start, self._state = Start.UNKNOWN, State.BEFORE
 
     def _before(self, deltas: list[Delta]) -> bool:
         visible = self._rest.lstrip()
-        blank = self._rest[: len(self._rest) - len(visible)]
+        leading_space = self._rest[: len(self._rest) - len(visible)]
         if visible.startswith(OPEN):
             self._rest = visible[len(OPEN) :]
             self._state = State.INSIDE
@@ -113,16 +113,16 @@ class ThinkTags:
         if not OPEN.startswith(visible):
             self._state = State.TEXT
             return True
-        if blank:
-            deltas.append(TextDelta(blank))
+        if leading_space:
+            deltas.append(TextDelta(leading_space))
         self._rest = visible
         return False
 
     def _inside(self, deltas: list[Delta]) -> bool:
         thought, closed, rest = self._rest.partition(CLOSE)
         if not closed:
-            keep = held_back(self._rest, CLOSE)
-            thought, rest = self._rest[: len(self._rest) - keep], self._rest[len(self._rest) - keep :]
+            partial = partial_tag_length(self._rest, CLOSE)
+            thought, rest = self._rest[: len(self._rest) - partial], self._rest[len(self._rest) - partial :]
         deltas += self._reasoning(thought)
         self._rest = rest
         if not closed:
@@ -131,7 +131,7 @@ class ThinkTags:
         self._start = Start.UNKNOWN
         self._assumed.clear()
         self.found = True
-        # Another thought may follow at once; visible text ends the search for good.
+        # Another thought may follow directly; visible text ends the search.
         self._state = State.BEFORE
         return True
 
@@ -151,9 +151,9 @@ class ThinkTags:
             return True
         if self._start is Start.PATIENT:
             return False
-        keep = held_back(self._rest, CLOSE)
-        deltas += self._visible(self._rest[: len(self._rest) - keep])
-        self._rest = self._rest[len(self._rest) - keep :]
+        partial = partial_tag_length(self._rest, CLOSE)
+        deltas += self._visible(self._rest[: len(self._rest) - partial])
+        self._rest = self._rest[len(self._rest) - partial :]
         return False
 
     def _plain(self, deltas: list[Delta]) -> bool:

@@ -31,7 +31,7 @@ class Offer:
     must_call: bool = False
     # How a required call is made certain where the engine does not enforce it: the answer is constrained to a call, or the
     # prompt asks for one.
-    enveloped: bool = False
+    constrained: bool = False
     prompted: bool = False
     # The tools are described in the prompt: the template has none, or the engine constrains no answer beside tools.
     in_words: bool = False
@@ -68,15 +68,15 @@ def _required(names: list[str], box: Toolbox, dialect: Dialect) -> Offer:
         return Offer([])
     if dialect.enforces_required and dialect.shows_tools:
         return Offer([box.functions[name] for name in names], "required", tuple(names), must_call=True)
-    return _demanded(names, box, dialect)
+    return _required_call(names, box, dialect)
 
 
-def _demanded(names: list[str], box: Toolbox, dialect: Dialect) -> Offer:
+def _required_call(names: list[str], box: Toolbox, dialect: Dialect) -> Offer:
     """A call that the engine does not see to. Constrained, all the tools stay in the prompt, and so in its prefix cache."""
     if dialect.constrains_json:
         shown = _auto(list(box.functions.values()), dialect, tuple(names))
         in_words = shown.in_words or not dialect.constrains_json_with_tools
-        return replace(shown, must_call=True, enveloped=True, in_words=in_words)
+        return replace(shown, must_call=True, constrained=True, in_words=in_words)
     # It may yet understand the word, and the model may do as it is told.
     tools, in_words = [box.functions[name] for name in names], not dialect.shows_tools
     return Offer(tools, "required", tuple(names), must_call=True, prompted=True, in_words=in_words)
@@ -87,7 +87,7 @@ def named_choice(choice: Choice, box: Toolbox, dialect: Dialect) -> Offer:
     if dialect.enforces_named and dialect.shows_tools:
         named = {"type": "function", "function": {"name": name}}
         return Offer(list(box.functions.values()), named, (name,), must_call=True)
-    return _demanded([name], box, dialect)
+    return _required_call([name], box, dialect)
 
 
 def allowed_choice(choice: Choice, box: Toolbox, dialect: Dialect) -> Offer:

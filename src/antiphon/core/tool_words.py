@@ -1,4 +1,4 @@
-"""Tools in words, for templates that show their model none: what there is, how to call it, how calls are told afterwards."""
+"""Tools, calls and results as text in the messages, for chat templates that do not show tools to the model."""
 
 from collections.abc import Sequence
 

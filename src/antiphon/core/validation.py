@@ -1,4 +1,4 @@
-"""Untyped JSON → Structs, with errors that name the field as a client would write it."""
+"""Untyped JSON → Structs, with errors that name the field by its path in the request."""
 
 import re
 from typing import Any, TypeVar
@@ -16,7 +16,7 @@ _MISSING = re.compile(r"missing required field `(?P<field>[^`]+)`")
 
 
 def convert_strings(value: dict[str, str], kind: type[T]) -> T:
-    """A query's strings, of which some are numbers."""
+    """The parameters of a query string, some of which are numbers."""
     return convert(value, kind, "", strict=False)
 
 
@@ -38,17 +38,18 @@ def _join(outer: str, inner: str) -> str:
 
 
 def body_to_request(body: bytes) -> tuple[CreateResponse, list[str]]:
-    """The request, and the names of the fields that are no part of the API."""
+    """The request, and the names of the fields that are not part of the API."""
     value = _object(body)
     return convert(value, CreateResponse, ""), sorted(value.keys() - set(CreateResponse.__struct_fields__))
 
 
 def message_to_request(message: bytes) -> tuple[CreateResponse, list[str]]:
-    """`response.create` over a WebSocket: its answer is always streamed, and made while the client listens."""
+    """`response.create` over a WebSocket: the answer is always streamed, and never made in the background."""
     request, unknown = body_to_request(message)
     if "stream_id" in unknown:
-        # Its client would wait for events that name their lane.
-        raise InvalidRequest("There is one lane only: leave `stream_id` out.", param="stream_id", code="unsupported_parameter")
+        # The client would wait for events that carry this id.
+        problem = "`stream_id` is not supported: leave it out. A connection has one stream."
+        raise InvalidRequest(problem, param="stream_id", code="unsupported_parameter")
     left_out = ["background"] if request.background else []
     request.stream, request.background = True, None
     return request, [*left_out, *(name for name in unknown if name != "type")]

@@ -1,4 +1,4 @@
-"""The engines we know, each the plain dialect with its differences. A line that differs carries the reason.
+"""The known engines, each as the plain dialect with its differences. A line that differs has its reason beside it.
 
 The facts are read from the engines' sources (llama.cpp b21e4de, vLLM a014e35, LMDeploy 1263d5c, SGLang cce0a12,
 Ollama fb30760) and from recorded streams.
@@ -15,14 +15,14 @@ LLAMACPP = replace(
     name="llamacpp",
     signs=(Sign("/v1/models", "data/0/owned_by", "llamacpp"), Sign("/props", "default_generation_settings")),
     reasoning_member="reasoning_content",
-    # "none" switches thinking off; the others reach the template as they are.
+    # "none" switches thinking off; the others are passed to the template unchanged.
     efforts={effort: effort for effort in ("none", "minimal", "low", "medium", "high", "xhigh", "max")},
     max_tokens_member="max_completion_tokens",
     # logprobs + tools + stream is a 400.
     takes_logprobs_with_tools=False,
     continues_last_message=True,
-    # A grammar is made of the schema. It also holds with tools, which then stand in the prompt all the same. "required" is not
-    # enforced, and a named choice is silently "auto".
+    # A grammar is made from the schema. It also constrains answers with tools, which stay in the prompt. "required" is not
+    # enforced, and a named choice silently becomes "auto".
     constrains_json=True,
     keeps_connections=False,
     tokenizer=Tokenizer("/tokenize", "content", "tokens"),
@@ -35,17 +35,17 @@ LLAMACPP = replace(
     tells_parallel_calls=(Lookup("/props", "chat_template_caps/supports_parallel_tool_calls"),),
     advice={
         "system role": "--jinja --chat-template-file FILE, with a template that has a system role",
-        "user messages in a row": "--jinja --chat-template-file FILE, with a template that takes them",
+        "user messages in a row": "--jinja --chat-template-file FILE, with a template that accepts them",
         "tools": "--jinja --chat-template-file FILE, with a template that shows tools",
         "parallel calls": "--jinja --chat-template-file FILE, with a template that has several calls in a message",
         "reasoning": "--jinja --chat-template-file FILE, with a template that has reasoning_content",
         "images": "--mmproj FILE",
         "context window": "-c N, which all slots (-np) share",
     },
-    # Whatever --reasoning-format the server was started with, this one comes out in a field of its own.
+    # With this format reasoning arrives in a separate field, whatever --reasoning-format the server was started with.
     extra={"reasoning_format": "deepseek"},
-    # Inside a string a grammar lets a model write anything, and a weak one may write the same for ever. What repeats more than
-    # 24 tokens of the last 256 becomes less and less likely; copying from further back is left alone.
+    # Inside a string a grammar allows any text, and a weak model may repeat itself without end. Repeating more than 24 tokens
+    # of the last 256 becomes less and less likely; copying from further back is not affected.
     constrained_extra={"dry_multiplier": 0.8, "dry_allowed_length": 24, "dry_penalty_last_n": 256},
 )
 
@@ -55,7 +55,7 @@ VLLM = replace(
     signs=(Sign("/v1/models", "data/0/owned_by", "vllm"),),
     # The old name, reasoning_content, is read but no longer written.
     reasoning_member="reasoning",
-    # Drives enable_thinking; gpt-oss takes only these.
+    # Sets enable_thinking; gpt-oss accepts only these.
     efforts={**PLAIN.efforts, "none": "none"},
     max_tokens_member="max_completion_tokens",
     enforces_required=True,
@@ -68,7 +68,7 @@ VLLM = replace(
     version=(Lookup("/version", "version"),),
     advice={
         "system role": "--chat-template FILE, with a template that has a system role",
-        "user messages in a row": "--chat-template FILE, with a template that takes them",
+        "user messages in a row": "--chat-template FILE, with a template that accepts them",
         "tools": "--enable-auto-tool-choice --tool-call-parser NAME, and a --chat-template that shows tools",
         "reasoning": "--reasoning-parser NAME, for a model that thinks",
         "context window": "--max-model-len N",
@@ -147,11 +147,11 @@ LMSTUDIO = replace(
     ),
     constrains_json=True,
     loads_on_demand=True,
-    # llama.cpp inside: a last assistant message is a beginning to go on from.
+    # Contains llama.cpp, which continues a last assistant message.
     continues_last_message=True,
     advice={"context window": "the context length in the model's settings, before it is loaded"},
 )
 
-# In the order in which they are asked for: the more telling signs first.
+# In the order of detection: the more specific signs first.
 KNOWN: tuple[Dialect, ...] = (LLAMACPP, VLLM, LMDEPLOY, SGLANG, LMSTUDIO, OLLAMA)
 BY_NAME: dict[str, Dialect] = {dialect.name: dialect for dialect in (PLAIN, *KNOWN)}

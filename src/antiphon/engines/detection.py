@@ -1,4 +1,4 @@
-"""Which engine is it? Asked through the signs that each dialect lists."""
+"""The detection of an engine: its dialect, by the signs that each dialect lists, and its models."""
 
 import asyncio
 from dataclasses import dataclass
@@ -12,10 +12,10 @@ from antiphon.core.dialect import Dialect, Lookup, Sign
 from antiphon.dialects import KNOWN, PLAIN
 from antiphon.wire import UNREADABLE
 
-PROBE_TIMEOUT = aiohttp.ClientTimeout(total=5, sock_connect=2)
-LARGEST_ANSWER = 4 * 1024 * 1024
+DETECTION_TIMEOUT = aiohttp.ClientTimeout(total=5, sock_connect=2)
+LARGEST_DOCUMENT = 4 * 1024 * 1024
 
-# Where engines listen when nobody says otherwise.
+# The default ports of the engines.
 WELL_KNOWN_PORTS: dict[int, str] = {
     8080: "llama.cpp",
     8000: "vLLM",
@@ -28,7 +28,7 @@ WELL_KNOWN_PORTS: dict[int, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """What an engine tells of one of its models; a window of None is not told."""
+    """What an engine reports about one of its models; a window of None is not reported."""
 
     id: str
     created: int
@@ -38,33 +38,33 @@ class Model:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class DetectedEngine:
     dialect: Dialect
     models: tuple[Model, ...]
     version: str | None = None
 
 
-class Prober:
-    """Asks each path of one engine at most once."""
+class EngineDocuments:
+    """The JSON documents that one engine serves. Each is fetched at most once."""
 
     def __init__(self, session: aiohttp.ClientSession, root: str, headers: dict[str, str]) -> None:
         self._session = session
         self._root = root
         self._headers = headers
-        self._answers: dict[str, Any] = {}
+        self._documents: dict[str, Any] = {}
 
     async def get(self, path: str, body: bytes | None = None) -> Any:
-        question = f"{path} {body!r}"
-        if question not in self._answers:
-            self._answers[question] = await self._ask(path, body)
-        return self._answers[question]
+        request = f"{path} {body!r}"
+        if request not in self._documents:
+            self._documents[request] = await self._fetch(path, body)
+        return self._documents[request]
 
-    async def shows(self, sign: Sign) -> bool:
+    async def has_sign(self, sign: Sign) -> bool:
         value = follow(await self.get(sign.path), sign.key)
         return value is not None and (sign.value is None or value == sign.value)
 
     async def look_up(self, lookups: tuple[Lookup, ...], model: str = "", at: int = 0) -> Any:
-        """The first answer that there is."""
+        """The first value that is found."""
         for lookup in lookups:
             body = msgspec.json.encode({lookup.asks: model}) if lookup.asks else None
             value = follow(await self.get(lookup.path, body), lookup.key.format(at=at))
@@ -72,20 +72,20 @@ class Prober:
                 return value
         return None
 
-    async def _ask(self, path: str, body: bytes | None) -> Any:
+    async def _fetch(self, path: str, body: bytes | None) -> Any:
         method = "GET" if body is None else "POST"
-        asking = self._session.request(method, self._root + path, data=body, headers=self._headers, timeout=PROBE_TIMEOUT)
+        request = self._session.request(method, self._root + path, data=body, headers=self._headers, timeout=DETECTION_TIMEOUT)
         try:
-            async with asking as answer:
-                if answer.status != 200:
+            async with request as response:
+                if response.status != 200:
                     return None
-                return msgspec.json.decode(await answer.content.read(LARGEST_ANSWER))
+                return msgspec.json.decode(await response.content.read(LARGEST_DOCUMENT))
         except (aiohttp.ClientError, OSError, *UNREADABLE):
             return None
 
 
 def follow(value: Any, key: str) -> Any:
-    """The member at the end of a key, None where there is none. A step that is a text asks whether a list has it."""
+    """The value at a path of keys, or None. A key that is no number asks whether a list contains it."""
     for step in key.split("/"):
         if isinstance(value, list) and step.isdigit():
             value = value[int(step)] if int(step) < len(value) else None
@@ -98,33 +98,33 @@ def follow(value: Any, key: str) -> Any:
     return value
 
 
-async def detect(session: aiohttp.ClientSession, root: str, headers: dict[str, str]) -> Found | None:
-    """None: nothing there answers like an engine."""
-    prober = Prober(session, root, headers)
-    listing = await prober.get("/v1/models")
+async def detect(session: aiohttp.ClientSession, root: str, headers: dict[str, str]) -> DetectedEngine | None:
+    """None if nothing at this address answers like an engine."""
+    documents = EngineDocuments(session, root, headers)
+    listing = await documents.get("/v1/models")
     if not isinstance(listing, dict) or not isinstance(listing.get("data"), list):
         return None
-    dialect = await _dialect(prober)
+    dialect = await _dialect(documents)
     models = [
-        await _model(prober, dialect, model, at)
+        await _model(documents, dialect, model, at)
         for at, model in enumerate(listing["data"])
         if isinstance(model, dict) and isinstance(model.get("id"), str)
     ]
-    version = await prober.look_up(dialect.version)
-    return Found(dialect, tuple(models), version if isinstance(version, str) else None)
+    version = await documents.look_up(dialect.version)
+    return DetectedEngine(dialect, tuple(models), version if isinstance(version, str) else None)
 
 
-async def _dialect(prober: Prober) -> Dialect:
+async def _dialect(documents: EngineDocuments) -> Dialect:
     for dialect in KNOWN:
         for sign in dialect.signs:
-            if await prober.shows(sign):
+            if await documents.has_sign(sign):
                 return dialect
     return PLAIN
 
 
-async def _model(prober: Prober, dialect: Dialect, model: dict[str, Any], at: int) -> Model:
-    window = await prober.look_up(dialect.window, model["id"], at)
-    vision = await prober.look_up(dialect.vision, model["id"], at)
+async def _model(documents: EngineDocuments, dialect: Dialect, model: dict[str, Any], at: int) -> Model:
+    window = await documents.look_up(dialect.window, model["id"], at)
+    vision = await documents.look_up(dialect.vision, model["id"], at)
     return Model(
         id=model["id"],
         created=model["created"] if isinstance(model.get("created"), int) else 0,
@@ -134,8 +134,8 @@ async def _model(prober: Prober, dialect: Dialect, model: dict[str, Any], at: in
     )
 
 
-async def look_around(session: aiohttp.ClientSession, headers: dict[str, str], *, but: int) -> list[str]:
-    """The engines on this machine's well-known ports, except the port that is our own."""
-    roots = [f"http://127.0.0.1:{port}" for port in WELL_KNOWN_PORTS if port != but]
-    found = await asyncio.gather(*(detect(session, root, headers) for root in roots))
-    return [root for root, engine in zip(roots, found, strict=True) if engine is not None]
+async def find_local_engines(session: aiohttp.ClientSession, headers: dict[str, str], *, own_port: int) -> list[str]:
+    """The addresses of the engines on the well-known ports of this machine. Our own port is not tried."""
+    roots = [f"http://127.0.0.1:{port}" for port in WELL_KNOWN_PORTS if port != own_port]
+    detected = await asyncio.gather(*(detect(session, root, headers) for root in roots))
+    return [root for root, engine in zip(roots, detected, strict=True) if engine is not None]

@@ -1,4 +1,4 @@
-"""Several engines as one: a conversation goes to the same engine each time, so that its prefix cache is warm."""
+"""Several engines as one: a conversation goes to the same engine each time, so that its prefix cache is warm there."""
 
 import asyncio
 import hashlib
@@ -8,15 +8,16 @@ from collections.abc import Sequence
 from antiphon.engines.upstream import Engine
 from antiphon.errors import EngineUnavailable
 
-# How soon an engine that was not there is asked again.
+# Seconds until an engine that did not answer is tried again.
 ASK_AGAIN = 1.0
 
 
 class Pool:
     def __init__(self, engines: Sequence[Engine]) -> None:
         self.engines = list(engines)
-        self.there = asyncio.Event()
-        self._turn = itertools.count()
+        # Set when the first engine is ready.
+        self.ready_event = asyncio.Event()
+        self._round_robin = itertools.count()
 
     @property
     def ready(self) -> bool:
@@ -32,23 +33,23 @@ class Pool:
             addresses = ", ".join(engine.root for engine in self._candidates(model))
             raise EngineUnavailable(f"No engine answers at {addresses} yet.", retry_after=ASK_AGAIN)
         if key is None:
-            first = next(self._turn) % len(serving)
+            first = next(self._round_robin) % len(serving)
             return serving[first:] + serving[:first]
         return sorted(serving, key=lambda engine: _rendezvous(key, engine.root), reverse=True)
 
     def _candidates(self, model: str | None) -> list[Engine]:
-        """A model that an absent engine is known for is waited for; a name that nobody knows may be anyone's."""
+        """The engines known to serve the model, even while they are away; any engine for a name that none is known to serve."""
         return [engine for engine in self.engines if model and engine.serves(model)] or self.engines
 
     def _serving(self, model: str | None) -> list[Engine]:
         return [engine for engine in self._candidates(model) if engine.ready]
 
     async def watch(self) -> None:
-        """Keeps asking engines that are not there, so that readiness is known before a request needs it."""
+        """Keeps trying the engines that are away, so that readiness is known before a request needs it."""
         while True:
             await asyncio.gather(*(engine.know() for engine in self.engines))
             if self.ready:
-                self.there.set()
+                self.ready_event.set()
             await asyncio.sleep(ASK_AGAIN)
 
 

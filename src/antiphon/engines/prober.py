@@ -1,4 +1,4 @@
-"""What can this engine do? A table of small questions, and what their answers teach the gateway."""
+"""The probes: a table of small requests that show what an engine can do, and what the gateway learns from them."""
 
 import asyncio
 import logging
@@ -9,14 +9,14 @@ from typing import Any
 from antiphon import logs
 from antiphon.core.dialect import Dialect
 from antiphon.engines.probes import answers, messages, models, tools
-from antiphon.engines.probes.asker import PATIENCE, Asker, Turn, at_once
-from antiphon.engines.probes.findings import Finding, NoAnswer, Seen, Verdict
+from antiphon.engines.probes.client import TIME_LIMIT, ProbeClient, Wait, no_wait
+from antiphon.engines.probes.findings import Finding, NoAnswer, Observation, Verdict
 from antiphon.engines.upstream import Engine
 
-# Of an engine with many models only the first are probed before anyone has asked for them.
+# Only the first models of an engine are probed before a client asks for them.
 PROBED_AT_START = 4
-# How soon an engine that is busy is looked at again.
-LOOKS_AGAIN = 1.0
+# Seconds until a busy engine is checked again.
+IDLE_CHECK_INTERVAL = 1.0
 
 
 def _never(dialect: Dialect) -> bool:
@@ -29,11 +29,11 @@ def _always(dialect: Dialect) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """`quick` tells whether the probe costs few enough tokens on this engine to be run when the gateway finds it."""
+    """`is_quick`: on this engine the probe costs few enough tokens to be run as soon as the gateway finds it."""
 
     capability: str
-    look: Callable[[Asker], Awaitable[Seen]]
-    quick: Callable[[Dialect], bool] = _never
+    run: Callable[[ProbeClient], Awaitable[Observation]]
+    is_quick: Callable[[Dialect], bool] = _never
 
 
 PROBES: tuple[Probe, ...] = (
@@ -48,7 +48,7 @@ PROBES: tuple[Probe, ...] = (
     Probe("strict arguments", tools.strict_arguments),
     Probe("json_schema", answers.json_schema, _always),
     Probe("json_schema with tools", answers.json_schema_with_tools, _always),
-    # A grammar makes the thought certain and short; without one it takes a whole answer.
+    # A grammar makes the model think, and briefly; without one it takes a whole answer.
     Probe("reasoning", answers.reasoning, lambda dialect: dialect.grammar_member is not None),
     Probe("usage in streams", answers.usage, _always),
     Probe("logprobs", answers.logprobs, _always),
@@ -58,39 +58,37 @@ PROBES: tuple[Probe, ...] = (
 )
 
 
-async def probe(engine: Engine, model: str, *, quick: bool = False, patience: float = PATIENCE) -> list[Finding]:
-    return [finding async for finding in findings_of(engine, model, quick=quick, patience=patience)]
+async def probe(engine: Engine, model: str, *, quick: bool = False, time_limit: float = TIME_LIMIT) -> list[Finding]:
+    return [finding async for finding in findings_of(engine, model, quick=quick, time_limit=time_limit)]
 
 
 async def findings_of(
-    engine: Engine, model: str, *, quick: bool, patience: float = PATIENCE, turn: Turn = at_once
+    engine: Engine, model: str, *, quick: bool, time_limit: float = TIME_LIMIT, wait_until_idle: Wait = no_wait
 ) -> AsyncIterator[Finding]:
-    """`turn` is waited for before each question."""
-    asker = Asker(engine, model, patience, turn)
+    """`wait_until_idle` is awaited before each request."""
+    client = ProbeClient(engine, model, time_limit, wait_until_idle)
     for probe in PROBES:
-        if not quick or probe.quick(engine.dialect):
-            yield await _find(probe, asker)
+        if not quick or probe.is_quick(engine.dialect):
+            yield await _find(probe, client)
 
 
-async def _find(probe: Probe, asker: Asker) -> Finding:
+async def _find(probe: Probe, client: ProbeClient) -> Finding:
     try:
-        seen = await probe.look(asker)
+        observation = await probe.run(client)
     except NoAnswer as reason:
-        seen = Seen(Verdict.UNKNOWN, str(reason))
-    falls_short = seen.verdict in (Verdict.PARTLY, Verdict.DOES_NOT)
+        observation = Observation(Verdict.UNKNOWN, str(reason))
+    falls_short = observation.verdict in (Verdict.PARTLY, Verdict.DOES_NOT)
     return Finding(
         capability=probe.capability,
-        verdict=seen.verdict,
-        detail=seen.detail,
-        remedy="" if seen.verdict is Verdict.WORKS else seen.remedy,
-        advice=asker.dialect.advice.get(probe.capability, "") if falls_short else "",
-        facts=seen.facts,
-        opens_thought=seen.opens_thought,
-        reports_usage=seen.reports_usage,
+        verdict=observation.verdict,
+        detail=observation.detail,
+        remedy="" if observation.verdict is Verdict.WORKS else observation.remedy,
+        advice=client.dialect.advice.get(probe.capability, "") if falls_short else "",
+        facts=observation.facts,
     )
 
 
-# ---- what is learned -------------------------------------------------------------------------------------------------
+# ---- learned facts ---------------------------------------------------------------------------------------------------
 
 
 def learned(findings: Sequence[Finding]) -> dict[str, Any]:
@@ -99,53 +97,50 @@ def learned(findings: Sequence[Finding]) -> dict[str, Any]:
 
 def teach(engine: Engine, model: str, findings: Sequence[Finding]) -> None:
     engine.learn(model, learned(findings))
-    for finding in findings:
-        if finding.reports_usage is not None:
-            engine.reports_usage = finding.reports_usage
-        if finding.opens_thought is not None:
-            (engine.opens_thought.add if finding.opens_thought else engine.opens_thought.discard)(model)
 
 
-class Background:
-    """The quick probes of each engine that is found, while nobody else wants something of it: an engine with one slot makes
-    one wait for the other."""
+class BackgroundProber:
+    """Runs the quick probes of each engine that is found, while no client uses it: on an engine with one slot a client would
+    wait for a probe."""
 
     def __init__(self, is_busy: Callable[[Engine], bool]) -> None:
         self._is_busy = is_busy
         self._running: dict[Engine, asyncio.Task[None]] = {}
 
-    def begin(self, engine: Engine) -> None:
+    def start(self, engine: Engine) -> None:
         if engine.dialect.loads_on_demand:
             return
         if (earlier := self._running.pop(engine, None)) is not None:
             earlier.cancel()
         self._running[engine] = asyncio.create_task(self._probe(engine))
 
-    async def settle(self) -> None:
-        """Waits until everything that is being probed now has been."""
+    async def wait(self) -> None:
+        """Returns when the probes that are running now have ended."""
         if self._running:
-            # Not `gather`: whoever loses patience here must not end the probes.
+            # Not `gather`: a caller that is cancelled here must not cancel the probes.
             await asyncio.wait(self._running.values())
 
     async def close(self) -> None:
         for task in self._running.values():
             task.cancel()
-        await self.settle()
+        await self.wait()
 
-    async def _turn(self, engine: Engine) -> None:
-        # Nothing tells when an engine falls idle, and nothing is lost if it is seen a little later.
+    async def _wait_until_idle(self, engine: Engine) -> None:
+        # There is no event for an engine that becomes idle, and a short delay does no harm.
         while self._is_busy(engine):  # noqa: ASYNC110
-            await asyncio.sleep(LOOKS_AGAIN)
+            await asyncio.sleep(IDLE_CHECK_INTERVAL)
 
     async def _probe(self, engine: Engine) -> None:
         for model in engine.models[:PROBED_AT_START]:
             findings: list[Finding] = []
             try:
-                async for finding in findings_of(engine, model.id, quick=True, turn=lambda: self._turn(engine)):
+                async for finding in findings_of(
+                    engine, model.id, quick=True, wait_until_idle=lambda: self._wait_until_idle(engine)
+                ):
                     findings.append(finding)
                     teach(engine, model.id, [finding])
             except Exception as bug:
-                # Nobody asked for this: what goes wrong here must not reach a client.
+                # No client asked for this: what goes wrong here must not reach one.
                 logs.log("probing failed", level=logging.ERROR, exc_info=bug, engine=engine.root, model=model.id)
                 return
             finally:

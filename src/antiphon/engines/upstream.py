@@ -15,7 +15,7 @@ from antiphon.core.dialect import Dialect
 from antiphon.core.failures import failure_to_error, http_answer_to_failure
 from antiphon.core.request import chat_to_bytes
 from antiphon.dialects import BY_NAME, PLAIN
-from antiphon.engines.detection import Model, Prober, detect
+from antiphon.engines.detection import EngineDocuments, Model, detect
 from antiphon.errors import ApiError, EngineDisagrees, EngineError, EngineStalled, EngineUnavailable
 from antiphon.settings import Settings
 from antiphon.transport.client import Receiver, push
@@ -168,8 +168,8 @@ class Engine:
         if is_new:
             self.when_found(self)
 
-    def prober(self) -> Prober:
-        return Prober(self._session, self.root, self._headers)
+    def documents(self) -> EngineDocuments:
+        return EngineDocuments(self._session, self.root, self._headers)
 
     def dialect_for(self, model: str) -> Dialect:
         """The dialect with what has been learned of this model, or of its template."""
@@ -180,6 +180,9 @@ class Engine:
         """Takes facts of the dialect that a probe or a refusal has taught; later ones count."""
         model = self._meant(model)
         self._learned[model] = self._learned.get(model, {}) | dict(facts)
+        if "opens_thought" in facts:
+            (self.opens_thought.add if facts["opens_thought"] else self.opens_thought.discard)(model)
+        self.reports_usage = facts.get("reports_usage", self.reports_usage)
 
     def _meant(self, model: str) -> str:
         """An engine that has one model answers with it, by whatever name it is asked for."""

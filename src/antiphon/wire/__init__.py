@@ -1,6 +1,6 @@
-"""The two protocols as msgspec Structs: no logic, and nothing of ours imported."""
+"""The two protocols as msgspec Structs, without logic. Imports nothing else from Antiphon."""
 
 import msgspec
 
-# All that decoding somebody else's JSON can raise: malformed, of the wrong shape, not UTF-8, nested without end.
+# What decoding foreign JSON can raise: it is malformed, of the wrong shape, not UTF-8, or nested too deeply.
 UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)

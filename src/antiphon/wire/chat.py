@@ -1,4 +1,4 @@
-"""Chat Completions, the engines' side: the request we send and the chunks we read.
+"""Chat Completions, the protocol of the engines: the request that is sent and the chunks that are read.
 
 Reading is lenient (engines differ and add keys), writing is exact: a field that is UNSET is not sent.
 """
@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
 
-# ---- what we send ----------------------------------------------------------------------------------------------------
+# ---- the request -----------------------------------------------------------------------------------------------------
 
 
 class ChatFunction(Struct, omit_defaults=True):
@@ -73,7 +73,7 @@ class ChatRequest(Struct, kw_only=True):
     stream_options: StreamOptions | UnsetType = UNSET
 
 
-# ---- what we read ----------------------------------------------------------------------------------------------------
+# ---- the chunks ------------------------------------------------------------------------------------------------------
 
 
 class FunctionDelta(Struct, gc=False):
@@ -122,7 +122,7 @@ class Logprobs(Struct):
 class Choice(Struct):
     index: int = 0
     delta: DeltaChunk | None = None
-    # A server that ignores `stream` answers with one whole chat.completion: its `message` reads like one large delta.
+    # A server that ignores `stream` answers with one chat.completion: its `message` is read like one large delta.
     message: DeltaChunk | None = None
     finish_reason: str | None = None
     logprobs: Logprobs | None = None
@@ -145,7 +145,7 @@ class ChatUsage(Struct):
 
 
 class Timings(Struct):
-    """llama.cpp's own counters, sent beside the usage."""
+    """Counters that llama.cpp sends beside the usage."""
 
     cache_n: int | None = None
 

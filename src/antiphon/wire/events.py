@@ -98,7 +98,7 @@ class ReasoningTextDone(PartEvent, tag="response.reasoning_text.done"):
 
 
 class ReasoningDelta(PartEvent, tag="response.reasoning.delta"):
-    """The name that the Open Responses document has for ReasoningTextDelta."""
+    """ReasoningTextDelta under the name of the Open Responses specification."""
 
     delta: str
     obfuscation: str | UnsetType = UNSET
@@ -151,7 +151,7 @@ class CustomToolCallInputDone(CallEvent, tag="response.custom_tool_call_input.do
 
 
 class ShellCommandEvent(Event):
-    """Told without the id of its item: the item that is open is meant."""
+    """Has no item id: the open item is meant."""
 
     output_index: int
     command_index: int

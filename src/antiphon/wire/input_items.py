@@ -1,4 +1,4 @@
-"""The input items that have a shape of their own to check. What is not named here is carried or dropped by its type alone."""
+"""The input items and content parts whose fields are checked. All other items are converted by their type alone."""
 
 from typing import Any, Literal
 

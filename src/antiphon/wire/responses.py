@@ -1,7 +1,7 @@
-"""The Responses API, the clients' side: the request as it comes, the items and the response object as they go.
+"""The Responses API, the protocol of the clients: the request, the output items and the response object.
 
-The request's `input` and `tools` stay plain dictionaries here: each item is converted by its own type, in a table, so that
-an unknown one meets a policy and not a decoding error.
+The request's `input` and `tools` stay plain dictionaries: tables convert each item by its type, so that an unknown type gets
+the policy for it and not a decoding error.
 """
 
 from typing import Annotated, Any, Literal
@@ -76,7 +76,7 @@ class CreateResponse(Struct):
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     client_metadata: dict[str, Any] | None = None
-    # False: the input is taken in, to be continued, and nothing is answered.
+    # False: the input is accepted, to be continued later, and no answer is made.
     generate: bool | None = None
 
 
@@ -259,5 +259,5 @@ class Response(Struct, kw_only=True):
     truncation: str = "disabled"
     usage: Usage | None = None
     metadata: dict[str, str] = {}
-    # A convenience of answers that are not streamed; events never carry it.
+    # Only in answers that are not streamed; events never have it.
     output_text: str | UnsetType = UNSET

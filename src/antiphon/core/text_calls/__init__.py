@@ -1,7 +1,7 @@
-"""Tool calls that an engine leaves in the text, because it runs without a parser for them or was only held to their shape."""
+"""Tool calls in the text of an answer, from an engine that does not parse them or that was only constrained to their schema."""
 
-from antiphon.core.text_calls.envelope import Envelope
+from antiphon.core.text_calls.constrained_call import ConstrainedCall
 from antiphon.core.text_calls.finder import CallFinder
 from antiphon.core.text_calls.search import TextCalls
 
-__all__ = ["CallFinder", "Envelope", "TextCalls"]
+__all__ = ["CallFinder", "ConstrainedCall", "TextCalls"]

@@ -1,4 +1,4 @@
-"""Where a JSON object or array ends, told while it arrives."""
+"""Where a JSON object or array ends, found while it arrives."""
 
 import re
 
@@ -7,7 +7,7 @@ _INSIDE = re.compile(r'["\\]')
 
 
 class Brackets:
-    """`receive()` takes the pieces of a text that begins with a bracket, and tells where in a piece the last one closes."""
+    """`receive()` takes the pieces of a text that begins with a bracket, and returns where that bracket is closed."""
 
     __slots__ = ("_depth", "_escaped", "in_string")
 
@@ -17,7 +17,7 @@ class Brackets:
         self.in_string = False
 
     def receive(self, text: str, at: int = 0, until: int | None = None) -> int | None:
-        """The place behind the closing bracket, or None if it is not between `at` and `until`."""
+        """The position after the closing bracket, or None if it is not between `at` and `until`."""
         end = len(text) if until is None else until
         if self._escaped and at < end:
             self._escaped = False

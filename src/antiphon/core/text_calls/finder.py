@@ -1,4 +1,4 @@
-"""What a finder of calls is to those who give it the text."""
+"""The interface of what finds calls in text."""
 
 from typing import Protocol
 
@@ -6,15 +6,15 @@ from antiphon.core.deltas import Delta
 
 
 class CallFinder(Protocol):
-    """Turns visible text into deltas, of which some are calls. Each finder counts its calls from 0."""
+    """Turns visible text into deltas, some of which are calls. Each finder numbers its calls from 0."""
 
-    def passes(self, text: str) -> bool:
-        """The piece is certainly nothing but text and need not be received. Asking twice is the same as asking once."""
+    def take_if_plain(self, text: str) -> bool:
+        """True if the piece is certainly only text: it is then taken, and need not be received. Calling twice does no harm."""
 
     def receive(self, text: str) -> list[Delta]: ...
 
     def release(self) -> list[Delta]:
-        """Something else begins, a native call or an answer after its thought: what is held back is text after all."""
+        """Something else begins, such as a native call, or the answer after a thought: what is buffered is only text."""
 
     def close(self) -> list[Delta]:
-        """The text has ended: what is held back is decided."""
+        """The text has ended: what is buffered becomes calls or text."""

@@ -1,4 +1,4 @@
-"""The messages and channels of Harmony, where an engine leaves their markers in the text."""
+"""The messages and channels of Harmony, from an engine that leaves their markers in the text."""
 
 import re
 from collections.abc import Iterator
@@ -6,10 +6,10 @@ from collections.abc import Iterator
 import regex
 
 from antiphon.core.deltas import CallDelta, Delta, ReasoningDelta, TextDelta
-from antiphon.core.text_calls.shapes import BOUND, Offered, is_object, marked_arguments
+from antiphon.core.text_calls.shapes import MAX_BUFFERED, ToolNames, is_object, marked_arguments
 
 MARKERS = tuple(f"<|{name}|>" for name in "start end message channel constrain return call".split())
-# These stand inside a message; every other marker ends one.
+# The markers inside a message; every other marker ends one.
 INSIDE = frozenset({"<|message|>", "<|constrain|>"})
 _MARKER = re.compile("|".join(map(re.escape, MARKERS)))
 _RECIPIENT = r"(?:\s*to=(?P<to>[^\s<]{1,128}))?"
@@ -20,25 +20,25 @@ HEADER = regex.compile(
 
 
 class Harmony:
-    """`receive()` from the first header on, then `close()`. No marker is ever told."""
+    """`receive()` the text from the first header on, then `close()`. No marker is ever emitted."""
 
-    __slots__ = ("_body", "_call", "_numbers", "_offered", "_rest", "_telling", "_trims")
+    __slots__ = ("_body", "_call", "_delta_type", "_numbers", "_rest", "_tools", "_trimming")
 
-    def __init__(self, offered: Offered, numbers: Iterator[int]) -> None:
-        self._offered = offered
+    def __init__(self, tools: ToolNames, numbers: Iterator[int]) -> None:
+        self._tools = tools
         self._numbers = numbers
         self._rest = ""
-        self._telling: type[TextDelta] | type[ReasoningDelta] = TextDelta
-        # Between two messages white space means nothing.
-        self._trims = True
-        # The tool that the message is for, and what has come of its arguments.
+        self._delta_type: type[TextDelta] | type[ReasoningDelta] = TextDelta
+        # White space between two messages is dropped.
+        self._trimming = True
+        # The tool that the message is for, and its arguments so far.
         self._call: str | None = None
         self._body = ""
 
     @property
-    def tells_text(self) -> bool:
-        """A piece without the beginning of a marker is nothing but text."""
-        return self._telling is TextDelta and self._call is None and not self._rest and not self._trims
+    def emits_text(self) -> bool:
+        """A piece without the beginning of a marker is only text."""
+        return self._delta_type is TextDelta and self._call is None and not self._rest and not self._trimming
 
     def receive(self, text: str) -> list[Delta]:
         self._rest += text
@@ -59,7 +59,7 @@ class Harmony:
 
     def _take_rest(self) -> list[Delta]:
         deltas: list[Delta] = []
-        # A header that was cut off has nothing to tell; the beginning of a marker may have been meant as it is.
+        # A header that was cut off is dropped; the beginning of a marker may be the text of the model.
         if _MARKER.match(self._rest) is None:
             self._write(self._rest, deltas)
         self._rest = ""
@@ -86,25 +86,25 @@ class Harmony:
         return True
 
     def _begin(self, header: "regex.Match[str]") -> None:
-        recipients = [self._offered.find(name) for name in header.captures("to")]
+        recipients = [self._tools.find(name) for name in header.captures("to")]
         self._call = next((name for name in recipients if name is not None), None)
-        self._telling = ReasoningDelta if header["channel"] == "analysis" and not recipients else TextDelta
-        self._trims = False
+        self._delta_type = ReasoningDelta if header["channel"] == "analysis" and not recipients else TextDelta
+        self._trimming = False
 
     def _write(self, text: str, deltas: list[Delta]) -> None:
         if self._call is not None:
             self._body += text
-            if len(self._body) <= BOUND:
+            if len(self._body) <= MAX_BUFFERED:
                 return
             text, self._body, self._call = self._body, "", None
-        if self._trims:
+        if self._trimming:
             text = text.lstrip()
         if text:
-            self._trims = False
-            deltas.append(self._telling(text))
+            self._trimming = False
+            deltas.append(self._delta_type(text))
 
     def _end(self, deltas: list[Delta], *, cut: bool = False) -> None:
-        """The message is over. `cut`: nobody said so, and what is not whole is no call."""
+        """The message has ended. `cut`: without an end marker, so incomplete arguments are not a call."""
         name, body = self._call, self._body
         self._call, self._body = None, ""
         if name is not None:
@@ -113,5 +113,5 @@ class Harmony:
                 deltas.append(CallDelta(next(self._numbers), name=name, arguments=arguments))
             elif body:
                 deltas.append(TextDelta(body))
-        self._telling = TextDelta
-        self._trims = True
+        self._delta_type = TextDelta
+        self._trimming = True

@@ -1,6 +1,6 @@
-"""Calls anywhere in the text, in the ways that models have learned to write them, found at any split.
+"""Calls anywhere in the text, in the shapes that models write them, found however the text is split.
 
-Text is told as it comes, except for what may still become a call. What turns out to be none is told exactly as it came.
+Text is emitted as it arrives, except for what may still become a call. What turns out not to be a call is emitted unchanged.
 """
 
 import itertools
@@ -9,97 +9,97 @@ from collections.abc import Callable, Collection
 from functools import partial
 
 from antiphon.core.deltas import CallDelta, Delta, TextDelta
-from antiphon.core.text_calls.alone import Alone
-from antiphon.core.text_calls.candidates import MARKERS, MORE, NONE, Candidate, Found, Kind, Looking
+from antiphon.core.text_calls.bare_json import BareJson
+from antiphon.core.text_calls.candidates import MARKERS, NEED_MORE, NO_MATCH, Candidate, CandidateFactory, Match, Outcome
 from antiphon.core.text_calls.harmony import HEADER, Harmony
-from antiphon.core.text_calls.prose import Prose
-from antiphon.core.text_calls.shapes import BOUND, Offered, visible_at
+from antiphon.core.text_calls.markdown import MarkdownState
+from antiphon.core.text_calls.shapes import MAX_BUFFERED, ToolNames, skip_whitespace
 
-# At the end everything that was begun is looked at for the last time, a thing inside another again; this much at most.
-LAST_LOOKS = 16 * BOUND
+# At the end of the text every open candidate is matched once more, and those inside it again. So many characters at most.
+FINAL_MATCH_LIMIT = 16 * MAX_BUFFERED
 LONGEST_MARKER = max(map(len, MARKERS))
-# Where something may begin.
-_POINTS = re.compile(r"[<\[{`]")
+# Where a call or code may begin.
+_OPENINGS = re.compile(r"[<\[{`]")
 
-# Pieces in which nothing can begin or end: of prose, of code, and of a Harmony message.
-_PLAIN_PROSE = re.compile(r"[^<\[{`\n]+").fullmatch
+# Pieces in which nothing can begin or end: in ordinary text, in code, and in a Harmony message.
+_PLAIN_TEXT = re.compile(r"[^<\[{`\n]+").fullmatch
 _PLAIN_CODE = re.compile(r"[^`\n]+").fullmatch
 _PLAIN_MESSAGE = re.compile(r"[^<]+").fullmatch
 
 
 class TextCalls:
-    """A CallFinder, for the tools of these names."""
+    """A CallFinder for the tools with these names."""
 
     __slots__ = (
-        "_begun",
-        "_behind_call",
-        "_blank",
+        "_after_call",
         "_candidate",
+        "_final_matched",
         "_harmony",
-        "_looked_at",
+        "_is_plain",
+        "_leading_space",
+        "_markdown",
         "_numbers",
-        "_offered",
-        "_plain",
-        "_prose",
         "_rest",
+        "_text_begun",
+        "_tools",
     )
 
     def __init__(self, names: Collection[str]) -> None:
-        self._offered = Offered(names)
+        self._tools = ToolNames(names)
         self._numbers = itertools.count()
-        self._begin()
+        self._reset()
 
-    def _begin(self) -> None:
+    def _reset(self) -> None:
         self._rest = ""
         self._candidate: Candidate | None = None
         self._harmony: Harmony | None = None
-        self._prose = Prose()
-        # White space before the first visible text, which a call would make meaningless.
-        self._blank = ""
-        self._begun = False
-        self._behind_call = False
-        self._looked_at = 0
-        self._plain: Callable[[str], re.Match[str] | None] | None = None
+        self._markdown = MarkdownState()
+        # White space before the first visible text. It is dropped if a call comes first.
+        self._leading_space = ""
+        self._text_begun = False
+        self._after_call = False
+        self._final_matched = 0
+        self._is_plain: Callable[[str], re.Match[str] | None] | None = None
 
-    def passes(self, text: str) -> bool:
-        plain = self._plain
-        if plain is None or plain(text) is None:
+    def take_if_plain(self, text: str) -> bool:
+        is_plain = self._is_plain
+        if is_plain is None or is_plain(text) is None:
             return False
-        prose = self._prose
-        prose.last = text[-1]
-        if prose.line_start and not text.isspace():
-            prose.line_start = False
+        markdown = self._markdown
+        markdown.last = text[-1]
+        if markdown.line_start and not text.isspace():
+            markdown.line_start = False
         return True
 
     def receive(self, text: str) -> list[Delta]:
-        if self.passes(text):
+        if self.take_if_plain(text):
             return [TextDelta(text)]
         deltas = self._read(text)
-        self._plain = self._what_passes()
+        self._is_plain = self._plain_pattern()
         return deltas
 
     def release(self) -> list[Delta]:
         deltas: list[Delta] = [] if self._harmony is None else self._harmony.release()
-        self._say(self._rest, deltas)
-        return self._ended(deltas)
+        self._emit_text(self._rest, deltas)
+        return self._finish(deltas)
 
     def close(self) -> list[Delta]:
         deltas = self._read("", final=True)
         if self._harmony is not None:
             deltas += self._harmony.close()
-        return self._ended(deltas)
+        return self._finish(deltas)
 
-    def _ended(self, deltas: list[Delta]) -> list[Delta]:
-        blank = self._blank
-        self._begin()
-        return [*deltas, TextDelta(blank)] if blank else deltas
+    def _finish(self, deltas: list[Delta]) -> list[Delta]:
+        leading_space = self._leading_space
+        self._reset()
+        return [*deltas, TextDelta(leading_space)] if leading_space else deltas
 
-    def _what_passes(self) -> Callable[[str], re.Match[str] | None] | None:
+    def _plain_pattern(self) -> Callable[[str], re.Match[str] | None] | None:
         if self._harmony is not None:
-            return _PLAIN_MESSAGE if self._harmony.tells_text else None
-        if self._rest or self._behind_call or not self._begun or not self._prose.settled:
+            return _PLAIN_MESSAGE if self._harmony.emits_text else None
+        if self._rest or self._after_call or not self._text_begun or self._markdown.in_backticks:
             return None
-        return _PLAIN_CODE if self._prose.in_code else _PLAIN_PROSE
+        return _PLAIN_CODE if self._markdown.in_code else _PLAIN_TEXT
 
     def _read(self, text: str, *, final: bool = False) -> list[Delta]:
         self._rest += text
@@ -109,100 +109,100 @@ class TextCalls:
         return deltas
 
     def _step(self, deltas: list[Delta], final: bool) -> bool:
-        """Takes something from the text, and tells whether there may be more to take."""
+        """Takes something from the text, and returns whether there may be more to take."""
         if self._harmony is not None:
             rest, self._rest = self._rest, ""
             deltas += self._harmony.receive(rest)
             return False
-        if self._behind_call:
+        if self._after_call:
             self._rest = self._rest.lstrip()
-            self._behind_call = not self._rest
+            self._after_call = not self._rest
             return True
-        return self._search(deltas, final) if self._candidate is None else self._consider(self._candidate, deltas, final)
+        return self._search(deltas, final) if self._candidate is None else self._match_candidate(self._candidate, deltas, final)
 
     def _search(self, deltas: list[Delta], final: bool) -> bool:
-        """Says the text up to the first place where a call may begin."""
+        """Emits the text up to the first position where a call may begin."""
         rest, at = self._rest, 0
-        for point in _POINTS.finditer(rest):
-            here = point.start()
-            self._prose.advance(rest[at:here])
+        for opening in _OPENINGS.finditer(rest):
+            here = opening.start()
+            self._markdown.advance(rest[at:here])
             at = here
-            opened = self._what_opens(here, final)
-            # Most that might begin a call does not, and is found out at the first look.
-            if opened is None or (callable(opened) and self._look(opened(self._offered, here), here, final) is NONE):
+            found = self._opened_at(here, final)
+            # Most of what might begin a call does not, which the first match shows.
+            if found is None or (callable(found) and self._match(found(self._tools, here), here, final) is NO_MATCH):
                 continue
-            self._say(rest[:here], deltas)
+            self._emit_text(rest[:here], deltas)
             self._rest = rest[here:]
-            if isinstance(opened, Looking):
+            if isinstance(found, Outcome):
                 return False
-            if isinstance(opened, Harmony):
-                self._harmony, self._blank = opened, ""
+            if isinstance(found, Harmony):
+                self._harmony, self._leading_space = found, ""
             else:
-                self._candidate = opened(self._offered, 0)
+                self._candidate = found(self._tools, 0)
             return True
-        self._prose.advance(rest[at:])
-        self._say(rest, deltas)
+        self._markdown.advance(rest[at:])
+        self._emit_text(rest, deltas)
         self._rest = ""
         return False
 
-    def _what_opens(self, here: int, final: bool) -> Kind | Harmony | Looking | None:
-        rest, prose = self._rest, self._prose
-        begins = not self._begun and visible_at(rest) == here
+    def _opened_at(self, here: int, final: bool) -> CandidateFactory | Harmony | Outcome | None:
+        rest, markdown = self._rest, self._markdown
+        at_beginning = not self._text_begun and skip_whitespace(rest) == here
         if rest[here] == "`":
-            return partial(Alone, begins=begins) if prose.may_open_fence else None
-        prose.settle()
-        if prose.in_code:
+            return partial(BareJson, at_beginning=at_beginning) if markdown.may_open_fence else None
+        markdown.end_backticks()
+        if markdown.in_code:
             return None
-        if rest[here] != "{" and not prose.quoted and (marked := self._marked(here, begins, final)) is not None:
-            return marked
-        return partial(Alone, begins=begins) if rest[here] != "<" and prose.line_start else None
+        if rest[here] != "{" and not markdown.quoted and (marker := self._marker_at(here, at_beginning, final)) is not None:
+            return marker
+        return partial(BareJson, at_beginning=at_beginning) if rest[here] != "<" and markdown.line_start else None
 
-    def _marked(self, here: int, begins: bool, final: bool) -> Kind | Harmony | Looking | None:
+    def _marker_at(self, here: int, at_beginning: bool, final: bool) -> CandidateFactory | Harmony | Outcome | None:
         ahead = self._rest[here : here + LONGEST_MARKER]
-        for marker, kind in MARKERS.items():
+        for marker, factory in MARKERS.items():
             if ahead.startswith(marker):
-                return kind
-        header = HEADER.match(self._rest, here, partial=True) if begins else None
+                return factory
+        header = HEADER.match(self._rest, here, partial=True) if at_beginning else None
         if header is not None and not header.partial:
-            return Harmony(self._offered, self._numbers)
+            return Harmony(self._tools, self._numbers)
         may_come = header is not None or any(marker.startswith(ahead) for marker in MARKERS)
-        return MORE if may_come and not final else None
+        return NEED_MORE if may_come and not final else None
 
-    def _look(self, candidate: Candidate, start: int, final: bool) -> Found | Looking:
+    def _match(self, candidate: Candidate, start: int, final: bool) -> Match | Outcome:
         if final:
-            self._looked_at += len(self._rest) - start
-        return NONE if self._looked_at > LAST_LOOKS else candidate.look(self._rest, final)
+            self._final_matched += len(self._rest) - start
+        return NO_MATCH if self._final_matched > FINAL_MATCH_LIMIT else candidate.match(self._rest, final)
 
-    def _consider(self, candidate: Candidate, deltas: list[Delta], final: bool) -> bool:
-        verdict = self._look(candidate, 0, final)
-        if isinstance(verdict, Found) and verdict.end <= BOUND:
-            self._tell(verdict, deltas)
+    def _match_candidate(self, candidate: Candidate, deltas: list[Delta], final: bool) -> bool:
+        result = self._match(candidate, 0, final)
+        if isinstance(result, Match) and result.end <= MAX_BUFFERED:
+            self._emit_calls(result, deltas)
             return True
-        if verdict is MORE and len(self._rest) <= BOUND:
+        if result is NEED_MORE and len(self._rest) <= MAX_BUFFERED:
             return False
-        # It is no call, or has been held for too long.
-        text = self._rest[: candidate.opening if verdict is NONE else BOUND]
+        # It is not a call, or too long to be buffered.
+        text = self._rest[: candidate.plain_prefix if result is NO_MATCH else MAX_BUFFERED]
         self._candidate = None
-        self._prose.advance(text)
-        self._say(text, deltas)
+        self._markdown.advance(text)
+        self._emit_text(text, deltas)
         self._rest = self._rest[len(text) :]
         return True
 
-    def _tell(self, found: Found, deltas: list[Delta]) -> None:
-        for call in found.calls:
+    def _emit_calls(self, match: Match, deltas: list[Delta]) -> None:
+        for call in match.calls:
             deltas.append(CallDelta(next(self._numbers), name=call.name, arguments=call.arguments))
-            self._blank = ""
-        self._rest = self._rest[found.end :]
-        self._candidate = found.again
-        self._behind_call = True
-        self._prose = Prose()
+            self._leading_space = ""
+        self._rest = self._rest[match.end :]
+        self._candidate = match.following
+        self._after_call = True
+        self._markdown = MarkdownState()
 
-    def _say(self, text: str, deltas: list[Delta]) -> None:
-        if not self._begun:
-            self._blank += text
+    def _emit_text(self, text: str, deltas: list[Delta]) -> None:
+        if not self._text_begun:
+            self._leading_space += text
             if not text or text.isspace():
                 return
-            text, self._blank, self._begun = self._blank, "", True
+            text, self._leading_space, self._text_begun = self._leading_space, "", True
         if not text:
             return
         if deltas and isinstance(deltas[-1], TextDelta):

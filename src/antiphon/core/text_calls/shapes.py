@@ -1,4 +1,4 @@
-"""The shapes in which models write a call: JSON of a few kinds, and functions with their parameters in tags."""
+"""The shapes in which models write a call: JSON of a few kinds, and functions with parameters in tags."""
 
 import json
 import re
@@ -11,12 +11,12 @@ import msgspec
 from antiphon.core.text_calls.brackets import Brackets
 from antiphon.wire import UNREADABLE
 
-# The most that is held back because it may become a call.
-BOUND = 256 * 1024
-# Mending is slow, and holds everybody up.
-LONGEST_MENDED = 64 * 1024
+# The most text that is buffered because it may become a call.
+MAX_BUFFERED = 256 * 1024
+# Repairing is slow, and delays all other requests.
+LONGEST_REPAIRED = 64 * 1024
 
-# What an object that stands in the text without a marker may have, and what one with a function inside may have beside it.
+# The members that a call without a marker may have, and those beside an inner function.
 MEMBERS = frozenset({"name", "function", "arguments", "parameters", "type", "id"})
 BESIDE_FUNCTION = frozenset({"function", "type", "id"})
 
@@ -44,7 +44,7 @@ class Calls(NamedTuple):
     end: int
 
 
-class Offered:
+class ToolNames:
     """The names of the tools that a model may call."""
 
     __slots__ = ("_names",)
@@ -53,13 +53,13 @@ class Offered:
         self._names = frozenset(names)
 
     def find(self, written: str) -> str | None:
-        """The tool that is meant. Some models put the namespace in front that their training had."""
+        """The tool that is meant. Some models prefix the namespace that they know from training."""
         name = written if written in self._names else written.removeprefix("functions.")
         return name if name in self._names else None
 
 
-def visible_at(text: str, at: int = 0) -> int:
-    """The place of the first character from there on that is no white space, or the end."""
+def skip_whitespace(text: str, at: int = 0) -> int:
+    """The position of the first character that is not white space, or the end."""
     found = _VISIBLE.search(text, at)
     return len(text) if found is None else found.start()
 
@@ -67,33 +67,33 @@ def visible_at(text: str, at: int = 0) -> int:
 # ---- JSON ------------------------------------------------------------------------------------------------------------
 
 
-def json_to_calls(text: str, offered: Offered, *, strict: bool) -> list[Call] | None:
-    """The calls that an object, or a list of them, stands for; None unless it is nothing else.
+def json_to_calls(text: str, tools: ToolNames, *, strict: bool) -> list[Call] | None:
+    """The calls in an object or a list of objects; None unless all of them are calls.
 
-    `strict`: there was no marker, so that any other member makes it somebody's data.
+    `strict`: there was no marker, so an object with any other member is ordinary data.
     """
     try:
         objects = [bytes(item) for item in _items(text)] if text.lstrip().startswith("[") else [text.encode()]
-        calls = [_object_to_call(item, offered, strict) for item in objects]
+        calls = [_object_to_call(item, tools, strict) for item in objects]
     except UNREADABLE:
         return None
     found = [call for call in calls if call is not None]
     return found if found and len(found) == len(calls) else None
 
 
-def _object_to_call(encoded: bytes, offered: Offered, strict: bool) -> Call | None:
+def _object_to_call(encoded: bytes, tools: ToolNames, strict: bool) -> Call | None:
     members = {key: bytes(value) for key, value in _members(encoded).items()}
     if strict and not (members.keys() <= MEMBERS and _string(members.get("type", b'"function"')) == "function"):
         return None
     function = members.get("function", b"")
     if function.startswith(b"{"):
-        return None if strict and not members.keys() <= BESIDE_FUNCTION else _object_to_call(function, offered, strict)
+        return None if strict and not members.keys() <= BESIDE_FUNCTION else _object_to_call(function, tools, strict)
     written = members.get("name") or function
     given = [members[key] for key in ("arguments", "parameters") if key in members]
     ambiguous = len(given) != 1 or ("name" in members and "function" in members)
     if not written.startswith(b'"') or (strict and ambiguous):
         return None
-    name = offered.find(_string(written))
+    name = tools.find(_string(written))
     arguments = _arguments(given[0].decode() if given else "null", strict)
     return None if name is None or arguments is None else Call(name, arguments)
 
@@ -114,9 +114,9 @@ def is_object(text: str) -> bool:
         return False
 
 
-def mended(text: str) -> str | None:
-    """JSON that is most likely meant by a text that almost is."""
-    if len(text) > LONGEST_MENDED:
+def repaired(text: str) -> str | None:
+    """The JSON that a text which is almost JSON most likely means."""
+    if len(text) > LONGEST_REPAIRED:
         return None
     try:
         return json.dumps(json_repair.loads(text), ensure_ascii=False)
@@ -125,31 +125,31 @@ def mended(text: str) -> str | None:
 
 
 def marked_arguments(text: str) -> str | None:
-    """The arguments that stand alone behind a marker: the model's own text of them, unless it has to be mended."""
+    """The arguments alone after a marker: as the model wrote them, unless they must be repaired."""
     text = text.strip()
     if not text:
         return "{}"
     if is_object(text):
         return text
-    meant = mended(text)
+    meant = repaired(text)
     return meant if meant is not None and is_object(meant) else None
 
 
-def marked_calls(text: str, offered: Offered) -> list[Call] | None:
-    """All the calls of a text that stands between markers, as objects one after another or in lists."""
-    calls, end = leading_calls(text, offered)
-    if calls and visible_at(text, end) == len(text):
+def marked_calls(text: str, tools: ToolNames) -> list[Call] | None:
+    """All the calls of a text between markers, as objects one after another or in lists."""
+    calls, end = leading_calls(text, tools)
+    if calls and skip_whitespace(text, end) == len(text):
         return calls
-    meant = mended(text)
-    return None if meant is None else json_to_calls(meant, offered, strict=False)
+    meant = repaired(text)
+    return None if meant is None else json_to_calls(meant, tools, strict=False)
 
 
-def leading_calls(text: str, offered: Offered, at: int = 0) -> Calls:
+def leading_calls(text: str, tools: ToolNames, at: int = 0) -> Calls:
     calls: list[Call] = []
     end = at
-    while text.startswith(("{", "["), start := visible_at(text, end)):
+    while text.startswith(("{", "["), start := skip_whitespace(text, end)):
         stop = Brackets().receive(text, start)
-        found = None if stop is None else json_to_calls(text[start:stop], offered, strict=False)
+        found = None if stop is None else json_to_calls(text[start:stop], tools, strict=False)
         if stop is None or found is None:
             break
         calls += found
@@ -161,18 +161,18 @@ def leading_calls(text: str, offered: Offered, at: int = 0) -> Calls:
 
 
 def function_name(text: str, at: int) -> str | None:
-    """The name in a `<function=NAME>` that is whole."""
+    """The name in a complete `<function=NAME>`."""
     found = _FUNCTION.match(text, at)
     return None if found is None else found[1]
 
 
-def leading_functions(text: str, offered: Offered, at: int = 0, *, ended: bool = False) -> Calls:
-    """`ended`: nothing more will come, so that the end tag behind whole JSON may be missing."""
+def leading_functions(text: str, tools: ToolNames, at: int = 0, *, ended: bool = False) -> Calls:
+    """`ended`: the text has ended, so the end tag after complete JSON may be missing."""
     calls: list[Call] = []
     end = at
     while (head := _FUNCTION.match(text, end)) is not None:
-        name = offered.find(head[1])
-        start = visible_at(text, head.end())
+        name = tools.find(head[1])
+        start = skip_whitespace(text, head.end())
         read = _json_body(text, start, ended) if text.startswith("{", start) else _parameters(text, head.end())
         if name is None or read is None:
             break
@@ -182,7 +182,7 @@ def leading_functions(text: str, offered: Offered, at: int = 0, *, ended: bool =
 
 
 def _json_body(text: str, at: int, ended: bool) -> tuple[str, int] | None:
-    """The arguments, and the place behind the function. A tag inside a string of theirs does not end it."""
+    """The arguments, and the position after the function. A tag inside a string of the arguments does not end it."""
     stop = Brackets().receive(text, at)
     if stop is not None and is_object(text[at:stop]):
         end = _FUNCTION_END.match(text, stop)

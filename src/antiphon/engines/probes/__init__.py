@@ -1,1 +1,1 @@
-"""The probes: small questions to an engine whose answers tell what it can do. `engines.probing` holds their table."""
+"""The probes: small requests to an engine whose answers show what it can do. `engines.prober` has their table."""

@@ -1,4 +1,4 @@
-"""What a probe brings back."""
+"""What a probe returns."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,6 +7,8 @@ from typing import Any
 
 
 class Verdict(StrEnum):
+    """The word that `antiphon doctor` prints for a capability."""
+
     WORKS = "works"
     PARTLY = "partly"
     DOES_NOT = "does not"
@@ -14,21 +16,19 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """What one probe saw. `remedy` is what Antiphon does about a shortfall; what is learned is only what was really seen."""
+class Observation:
+    """What one probe observed. `remedy` is what Antiphon does about a shortfall; `facts` are the fields of the dialect that
+    the observation proves."""
 
     verdict: Verdict
     detail: str
     remedy: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)
-    # Not facts of a dialect, but of an engine: None teaches nothing.
-    opens_thought: bool | None = None
-    reports_usage: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of the doctor's table. `advice` is what would mend a shortfall on the engine's side: a flag, mostly."""
+    """One row of the doctor's table. `advice` is what would fix a shortfall on the engine's side, mostly a flag."""
 
     capability: str
     verdict: Verdict
@@ -36,9 +36,7 @@ class Finding:
     remedy: str
     advice: str
     facts: Mapping[str, Any]
-    opens_thought: bool | None
-    reports_usage: bool | None
 
 
 class NoAnswer(Exception):
-    """The engine did not answer a question, so that nothing can be said; the message tells why."""
+    """The engine did not answer a request, so nothing is known. The message says why."""

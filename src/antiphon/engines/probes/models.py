@@ -1,40 +1,40 @@
-"""What is known of the model itself: what it sees, what it holds, and how its tokens are counted."""
+"""Probes of the model itself: images, the tokenizer, and the context window."""
 
-from antiphon.engines.probes.asker import Asker, Refusal
-from antiphon.engines.probes.findings import Seen, Verdict
-from antiphon.engines.probes.questions import HELLO, PICTURE
+from antiphon.engines.probes.client import ProbeClient, Rejection
+from antiphon.engines.probes.findings import Observation, Verdict
+from antiphon.engines.probes.questions import HELLO, IMAGE
 
-# What Codex sends before anyone has said a word is about 10,000 tokens, and it needs room to work.
+# The first prompt of Codex has about 10,000 tokens before the user has written anything.
 ENOUGH_FOR_CODEX = 16384
 
-TEXT_ONLY = "tells Codex that this model takes text only; another client's picture is a 400 that says so"
+TEXT_ONLY = "reports to Codex that this model accepts text only; an image of another client is a 400 that says so"
 BY_LENGTH = "counts by length, about four characters a token"
-COMPACTS = "tells Codex the real window, so that it compacts its history in time; expect that to be often"
-ASSUMED = "tells Codex the setting context_window"
+COMPACTS = "reports the real window to Codex, so that it compacts its history in time; expect that to be often"
+ASSUMED = "reports the setting context_window to Codex"
 
 
-async def images(asker: Asker) -> Seen:
-    told = await asker.told(asker.dialect.vision)
-    if told is not None:
-        words = "the engine says that this model sees" if told else "the engine says that this model sees none"
-        return Seen(Verdict.WORKS if told else Verdict.DOES_NOT, words, TEXT_ONLY)
-    answer = await asker.ask(messages=PICTURE)
-    if isinstance(answer, Refusal):
-        return Seen(Verdict.DOES_NOT, str(answer), TEXT_ONLY)
-    return Seen(Verdict.WORKS, "a picture was taken")
+async def images(client: ProbeClient) -> Observation:
+    reported = await client.reported(client.dialect.vision)
+    if reported is not None:
+        detail = "the engine says that this model sees" if reported else "the engine says that this model sees none"
+        return Observation(Verdict.WORKS if reported else Verdict.DOES_NOT, detail, TEXT_ONLY)
+    answer = await client.ask(messages=IMAGE)
+    if isinstance(answer, Rejection):
+        return Observation(Verdict.DOES_NOT, str(answer), TEXT_ONLY)
+    return Observation(Verdict.WORKS, "an image was accepted")
 
 
-async def tokenizer(asker: Asker) -> Seen:
-    count = await asker.engine.count_tokens(HELLO[0]["content"], asker.model)
+async def tokenizer(client: ProbeClient) -> Observation:
+    count = await client.engine.count_tokens(HELLO[0]["content"], client.model)
     if count is None:
-        return Seen(Verdict.DOES_NOT, "there is no endpoint that counts tokens", BY_LENGTH)
-    return Seen(Verdict.WORKS, "tokens are counted by the engine")
+        return Observation(Verdict.DOES_NOT, "the engine has no endpoint that counts tokens", BY_LENGTH)
+    return Observation(Verdict.WORKS, "tokens are counted by the engine")
 
 
-async def context_window(asker: Asker) -> Seen:
-    window = next((model.window for model in asker.engine.models if model.id == asker.model), None)
+async def context_window(client: ProbeClient) -> Observation:
+    window = next((model.window for model in client.engine.models if model.id == client.model), None)
     if window is None:
-        return Seen(Verdict.UNKNOWN, "the engine does not tell", ASSUMED)
+        return Observation(Verdict.UNKNOWN, "the engine does not report it", ASSUMED)
     if window < ENOUGH_FOR_CODEX:
-        return Seen(Verdict.PARTLY, f"{window} tokens: Codex wants {ENOUGH_FOR_CODEX} or more", COMPACTS)
-    return Seen(Verdict.WORKS, f"{window} tokens")
+        return Observation(Verdict.PARTLY, f"{window} tokens: Codex wants {ENOUGH_FOR_CODEX} or more", COMPACTS)
+    return Observation(Verdict.WORKS, f"{window} tokens")

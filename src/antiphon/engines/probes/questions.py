@@ -1,4 +1,4 @@
-"""The questions' wording. None of it has to do with what is probed: an answer's structure tells, never its words."""
+"""What the requests of the probes contain. A verdict depends on the structure of an answer, never on its wording."""
 
 import struct
 import zlib
@@ -11,7 +11,7 @@ import msgspec
 from antiphon.wire import UNREADABLE
 
 HELLO = [{"role": "user", "content": "Say hello."}]
-# Words that no template and no answer has of itself.
+# Words that no template contains and no model writes by itself.
 MARK = "zephyrquill"
 ODD_WORDS = ["quuxible", "plughwise"]
 SHORT = "Be brief."
@@ -34,7 +34,7 @@ def follows_schema(text: str) -> bool:
 
 
 def begins_as_schema(text: str) -> bool:
-    """The beginning of a text that may yet follow the schema: every string in it is one that the schema has."""
+    """Whether a text that was cut off may follow the schema: every string in it is one of the schema's."""
     words = text.split('"')[1::2]
     known = {*SCHEMA["properties"], *ODD_WORDS}
     whole = words[:-1] if text.count('"') % 2 else words
@@ -64,7 +64,7 @@ WHOLE_THOUGHT = f'root ::= "<think>\\n{THOUGHT}"'
 
 
 def _png(side: int) -> bytes:
-    """A white square. Not a single point: some models refuse pictures that are smaller than their patches."""
+    """A white square. Not a single pixel: some models reject images that are smaller than their patches."""
 
     def block(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
@@ -74,7 +74,7 @@ def _png(side: int) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + block(b"IHDR", header) + block(b"IDAT", zlib.compress(rows)) + block(b"IEND", b"")
 
 
-PICTURE = [
+IMAGE = [
     {
         "role": "user",
         "content": [

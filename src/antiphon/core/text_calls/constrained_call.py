@@ -1,4 +1,4 @@
-"""The call in an answer that was constrained to be one: `{"name": …, "arguments": {…}}`, told while it arrives."""
+"""The call in an answer that was constrained to be one: `{"name": …, "arguments": {…}}`, read while it arrives."""
 
 from collections.abc import Callable, Collection
 from enum import Enum
@@ -10,23 +10,22 @@ from antiphon.core.deltas import CallDelta, Delta, TextDelta
 from antiphon.core.text_calls.brackets import Brackets
 from antiphon.wire import UNREADABLE
 
-# Up to the first bracket of the arguments. `regex` can tell that a text is the beginning of what would match.
-# No tool has a name that is longer than this.
+# Up to the first bracket of the arguments. Unlike `re`, `regex` reports a partial match. No tool has a longer name.
 _NAME = r'("(?:[^"\\]|\\.){0,512}")'
 _HEAD = regex.compile(r"[ \t\r\n]*".join(["", r"\{", '"name"', ":", _NAME, ",", '"arguments"', ":", r"\{"]))
-_BLANK = " \t\r\n"
+_WHITESPACE = " \t\r\n"
 
 
 class State(Enum):
     HEAD = "the name is not known yet, or the arguments have not begun"
-    ARGUMENTS = "within the arguments, which are passed on as they come"
-    TAIL = "the arguments are whole; the envelope's own bracket has to close"
-    BEHIND = "the call is over"
-    TEXT = "it is no envelope, or there is text behind it"
+    ARGUMENTS = "inside the arguments, which are emitted as they arrive"
+    TAIL = "the arguments are complete; the bracket of the object must close"
+    AFTER = "the call has ended"
+    TEXT = "it is not such a call, or text follows it"
 
 
-class Envelope:
-    """A CallFinder. What is not such an object, or names a tool that was not offered, is text."""
+class ConstrainedCall:
+    """A CallFinder. What is not such an object, or names an unknown tool, is text."""
 
     __slots__ = ("_brackets", "_index", "_names", "_rest", "_state")
 
@@ -37,7 +36,7 @@ class Envelope:
         self._brackets = Brackets()
         self._index = -1
 
-    def passes(self, text: str) -> bool:
+    def take_if_plain(self, text: str) -> bool:
         return self._state is State.TEXT and text != ""
 
     def receive(self, text: str) -> list[Delta]:
@@ -48,13 +47,13 @@ class Envelope:
         return deltas
 
     def release(self) -> list[Delta]:
-        """An envelope may come next: a thought that nobody had seen to be one has ended."""
-        # Behind the arguments, only the closing of the envelope is held back.
-        held = self._rest if self._state is State.HEAD else ""
+        """The call may come next: what was read so far was a thought."""
+        # After the arguments only the closing bracket is buffered.
+        buffered = self._rest if self._state is State.HEAD else ""
         self._state = State.HEAD
         self._rest = ""
         self._brackets = Brackets()
-        return [TextDelta(held)] if held else []
+        return [TextDelta(buffered)] if buffered else []
 
     def close(self) -> list[Delta]:
         return self.release()
@@ -82,16 +81,16 @@ class Envelope:
         return True
 
     def _tail(self, deltas: list[Delta]) -> bool:
-        visible = self._rest.lstrip(_BLANK)
+        visible = self._rest.lstrip(_WHITESPACE)
         if not visible:
             return False
         closed = visible.startswith("}")
         self._rest = visible[1:] if closed else self._rest
-        self._state = State.BEHIND if closed else State.TEXT
+        self._state = State.AFTER if closed else State.TEXT
         return True
 
-    def _behind(self, deltas: list[Delta]) -> bool:
-        self._rest = self._rest.lstrip(_BLANK)
+    def _after(self, deltas: list[Delta]) -> bool:
+        self._rest = self._rest.lstrip(_WHITESPACE)
         if self._rest:
             self._state = State.TEXT
         return True
@@ -109,10 +108,10 @@ def _string(literal: str) -> str:
         return literal
 
 
-_STEPS: dict[State, Callable[[Envelope, list[Delta]], bool]] = {
-    State.HEAD: Envelope._head,
-    State.ARGUMENTS: Envelope._arguments,
-    State.TAIL: Envelope._tail,
-    State.BEHIND: Envelope._behind,
-    State.TEXT: Envelope._text,
+_STEPS: dict[State, Callable[[ConstrainedCall, list[Delta]], bool]] = {
+    State.HEAD: ConstrainedCall._head,
+    State.ARGUMENTS: ConstrainedCall._arguments,
+    State.TAIL: ConstrainedCall._tail,
+    State.AFTER: ConstrainedCall._after,
+    State.TEXT: ConstrainedCall._text,
 }

@@ -1,4 +1,4 @@
-"""Where ordinary text stands: at the beginning of a line, inside code, behind a quote."""
+"""The position in Markdown text: at the beginning of a line, inside code, after a quotation mark."""
 
 import re
 
@@ -7,24 +7,25 @@ from antiphon.core.think_tags import QUOTES
 _TOKENS = re.compile(r"`+|\n|[^`\n]+")
 
 
-class Prose:
-    """`advance()` over the text, in any pieces. A run of backticks counts once the character behind it is known."""
+class MarkdownState:
+    """`advance()` over the text, in any pieces. A run of backticks counts once the character after it is known."""
 
-    __slots__ = ("_fence", "_info", "_inline", "_run", "last", "line_start")
+    __slots__ = ("_backticks", "_fence", "_in_info_line", "_inline", "last", "line_start")
 
     def __init__(self) -> None:
         self.last = ""
         self.line_start = True
-        self._run = 0
-        # How many backticks opened the fence, or the inline code, that is open.
+        # The length of the run of backticks that the text ends with.
+        self._backticks = 0
+        # The number of backticks that opened the current fence, or the current inline code.
         self._fence = 0
         self._inline = 0
-        # In the line that opened the fence.
-        self._info = False
+        # The position is in the line that opened the fence.
+        self._in_info_line = False
 
     @property
-    def settled(self) -> bool:
-        return not self._run
+    def in_backticks(self) -> bool:
+        return self._backticks > 0
 
     @property
     def in_code(self) -> bool:
@@ -36,34 +37,34 @@ class Prose:
 
     @property
     def may_open_fence(self) -> bool:
-        return self.line_start and self.settled and not self.in_code
+        return self.line_start and not self.in_backticks and not self.in_code
 
     def advance(self, text: str) -> None:
         for token in _TOKENS.findall(text):
             if token[0] == "`":
-                self._run += len(token)
+                self._backticks += len(token)
                 continue
-            self.settle()
+            self.end_backticks()
             if token == "\n":
                 self.line_start = True
                 self._inline = 0
-                self._info = False
+                self._in_info_line = False
             elif not token.isspace():
                 self.line_start = False
         self.last = text[-1:] or self.last
 
-    def settle(self) -> None:
+    def end_backticks(self) -> None:
         """Something other than a backtick follows."""
-        run, self._run = self._run, 0
+        run, self._backticks = self._backticks, 0
         if not run:
             return
-        if self._info:
-            # ```like this``` in one line is inline code.
-            self._fence, self._inline, self._info = 0, self._fence, False
+        if self._in_info_line:
+            # ```like this``` on one line is inline code.
+            self._fence, self._inline, self._in_info_line = 0, self._fence, False
         if self._fence:
             self._fence = 0 if self.line_start and run >= self._fence else self._fence
         elif self.line_start and run >= 3:
-            self._fence, self._info = run, True
+            self._fence, self._in_info_line = run, True
         elif self._inline in (0, run):
             self._inline = run - self._inline
         self.line_start = False

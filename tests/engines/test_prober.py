@@ -1,4 +1,4 @@
-"""What probes see of each engine, what they teach, and that they teach nothing that was not seen."""
+"""What the probes find out about each engine, and that the gateway learns only what they have seen."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -43,7 +43,7 @@ EXPECTED: dict[str, tuple[Verdict, Verdict, Verdict, Verdict, Verdict]] = {
     "context window": (WORKS, PARTLY, WORKS, WORKS, UNKNOWN),
 }
 
-# What the gateway learns, where it differs from "everything that was asked for works".
+# Some of the facts that the gateway learns from each engine.
 LEARNED: dict[str, dict[str, bool]] = {
     "vllm": {"enforces_required": True, "enforces_named": True, "constrains_calls": True, "takes_logprobs_with_tools": True},
     "vllm without flags": {
@@ -70,7 +70,7 @@ async def started(mock: MockEngine, port: int = 0) -> AsyncIterator[MockEngine]:
 
 @asynccontextmanager
 async def known(mock: MockEngine) -> AsyncIterator[Engine]:
-    """The engine as the gateway knows it."""
+    """The engine after its detection."""
     async with started(mock), make_session() as session:
         engine = Engine(mock.url, session, Settings())
         await engine.know()
@@ -82,7 +82,7 @@ def by_capability(findings: list[Finding]) -> dict[str, Finding]:
 
 
 @pytest.mark.parametrize(("at", "name"), enumerate(KINDS), ids=KINDS)
-async def test_the_table_tells_what_an_engine_can_do(at: int, name: str) -> None:
+async def test_the_table_shows_what_an_engine_can_do(at: int, name: str) -> None:
     async with known(KINDS[name].engine()) as engine:
         findings = await probe(engine, "mock")
     assert {finding.capability: finding.verdict for finding in findings} == {
@@ -91,15 +91,15 @@ async def test_the_table_tells_what_an_engine_can_do(at: int, name: str) -> None
     for finding in findings:
         assert finding.detail
         short = finding.verdict in (PARTLY, DOES_NOT)
-        assert bool(finding.remedy) >= short, f"Antiphon has an answer to {finding.capability}"
-        assert not finding.advice or short, "nobody is told to mend what is whole"
+        assert bool(finding.remedy) >= short, f"Antiphon has a remedy for {finding.capability}"
+        assert not finding.advice or short, "there is no advice for what works"
     facts = learned(findings)
     assert facts.items() >= LEARNED[name].items()
     engine.learn("mock", facts)
     assert engine.dialect_for("mock").takes_users_in_a_row is facts["takes_users_in_a_row"]
 
 
-async def test_no_question_is_put_twice() -> None:
+async def test_no_request_is_sent_twice() -> None:
     mock = KINDS["vllm"].engine()
     async with known(mock) as engine:
         await probe(engine, "mock")
@@ -118,12 +118,12 @@ async def test_no_question_is_put_twice() -> None:
         ("ollama without tools", "tools", "ollama show"),
     ],
 )
-async def test_the_flag_that_would_mend_a_shortfall_is_named(name: str, capability: str, advice: str) -> None:
+async def test_the_advice_names_the_flag_that_would_help(name: str, capability: str, advice: str) -> None:
     async with known(KINDS[name].engine()) as engine:
         assert advice in by_capability(await probe(engine, "mock"))[capability].advice
 
 
-async def test_every_fact_that_probes_teach_is_one_of_the_dialect() -> None:
+async def test_every_learned_fact_is_a_field_of_the_dialect() -> None:
     async with known(KINDS["vllm"].engine()) as engine:
         for facts in LEARNED.values():
             engine.learn("mock", facts)
@@ -131,7 +131,7 @@ async def test_every_fact_that_probes_teach_is_one_of_the_dialect() -> None:
         assert engine.dialect_for("by another name") == engine.dialect_for("mock"), "there is no other model"
 
 
-# ---- what is not certain ---------------------------------------------------------------------------------------------
+# ---- uncertain observations ------------------------------------------------------------------------------------------
 
 
 async def test_an_engine_that_does_not_answer_teaches_nothing() -> None:
@@ -143,10 +143,10 @@ async def test_an_engine_that_does_not_answer_teaches_nothing() -> None:
 
     mock.otherwise = lambda body: silent
     async with known(mock) as engine:
-        findings = await probe(engine, "mock", patience=0.05)
+        findings = await probe(engine, "mock", time_limit=0.05)
         done.set()
     verdicts = {finding.capability: finding.verdict for finding in findings}
-    assert verdicts.pop("tokenizer endpoint") is DOES_NOT, "nothing has to be answered for that"
+    assert verdicts.pop("tokenizer endpoint") is DOES_NOT, "this needs no answer"
     assert set(verdicts.values()) == {UNKNOWN}
     assert learned(findings) == {}
     assert len(mock.requests) == 3, "an engine that has stopped answering is left alone"
@@ -158,7 +158,7 @@ async def _cut(write: Writer) -> None:
     await write(CUT)
 
 
-NO_WORD: dict[str, Answer] = {
+BROKEN: dict[str, Answer] = {
     "cut": _cut,
     "no end": chunk({"content": ""}),
     "no JSON": b"data: {broken\n\n",
@@ -169,11 +169,11 @@ NO_WORD: dict[str, Answer] = {
 }
 
 
-@pytest.mark.parametrize("broken", NO_WORD.values(), ids=NO_WORD)
-async def test_a_broken_line_teaches_nothing(broken: Answer) -> None:
+@pytest.mark.parametrize("answer", BROKEN.values(), ids=BROKEN)
+async def test_a_broken_answer_teaches_nothing(answer: Answer) -> None:
     mock = KINDS["vllm"].engine()
     sound = mock.otherwise
-    mock.otherwise = lambda body: broken if shape(body) in ("json", "required") else sound(body)
+    mock.otherwise = lambda body: answer if shape(body) in ("json", "required") else sound(body)
     async with known(mock) as engine:
         findings = by_capability(await probe(engine, "mock"))
     assert (findings["json_schema"].verdict, findings["required choice"].verdict) == (UNKNOWN, UNKNOWN)
@@ -181,7 +181,7 @@ async def test_a_broken_line_teaches_nothing(broken: Answer) -> None:
     assert findings["named choice"].verdict is WORKS
 
 
-async def test_a_refusal_in_the_middle_of_a_stream_is_one() -> None:
+async def test_an_error_inside_a_stream_is_a_rejection() -> None:
     mock = KINDS["vllm"].engine()
     sound = mock.otherwise
     failing = chunk({"content": ""}) + b'data: {"error": {"message": "no grammars here", "code": 400}}\n\n' + DONE
@@ -193,16 +193,16 @@ async def test_a_refusal_in_the_middle_of_a_stream_is_one() -> None:
     assert finding.facts == {"constrains_json": False, "takes_response_format": False}
 
 
-def _keen(body: Body) -> Answer:
+def _calls_always(body: Body) -> Answer:
     return whole(call(body["tools"][0]["function"]["name"], "{}")) if "tools" in body else text("Hello")
 
 
-def _pensive(body: Body) -> Answer:
+def _only_reasons(body: Body) -> Answer:
     limit = body.get("max_tokens", 0)
     return b"".join([chunk({"reasoning_content": "Hm. " * limit}), chunk(finish="length"), DONE])
 
 
-def _wordy(body: Body) -> Answer:
+def _only_text(body: Body) -> Answer:
     return text("Hello there, ", "and a very good day.")
 
 
@@ -217,19 +217,19 @@ def _another_object(body: Body) -> Answer:
 @pytest.mark.parametrize(
     ("answers", "capability", "verdict", "facts"),
     [
-        (_keen, "required choice", UNKNOWN, {}),
-        (_keen, "named choice", DOES_NOT, {"enforces_named": False}),
-        (_keen, "json_schema with tools", UNKNOWN, {}),
-        (_pensive, "required choice", UNKNOWN, {}),
-        (_pensive, "json_schema", UNKNOWN, {}),
-        (_pensive, "usage in streams", DOES_NOT, {}),
-        (_wordy, "required choice", DOES_NOT, {"enforces_required": False}),
-        (_wordy, "json_schema", DOES_NOT, {"constrains_json": False}),
+        (_calls_always, "required choice", UNKNOWN, {}),
+        (_calls_always, "named choice", DOES_NOT, {"enforces_named": False}),
+        (_calls_always, "json_schema with tools", UNKNOWN, {}),
+        (_only_reasons, "required choice", UNKNOWN, {}),
+        (_only_reasons, "json_schema", UNKNOWN, {}),
+        (_only_reasons, "usage in streams", DOES_NOT, {"reports_usage": False}),
+        (_only_text, "required choice", DOES_NOT, {"enforces_required": False}),
+        (_only_text, "json_schema", DOES_NOT, {"constrains_json": False}),
         (_half_an_object, "json_schema", WORKS, {"constrains_json": True}),
         (_another_object, "json_schema", DOES_NOT, {"constrains_json": False}),
     ],
 )
-async def test_a_verdict_rests_on_structure(answers: Any, capability: str, verdict: Verdict, facts: dict[str, bool]) -> None:
+async def test_a_verdict_depends_on_structure(answers: Any, capability: str, verdict: Verdict, facts: dict[str, bool]) -> None:
     mock = MockEngine()
     mock.otherwise = answers
     async with known(mock) as engine:
@@ -237,10 +237,10 @@ async def test_a_verdict_rests_on_structure(answers: Any, capability: str, verdi
     assert (finding.verdict, finding.facts) == (verdict, facts), finding.detail
 
 
-async def test_an_engine_that_refuses_stream_options_is_asked_without_them() -> None:
+async def test_an_engine_that_rejects_stream_options_is_probed_without_them() -> None:
     mock = KINDS["vllm"].engine()
-    refuses, sound = mock.objects_to, mock.otherwise
-    mock.objects_to = lambda body: "unknown field stream_options" if "stream_options" in body else refuses(body)
+    rejects, sound = mock.objects_to, mock.otherwise
+    mock.objects_to = lambda body: "unknown field stream_options" if "stream_options" in body else rejects(body)
 
     def without_usage(body: Body) -> Answer:
         stream = sound(body)
@@ -252,9 +252,9 @@ async def test_an_engine_that_refuses_stream_options_is_asked_without_them() -> 
         findings = await probe(engine, "mock")
         teach(engine, "mock", findings)
         assert engine.reports_usage is False
-    seen = by_capability(findings)
-    assert (seen["usage in streams"].verdict, seen["required choice"].verdict) == (DOES_NOT, WORKS)
-    assert seen["tools"].verdict is UNKNOWN, "without counts nobody knows what the model sees"
+    found = by_capability(findings)
+    assert (found["usage in streams"].verdict, found["required choice"].verdict) == (DOES_NOT, WORKS)
+    assert found["tools"].verdict is UNKNOWN, "without counts it is not known what the model sees"
 
 
 async def test_a_thought_that_the_template_opens_is_learned_and_unlearned() -> None:
@@ -275,8 +275,8 @@ async def test_a_thought_that_the_template_opens_is_learned_and_unlearned() -> N
         assert engine.opens_thought == set()
 
 
-async def test_an_answer_that_has_told_enough_is_ended() -> None:
-    """Sixty tokens of an answer to a question that nobody asked are dear on a slow engine."""
+async def test_an_answer_is_ended_once_it_has_shown_enough() -> None:
+    """Sixty tokens take long on a slow engine."""
     mock = MockEngine()
 
     async def endless(write: Writer) -> None:
@@ -294,21 +294,21 @@ async def test_an_answer_that_has_told_enough_is_ended() -> None:
 # ---- in the gateway --------------------------------------------------------------------------------------------------
 
 
-async def test_the_gateway_learns_beside_the_requests_that_it_serves() -> None:
+async def test_the_gateway_learns_while_it_serves_requests() -> None:
     mock = KINDS["vllm without flags"].engine()
     sound, go_on, asked = mock.otherwise, asyncio.Event(), asyncio.Event()
 
-    def waits(body: Body) -> Answer:
-        async def held(write: Writer) -> None:
+    def answers(body: Body) -> Answer:
+        async def waiting(write: Writer) -> None:
             asked.set()
             await go_on.wait()
             stream = sound(body)
             assert isinstance(stream, bytes)
             await write(stream)
 
-        return text("Hello") if body["messages"][0]["content"].endswith("Hi") else held
+        return text("Hello") if body["messages"][0]["content"].endswith("Hi") else waiting
 
-    mock.otherwise = waits
+    mock.otherwise = answers
     async with started(mock), running_gateway(mock, probe=True) as gateway:
         await asked.wait()
         assert (await gateway.create())["output_text"] == "Hello"
@@ -319,11 +319,11 @@ async def test_the_gateway_learns_beside_the_requests_that_it_serves() -> None:
         dialect = engine.dialect_for("mock")
         assert (dialect.reads_calls, dialect.takes_system_role, dialect.enforces_required) == (False, False, True)
         await gateway.create(instructions="Be brief.")
-    assert [message["role"] for message in mock.last["messages"]] == ["user"], "and requests are made accordingly"
+    assert [message["role"] for message in mock.last["messages"]] == ["user"], "and later requests follow what was learned"
 
 
 async def test_probes_let_clients_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prober, "LOOKS_AGAIN", 0.01)
+    monkeypatch.setattr(prober, "IDLE_CHECK_INTERVAL", 0.01)
     mock = KINDS["vllm"].engine()
     go_on = asyncio.Event()
 
@@ -337,24 +337,24 @@ async def test_probes_let_clients_go_first(monkeypatch: pytest.MonkeyPatch) -> N
         mock.will(lasting)
         client = asyncio.create_task(gateway.create())
         await mock.asked.wait()
-        gateway.background.begin(engine)
+        gateway.background.start(engine)
         for _ in range(20):
             await asyncio.sleep(0)
         assert len(mock.requests) == 1
         go_on.set()
         await client
-        await gateway.background.settle()
+        await gateway.background.wait()
         assert len(mock.requests) > 5
 
 
-async def test_who_waits_for_probes_and_gives_up_does_not_end_them() -> None:
+async def test_a_caller_that_stops_waiting_for_probes_does_not_end_them() -> None:
     mock = KINDS["vllm without flags"].engine()
     async with started(mock), running_gateway(mock, probe=True) as gateway:
-        await gateway.gateway.pool.there.wait()
+        await gateway.gateway.pool.ready_event.wait()
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0):
-                await gateway.background.settle()
-        await gateway.background.settle()
+                await gateway.background.wait()
+        await gateway.background.wait()
         (engine,) = gateway.gateway.pool.engines
         assert engine.dialect_for("mock").reads_calls is False
 
@@ -373,7 +373,7 @@ async def test_an_engine_that_comes_back_is_probed_again() -> None:
         assert not engine.ready
         async with started(KINDS["vllm"].engine(), port):
             await engine.know()
-            await gateway.background.settle()
+            await gateway.background.wait()
             dialect = engine.dialect_for("mock")
         assert (dialect.reads_calls, dialect.takes_system_role) == (True, True)
 
@@ -387,7 +387,7 @@ async def test_a_lost_connection_alone_is_no_reason_to_probe_again() -> None:
         assert (await gateway.create())["output_text"] == "Hello"
         (engine,) = gateway.gateway.pool.engines
         await engine.know()
-        await gateway.background.settle()
+        await gateway.background.wait()
     assert len(mock.requests) == asked + 2
 
 
@@ -395,7 +395,7 @@ async def _cut_at_once(write: Writer) -> None:
     await write(CUT)
 
 
-async def test_what_loads_models_on_demand_is_not_probed_at_the_start() -> None:
+async def test_an_engine_that_loads_models_on_demand_is_not_probed_at_the_start() -> None:
     mock = KINDS["ollama"].engine()
     async with started(mock), running_gateway(mock, probe=True) as gateway:
         await gateway.probed()
@@ -420,7 +420,7 @@ async def test_probing_can_be_switched_off(engine: MockEngine) -> None:
 async def test_a_bug_in_a_probe_reaches_no_client(
     engine: MockEngine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def broken(asker: object) -> Any:
+    async def broken(client: object) -> Any:
         raise ZeroDivisionError("a bug")
 
     monkeypatch.setattr(prober, "PROBES", (Probe("bugs", broken, lambda dialect: True),))
@@ -431,11 +431,11 @@ async def test_a_bug_in_a_probe_reaches_no_client(
 
 
 def test_the_quick_probes_are_those_that_teach() -> None:
-    """At the start nobody reads a table: a probe that teaches nothing would only cost tokens."""
-    quick = {probe.capability for probe in PROBES if probe.quick(LLAMACPP)}
+    """At the start no table is shown: a probe that teaches nothing would only cost tokens."""
+    quick = {probe.capability for probe in PROBES if probe.is_quick(LLAMACPP)}
     informative = {"developer role", "late system message", "parallel calls", "images", "tokenizer endpoint", "context window"}
     assert quick == set(EXPECTED) - informative - {"strict arguments"}
-    assert "reasoning" not in {probe.capability for probe in PROBES if probe.quick(VLLM)}, "it takes a whole answer there"
+    assert "reasoning" not in {probe.capability for probe in PROBES if probe.is_quick(VLLM)}, "it takes a whole answer there"
 
 
 def test_the_mocks_are_strict() -> None:

@@ -1,4 +1,4 @@
-"""Real llama.cpp under the probes: the template decides what it can do, and the reasoning format how a thought comes out."""
+"""The probes of real llama.cpp: its template decides what it can do, and the reasoning format where reasoning appears."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from antiphon.settings import Settings
 
 WORKS, PARTLY, DOES_NOT, UNKNOWN = Verdict.WORKS, Verdict.PARTLY, Verdict.DOES_NOT, Verdict.UNKNOWN
 
-# What does not depend on the template.
+# The verdicts that do not depend on the template.
 ALWAYS = {
     "required choice": DOES_NOT,
     "named choice": DOES_NOT,
@@ -35,9 +35,9 @@ ALWAYS = {
 }
 FORMATS = {
     "deepseek": "comes in reasoning_content",
-    # This build of llama.cpp does with it what it does with deepseek.
+    # This build of llama.cpp treats it like deepseek.
     "deepseek-legacy": "comes in reasoning_content",
-    "none": "comes in reasoning_content; unasked it would come in the text, between <think> and </think>",
+    "none": "comes in reasoning_content; by default it would come in the text, between <think> and </think>",
 }
 
 
@@ -46,7 +46,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_tiny_model(tmp_path_factory.mktemp("models") / "tiny.gguf", ends=False)
 
 
-async def examined(model: Path, template: str, reasoning_format: str = "deepseek") -> tuple[dict[str, Finding], Engine]:
+async def probed(model: Path, template: str, reasoning_format: str = "deepseek") -> tuple[dict[str, Finding], Engine]:
     with running_llamacpp(model, template=template, reasoning_format=reasoning_format) as url:
         async with make_session() as session:
             engine = Engine(url, session, Settings())
@@ -59,7 +59,7 @@ async def examined(model: Path, template: str, reasoning_format: str = "deepseek
 @pytest.mark.parametrize("reasoning_format", FORMATS)
 @pytest.mark.parametrize(("template", "tools"), [(THINKING, DOES_NOT), (THINKING_WITH_TOOLS, WORKS)], ids=["bare", "tools"])
 async def test_the_table_of_llamacpp(model: Path, template: str, tools: Verdict, reasoning_format: str) -> None:
-    findings, engine = await examined(model, template, reasoning_format)
+    findings, engine = await probed(model, template, reasoning_format)
     verdicts = {capability: finding.verdict for capability, finding in findings.items()}
     assert verdicts == ALWAYS | {"tools": tools, "parallel calls": WORKS, "reasoning": WORKS}
     assert findings["reasoning"].detail == FORMATS[reasoning_format]
@@ -69,8 +69,8 @@ async def test_the_table_of_llamacpp(model: Path, template: str, tools: Verdict,
     assert engine.opens_thought == set()
 
 
-async def test_a_template_without_thoughts_leaves_them_in_the_text(model: Path) -> None:
-    findings, engine = await examined(model, CHATML)
+async def test_a_template_without_reasoning_leaves_it_in_the_text(model: Path) -> None:
+    findings, engine = await probed(model, CHATML)
     assert findings["reasoning"].verdict is PARTLY
     assert "between <think> and </think>" in findings["reasoning"].detail
     assert findings["parallel calls"].verdict is DOES_NOT
@@ -80,21 +80,21 @@ async def test_a_template_without_thoughts_leaves_them_in_the_text(model: Path) 
 
 @pytest.mark.parametrize("reasoning_format", FORMATS)
 async def test_a_template_that_opens_the_thought_is_learned(model: Path, reasoning_format: str) -> None:
-    findings, engine = await examined(model, OPENS_THOUGHT, reasoning_format)
+    findings, engine = await probed(model, OPENS_THOUGHT, reasoning_format)
     assert findings["reasoning"].verdict is PARTLY
     assert engine.opens_thought == {"tiny"}
 
 
 async def test_a_template_that_wants_turns_to_alternate_is_learned(model: Path) -> None:
-    findings, engine = await examined(model, ALTERNATING)
+    findings, engine = await probed(model, ALTERNATING)
     assert findings["user messages in a row"].verdict is DOES_NOT
     assert "must alternate" in findings["user messages in a row"].detail
     assert findings["late system message"].verdict is DOES_NOT
     assert engine.dialect_for("tiny").takes_users_in_a_row is False
 
 
-async def test_the_gateway_learns_from_a_real_engine_and_its_first_stream_is_told_right(model: Path) -> None:
-    """What the template opens could otherwise only be known after the first answer."""
+async def test_the_gateway_learns_from_a_real_engine_before_its_first_stream(model: Path) -> None:
+    """Otherwise only the first answer would show that the template opens the thought."""
     with running_llamacpp(model, template=OPENS_THOUGHT) as url:
         async with running_gateway(url, probe=True) as gateway:
             await gateway.probed()
@@ -105,7 +105,7 @@ async def test_the_gateway_learns_from_a_real_engine_and_its_first_stream_is_tol
     assert [item["type"] for item in events[-1]["response"]["output"]] == ["reasoning"]
 
 
-async def test_the_quick_probes_teach_what_the_long_ones_do(model: Path) -> None:
+async def test_the_quick_probes_teach_all_that_the_full_set_does(model: Path) -> None:
     with running_llamacpp(model, template=THINKING_WITH_TOOLS) as url:
         async with make_session() as session:
             engine = Engine(url, session, Settings())

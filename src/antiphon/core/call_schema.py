@@ -1,7 +1,7 @@
-"""A call as a constrained answer: the schema of `{"name": …, "arguments": {…}}` over the tools of which one must be called.
+"""The JSON schema of a call, `{"name": …, "arguments": {…}}`, for the tools of which one must be called.
 
-Engines that do not enforce a choice of tools mostly do hold an answer to a JSON schema. The tools stay in the prompt as they
-are, so that the prefix cache holds; `core.text_calls.Envelope` makes ordinary calls of what the engine then writes.
+Most engines that do not enforce a tool choice can constrain an answer to a JSON schema. The tools stay in the prompt, so that
+the prefix cache stays valid. `core.text_calls.ConstrainedCall` turns the answer into an ordinary call.
 """
 
 from collections.abc import Sequence
@@ -11,9 +11,9 @@ from antiphon.core.schema_support import Schema, with_inner
 from antiphon.wire.chat import ChatFunction
 
 NAME = "tool_call"
-# Says what an object is made of; without any of these it is any object.
+# The keywords that define a shape; a schema without any of them allows every object.
 SHAPES = frozenset({"type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const"})
-# Several schemas speak of the same object here; closing one of them would shut out what another lists.
+# With these, several schemas describe the same object: closing one would forbid what another lists.
 COMPOSED = frozenset({"allOf", "not", "if", "dependentSchemas", "unevaluatedProperties"})
 
 
@@ -23,7 +23,7 @@ def functions_to_response_format(functions: Sequence[ChatFunction]) -> dict[str,
 
 
 def functions_to_schema(functions: Sequence[ChatFunction]) -> Schema:
-    """One function's call by its own schema, several by a choice among them."""
+    """The schema of a call of one of these functions."""
     definitions: Schema = {}
     calls = [_call(function, definitions) for function in functions]
     schema: Schema = calls[0] if len(calls) == 1 else {"anyOf": calls}
@@ -35,9 +35,9 @@ def _call(function: ChatFunction, definitions: Schema) -> Schema:
     if not parameters.keys() & SHAPES:
         parameters = {"type": "object", **parameters}
     arguments = closed(parameters)
-    if _refers(arguments):
-        # What it refers to lies further inwards now.
-        definitions[function.name] = _moved(arguments, f"#/$defs/{function.name}")
+    if _has_ref(arguments):
+        # References start at the root of the schema, which the parameters are not any more.
+        definitions[function.name] = _with_refs_moved(arguments, f"#/$defs/{function.name}")
         arguments = {"$ref": f"#/$defs/{function.name}"}
     return {
         "type": "object",
@@ -48,27 +48,29 @@ def _call(function: ChatFunction, definitions: Schema) -> Schema:
 
 
 def closed(schema: Any) -> Any:
-    """The schema without room for members that it does not list: what a model invents there helps nobody."""
+    """The schema without additional members: what a model invents there is of no use."""
     if not isinstance(schema, dict) or schema.keys() & COMPOSED:
         return schema
-    shut = with_inner(schema, closed)
-    if "properties" in shut and not shut.keys() & {"additionalProperties", "patternProperties"}:
-        shut["additionalProperties"] = False
-    return shut
+    result = with_inner(schema, closed)
+    if "properties" in result and not result.keys() & {"additionalProperties", "patternProperties"}:
+        result["additionalProperties"] = False
+    return result
 
 
-def _refers(value: Any) -> bool:
+def _has_ref(value: Any) -> bool:
     if isinstance(value, dict):
-        return "$ref" in value or any(_refers(inner) for inner in value.values())
-    return isinstance(value, list) and any(_refers(inner) for inner in value)
+        return "$ref" in value or any(_has_ref(inner) for inner in value.values())
+    return isinstance(value, list) and any(_has_ref(inner) for inner in value)
 
 
-def _moved(value: Any, to: str) -> Any:
+def _with_refs_moved(value: Any, to: str) -> Any:
     if isinstance(value, list):
-        return [_moved(inner, to) for inner in value]
+        return [_with_refs_moved(inner, to) for inner in value]
     if not isinstance(value, dict):
         return value
     return {
-        name: to + inner[1:] if name == "$ref" and isinstance(inner, str) and inner.startswith("#") else _moved(inner, to)
+        name: to + inner[1:]
+        if name == "$ref" and isinstance(inner, str) and inner.startswith("#")
+        else _with_refs_moved(inner, to)
         for name, inner in value.items()
     }

@@ -1,23 +1,23 @@
-"""An answer constrained to be a call: told while it arrives, at any split, and text where it is anything else."""
+"""An answer constrained to be a call: read while it arrives, at any split; anything else is text."""
 
 import json
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.finding import Told, cut, read, splits, told
+from support.finding import Merged, cut, merge, read, splits
 
 from antiphon.core.deltas import CallDelta, TextDelta
-from antiphon.core.text_calls import Envelope
+from antiphon.core.text_calls import ConstrainedCall
 
 NAMES = ["get_weather", "exec", "naïve"]
 
 
-def call(name: str, arguments: str) -> Told:
+def call(name: str, arguments: str) -> Merged:
     return [("call", 0, name, arguments)]
 
 
-CASES: dict[str, tuple[str, Told]] = {
+CASES: dict[str, tuple[str, Merged]] = {
     "a call": ('{"name": "exec", "arguments": {"cmd": "ls"}}', call("exec", '{"cmd": "ls"}')),
     "no white space": ('{"name":"exec","arguments":{}}', call("exec", "{}")),
     "white space everywhere": (
@@ -34,8 +34,8 @@ CASES: dict[str, tuple[str, Told]] = {
     ),
     "cut off within the arguments": ('{"name": "exec", "arguments": {"cmd": "l', call("exec", '{"cmd": "l')),
     "never closed": ('{"name": "exec", "arguments": {}', call("exec", "{}")),
-    "text behind it": ('{"name": "exec", "arguments": {}}\nDone. ', [*call("exec", "{}"), ("text", "Done. ")]),
-    "another member behind the arguments": (
+    "text after it": ('{"name": "exec", "arguments": {}}\nDone. ', [*call("exec", "{}"), ("text", "Done. ")]),
+    "another member after the arguments": (
         '{"name": "exec", "arguments": {}, "x": 1}',
         [*call("exec", "{}"), ("text", ', "x": 1}')],
     ),
@@ -60,14 +60,14 @@ TEXTS = {
 def test_a_case_is_read_the_same_at_every_split(name: str) -> None:
     text, expected = CASES[name]
     for pieces in splits(text):
-        assert told(read(Envelope(NAMES), pieces)) == expected
+        assert merge(read(ConstrainedCall(NAMES), pieces)) == expected
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_what_is_no_envelope_is_text_as_it_came(name: str) -> None:
+def test_anything_else_is_text_unchanged(name: str) -> None:
     text = TEXTS[name]
     for pieces in splits(text):
-        assert told(read(Envelope(NAMES), pieces)) == ([("text", text)] if text else [])
+        assert merge(read(ConstrainedCall(NAMES), pieces)) == ([("text", text)] if text else [])
 
 
 json_values = st.recursive(
@@ -82,30 +82,30 @@ def test_any_arguments_come_out_as_they_were_written(
     arguments: dict[str, object], ascii_only: bool, indent: int | None, cuts: list[int]
 ) -> None:
     text = json.dumps({"name": "exec", "arguments": arguments}, ensure_ascii=ascii_only, indent=indent)
-    ((kind, _, name, written),) = told(read(Envelope(NAMES), cut(text, cuts)))
+    ((kind, _, name, written),) = merge(read(ConstrainedCall(NAMES), cut(text, cuts)))
     assert (kind, name) == ("call", "exec")
     assert str(written) in text
     assert json.loads(str(written)) == arguments
 
 
-def test_the_name_comes_with_the_first_of_the_arguments_and_the_rest_as_it_arrives() -> None:
-    envelope = Envelope(NAMES)
-    assert envelope.receive('{"name": "exec", "arguments": ') == []
-    assert envelope.receive('{"c') == [CallDelta(0, name="exec"), CallDelta(0, arguments='{"c')]
-    assert envelope.receive('md": "l') == [CallDelta(0, arguments='md": "l')]
-    assert envelope.receive('s"}}') == [CallDelta(0, arguments='s"}')]
-    assert envelope.close() == []
+def test_the_name_comes_with_the_start_of_the_arguments_and_the_rest_as_it_arrives() -> None:
+    finder = ConstrainedCall(NAMES)
+    assert finder.receive('{"name": "exec", "arguments": ') == []
+    assert finder.receive('{"c') == [CallDelta(0, name="exec"), CallDelta(0, arguments='{"c')]
+    assert finder.receive('md": "l') == [CallDelta(0, arguments='md": "l')]
+    assert finder.receive('s"}}') == [CallDelta(0, arguments='s"}')]
+    assert finder.close() == []
 
 
-def test_a_name_that_was_not_offered_is_let_go_as_soon_as_it_is_read() -> None:
-    envelope = Envelope(NAMES)
-    assert envelope.receive('{"name": "Paris') == []
-    assert envelope.receive('"') == [TextDelta('{"name": "Paris"')]
-    assert envelope.passes(", it is")
+def test_a_name_that_was_not_offered_is_released_as_soon_as_it_is_read() -> None:
+    finder = ConstrainedCall(NAMES)
+    assert finder.receive('{"name": "Paris') == []
+    assert finder.receive('"') == [TextDelta('{"name": "Paris"')]
+    assert finder.take_if_plain(", it is")
 
 
-def test_a_beginning_that_something_else_interrupts_is_text() -> None:
-    envelope = Envelope(NAMES)
-    envelope.receive('{"name": "ex')
-    assert envelope.release() == [TextDelta('{"name": "ex')]
-    assert envelope.receive('ec", "arguments": {}}') == [TextDelta('ec", "arguments": {}}')]
+def test_a_beginning_that_is_interrupted_is_text() -> None:
+    finder = ConstrainedCall(NAMES)
+    finder.receive('{"name": "ex')
+    assert finder.release() == [TextDelta('{"name": "ex')]
+    assert finder.receive('ec", "arguments": {}}') == [TextDelta('ec", "arguments": {}}')]

@@ -1,0 +1,258 @@
+"""The client of the probes: each request is sent once, within a time limit, and its answer is read as far as needed."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+import msgspec
+
+from antiphon.core.chunk_reader import ChunkReader
+from antiphon.core.deltas import CallDelta, Delta, EngineFailed, Finished, ReasoningDelta, TextDelta, UsageReport
+from antiphon.core.dialect import Lookup
+from antiphon.core.failures import failure_to_error, http_answer_to_failure
+from antiphon.core.sse import FrameReader
+from antiphon.core.think_tags import Start
+from antiphon.engines.detection import follow
+from antiphon.engines.probes.findings import NoAnswer
+from antiphon.engines.probes.questions import HELLO
+from antiphon.engines.upstream import LARGEST_ERROR, Engine, ours
+from antiphon.errors import ApiError, ContextLengthExceeded, InvalidRequest
+from antiphon.wire import UNREADABLE
+from antiphon.wire.chat import Chunk, DeltaChunk
+from antiphon.wire.responses import Usage
+
+# Seconds for one request, from its prompt to the end of its answer: a slow engine is not kept busy any longer.
+TIME_LIMIT = 60.0
+# After so many requests without an answer no more are sent.
+MOST_UNANSWERED = 3
+# llama.cpp promises to keep a connection and closes it after each stream: the next request on it would fail.
+CLOSE_CONNECTION = {"Connection": "close"}
+DONE = b"[DONE]"
+LONGEST_REASON = 160
+
+_decode = msgspec.json.Decoder(Chunk).decode
+Body = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """The engine rejects the request, for a reason in its own words."""
+
+    reason: str
+
+    def __str__(self) -> str:
+        words = " ".join(self.reason.split())
+        # An error of a chat template has the template's own message at its end.
+        half = LONGEST_REASON // 2
+        return f"rejected: {words if len(words) <= LONGEST_REASON else f'{words[:half]} … {words[-half:]}'}"
+
+
+def _to_rejection(error: ApiError, reason: str) -> Rejection:
+    """Only for what is wrong with the request itself: an engine that is busy, broken or too small says nothing about it."""
+    if not isinstance(error, InvalidRequest) or isinstance(error, ContextLengthExceeded):
+        raise NoAnswer(error.message[:LONGEST_REASON])
+    return Rejection(reason)
+
+
+@dataclass(slots=True)
+class Call:
+    name: str
+    arguments: str = ""
+
+
+@dataclass(slots=True)
+class Answer:
+    """An answer as far as it was read."""
+
+    text: str = ""
+    reasoning: str = ""
+    # The text as it arrived, with its tags, and the members of the deltas that were not empty.
+    raw_text: str = ""
+    members: set[str] = field(default_factory=set)
+    calls: list[Call] = field(default_factory=list)
+    logprobs: bool = False
+    usage: Usage | None = None
+    finish_reason: str | None = None
+    # The text began inside a thought that the template had opened.
+    opens_thought: bool = False
+
+
+class AnswerReader:
+    """Reads a stream into an `Answer`: `receive()` its bytes, then `close()`."""
+
+    def __init__(self, start: Start) -> None:
+        self.answer = Answer()
+        self.error: ApiError | None = None
+        self._frames = FrameReader()
+        self._reader = ChunkReader(start)
+
+    def receive(self, data: bytes) -> None:
+        self._read(self._frames.receive(data))
+
+    def close(self) -> None:
+        self._read(self._frames.close())
+        for delta in self._reader.close():
+            self._add_delta(delta)
+        self.answer.opens_thought = self._reader.template_opens_thought
+
+    def _read(self, frames: list[bytes]) -> None:
+        for frame in frames:
+            if frame.strip() != DONE:
+                for delta in self._reader.receive(frame):
+                    self._add_delta(delta)
+                self._add_raw(frame)
+
+    def _add_raw(self, frame: bytes) -> None:
+        """What deltas do not show: in which member of the chunk each piece arrived."""
+        try:
+            choices = _decode(frame).choices or ()
+        except UNREADABLE:
+            return
+        for choice in choices:
+            delta = choice.delta or choice.message or DeltaChunk()
+            self.answer.members |= {name for name in delta.__struct_fields__ if getattr(delta, name)}
+            self.answer.raw_text += delta.content if isinstance(delta.content, str) else ""
+            self.answer.logprobs |= choice.logprobs is not None and bool(choice.logprobs.content)
+
+    def _add_delta(self, delta: Delta) -> None:
+        answer = self.answer
+        match delta:
+            case TextDelta():
+                answer.text += delta.text
+            case ReasoningDelta():
+                answer.reasoning += delta.text
+            case CallDelta():
+                # No engine interleaves the calls that are asked for here: a piece without a name continues the last call.
+                if delta.name is not None:
+                    answer.calls.append(Call(delta.name))
+                if answer.calls:
+                    answer.calls[-1].arguments += delta.arguments
+            case UsageReport():
+                answer.usage = delta.usage
+            case Finished():
+                answer.finish_reason = delta.reason
+            case EngineFailed():
+                self.error = delta.error
+
+
+Condition = Callable[[Answer], bool]
+Wait = Callable[[], Awaitable[None]]
+
+
+async def no_wait() -> None:
+    """For a caller that may use the engine at once."""
+
+
+class ProbeClient:
+    """Sends the requests of the probes to one model of one engine."""
+
+    def __init__(self, engine: Engine, model: str, time_limit: float, wait_until_idle: Wait = no_wait) -> None:
+        self.engine = engine
+        self.model = model
+        self.dialect = engine.dialect
+        self._time_limit = time_limit
+        self._wait_until_idle = wait_until_idle
+        self._model_index = next((at for at, known in enumerate(engine.models) if known.id == model), 0)
+        self._documents = engine.documents()
+        self._answers: dict[bytes, Answer | Rejection] = {}
+        self._unanswered = 0
+        self._options: Body = {"stream_options": {"include_usage": True}}
+
+    # ---- chat requests -----------------------------------------------------------------------------------------------
+
+    async def baseline(self) -> Answer:
+        """The answer to a request with nothing special in it. An engine that rejects it cannot be probed."""
+        answer = await self._chat({}, 1, None)
+        if isinstance(answer, Rejection) and self._options:
+            self._options = {}
+            answer = await self._chat({}, 1, None)
+        if isinstance(answer, Rejection):
+            raise NoAnswer(f"a plain request was {answer}")
+        return answer
+
+    async def ask(self, *, tokens: int = 1, stop_when: Condition | None = None, **fields: Any) -> Answer | Rejection:
+        """`fields` are added to those of every request; a field that is None is left out."""
+        await self.baseline()
+        return await self._chat(fields, tokens, stop_when)
+
+    async def without_thinking(self) -> Body:
+        """The field that switches thinking off, if the engine accepts it: the answer then begins sooner."""
+        if self.dialect.efforts.get("none") != "none":
+            return {}
+        effort = "none"
+        return {} if isinstance(await self.ask(reasoning_effort=effort), Rejection) else {"reasoning_effort": effort}
+
+    async def _chat(self, fields: Body, tokens: int, stop_when: Condition | None) -> Answer | Rejection:
+        body: Body = {"model": self.model, "messages": HELLO, "temperature": 0, "stream": True, **self._options}
+        body |= {self.dialect.max_tokens_member: tokens, **self.dialect.extra, **fields}
+        request = msgspec.json.encode({name: value for name, value in body.items() if value is not None})
+        if request not in self._answers:
+            self._answers[request] = await self._send("/v1/chat/completions", request, stop_when)
+        return self._answers[request]
+
+    async def _send(self, path: str, body: bytes, stop_when: Condition | None) -> Answer | Rejection:
+        if self._unanswered >= MOST_UNANSWERED:
+            raise NoAnswer("the engine has stopped answering")
+        await self._wait_until_idle()
+        self._unanswered += 1
+        try:
+            async with asyncio.timeout(self._time_limit), ours(self.engine.root):
+                answer = await self._read(await self.engine.post(path, body, CLOSE_CONNECTION), stop_when)
+        except TimeoutError:
+            raise NoAnswer(f"no answer within {self._time_limit:g} seconds") from None
+        except ApiError as error:
+            raise NoAnswer(error.message) from None
+        self._unanswered -= 1
+        return answer
+
+    async def _read(self, response: aiohttp.ClientResponse, stop_when: Condition | None) -> Answer | Rejection:
+        try:
+            if response.status != 200:
+                failure = http_answer_to_failure(response.status, await response.content.read(LARGEST_ERROR))
+                return _to_rejection(failure_to_error(failure), failure.message)
+            # An answer that is read to its end may turn out there to have begun inside a thought.
+            reader = AnswerReader(Start.PATIENT if stop_when is None else Start.UNKNOWN)
+            while data := await response.content.readany():
+                reader.receive(data)
+                if stop_when is not None and stop_when(reader.answer):
+                    break
+            else:
+                reader.close()
+                if reader.answer.finish_reason is None and reader.error is None:
+                    raise NoAnswer("the answer broke off")
+            return reader.answer if reader.error is None else _to_rejection(reader.error, reader.error.message)
+        finally:
+            # Closing the connection also ends the generation on the engine.
+            response.release() if response.content.at_eof() else response.close()
+
+    # ---- other sources -----------------------------------------------------------------------------------------------
+
+    async def reported(self, lookups: tuple[Lookup, ...]) -> bool | None:
+        """What the engine reports about the model; None if it reports nothing."""
+        value = await self._documents.look_up(lookups, self.model, self._model_index)
+        return value if isinstance(value, bool) else None
+
+    async def rendered_prompt(self, **fields: Any) -> str | None:
+        """The prompt that a request becomes; None if the engine does not show it, or its template fails."""
+        template = self.dialect.template
+        if template is None:
+            return None
+        body = msgspec.json.encode({"model": self.model, "messages": HELLO, **fields})
+        prompt = follow(await self._documents.get(template.path, body), template.prompt_key)
+        return prompt if isinstance(prompt, str) else None
+
+    async def is_in_prompt(self, mark: str, long: Body, short: Body) -> bool | None:
+        """Whether a text gets into the prompt: its mark is in the rendered prompt, or a longer text makes a longer prompt."""
+        prompt = await self.rendered_prompt(**long)
+        if prompt is not None:
+            return mark in prompt
+        counts = [
+            answer.usage.input_tokens
+            for answer in (await self.ask(**long), await self.ask(**short))
+            if isinstance(answer, Answer) and answer.usage is not None and answer.usage.input_tokens
+        ]
+        if len(counts) < 2 or counts[0] < counts[1]:
+            return None
+        return counts[0] > counts[1]
