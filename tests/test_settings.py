@@ -1,10 +1,13 @@
 """Flags over environment over file over defaults."""
 
+import sys
 from pathlib import Path
 
+import platformdirs
 import pytest
+from platformdirs import macos, windows
 
-from antiphon.settings import Settings, SettingsError, load
+from antiphon.settings import Settings, SettingsError, cache_directory, data_directory, load
 
 
 def test_the_defaults_stand_where_nothing_is_said() -> None:
@@ -69,3 +72,50 @@ def test_a_wrong_setting_is_named_with_its_source(
 def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="cannot read"):
         load({}, {}, tmp_path / "none.toml")
+
+
+@pytest.mark.parametrize(
+    ("variables", "data", "cache"),
+    [
+        ({}, "home/.local/share/antiphon", "home/.cache/antiphon"),
+        ({"XDG_DATA_HOME": "", "XDG_CACHE_HOME": ""}, "home/.local/share/antiphon", "home/.cache/antiphon"),
+        ({"XDG_DATA_HOME": "data", "XDG_CACHE_HOME": "cache"}, "data/antiphon", "cache/antiphon"),
+    ],
+)
+@pytest.mark.parametrize("relative", [False, True])
+def test_directories_on_linux_never_move(
+    variables: dict[str, str], data: str, cache: str, relative: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = Path() if relative else tmp_path
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setenv("HOME", str(root / "home"))
+    for variable in ("XDG_DATA_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    for variable, value in variables.items():
+        monkeypatch.setenv(variable, str(root / value) if value else "")
+    assert (data_directory(Settings()), cache_directory(Settings())) == (root / data, root / cache)
+
+
+def test_directories_on_macos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.setattr(platformdirs, "PlatformDirs", macos.MacOS)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for variable in ("XDG_DATA_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    assert data_directory(Settings()) == tmp_path / "Library" / "Application Support" / "antiphon"
+    assert cache_directory(Settings()) == tmp_path / "Library" / "Caches" / "antiphon"
+
+
+def test_directories_on_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "win32")
+    monkeypatch.setattr(platformdirs, "PlatformDirs", windows.Windows)
+    monkeypatch.setattr(windows, "get_win_folder", windows.get_win_folder_from_env_vars)
+    monkeypatch.setenv("LOCALAPPDATA", str(tmp_path))
+    assert data_directory(Settings()) == tmp_path / "antiphon"
+    # Earlier versions said "cache", which is the same directory there.
+    assert cache_directory(Settings()) == tmp_path / "antiphon" / "Cache"
+
+
+def test_directories_can_be_set() -> None:
+    chosen = Settings(data_dir="/data", cache_dir="/cache")
+    assert (data_directory(chosen), cache_directory(chosen)) == (Path("/data"), Path("/cache"))

@@ -1,14 +1,17 @@
 """Settings: flags over environment over file over these defaults."""
 
 import os
+import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
+import platformdirs
 from msgspec import Meta, Struct
 
+APP = "antiphon"
 PREFIX = "ANTIPHON_"
 Seconds = Annotated[float, Meta(gt=0)]
 
@@ -79,6 +82,27 @@ class Settings(Struct, frozen=True, kw_only=True):
     # Where fetched models are kept. None: the user's cache directory.
     cache_dir: str | None = None
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+
+def data_directory(settings: Settings) -> Path:
+    """Where the gateway keeps data that it cannot make again."""
+    if settings.data_dir:
+        return Path(settings.data_dir)
+    return _user_directory("XDG_DATA_HOME", ".local/share", platformdirs.user_data_path)
+
+
+def cache_directory(settings: Settings) -> Path:
+    """Where the gateway keeps files that it can download again."""
+    if settings.cache_dir:
+        return Path(settings.cache_dir)
+    return _user_directory("XDG_CACHE_HOME", ".cache", platformdirs.user_cache_path)
+
+
+def _user_directory(variable: str, below_home: str, by_platform: Callable[..., Path]) -> Path:
+    if sys.platform not in ("win32", "darwin"):
+        # platformdirs gives the same, except that it ignores relative paths. Earlier versions used them, and wrote data there.
+        return Path(os.environ.get(variable) or Path.home() / below_home) / APP
+    return by_platform(APP, appauthor=False)
 
 
 LISTS = frozenset({"upstream", "api_key"})

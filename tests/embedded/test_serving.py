@@ -14,6 +14,7 @@ from typing import Any
 import aiohttp
 import msgspec
 import pytest
+from filelock import FileLock
 from openai import AsyncOpenAI
 from support.commands import bare_environment
 from support.engine import MockEngine
@@ -23,7 +24,6 @@ from support.tiny_model import write_tiny_model
 
 from antiphon.app import make_session
 from antiphon.cli.serve import NoEngine, choose_engines
-from antiphon.embedded.locks import locked
 from antiphon.settings import Settings
 
 STEP = 0.02
@@ -110,20 +110,20 @@ async def test_a_model_file_is_all_that_is_needed(tmp_path: Path) -> None:
         assert await gateway.process.wait() == 0
 
 
-async def test_it_listens_while_its_model_is_still_fetched(tmp_path: Path) -> None:
+async def test_it_listens_while_its_model_is_being_downloaded(tmp_path: Path) -> None:
     (tmp_path / "models").mkdir()
-    # Somebody else is fetching, so to say.
-    async with (
-        locked(tmp_path / "models" / "smollm2.lock"),
-        served("--model", "smollm2", ANTIPHON_CACHE_DIR=str(tmp_path)) as gateway,
-        aiohttp.ClientSession() as client,
-    ):
-        await gateway.logged("listening")
-        async with client.post(f"{gateway.url}/v1/responses", json={"input": "Hi"}) as answer:
-            assert answer.status == 503
-            assert int(answer.headers["Retry-After"]) >= 1
-        gateway.process.send_signal(signal.SIGINT)
-        assert await gateway.process.wait() == 0
+    # As if another process were downloading it.
+    with FileLock(tmp_path / "models" / "smollm2.lock"):
+        async with (
+            served("--model", "smollm2", ANTIPHON_CACHE_DIR=str(tmp_path)) as gateway,
+            aiohttp.ClientSession() as client,
+        ):
+            await gateway.logged("listening")
+            async with client.post(f"{gateway.url}/v1/responses", json={"input": "Hi"}) as answer:
+                assert answer.status == 503
+                assert int(answer.headers["Retry-After"]) >= 1
+            gateway.process.send_signal(signal.SIGINT)
+            assert await gateway.process.wait() == 0
 
 
 async def test_the_engine_ends_with_a_gateway_that_is_killed(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """What --model means."""
 
 import hashlib
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ from support.tiny_model import write_tiny_model
 
 from antiphon.embedded import CannotEmbed, weights
 from antiphon.embedded.packaged_models import PackagedModel
-from antiphon.embedded.weights import cache_directory, find_weights
+from antiphon.embedded.weights import find_weights
 from antiphon.settings import Settings
 
 
@@ -74,22 +73,3 @@ async def test_a_model_of_the_hub_is_fetched(tmp_path: Path, monkeypatch: pytest
             await find_weights("hf:owner/name/other.gguf", Settings())
     finally:
         await runner.cleanup()
-
-
-@pytest.mark.parametrize(
-    ("platform", "variable", "path"),
-    [
-        ("linux", "XDG_CACHE_HOME", "antiphon"),
-        ("linux", None, ".cache/antiphon"),
-        ("darwin", None, "Library/Caches/antiphon"),
-        ("win32", "LOCALAPPDATA", "antiphon/cache"),
-    ],
-)
-def test_the_cache_is_where_the_system_keeps_such(
-    platform: str, variable: str | None, path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "platform", platform)
-    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    monkeypatch.setenv(variable or "HOME", str(tmp_path))
-    assert cache_directory(Settings()) == tmp_path / path
-    assert cache_directory(Settings(cache_dir="/given")) == Path("/given")

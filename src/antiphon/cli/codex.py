@@ -15,8 +15,7 @@ from typing import Any
 import msgspec
 import typer
 
-from antiphon.gateway.seal import data_directory
-from antiphon.settings import Settings
+from antiphon.settings import Settings, data_directory
 
 KEY_VARIABLE = "ANTIPHON_CODEX_KEY"
 INSTALL = "Codex is not on the PATH. Install it with `npm install -g @openai/codex`, then run this again."

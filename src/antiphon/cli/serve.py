@@ -20,9 +20,8 @@ from antiphon.embedded.weights import DEFAULT_MODEL
 from antiphon.engines.detection import WELL_KNOWN_PORTS, Model, look_around
 from antiphon.engines.pool import ASK_AGAIN
 from antiphon.engines.upstream import Engine
-from antiphon.gateway.seal import data_directory
 from antiphon.http.responses import GATEWAY
-from antiphon.settings import Settings
+from antiphon.settings import Settings, data_directory
 from antiphon.store import default_url, open_store
 
 

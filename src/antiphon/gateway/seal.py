@@ -5,30 +5,15 @@ import binascii
 import hashlib
 import os
 import secrets
-import sys
-from pathlib import Path
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from antiphon.core.sealing import PREFIX, Sealer
-from antiphon.settings import Settings
+from antiphon.settings import Settings, data_directory
 
 NONCE = 12
 KEY_FILE = "seal.key"
-
-
-def default_data_directory() -> Path:
-    """Where a program of this user keeps what it must not lose."""
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local")) / "antiphon"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Application Support" / "antiphon"
-    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "antiphon"
-
-
-def data_directory(settings: Settings) -> Path:
-    return Path(settings.data_dir) if settings.data_dir else default_data_directory()
 
 
 def load_key(settings: Settings) -> bytes:
