@@ -1,4 +1,4 @@
-"""Flags over environment over file over defaults."""
+"""A flag overrides the environment, which overrides the file, which overrides the default."""
 
 import sys
 from pathlib import Path
@@ -10,11 +10,11 @@ from platformdirs import macos, windows
 from antiphon.settings import Settings, SettingsError, cache_directory, data_directory, load
 
 
-def test_the_defaults_stand_where_nothing_is_said() -> None:
+def test_without_any_source_the_defaults_apply() -> None:
     assert load({}, {}) == Settings()
 
 
-def test_flags_win_over_environment_and_environment_over_file(tmp_path: Path) -> None:
+def test_flags_override_the_environment_and_the_environment_the_file(tmp_path: Path) -> None:
     file = tmp_path / "antiphon.toml"
     file.write_text('port = 1\nhost = "file"\nupstream-key = "file"\napi_key = ["a", "b"]\nheartbeat = 3\n')
     environment = {"ANTIPHON_HOST": "environment", "ANTIPHON_UPSTREAM_KEY": "environment"}
@@ -24,21 +24,21 @@ def test_flags_win_over_environment_and_environment_over_file(tmp_path: Path) ->
     assert chosen.heartbeat == 3.0
 
 
-def test_the_environment_is_read_as_what_it_means() -> None:
+def test_values_of_the_environment_are_converted() -> None:
     environment = {"ANTIPHON_PORT": "9000", "ANTIPHON_UPSTREAM": "http://a, http://b", "ANTIPHON_RETRIES": "0"}
     chosen = load({}, environment)
     assert (chosen.port, chosen.upstream, chosen.retries) == (9000, ("http://a", "http://b"), 0)
     assert load({}, {"ANTIPHON_PROBE": "false"}).probe is False
 
 
-def test_where_and_how_long_responses_are_kept_and_how_many_can_be_set() -> None:
+def test_the_store_its_retention_and_its_size_can_be_set() -> None:
     environment = {"ANTIPHON_STORE": "sqlite:x", "ANTIPHON_RETENTION_DAYS": "0.5", "ANTIPHON_STORE_MAX_BYTES": "1000"}
     chosen = load({"store": "memory:"}, environment)
     assert (chosen.store, chosen.retention_days, chosen.store_max_bytes) == ("memory:", 0.5, 1000)
     assert (Settings().store, Settings().retention_days, Settings().store_max_bytes) == (None, 30.0, 10 * 1024**3)
 
 
-def test_a_flag_that_says_no_wins_too() -> None:
+def test_a_false_flag_overrides_too() -> None:
     assert load({"probe": False}, {"ANTIPHON_PROBE": "true"}).probe is False
     assert load({"probe": None}, {}).probe is True
 
@@ -50,26 +50,26 @@ def test_the_environment_can_name_the_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "environment", "text", "said"),
+    ("flags", "environment", "text", "message"),
     [
         ({"port": 70000}, {}, "", "the command line"),
         ({}, {"ANTIPHON_PORT": "many"}, "", "the environment"),
-        ({}, {}, "prot = 1", "unknown setting: prot"),
+        ({}, {}, "prot = 1", "unknown settings: prot"),
         ({}, {}, "retention-days = 0", "the configuration file"),
         ({}, {}, "heartbeat = 0", "the configuration file"),
         ({}, {}, "port = ", "is not TOML"),
     ],
 )
-def test_a_wrong_setting_is_named_with_its_source(
-    flags: dict[str, object], environment: dict[str, str], text: str, said: str, tmp_path: Path
+def test_an_error_names_the_setting_or_its_source(
+    flags: dict[str, object], environment: dict[str, str], text: str, message: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "antiphon.toml"
     file.write_text(text)
-    with pytest.raises(SettingsError, match=said):
+    with pytest.raises(SettingsError, match=message):
         load(flags, environment, file)
 
 
-def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
+def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="cannot read"):
         load({}, {}, tmp_path / "none.toml")
 

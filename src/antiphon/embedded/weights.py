@@ -1,4 +1,4 @@
-"""What `--model` means: a name, a file, or a file on the Hugging Face hub; in the end a path."""
+"""Resolves `--model` to a model file: a packaged model's name, a path, or a file on the Hugging Face hub."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ PACKAGED = {SMOLLM2.name: SMOLLM2}
 @dataclass(frozen=True, slots=True)
 class Weights:
     path: Path
-    # The name that the model is served under.
+    # The model's name in the API.
     alias: str
     header: GgufHeader
 
@@ -26,7 +26,7 @@ def alias_of(model: str) -> str:
 
 
 async def find_weights(model: str, settings: Settings) -> Weights:
-    """Fetched first, if need be."""
+    """Downloads the model first, if necessary."""
     if model in PACKAGED:
         path = await fetch(PACKAGED[model], cache_directory(settings) / "models")
     elif model.startswith(PREFIX):
@@ -40,5 +40,5 @@ def _file(model: str) -> Path:
     path = Path(model).expanduser()
     if not path.is_file():
         names = ", ".join(PACKAGED)
-        raise CannotEmbed(f"there is no model {model}: --model takes {names}, PATH.gguf or {FORM}")
+        raise CannotEmbed(f"there is no model {model}: --model must be one of {names}, PATH.gguf, {FORM}")
     return path.absolute()
