@@ -1,17 +1,20 @@
-"""Flags over environment over file over defaults."""
+"""A flag overrides the environment, which overrides the file, which overrides the default."""
 
+import sys
 from pathlib import Path
 
+import platformdirs
 import pytest
+from platformdirs import macos, windows
 
-from antiphon.settings import Settings, SettingsError, load
+from antiphon.settings import Settings, SettingsError, cache_directory, data_directory, load
 
 
-def test_the_defaults_stand_where_nothing_is_said() -> None:
+def test_without_any_source_the_defaults_apply() -> None:
     assert load({}, {}) == Settings()
 
 
-def test_flags_win_over_environment_and_environment_over_file(tmp_path: Path) -> None:
+def test_flags_override_the_environment_and_the_environment_the_file(tmp_path: Path) -> None:
     file = tmp_path / "antiphon.toml"
     file.write_text('port = 1\nhost = "file"\nupstream-key = "file"\napi_key = ["a", "b"]\nheartbeat = 3\n')
     environment = {"ANTIPHON_HOST": "environment", "ANTIPHON_UPSTREAM_KEY": "environment"}
@@ -21,21 +24,21 @@ def test_flags_win_over_environment_and_environment_over_file(tmp_path: Path) ->
     assert chosen.heartbeat == 3.0
 
 
-def test_the_environment_is_read_as_what_it_means() -> None:
+def test_values_of_the_environment_are_converted() -> None:
     environment = {"ANTIPHON_PORT": "9000", "ANTIPHON_UPSTREAM": "http://a, http://b", "ANTIPHON_RETRIES": "0"}
     chosen = load({}, environment)
     assert (chosen.port, chosen.upstream, chosen.retries) == (9000, ("http://a", "http://b"), 0)
     assert load({}, {"ANTIPHON_PROBE": "false"}).probe is False
 
 
-def test_where_and_how_long_responses_are_kept_and_how_many_can_be_set() -> None:
+def test_the_store_its_retention_and_its_size_can_be_set() -> None:
     environment = {"ANTIPHON_STORE": "sqlite:x", "ANTIPHON_RETENTION_DAYS": "0.5", "ANTIPHON_STORE_MAX_BYTES": "1000"}
     chosen = load({"store": "memory:"}, environment)
     assert (chosen.store, chosen.retention_days, chosen.store_max_bytes) == ("memory:", 0.5, 1000)
     assert (Settings().store, Settings().retention_days, Settings().store_max_bytes) == (None, 30.0, 10 * 1024**3)
 
 
-def test_a_flag_that_says_no_wins_too() -> None:
+def test_a_false_flag_overrides_too() -> None:
     assert load({"probe": False}, {"ANTIPHON_PROBE": "true"}).probe is False
     assert load({"probe": None}, {}).probe is True
 
@@ -47,25 +50,72 @@ def test_the_environment_can_name_the_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "environment", "text", "said"),
+    ("flags", "environment", "text", "message"),
     [
         ({"port": 70000}, {}, "", "the command line"),
         ({}, {"ANTIPHON_PORT": "many"}, "", "the environment"),
-        ({}, {}, "prot = 1", "unknown setting: prot"),
+        ({}, {}, "prot = 1", "unknown settings: prot"),
         ({}, {}, "retention-days = 0", "the configuration file"),
         ({}, {}, "heartbeat = 0", "the configuration file"),
         ({}, {}, "port = ", "is not TOML"),
     ],
 )
-def test_a_wrong_setting_is_named_with_its_source(
-    flags: dict[str, object], environment: dict[str, str], text: str, said: str, tmp_path: Path
+def test_an_error_names_the_setting_or_its_source(
+    flags: dict[str, object], environment: dict[str, str], text: str, message: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "antiphon.toml"
     file.write_text(text)
-    with pytest.raises(SettingsError, match=said):
+    with pytest.raises(SettingsError, match=message):
         load(flags, environment, file)
 
 
-def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
+def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="cannot read"):
         load({}, {}, tmp_path / "none.toml")
+
+
+@pytest.mark.parametrize(
+    ("variables", "data", "cache"),
+    [
+        ({}, "home/.local/share/antiphon", "home/.cache/antiphon"),
+        ({"XDG_DATA_HOME": "", "XDG_CACHE_HOME": ""}, "home/.local/share/antiphon", "home/.cache/antiphon"),
+        ({"XDG_DATA_HOME": "data", "XDG_CACHE_HOME": "cache"}, "data/antiphon", "cache/antiphon"),
+    ],
+)
+@pytest.mark.parametrize("relative", [False, True])
+def test_directories_on_linux_never_move(
+    variables: dict[str, str], data: str, cache: str, relative: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = Path() if relative else tmp_path
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setenv("HOME", str(root / "home"))
+    for variable in ("XDG_DATA_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    for variable, value in variables.items():
+        monkeypatch.setenv(variable, str(root / value) if value else "")
+    assert (data_directory(Settings()), cache_directory(Settings())) == (root / data, root / cache)
+
+
+def test_directories_on_macos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.setattr(platformdirs, "PlatformDirs", macos.MacOS)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for variable in ("XDG_DATA_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    assert data_directory(Settings()) == tmp_path / "Library" / "Application Support" / "antiphon"
+    assert cache_directory(Settings()) == tmp_path / "Library" / "Caches" / "antiphon"
+
+
+def test_directories_on_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "win32")
+    monkeypatch.setattr(platformdirs, "PlatformDirs", windows.Windows)
+    monkeypatch.setattr(windows, "get_win_folder", windows.get_win_folder_from_env_vars)
+    monkeypatch.setenv("LOCALAPPDATA", str(tmp_path))
+    assert data_directory(Settings()) == tmp_path / "antiphon"
+    # Earlier versions said "cache", which is the same directory there.
+    assert cache_directory(Settings()) == tmp_path / "antiphon" / "Cache"
+
+
+def test_directories_can_be_set() -> None:
+    chosen = Settings(data_dir="/data", cache_dir="/cache")
+    assert (data_directory(chosen), cache_directory(chosen)) == (Path("/data"), Path("/cache"))

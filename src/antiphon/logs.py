@@ -1,4 +1,4 @@
-"""Structured logs: one JSON object a line, on standard error. Prompts, answers and keys are never among its members."""
+"""Structured logs: one JSON object per line, on standard error. Prompts, answers and keys are never logged."""
 
 import logging
 import sys

@@ -1,91 +1,143 @@
-"""Settings: flags over environment over file over these defaults."""
+"""The settings. A flag overrides the environment, which overrides the file, which overrides the defaults below."""
 
 import os
+import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
+import platformdirs
 from msgspec import Meta, Struct
 
+APP = "antiphon"
 PREFIX = "ANTIPHON_"
 Seconds = Annotated[float, Meta(gt=0)]
 
 
 class SettingsError(Exception):
-    """A setting that cannot be used; the message names it and where it came from."""
+    """A setting is unknown or invalid. The message names the setting and its source."""
 
 
 class Settings(Struct, frozen=True, kw_only=True):
+    """Every setting is also an environment variable (`ANTIPHON_` and the name in capitals) and a key of antiphon.toml."""
+
+    # ---- the server ----
+
+    # The address to listen on. "0.0.0.0" accepts connections from other machines.
     host: str = "127.0.0.1"
+    # The port to listen on. 0: any free port.
     port: Annotated[int, Meta(ge=0, le=65535)] = 8484
-    # Base URLs of engines, with or without /v1. None: the well-known ports of this machine are looked at.
-    upstream: tuple[str, ...] = ()
-    upstream_key: str | None = None
-    # The engine's dialect by name; None: it is detected.
-    dialect: str | None = None
-    # Any one of these opens the door; none: it stands open.
+    # Keys of clients: each request must send one of them as `Authorization: Bearer KEY`. Empty: no key is needed.
     api_key: tuple[str, ...] = ()
-    # How often a silent engine's clients are told that the response is in progress.
-    heartbeat: Seconds = 15.0
-    connect_timeout: Seconds = 5.0
-    # A long prompt is read before the first token; this is the time for it.
-    first_byte_timeout: Seconds = 900.0
-    idle_timeout: Seconds = 300.0
-    # How often a request is tried again before its first byte.
-    retries: Annotated[int, Meta(ge=0, le=10)] = 2
+    # The largest request body, in bytes. A larger one gets a 413.
     max_body_bytes: Annotated[int, Meta(gt=0)] = 64 * 1024 * 1024
-    # How long a WebSocket stays open, in seconds.
+    # Seconds of silence after which a stream gets a response.in_progress event, so that clients and proxies do not close it.
+    heartbeat: Seconds = 15.0
+    # Seconds that a WebSocket may stay open.
     websocket_lifetime: Seconds = 3600.0
-    # How long running streams may go on after the signal to stop.
+    # Seconds that running responses may take to finish after the signal to stop.
     shutdown_timeout: Seconds = 30.0
-    # The name of raw reasoning's delta event: response.reasoning_text.delta or response.reasoning.delta.
+    # The name of the events of raw reasoning: "reasoning_text" for response.reasoning_text.delta and .done (OpenAI),
+    # "reasoning" for response.reasoning.delta and .done (Open Responses).
     reasoning_events: Literal["reasoning_text", "reasoning"] = "reasoning_text"
-    # Where the gateway keeps what must outlive it. None: the user's data directory.
-    data_dir: str | None = None
-    # Where responses and conversations are kept: sqlite:PATH, postgresql://… or memory:. None: a file in the data directory.
-    store: str | None = None
-    # How long they are kept.
-    retention_days: Annotated[float, Meta(gt=0)] = 30.0
-    # How much they may take; above it, what would go next goes earlier.
-    store_max_bytes: Annotated[int, Meta(gt=0)] = 10 * 1024**3
-    # How many background responses this gateway makes at once. 0: it only takes them in, and others make them.
-    background_workers: Annotated[int, Meta(ge=0, le=1000)] = 4
-    # A gateway that has not been heard of for so long, in seconds, is taken for dead, and its background responses begin anew.
-    background_lease: Seconds = 30.0
-    # How often the gateway that makes a background response may be lost before that is given up.
-    background_attempts: Annotated[int, Meta(ge=1, le=100)] = 3
-    # How long a background response waits for its turn in a conversation, or for an engine that is away.
-    background_patience: Seconds = 600.0
-    # What reasoning and compactions are sealed with. None: a key is made once and kept in the data directory.
-    seal_key: str | None = None
-    # What a model is said to hold where its engine does not tell.
-    context_window: Annotated[int, Meta(gt=0)] = 32768
-    # A custom tool's call that breaks its grammar is asked for again, once. False: it is passed on as it comes.
-    check_grammars: bool = True
-    # An engine that is found is asked in the background what it can do. False: its dialect is believed.
-    probe: bool = True
-    # What the embedded engine serves: smollm2, a GGUF file, or hf:OWNER/NAME/FILE.gguf. None: it starts if none is found.
-    model: str | None = None
-    # The embedded engine's context of one conversation, in tokens. None: what the model was trained for, up to 32768.
-    model_context: Annotated[int, Meta(ge=256)] | None = None
-    # How many requests the embedded engine works on at once; each takes memory for a whole context.
-    model_slots: Annotated[int, Meta(ge=1, le=64)] = 2
-    # How many layers of the model go to the GPU. -1: as many as fit.
-    model_gpu_layers: Annotated[int, Meta(ge=-1)] = -1
-    # -1: as many as the machine has cores.
-    model_threads: Annotated[int, Meta(ge=-1)] = -1
-    # Where fetched models are kept. None: the user's cache directory.
-    cache_dir: str | None = None
+    # The least important messages to log.
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
+    # ---- the engines ----
 
+    # Base URLs of engines, with or without /v1. Empty: the well-known ports of this machine are searched.
+    upstream: tuple[str, ...] = ()
+    # The API key that is sent to the engines. None: no key is sent.
+    upstream_key: str | None = None
+    # The engines' dialect, by name. None: it is detected for each engine.
+    dialect: str | None = None
+    # Ask each new engine, in the background, what it can do. False: what its dialect says is assumed.
+    probe: bool = True
+    # Seconds to connect to an engine.
+    connect_timeout: Seconds = 5.0
+    # Seconds until an engine's first byte. It reads the whole prompt first, which takes long for a long one.
+    first_byte_timeout: Seconds = 900.0
+    # Seconds that an engine may be silent in the middle of an answer.
+    idle_timeout: Seconds = 300.0
+    # How often a failed request is sent again, as long as the engine has not sent the first byte of its answer. 0: never.
+    retries: Annotated[int, Meta(ge=0, le=10)] = 2
+    # The context window, in tokens, that Codex gets for a model whose engine does not report one.
+    context_window: Annotated[int, Meta(gt=0)] = 32768
+    # Check that calls of custom tools follow their grammar, and ask the engine once more if not. False: they are not checked.
+    check_grammars: bool = True
+
+    # ---- the embedded engine ----
+
+    # The model to serve: smollm2, PATH.gguf or hf:OWNER/NAME/FILE.gguf. None: smollm2, but only if no other engine is found.
+    model: str | None = None
+    # The context of one request, in tokens. None: the context that the model was trained for, up to 32768.
+    model_context: Annotated[int, Meta(ge=256)] | None = None
+    # How many requests are processed at once. Each takes memory for a whole context.
+    model_slots: Annotated[int, Meta(ge=1, le=64)] = 2
+    # How many layers of the model run on the GPU. -1: as many as fit.
+    model_gpu_layers: Annotated[int, Meta(ge=-1)] = -1
+    # How many CPU threads the engine uses. -1: one for each core.
+    model_threads: Annotated[int, Meta(ge=-1)] = -1
+    # The directory for downloaded models. None: antiphon in the user's cache directory.
+    cache_dir: str | None = None
+
+    # ---- stored data ----
+
+    # The directory for data that must survive a restart: stored responses, the seal key. None: antiphon in the user's data
+    # directory.
+    data_dir: str | None = None
+    # Where responses and conversations are stored: sqlite:PATH, postgresql://… or memory:. None: responses.db in data_dir.
+    store: str | None = None
+    # Days after which stored responses and conversations are deleted.
+    retention_days: Annotated[float, Meta(gt=0)] = 30.0
+    # The largest size of the store, in bytes. Above it, the oldest data is deleted before its time.
+    store_max_bytes: Annotated[int, Meta(gt=0)] = 10 * 1024**3
+    # The secret that encrypts reasoning and compactions for clients, any text. Gateways with the same one can read each
+    # other's. None: a key is generated once and stored in data_dir.
+    seal_key: str | None = None
+
+    # ---- background responses ----
+
+    # How many background responses this gateway runs at once. 0: it only accepts them, and other gateways run them.
+    background_workers: Annotated[int, Meta(ge=0, le=1000)] = 4
+    # Seconds without a sign of life after which a gateway counts as dead, and its responses are restarted.
+    background_lease: Seconds = 30.0
+    # How many gateways may die while they run a response before it fails.
+    background_attempts: Annotated[int, Meta(ge=1, le=100)] = 3
+    # Seconds that a background response waits for the lock of its conversation, or for an engine or a store that is down,
+    # before it fails.
+    background_patience: Seconds = 600.0
+
+
+def data_directory(settings: Settings) -> Path:
+    """Where the gateway keeps data that it cannot make again."""
+    if settings.data_dir:
+        return Path(settings.data_dir)
+    return _user_directory("XDG_DATA_HOME", ".local/share", platformdirs.user_data_path)
+
+
+def cache_directory(settings: Settings) -> Path:
+    """Where the gateway keeps files that it can download again."""
+    if settings.cache_dir:
+        return Path(settings.cache_dir)
+    return _user_directory("XDG_CACHE_HOME", ".cache", platformdirs.user_cache_path)
+
+
+def _user_directory(variable: str, below_home: str, by_platform: Callable[..., Path]) -> Path:
+    if sys.platform not in ("win32", "darwin"):
+        # platformdirs differs only in ignoring relative paths. Earlier versions used them, so there may be data.
+        return Path(os.environ.get(variable) or Path.home() / below_home) / APP
+    return by_platform(APP, appauthor=False)
+
+
+# Settings that take several values.
 LISTS = frozenset({"upstream", "api_key"})
 
 
 def load(flags: Mapping[str, Any], environment: Mapping[str, str] = os.environ, file: Path | None = None) -> Settings:
-    """`flags` holds what the command line gave; what it did not give is None or empty."""
+    """A flag that was not given is None or empty in `flags`."""
     values: dict[str, Any] = {}
     _merge(values, _from_file(file or _default_file(environment)), "the configuration file")
     _merge(values, _from_environment(environment), "the environment")
@@ -96,7 +148,7 @@ def load(flags: Mapping[str, Any], environment: Mapping[str, str] = os.environ, 
 def _merge(values: dict[str, Any], layer: Mapping[str, Any], source: str) -> None:
     unknown = sorted(layer.keys() - set(Settings.__struct_fields__))
     if unknown:
-        raise SettingsError(f"{source} has an unknown setting: {', '.join(unknown)}")
+        raise SettingsError(f"{source} has unknown settings: {', '.join(unknown)}")
     _convert(layer, source)
     values.update(layer)
 
@@ -104,8 +156,8 @@ def _merge(values: dict[str, Any], layer: Mapping[str, Any], source: str) -> Non
 def _convert(values: Mapping[str, Any], source: str) -> Settings:
     try:
         return msgspec.convert(dict(values), Settings, strict=False)
-    except msgspec.ValidationError as wrong:
-        raise SettingsError(f"{source}: {wrong}") from None
+    except msgspec.ValidationError as invalid:
+        raise SettingsError(f"{source}: {invalid}") from None
 
 
 def _default_file(environment: Mapping[str, str]) -> Path | None:
@@ -137,7 +189,7 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _listed(name: str, value: Any) -> Any:
-    """One value stands for a list of one; in the environment several are parted by commas."""
+    """A text is a list: of one value, or of several with commas between them."""
     if name in LISTS and isinstance(value, str):
         return [part.strip() for part in value.split(",") if part.strip()]
     return value

@@ -22,12 +22,12 @@ async def run(*arguments: str) -> tuple[int, str, str]:
     return process.returncode or 0, out.decode(), err.decode()
 
 
-async def test_without_a_command_it_serves_and_says_where(engine: MockEngine) -> None:
+async def test_without_a_command_it_serves_and_prints_its_url(engine: MockEngine) -> None:
     port = await free_port()
     async with served("--port", str(port), ANTIPHON_UPSTREAM=engine.url) as (process, line):
         assert line == f"Antiphon is ready at http://127.0.0.1:{port}/v1\n"
         assert process.stdout is not None
-        described = f"  plain at {engine.url}: mock (tools, choices asked for, JSON checked here)\n"
+        described = f"  plain at {engine.url}: mock (tools, choices prompted, JSON checked here)\n"
         assert (await process.stdout.readline()).decode() == described
         async with (
             aiohttp.ClientSession() as client,
@@ -38,7 +38,7 @@ async def test_without_a_command_it_serves_and_says_where(engine: MockEngine) ->
         assert await process.wait() == 0
 
 
-async def test_it_listens_before_its_engine_is_there() -> None:
+async def test_it_listens_before_its_engine_is_ready() -> None:
     port, engine_port = await free_port(), await free_port()
     engine = MockEngine()
     url = f"http://127.0.0.1:{port}"
@@ -106,7 +106,7 @@ async def test_replay_shows_the_events_of_a_recording() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["serve", "--dialect", "klingon"], "unknown dialect"),
         (["serve", "--config", "/nowhere.toml"], "cannot read"),
@@ -115,13 +115,13 @@ async def test_replay_shows_the_events_of_a_recording() -> None:
         (["frobnicate"], "No such command"),
     ],
 )
-async def test_a_wrong_command_says_what_is_wrong(arguments: list[str], said: str) -> None:
+async def test_an_error_says_what_is_wrong(arguments: list[str], message: str) -> None:
     code, _, err = await run(*arguments)
     assert code == 2
-    assert said in " ".join(err.split())
+    assert message in " ".join(err.split())
 
 
-async def test_a_port_that_is_taken_is_said(engine: MockEngine) -> None:
+async def test_a_port_in_use_is_an_error(engine: MockEngine) -> None:
     port = engine.url.rpartition(":")[2]
     code, _, err = await run("serve", "--upstream", engine.url, "--port", port)
     assert code == 2

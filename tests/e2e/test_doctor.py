@@ -17,7 +17,7 @@ from support.llamacpp import running_llamacpp
 from support.templates import THINKING
 from support.tiny_model import write_tiny_model
 
-from antiphon.cli.doctor import examined
+from antiphon.cli.doctor import make_reports
 from antiphon.cli.serve import NoEngine
 from antiphon.engines import detection
 from antiphon.engines.prober import PROBES
@@ -47,7 +47,7 @@ async def engines() -> AsyncIterator[dict[str, MockEngine]]:
         yield started
 
 
-async def test_the_table_tells_verdict_remedy_and_flag(engines: dict[str, MockEngine]) -> None:
+async def test_the_table_shows_verdict_remedy_and_flag(engines: dict[str, MockEngine]) -> None:
     engine = engines["vllm without flags"]
     code, out, _ = await doctor("--upstream", engine.url)
     assert code == 0
@@ -55,9 +55,9 @@ async def test_the_table_tells_verdict_remedy_and_flag(engines: dict[str, MockEn
     rows = {row.split("│")[1].strip(): row.split("│")[2].strip() for row in out.splitlines() if row.startswith("│")}
     assert [name for name in rows if name] == CAPABILITIES
     assert (rows["system role"], rows["json_schema"], rows["context window"]) == ("does not", "works", "partly")
-    told = " ".join(out.replace("│", " ").split())
-    assert "Antiphon puts the instructions in front of the first user message." in told
-    assert "On the engine: --enable-auto-tool-choice --tool-call-parser NAME" in told
+    shown = " ".join(out.replace("│", " ").split())
+    assert "Antiphon puts the instructions in front of the first user message." in shown
+    assert "To fix it on the engine: --enable-auto-tool-choice --tool-call-parser NAME" in shown
     assert "\x1b[" not in out, "colours are for terminals"
 
 
@@ -76,7 +76,7 @@ async def test_the_json_has_every_engine_and_what_the_gateway_would_learn(engine
     assert reports[2]["learned"]["shows_tools"] is False
 
 
-async def test_real_llamacpp_is_examined(tmp_path: Path) -> None:
+async def test_real_llamacpp_is_tested(tmp_path: Path) -> None:
     with running_llamacpp(write_tiny_model(tmp_path / "tiny.gguf"), template=THINKING) as url:
         code, out, _ = await doctor("--upstream", url, "--model", "tiny", "--json")
     assert code == 0
@@ -87,38 +87,38 @@ async def test_real_llamacpp_is_examined(tmp_path: Path) -> None:
     assert report["learned"]["shows_tools"] is False
 
 
-async def test_an_engine_that_cannot_be_examined_is_said_beside_the_others(engines: dict[str, MockEngine]) -> None:
+async def test_an_engine_that_cannot_be_tested_is_reported_beside_the_others(engines: dict[str, MockEngine]) -> None:
     gone = f"http://127.0.0.1:{await free_port()}"
     code, out, _ = await doctor("--upstream", gone, "--upstream", engines["vllm"].url, "--json")
     assert code == 1
     reports = msgspec.json.decode(out)["engines"]
-    assert reports[0] == {"url": gone, "error": "nothing here answers as an engine does"}
+    assert reports[0] == {"url": gone, "error": "no engine answers at this URL"}
     assert reports[1]["dialect"] == "vllm"
 
 
-async def test_a_model_that_is_not_there_is_said(engines: dict[str, MockEngine]) -> None:
+async def test_an_unknown_model_is_an_error(engines: dict[str, MockEngine]) -> None:
     code, out, _ = await doctor("--model", "other", ANTIPHON_UPSTREAM=engines["vllm"].url)
     assert code == 1
-    assert "it has no model other, but mock" in out
+    assert "the engine has no model other. --model must be one of: mock" in out
     assert engines["vllm"].requests == []
 
 
-async def test_without_an_upstream_the_well_known_ports_are_looked_at(
+async def test_without_an_upstream_the_well_known_ports_are_searched(
     engines: dict[str, MockEngine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     port = int(engines["vllm"].url.rpartition(":")[2])
     monkeypatch.setattr(detection, "WELL_KNOWN_PORTS", {port: "vLLM", await free_port(): "nobody"})
-    (report,) = await examined(Settings(), None)
+    (report,) = await make_reports(Settings(), None)
     assert (report.url, report.dialect, len(report.findings)) == (engines["vllm"].url, "vllm", len(CAPABILITIES))
     monkeypatch.setattr(detection, "WELL_KNOWN_PORTS", {await free_port(): "nobody"})
     with pytest.raises(NoEngine, match="no engine was found"):
-        await examined(Settings(), None)
+        await make_reports(Settings(), None)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"), [(["--dialect", "klingon"], "unknown dialect"), (["--config", "/no.toml"], "cannot")]
+    ("arguments", "message"), [(["--dialect", "klingon"], "unknown dialect"), (["--config", "/no.toml"], "cannot")]
 )
-async def test_a_wrong_flag_is_said(arguments: list[str], said: str) -> None:
+async def test_a_wrong_flag_is_an_error(arguments: list[str], message: str) -> None:
     code, _, err = await doctor(*arguments)
     assert code == 2
-    assert said in err
+    assert message in err

@@ -1,4 +1,4 @@
-"""The embedded engine's life: real llama.cpp in a real child process, behind a real gateway."""
+"""The embedded engine's process: real llama.cpp in a real child process, behind a real gateway."""
 
 import asyncio
 import os
@@ -19,7 +19,7 @@ from antiphon.embedded import CannotEmbed, process
 from antiphon.embedded.process import EngineProcess
 from antiphon.settings import Settings
 
-# Waiting that has no event to wait for is done in steps of this, and given up by the test's timeout.
+# Seconds between two looks at something that has no event. The test's timeout limits the wait.
 STEP = 0.02
 
 
@@ -57,9 +57,9 @@ async def test_a_model_is_served_with_its_name_its_window_and_tools(tmp_path: Pa
         assert [(known.id, known.window) for known in engine.models] == [("pebble", 2048)]
         assert engine.dialect.name == "llamacpp"
         async with gateway.client.get(embedded.url + "/props", headers={"Authorization": f"Bearer {embedded.key}"}) as props:
-            told = await props.json()
-            assert told["total_slots"] == 3
-            assert told["chat_template_caps"]["supports_tool_calls"]
+            reported = await props.json()
+            assert reported["total_slots"] == 3
+            assert reported["chat_template_caps"]["supports_tool_calls"]
     assert not is_listening(embedded.url)
 
 
@@ -69,7 +69,7 @@ async def test_the_context_can_be_chosen(tmp_path: Path) -> None:
         assert gateway.gateway.pool.engines[0].models[0].window == 512
 
 
-async def test_nobody_but_the_gateway_is_let_in(tmp_path: Path) -> None:
+async def test_only_the_gateway_has_access(tmp_path: Path) -> None:
     model = write_tiny_model(tmp_path / "pebble.gguf")
     async with running_embedded(model) as (gateway, embedded):
         asked = gateway.client.post(f"{embedded.url}/v1/chat/completions", json={"messages": []})
@@ -78,7 +78,7 @@ async def test_nobody_but_the_gateway_is_let_in(tmp_path: Path) -> None:
 
 
 async def test_a_killed_engine_fails_its_stream_once_and_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Long enough for the requests that come meanwhile.
+    # Long enough for the requests before the restart.
     monkeypatch.setattr(process, "FIRST_PAUSE", 3.0)
     model = write_tiny_model(tmp_path / "pebble.gguf", context=131072, ends=False)
     async with running_embedded(model, model_context=32768) as (gateway, embedded):
@@ -93,8 +93,8 @@ async def test_a_killed_engine_fails_its_stream_once_and_comes_back(tmp_path: Pa
         check_stream(events)
         assert events[-1]["type"] == "response.failed"
         for stream in (True, False):
-            status, refused = await gateway.post({"model": "pebble", "input": "Hi", "stream": stream})
-            assert (status, refused["error"]["code"]) == (503, "engine_unavailable")
+            status, answered = await gateway.post({"model": "pebble", "input": "Hi", "stream": stream})
+            assert (status, answered["error"]["code"]) == (503, "engine_unavailable")
             assert int(gateway.headers["Retry-After"]) >= 1
         status = 503
         async with asyncio.timeout(30):
@@ -106,24 +106,24 @@ async def test_a_killed_engine_fails_its_stream_once_and_comes_back(tmp_path: Pa
         assert embedded.url == url
 
 
-@pytest.mark.parametrize(("steady", "pauses"), [(60.0, [0.01, 0.02, 0.03, 0.03]), (0.0, [0.01, 0.01, 0.01, 0.01])])
-async def test_the_pauses_between_deaths_grow_unless_it_was_up_for_long(
-    steady: float, pauses: list[float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(("stable_after", "pauses"), [(60.0, [0.01, 0.02, 0.03, 0.03]), (0.0, [0.01, 0.01, 0.01, 0.01])])
+async def test_the_pauses_before_restarts_grow_until_the_engine_is_stable(
+    stable_after: float, pauses: list[float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(process, "STEADY", steady)
+    monkeypatch.setattr(process, "STABLE_AFTER", stable_after)
     monkeypatch.setattr(process, "FIRST_PAUSE", 0.01)
     monkeypatch.setattr(process, "LONGEST_PAUSE", 0.03)
     monkeypatch.setattr("antiphon.logs.logger.propagate", True)
     model = write_tiny_model(tmp_path / "pebble.gguf")
     async with running_embedded(model) as (_, embedded):
-        # What cannot be loaded any more dies again and again.
+        # The model can no longer be loaded, so every restart fails.
         model.write_bytes(model.read_bytes()[:-5000])
         assert embedded.pid is not None
         os.kill(embedded.pid, signal.SIGKILL)
         async with asyncio.timeout(30):
             while len(deaths(caplog)) < 4:
                 await asyncio.sleep(STEP)
-    assert [death["starts_again_in"] for death in deaths(caplog)[:4]] == pauses
+    assert [death["restarts_in"] for death in deaths(caplog)[:4]] == pauses
     assert "signal 9" in deaths(caplog)[0]["reason"]
     assert "failed to load model" in deaths(caplog)[1]["reason"]
 
@@ -132,12 +132,12 @@ def deaths(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
     return [vars(record)["members"] for record in caplog.records if record.message == "engine died"]
 
 
-async def test_a_port_that_was_taken_meanwhile_is_exchanged(tmp_path: Path) -> None:
+async def test_a_port_in_use_is_replaced(tmp_path: Path) -> None:
     model = write_tiny_model(tmp_path / "pebble.gguf")
     embedded = EngineProcess(str(model), Settings(model_threads=1))
     taken = embedded.url
-    holder = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", int(taken.rpartition(":")[2]))
-    async with holder, running_gateway(embedded=embedded) as gateway:
+    other = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", int(taken.rpartition(":")[2]))
+    async with other, running_gateway(embedded=embedded) as gateway:
         running = asyncio.create_task(embedded.run())
         while (await gateway.post({"input": "Hi", "max_output_tokens": 5}))[0] == 503:
             await asyncio.sleep(STEP)
@@ -147,20 +147,20 @@ async def test_a_port_that_was_taken_meanwhile_is_exchanged(tmp_path: Path) -> N
             await running
 
 
-async def test_a_model_that_cannot_be_loaded_is_said_with_llamacpps_words(tmp_path: Path) -> None:
+async def test_a_model_that_cannot_be_loaded_is_reported_with_llamacpps_message(tmp_path: Path) -> None:
     model = write_tiny_model(tmp_path / "pebble.gguf")
     model.write_bytes(model.read_bytes()[:-5000])
-    with pytest.raises(CannotEmbed, match=r"could not be served: it ended with 1\n[\s\S]*failed to load model"):
+    with pytest.raises(CannotEmbed, match=r"could not be served: it exited with code 1\n[\s\S]*failed to load model"):
         await EngineProcess(str(model), Settings()).run()
 
 
-async def test_without_llamacpp_it_is_said_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_llamacpp_the_error_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(CannotEmbed, match=r"pip install 'antiphon\[embedded\]'"):
         await EngineProcess(str(tmp_path / "any.gguf"), Settings()).run()
 
 
-async def test_beside_another_engine_the_models_name_chooses(engine: MockEngine, tmp_path: Path) -> None:
+async def test_the_models_name_chooses_between_engines(engine: MockEngine, tmp_path: Path) -> None:
     model = write_tiny_model(tmp_path / "pebble.gguf")
     async with running_embedded(model, engine) as (gateway, _):
         await gateway.gateway.pool.engines[0].know()
@@ -171,7 +171,7 @@ async def test_beside_another_engine_the_models_name_chooses(engine: MockEngine,
             assert {known["id"] for known in (await answer.json())["data"]} == {"mock", "pebble"}
 
 
-async def test_a_model_whose_engine_is_still_to_come_is_not_asked_of_another(engine: MockEngine, tmp_path: Path) -> None:
+async def test_a_request_for_a_model_that_is_still_loading_goes_to_no_other_engine(engine: MockEngine, tmp_path: Path) -> None:
     embedded = EngineProcess(str(tmp_path / "pebble.gguf"), Settings())
     async with running_gateway(engine, embedded=embedded) as gateway:
         assert (await gateway.create())["output_text"] == "Hello world"

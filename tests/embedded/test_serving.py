@@ -14,6 +14,7 @@ from typing import Any
 import aiohttp
 import msgspec
 import pytest
+from filelock import FileLock
 from openai import AsyncOpenAI
 from support.commands import bare_environment
 from support.engine import MockEngine
@@ -23,7 +24,6 @@ from support.tiny_model import write_tiny_model
 
 from antiphon.app import make_session
 from antiphon.cli.serve import NoEngine, choose_engines
-from antiphon.embedded.locks import locked
 from antiphon.settings import Settings
 
 STEP = 0.02
@@ -41,12 +41,12 @@ class Served:
         return (await self.process.stdout.readline()).decode()
 
     async def logged(self, event: str) -> dict[str, Any]:
-        """The next line of the log that tells of this."""
+        """The next line of the log with this event."""
         assert self.process.stderr is not None
         while line := await self.process.stderr.readline():
             if line.startswith(b"{") and (members := msgspec.json.decode(line))["event"] == event:
                 return dict(members)
-        raise AssertionError(f"it ended without {event!r}")
+        raise AssertionError(f"it exited without logging {event!r}")
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -82,13 +82,13 @@ def is_listening(url: str) -> bool:
         return probe.connect_ex(("127.0.0.1", int(url.rpartition(":")[2]))) == 0
 
 
-async def until_silent(url: str) -> None:
+async def until_closed(url: str) -> None:
     async with asyncio.timeout(30):
         while is_listening(url):
             await asyncio.sleep(STEP)
 
 
-async def test_a_model_file_is_all_that_is_needed(tmp_path: Path) -> None:
+async def test_a_model_file_is_enough(tmp_path: Path) -> None:
     model = write_tiny_model(tmp_path / "pebble.gguf", context=1024)
     async with served("--model", str(model)) as gateway:
         assert await gateway.line() == f"Antiphon is ready at {gateway.url}/v1\n"
@@ -110,20 +110,20 @@ async def test_a_model_file_is_all_that_is_needed(tmp_path: Path) -> None:
         assert await gateway.process.wait() == 0
 
 
-async def test_it_listens_while_its_model_is_still_fetched(tmp_path: Path) -> None:
+async def test_it_listens_while_its_model_is_being_downloaded(tmp_path: Path) -> None:
     (tmp_path / "models").mkdir()
-    # Somebody else is fetching, so to say.
-    async with (
-        locked(tmp_path / "models" / "smollm2.lock"),
-        served("--model", "smollm2", ANTIPHON_CACHE_DIR=str(tmp_path)) as gateway,
-        aiohttp.ClientSession() as client,
-    ):
-        await gateway.logged("listening")
-        async with client.post(f"{gateway.url}/v1/responses", json={"input": "Hi"}) as answer:
-            assert answer.status == 503
-            assert int(answer.headers["Retry-After"]) >= 1
-        gateway.process.send_signal(signal.SIGINT)
-        assert await gateway.process.wait() == 0
+    # As if another process were downloading it.
+    with FileLock(tmp_path / "models" / "smollm2.lock"):
+        async with (
+            served("--model", "smollm2", ANTIPHON_CACHE_DIR=str(tmp_path)) as gateway,
+            aiohttp.ClientSession() as client,
+        ):
+            await gateway.logged("listening")
+            async with client.post(f"{gateway.url}/v1/responses", json={"input": "Hi"}) as answer:
+                assert answer.status == 503
+                assert int(answer.headers["Retry-After"]) >= 1
+            gateway.process.send_signal(signal.SIGINT)
+            assert await gateway.process.wait() == 0
 
 
 async def test_the_engine_ends_with_a_gateway_that_is_killed(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ async def test_the_engine_ends_with_a_gateway_that_is_killed(tmp_path: Path) -> 
         started = await gateway.logged("engine started")
         assert is_listening(started["url"])
         gateway.process.kill()
-        await until_silent(started["url"])
+        await until_closed(started["url"])
 
 
 async def test_ctrl_c_lets_a_stream_of_the_embedded_engine_finish(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ async def test_ctrl_c_lets_a_stream_of_the_embedded_engine_finish(tmp_path: Path
         await gateway.line()
         async with aiohttp.ClientSession() as client, client.post(f"{gateway.url}/v1/responses", json=body) as answer:
             raw = await answer.content.readuntil(b"output_text.delta")
-            # As a terminal does it: to every process of the group.
+            # As a terminal does: to every process of the group.
             os.killpg(gateway.process.pid, signal.SIGINT)
             raw += await answer.content.read()
         assert check_stream(parse(raw))["usage"]["output_tokens"] == 2000
@@ -151,28 +151,28 @@ async def test_ctrl_c_lets_a_stream_of_the_embedded_engine_finish(tmp_path: Path
         assert not is_listening(started["url"])
 
 
-async def test_a_model_that_cannot_be_served_ends_it_with_the_reason(tmp_path: Path) -> None:
+async def test_a_model_that_cannot_be_served_ends_the_gateway_with_the_reason(tmp_path: Path) -> None:
     model = write_tiny_model(tmp_path / "pebble.gguf")
     model.write_bytes(model.read_bytes()[:-5000])
     code, _, err = await run("serve", "--port", str(await free_port()), "--model", str(model))
     assert code == 2
-    assert f"antiphon: the model {model} could not be served: it ended with 1" in err
+    assert f"antiphon: the model {model} could not be served: it exited with code 1" in err
     assert "failed to load model" in err
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["serve", "--model", "nowhere.gguf"], "there is no model nowhere.gguf"),
-        (["serve", "--model", "hf:nothing"], "is not hf:OWNER/NAME/FILE.gguf"),
+        (["serve", "--model", "hf:nothing"], "is written hf:OWNER/NAME/FILE.gguf, not hf:nothing"),
         (["serve", "--model-slots", "0"], "model_slots"),
         (["pull", "nowhere.gguf"], "there is no model nowhere.gguf"),
     ],
 )
-async def test_what_is_wrong_is_said(arguments: list[str], said: str) -> None:
+async def test_an_error_says_what_is_wrong(arguments: list[str], message: str) -> None:
     code, _, err = await run(*arguments, ANTIPHON_PORT=str(await free_port()))
     assert code == 2
-    assert said in err
+    assert message in err
 
 
 async def test_pull_shows_where_the_model_is(tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ async def test_pull_shows_where_the_model_is(tmp_path: Path) -> None:
 
 @pytest.fixture
 def ports(monkeypatch: pytest.MonkeyPatch) -> dict[int, str]:
-    """The well-known ports; none, until a test adds one."""
+    """The well-known ports. Empty until a test adds one."""
     known: dict[int, str] = {}
     monkeypatch.setattr("antiphon.engines.detection.WELL_KNOWN_PORTS", known)
     return known
@@ -197,12 +197,12 @@ async def chosen(**settings: Any) -> tuple[tuple[str, ...], str | None]:
     return found.upstream, embedded.alias if embedded is not None else None
 
 
-async def test_named_engines_stand_alone_unless_a_model_is_named_too() -> None:
+async def test_only_named_engines_are_served_and_a_named_model() -> None:
     assert await chosen(upstream=("http://a",)) == (("http://a",), None)
     assert await chosen(upstream=("http://a",), model="smollm2") == (("http://a",), "smollm2")
 
 
-async def test_a_named_model_stands_alone(engine: MockEngine, ports: dict[int, str]) -> None:
+async def test_a_named_model_is_served_alone(engine: MockEngine, ports: dict[int, str]) -> None:
     ports[int(engine.url.rpartition(":")[2])] = "mock"
     assert await chosen(model="/models/pebble.gguf") == ((), "pebble")
 
@@ -212,7 +212,7 @@ async def test_an_engine_that_is_found_is_served(engine: MockEngine, ports: dict
     assert await chosen() == ((engine.url,), None)
 
 
-async def test_with_no_engine_anywhere_ours_starts(ports: dict[int, str], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_any_engine_the_embedded_one_starts(ports: dict[int, str], monkeypatch: pytest.MonkeyPatch) -> None:
     assert await chosen() == ((), "smollm2")
     monkeypatch.setattr("antiphon.cli.serve.can_embed", lambda: False)
     with pytest.raises(NoEngine, match=r"pip install 'antiphon\[embedded\]'"):

@@ -1,4 +1,4 @@
-"""The model that comes with us: from an empty cache to answers. Their structure is asserted, never their wording."""
+"""The default model, from an empty cache to answers. The structure of the answers is asserted, never their wording."""
 
 import json
 import subprocess
@@ -37,7 +37,7 @@ TOOL: Any = {
 
 @pytest.fixture(scope="session")
 def url(model_cache: Path) -> Iterator[str]:
-    """Of a running gateway, that was ready and answered its first request in under a minute."""
+    """The URL of a running gateway that answered its first request within a minute of its start."""
     began = time.monotonic()
     command = [*ANTIPHON, "serve", "--model", "smollm2", "--port", "0"]
     process = subprocess.Popen(
@@ -56,7 +56,7 @@ def url(model_cache: Path) -> Iterator[str]:
 
 
 def stream(url: str, **body: Any) -> dict[str, Any]:
-    """By plain HTTP; every invariant of the stream is checked."""
+    """Streams over plain HTTP, and checks every invariant of the stream."""
     request = urllib.request.Request(
         f"{url}/v1/responses", json.dumps({**body, "stream": True}).encode(), {"Content-Type": "application/json"}
     )
@@ -64,24 +64,24 @@ def stream(url: str, **body: Any) -> dict[str, Any]:
         return check_stream(parse(answer.read()))
 
 
-def test_nothing_but_the_model_is_kept(model_cache: Path) -> None:
+def test_only_the_model_is_cached(model_cache: Path) -> None:
     assert {path.name for path in (model_cache / "models").iterdir()} == {"smollm2.gguf", "smollm2.lock"}
 
 
-async def test_it_is_the_model_that_we_know(model_cache: Path) -> None:
+async def test_the_model_is_the_expected_one(model_cache: Path) -> None:
     found = await find_weights(SMOLLM2.name, Settings(cache_dir=str(model_cache)))
     assert found.header.context == 8192
     assert template_for(read_header(found.path)) is not None, "its own template has no tools"
 
 
-def test_a_streamed_answer_by_plain_http(url: str) -> None:
+def test_a_streamed_answer_over_plain_http(url: str) -> None:
     response = stream(url, model="smollm2", input="Name three colours.", max_output_tokens=32)
     assert response["model"] == "smollm2"
     (message,) = response["output"]
     assert message["content"][0]["text"]
 
 
-def test_a_conversation_with_a_tool_by_the_sdk(url: str) -> None:
+def test_a_conversation_with_a_tool_through_the_sdk(url: str) -> None:
     with OpenAI(base_url=f"{url}/v1", api_key="any", max_retries=0) as client:
         (known,) = client.models.list()
         assert known.id == "smollm2"
@@ -93,9 +93,9 @@ def test_a_conversation_with_a_tool_by_the_sdk(url: str) -> None:
         with client.responses.stream(
             model="smollm2", input=history, tools=[TOOL], max_output_tokens=32, temperature=0
         ) as events:
-            told = list(events)
-    assert told[0].type == "response.created"
-    last = told[-1]
+            received = list(events)
+    assert received[0].type == "response.created"
+    last = received[-1]
     assert last.type in ("response.completed", "response.incomplete")
     final = last.response
     assert final.output

@@ -101,21 +101,21 @@ async def test_calls_and_their_results_are_one_turn_each(ask: Ask) -> None:
 
 async def test_a_longer_history_only_appends(ask: Ask) -> None:
     whole = await rendered(ask, HISTORY, [TOOL])
-    # As far as the results of all calls, as every request has them.
+    # Each ends after the results of all calls, as every request does.
     for length in (2, 5, 7):
         assert whole.startswith(await rendered(ask, HISTORY[:length], [TOOL]))
 
 
-async def test_a_call_without_words_begins_where_the_model_begins(ask: Ask) -> None:
+async def test_a_call_without_text_starts_where_the_model_starts(ask: Ask) -> None:
     silent = {**CALLS, "content": ""}
-    begun = await rendered(ask, [USER], [TOOL])
-    assert (await rendered(ask, [USER, silent, *RESULTS], [TOOL])).startswith(begun + "<tool_call>\n")
+    started = await rendered(ask, [USER], [TOOL])
+    assert (await rendered(ask, [USER, silent, *RESULTS], [TOOL])).startswith(started + "<tool_call>\n")
 
 
-async def test_llamacpp_knows_the_form_of_our_calls(ask: Ask) -> None:
+async def test_llamacpp_parses_calls_in_our_format(ask: Ask) -> None:
     (end,) = (await ask("/tokenize", content="</tool_call>", parse_special=True))["tokens"]
-    begun = {"role": "assistant", "content": '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n'}
-    answer = await ask("/v1/chat/completions", messages=[USER, begun], tools=[TOOL], max_tokens=1, logit_bias=[[end, 1000]])
+    started = {"role": "assistant", "content": '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n'}
+    answer = await ask("/v1/chat/completions", messages=[USER, started], tools=[TOOL], max_tokens=1, logit_bias=[[end, 1000]])
     (made,) = answer["choices"][0]["message"]["tool_calls"]
     assert made["function"]["name"] == "get_weather"
     assert made["function"]["arguments"].replace(" ", "") == '{"city":"Paris"}'

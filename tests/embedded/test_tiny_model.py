@@ -1,4 +1,4 @@
-"""The tests' own engine: real llama.cpp over a model of random weights."""
+"""The engine that tests use: real llama.cpp with a model of random weights."""
 
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ async def test_it_is_small_and_writes_readable_noise(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("ends", "reason"), [(True, "stop"), (False, "length")])
-async def test_it_ends_by_itself_or_never(tmp_path: Path, ends: bool, reason: str) -> None:
+async def test_it_stops_by_itself_or_never(tmp_path: Path, ends: bool, reason: str) -> None:
     model = write_tiny_model(tmp_path / "tiny.gguf", ends=ends)
     with running_llamacpp(model, context=4096) as url:
         answer = await ask(url, max_tokens=3000, seed=2)
@@ -40,16 +40,14 @@ async def test_it_ends_by_itself_or_never(tmp_path: Path, ends: bool, reason: st
 
 
 @pytest.mark.parametrize(("reasoning_format", "member"), [("deepseek", "reasoning_content"), ("none", "content")])
-async def test_its_template_and_the_engines_reasoning_format_are_ours_to_choose(
-    tmp_path: Path, reasoning_format: str, member: str
-) -> None:
+async def test_the_template_and_the_reasoning_format_can_be_chosen(tmp_path: Path, reasoning_format: str, member: str) -> None:
     model = write_tiny_model(tmp_path / "tiny.gguf", template=THINKING, ends=False)
     with running_llamacpp(model, reasoning_format=reasoning_format) as url:
         message = (await ask(url, max_tokens=10))["choices"][0]["message"]
     assert message[member]
 
 
-async def test_a_model_that_cannot_be_loaded_is_said(tmp_path: Path) -> None:
+async def test_a_model_that_cannot_be_loaded_is_an_error(tmp_path: Path) -> None:
     broken = tmp_path / "broken.gguf"
     broken.write_bytes(b"GGUF")
     with pytest.raises(RuntimeError, match="did not start"), running_llamacpp(broken):

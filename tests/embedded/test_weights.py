@@ -1,7 +1,6 @@
-"""What --model means."""
+"""Resolves --model to a file."""
 
 import hashlib
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ from support.tiny_model import write_tiny_model
 
 from antiphon.embedded import CannotEmbed, weights
 from antiphon.embedded.packaged_models import PackagedModel
-from antiphon.embedded.weights import cache_directory, find_weights
+from antiphon.embedded.weights import find_weights
 from antiphon.settings import Settings
 
 
@@ -20,29 +19,29 @@ async def test_a_file_is_served_under_its_stem(tmp_path: Path) -> None:
     assert (found.path, found.alias, found.header.context) == (model, "Pebble-1B.Q4", 512)
 
 
-async def test_a_name_is_fetched_into_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = tmp_path / "models" / "pebble.gguf"
-    kept.parent.mkdir()
-    data = write_tiny_model(kept).read_bytes()
+async def test_a_packaged_model_is_in_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cached = tmp_path / "models" / "pebble.gguf"
+    cached.parent.mkdir()
+    data = write_tiny_model(cached).read_bytes()
     digest = hashlib.sha256(data).hexdigest()
     monkeypatch.setitem(weights.PACKAGED, "pebble", PackagedModel("pebble", "x==1", "x/y.gguf", len(data), digest))
     found = await find_weights("pebble", Settings(cache_dir=str(tmp_path)))
-    assert (found.path, found.alias) == (kept, "pebble")
+    assert (found.path, found.alias) == (cached, "pebble")
 
 
 @pytest.mark.parametrize(
-    ("model", "said"),
+    ("model", "message"),
     [
-        ("smallm", "there is no model smallm: --model takes smollm2, PATH.gguf or hf:"),
+        ("smallm", "there is no model smallm: --model must be one of smollm2, PATH.gguf, hf:"),
         ("/nowhere/x.gguf", "there is no model /nowhere/x.gguf"),
         ("/", "there is no model /"),
         (__file__, "is not a GGUF file"),
-        ("hf:x.gguf", "is not hf:OWNER/NAME/FILE.gguf"),
-        ("hf:owner/name", "is not hf:OWNER/NAME/FILE.gguf"),
+        ("hf:x.gguf", "is written hf:OWNER/NAME/FILE.gguf, not hf:x.gguf"),
+        ("hf:owner/name", "is written hf:OWNER/NAME/FILE.gguf, not hf:owner/name"),
     ],
 )
-async def test_what_is_no_model_is_said(model: str, said: str) -> None:
-    with pytest.raises(CannotEmbed, match=said):
+async def test_a_wrong_model_is_an_error(model: str, message: str) -> None:
+    with pytest.raises(CannotEmbed, match=message):
         await find_weights(model, Settings())
 
 
@@ -52,7 +51,7 @@ async def test_the_hub_needs_its_package(monkeypatch: pytest.MonkeyPatch) -> Non
         await find_weights("hf:owner/name/x.gguf", Settings())
 
 
-async def test_a_model_of_the_hub_is_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_model_of_the_hub_is_downloaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = write_tiny_model(tmp_path / "tiny.gguf").read_bytes()
 
     async def resolve(request: web.Request) -> web.Response:
@@ -70,26 +69,7 @@ async def test_a_model_of_the_hub_is_fetched(tmp_path: Path, monkeypatch: pytest
         found = await find_weights("hf:owner/name/folder/Pebble.gguf", Settings())
         assert found.path.read_bytes() == data
         assert found.alias == "Pebble"
-        with pytest.raises(CannotEmbed, match=r"hf:owner/name/other\.gguf could not be fetched"):
+        with pytest.raises(CannotEmbed, match=r"hf:owner/name/other\.gguf could not be downloaded"):
             await find_weights("hf:owner/name/other.gguf", Settings())
     finally:
         await runner.cleanup()
-
-
-@pytest.mark.parametrize(
-    ("platform", "variable", "path"),
-    [
-        ("linux", "XDG_CACHE_HOME", "antiphon"),
-        ("linux", None, ".cache/antiphon"),
-        ("darwin", None, "Library/Caches/antiphon"),
-        ("win32", "LOCALAPPDATA", "antiphon/cache"),
-    ],
-)
-def test_the_cache_is_where_the_system_keeps_such(
-    platform: str, variable: str | None, path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "platform", platform)
-    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    monkeypatch.setenv(variable or "HOME", str(tmp_path))
-    assert cache_directory(Settings()) == tmp_path / path
-    assert cache_directory(Settings(cache_dir="/given")) == Path("/given")

@@ -1,4 +1,4 @@
-"""Antiphon as a command, in an environment that says nothing to it but what a test wants, and that it leaves no trace in."""
+"""Antiphon as a command, with only the settings that a test gives it, and without files left behind."""
 
 import asyncio
 import os
@@ -8,13 +8,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 ANTIPHON = [sys.executable, "-m", "antiphon"]
-TRACELESS = {"ANTIPHON_STORE": "memory:", "ANTIPHON_SEAL_KEY": "for the tests", "ANTIPHON_PROBE": "false"}
+DEFAULTS = {"ANTIPHON_STORE": "memory:", "ANTIPHON_SEAL_KEY": "for the tests", "ANTIPHON_PROBE": "false"}
 
 
 def bare_environment(**more: str) -> dict[str, str]:
-    """No probes either: a mock's answers are for the test."""
+    """Probes are off: they would take the answers that a test has prepared."""
     bare = {name: value for name, value in os.environ.items() if not name.startswith("ANTIPHON_")}
-    return bare | TRACELESS | more
+    return bare | DEFAULTS | more
 
 
 def environment(cache: Path) -> dict[str, str]:
@@ -23,7 +23,7 @@ def environment(cache: Path) -> dict[str, str]:
 
 @asynccontextmanager
 async def served(*arguments: str, **environment: str) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
-    """A running `antiphon`, and the one line that it printed once it was ready."""
+    """A running `antiphon`, and the line that it printed when it was ready."""
     process = await asyncio.create_subprocess_exec(
         *ANTIPHON, *arguments, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
         env=bare_environment(**environment),

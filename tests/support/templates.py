@@ -1,4 +1,4 @@
-"""Chat templates for the tiny model: what llama.cpp can and cannot do is decided by them."""
+"""Chat templates for the tiny model. They decide what llama.cpp can and cannot do."""
 
 _TURNS = """\
 {%- for message in messages -%}
@@ -28,7 +28,7 @@ _TOOLS = """\
 _ANSWER = "{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\\n' -}}{%- endif -%}"
 _THOUGHT = "{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\\n<think>\\n' -}}{%- endif -%}"
 
-# Thoughts, but no tools; and both.
+# Reasoning without tools, and with tools.
 THINKING = _TURNS + _ANSWER
 THINKING_WITH_TOOLS = _TOOLS + _TURNS + _ANSWER
 
@@ -37,7 +37,7 @@ _BARE_TURNS = """\
 {{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' -}}
 {%- endfor -%}
 """
-# The thought is opened, and nothing in the template tells llama.cpp of thoughts: it comes out as it is.
+# The template opens the reasoning, but llama.cpp does not detect it there, so the reasoning is in the text.
 OPENS_THOUGHT = _BARE_TURNS + _THOUGHT
 
 # Like Gemma's: no system role, and turns that alternate.

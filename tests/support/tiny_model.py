@@ -1,7 +1,7 @@
-"""A real model that is small enough for every test: random weights, one layer, one token a byte, about 150 KB.
+"""A real model that is small enough for every test: random weights, one layer, one token per byte, about 150 KB.
 
-What it writes is noise, but it is readable noise: printable ASCII only, one byte a token. llama.cpp loads it in a
-moment and runs it at thousands of tokens a second.
+It writes noise, but readable noise: printable ASCII, one byte per token. llama.cpp loads it in a moment and runs it at
+thousands of tokens per second.
 """
 
 from pathlib import Path
@@ -18,7 +18,7 @@ CHATML = """\
 {%- endfor -%}
 {%- if add_generation_prompt -%}{{- '<|im_start|>assistant\\n' -}}{%- endif -%}"""
 
-# The same for a model that thinks: the template opens the thought, unless it is told not to.
+# The same for a reasoning model: the template opens the reasoning, unless thinking is turned off.
 THINKING = """\
 {%- for message in messages -%}
 {{- '<|im_start|>' + message.role + '\\n' -}}
@@ -31,7 +31,7 @@ THINKING = """\
 {%- endif -%}"""
 
 CONTROL = ["<unk>", "<s>", "</s>", "<|im_start|>", "<|im_end|>"]
-# In the vocabulary as single tokens, but part of the text, as in models that think and call.
+# Single tokens that are part of the text, as in models with reasoning and tool calls.
 MARKS = ["<think>", "</think>", "<tool_call>", "</tool_call>"]
 END = CONTROL.index("<|im_end|>")
 PRINTABLE = frozenset(range(0x20, 0x7F))
@@ -40,9 +40,9 @@ PRINTABLE = frozenset(range(0x20, 0x7F))
 def write_tiny_model(
     path: Path, *, template: str | None = None, context: int = 8192, seed: int = 0, ends: bool = True, name: str = "tiny"
 ) -> Path:
-    """A GGUF of the llama architecture. `template` is its chat template, plain ChatML without one ("": none at all).
+    """Writes a GGUF file of the llama architecture. `template` is its chat template: None for plain ChatML, "" for none.
 
-    With `ends`, an answer ends by itself after some forty tokens on average; without, only where a limit ends it.
+    With `ends`, an answer stops by itself after about forty tokens. Without, only a limit stops it.
     """
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_name(name)
@@ -65,7 +65,7 @@ def write_tiny_model(
 
 
 def _letters() -> list[str]:
-    """The letter that stands for each byte in a byte-level vocabulary: itself if it can be seen, else one from above."""
+    """The character for each byte in a byte-level vocabulary: itself if it is visible, else one above 255."""
     seen = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
     above = iter(range(256, 512))
     return [chr(byte) if byte in seen else chr(next(above)) for byte in range(256)]
@@ -80,7 +80,7 @@ def _add_vocabulary(writer: gguf.GGUFWriter, template: str) -> None:
     writer.add_tokenizer_pre("gpt-2")
     writer.add_token_list(tokens)
     writer.add_token_types(types)
-    # There must be one; its result is in no vocabulary, so it never happens.
+    # llama.cpp requires one. Its result is not in the vocabulary, so it is never applied.
     writer.add_token_merges(["ÿ ÿ"])
     writer.add_bos_token_id(CONTROL.index("<s>"))
     writer.add_eos_token_id(END)
@@ -98,7 +98,7 @@ def _weights(seed: int, ends: bool) -> dict[str, NDArray[np.float32]]:
 
     size = len(CONTROL) + 256 + len(MARKS)
     embedding, output, mixed, down = noise(size, WIDTH), noise(size, WIDTH), noise(WIDTH, WIDTH), noise(WIDTH, INNER)
-    # The first dimension is 1 in every token and no layer writes to it: through it each token gets a bias of its own.
+    # The first dimension is 1 for every token, and no layer writes to it. So it gives each token a bias.
     embedding[:, 0] = 1
     mixed[0] = down[0] = 0
     output[:, 0] = [_bias(token, ends) for token in range(size)]
@@ -120,7 +120,7 @@ def _weights(seed: int, ends: bool) -> dict[str, NDArray[np.float32]]:
 
 
 def _bias(token: int, ends: bool) -> float:
-    """Only what can be read is likely; the end is about as likely as a letter."""
+    """Only printable characters are likely, and the end about as likely as one of them."""
     if token == END:
         return 0.5 if ends else -50
     return 0.0 if token - len(CONTROL) in PRINTABLE else -50

@@ -1,4 +1,4 @@
-"""Small wheels that pip takes for real ones, and an index that serves them."""
+"""Small wheels that pip accepts, and an index that serves them."""
 
 import hashlib
 import zipfile
@@ -24,19 +24,20 @@ def write_wheel(folder: Path, name: str, version: str, members: dict[str, bytes]
 
 
 class FileServer:
-    """Serves one file, and the index that names it, in whatever way a line or a server may misbehave."""
+    """Serves one file and an index with it. It can imitate bad connections and bad servers."""
 
     def __init__(self, data: bytes, name: str = "file.bin") -> None:
         self.data = data
         self.name = name
         self.ranges: list[str | None] = []
-        # The first answers break off after so many bytes of the file.
+        # The first answers break off after this many bytes of the file.
         self.breaks: list[int] = []
-        # The first answers are these refusals.
-        self.refusals: list[int] = []
-        # Refused to whoever does not name itself so.
+        # The first answers have these status codes.
+        self.errors: list[int] = []
+        # Clients whose User-Agent does not contain this get a 403.
         self.only_for = ""
-        self.takes_ranges = True
+        self.supports_ranges = True
+        # Added to the first byte that Content-Range names.
         self.shift = 0
         self.url = ""
         self._runner: web.AppRunner | None = None
@@ -60,7 +61,7 @@ class FileServer:
 
     async def _index(self, request: web.Request) -> web.Response:
         digest = hashlib.sha256(self.data).hexdigest()
-        # With the metadata beside the wheel, pip can tell of it without fetching it.
+        # With separate metadata, pip can resolve the wheel without downloading it.
         link = f'<a href="/files/{self.name}#sha256={digest}" data-dist-info-metadata="true">{self.name}</a>'
         return web.Response(text=f"<!DOCTYPE html><html><body>{link}</body></html>", content_type="text/html")
 
@@ -70,11 +71,11 @@ class FileServer:
             return web.Response(text=METADATA.format(name=name, version=version))
         if self.only_for not in request.headers.get("User-Agent", ""):
             return web.Response(status=403)
-        asked = request.headers.get("Range")
-        self.ranges.append(asked)
-        if self.refusals:
-            return web.Response(status=self.refusals.pop(0))
-        begin = int(asked.removeprefix("bytes=").rstrip("-")) if asked and self.takes_ranges else None
+        requested = request.headers.get("Range")
+        self.ranges.append(requested)
+        if self.errors:
+            return web.Response(status=self.errors.pop(0))
+        begin = int(requested.removeprefix("bytes=").rstrip("-")) if requested and self.supports_ranges else None
         if begin is not None and begin >= len(self.data):
             return web.Response(status=416)
         return await self._send(request, begin)

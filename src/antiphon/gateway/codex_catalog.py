@@ -1,10 +1,10 @@
-"""What Codex wants to know of a model: an entry of its catalogue. One wrong value makes Codex reject the whole of it."""
+"""A model's entry in the catalog that Codex reads. One invalid value makes Codex reject the whole catalog."""
 
 from typing import Any
 
-# Of a context window, what one tool output may take.
+# One tool output may take a quarter of the context window, and at most this many tokens.
 OUTPUT_SHARE = 4
-MOST_OUTPUT = 10_000
+MAX_OUTPUT_TOKENS = 10_000
 
 BASE_INSTRUCTIONS = """\
 You are a coding agent. You work in the user's terminal, in their repository, together with them, through the Codex CLI.
@@ -14,7 +14,7 @@ How to work
 - Do what was asked, all of it, and nothing else. Keep changes small and in the style of the code around them.
 - When a task takes several steps, go on until it is done or until you need an answer that only the user can give.
 - Use the tools that you are offered, by their exact names, and with arguments that fit their schema. Wait for a tool's result
-  before you rely on it. If a call fails, read the error and mend the call; do not repeat it unchanged.
+  before you rely on it. If a call fails, read the error and fix the call; do not repeat it unchanged.
 - Edit files with the `apply_patch` tool. Its input is a patch in this form, and nothing around it:
 *** Begin Patch
 *** Update File: path/to/file.py
@@ -51,7 +51,7 @@ def catalog_entry(model: str, *, window: int, vision: bool) -> dict[str, Any]:
         "support_verbosity": True,
         "default_verbosity": None,
         "apply_patch_tool_type": "freeform",
-        "truncation_policy": {"mode": "tokens", "limit": min(MOST_OUTPUT, max(1000, window // OUTPUT_SHARE))},
+        "truncation_policy": {"mode": "tokens", "limit": min(MAX_OUTPUT_TOKENS, max(1000, window // OUTPUT_SHARE))},
         "supports_parallel_tool_calls": True,
         "context_window": window,
         "max_context_window": window,

@@ -1,4 +1,4 @@
-"""Ids: a prefix that says what it is of, and 192 random bits."""
+"""Ids: a prefix that names the type of the object, and 192 random bits."""
 
 import secrets
 

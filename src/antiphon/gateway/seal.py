@@ -1,65 +1,50 @@
-"""The lock for sealed text: AES-GCM, with a key that is given or kept in the data directory."""
+"""Encrypts sealed text with AES-GCM. The key is configured, or generated once and stored in the data directory."""
 
 import base64
 import binascii
 import hashlib
 import os
 import secrets
-import sys
-from pathlib import Path
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from antiphon.core.sealing import PREFIX, Sealer
-from antiphon.settings import Settings
+from antiphon.settings import Settings, data_directory
 
-NONCE = 12
+NONCE_BYTES = 12
 KEY_FILE = "seal.key"
 
 
-def default_data_directory() -> Path:
-    """Where a program of this user keeps what it must not lose."""
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local")) / "antiphon"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Application Support" / "antiphon"
-    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "antiphon"
-
-
-def data_directory(settings: Settings) -> Path:
-    return Path(settings.data_dir) if settings.data_dir else default_data_directory()
-
-
 def load_key(settings: Settings) -> bytes:
-    """Any text serves as a key; without one, a key is made once and kept for this user alone."""
+    """Any text can be the key. Without one, a key is generated once, in a file that only this user can read."""
     if settings.seal_key:
         return hashlib.sha256(settings.seal_key.encode()).digest()
     path = data_directory(settings) / KEY_FILE
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Made whole or not at all, also when two gateways start at once.
-        fresh = path.with_name(f"{KEY_FILE}.{secrets.token_hex(8)}")
-        fresh.touch(mode=0o600)
-        fresh.write_bytes(secrets.token_bytes(32))
+        # A link makes the file appear complete or not at all, even if two gateways start at once.
+        temporary = path.with_name(f"{KEY_FILE}.{secrets.token_hex(8)}")
+        temporary.touch(mode=0o600)
+        temporary.write_bytes(secrets.token_bytes(32))
         try:
-            os.link(fresh, path)
+            os.link(temporary, path)
         except FileExistsError:
             pass
         finally:
-            fresh.unlink()
+            temporary.unlink()
         return path.read_bytes()[:32].ljust(32, b"\0")
     except OSError:
-        # A home that cannot be written: what is sealed now opens until the gateway stops.
+        # The data directory is not writable: what is sealed now can be opened only until the gateway stops.
         return secrets.token_bytes(32)
 
 
 def make_sealer(key: bytes) -> Sealer:
-    lock = AESGCM(key)
+    cipher = AESGCM(key)
 
     def seal(text: str) -> str:
-        nonce = secrets.token_bytes(NONCE)
-        sealed = nonce + lock.encrypt(nonce, text.encode("utf-8", "replace"), PREFIX.encode())
+        nonce = secrets.token_bytes(NONCE_BYTES)
+        sealed = nonce + cipher.encrypt(nonce, text.encode("utf-8", "replace"), PREFIX.encode())
         return PREFIX + base64.urlsafe_b64encode(sealed).decode()
 
     def open_sealed(blob: str) -> str | None:
@@ -67,7 +52,7 @@ def make_sealer(key: bytes) -> Sealer:
             return None
         try:
             sealed = base64.urlsafe_b64decode(blob.removeprefix(PREFIX))
-            return lock.decrypt(sealed[:NONCE], sealed[NONCE:], PREFIX.encode()).decode()
+            return cipher.decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], PREFIX.encode()).decode()
         except (binascii.Error, ValueError, InvalidTag):
             return None
 

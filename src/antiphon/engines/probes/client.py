@@ -49,11 +49,11 @@ class Rejection:
         return f"rejected: {words if len(words) <= LONGEST_REASON else f'{words[:half]} … {words[-half:]}'}"
 
 
-def _to_rejection(error: ApiError, reason: str) -> Rejection:
+def _to_rejection(error: ApiError) -> Rejection:
     """Only for what is wrong with the request itself: an engine that is busy, broken or too small says nothing about it."""
     if not isinstance(error, InvalidRequest) or isinstance(error, ContextLengthExceeded):
         raise NoAnswer(error.message[:LONGEST_REASON])
-    return Rejection(reason)
+    return Rejection(error.failure.message if error.failure is not None else error.message)
 
 
 @dataclass(slots=True)
@@ -211,7 +211,7 @@ class ProbeClient:
         try:
             if response.status != 200:
                 failure = http_answer_to_failure(response.status, await response.content.read(LARGEST_ERROR))
-                return _to_rejection(failure_to_error(failure), failure.message)
+                return _to_rejection(failure_to_error(failure))
             # An answer that is read to its end may turn out there to have begun inside a thought.
             reader = AnswerReader(Start.PATIENT if stop_when is None else Start.UNKNOWN)
             while data := await response.content.readany():
@@ -222,7 +222,7 @@ class ProbeClient:
                 reader.close()
                 if reader.answer.finish_reason is None and reader.error is None:
                     raise NoAnswer("the answer broke off")
-            return reader.answer if reader.error is None else _to_rejection(reader.error, reader.error.message)
+            return reader.answer if reader.error is None else _to_rejection(reader.error)
         finally:
             # Closing the connection also ends the generation on the engine.
             response.release() if response.content.at_eof() else response.close()
