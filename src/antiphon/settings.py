@@ -14,6 +14,7 @@ from msgspec import Meta, Struct
 APP = "antiphon"
 PREFIX = "ANTIPHON_"
 Seconds = Annotated[float, Meta(gt=0)]
+TransportName = Literal["auto", "fast", "plain"]
 
 
 class SettingsError(Exception):
@@ -42,6 +43,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     # The name of the events of raw reasoning: "reasoning_text" for response.reasoning_text.delta and .done (OpenAI),
     # "reasoning" for response.reasoning.delta and .done (Open Responses).
     reasoning_events: Literal["reasoning_text", "reasoning"] = "reasoning_text"
+    # How bytes go to and from the sockets: "fast" uses internals of aiohttp, "plain" its public API only. "auto": fast, if the
+    # installed aiohttp has those internals.
+    transport: TransportName = "auto"
     # The least important messages to log.
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
@@ -115,21 +119,14 @@ def data_directory(settings: Settings) -> Path:
     """Where the gateway keeps data that it cannot make again."""
     if settings.data_dir:
         return Path(settings.data_dir)
-    return _user_directory("XDG_DATA_HOME", ".local/share", platformdirs.user_data_path)
+    return platformdirs.user_data_path(APP, appauthor=False)
 
 
 def cache_directory(settings: Settings) -> Path:
     """Where the gateway keeps files that it can download again."""
     if settings.cache_dir:
         return Path(settings.cache_dir)
-    return _user_directory("XDG_CACHE_HOME", ".cache", platformdirs.user_cache_path)
-
-
-def _user_directory(variable: str, below_home: str, by_platform: Callable[..., Path]) -> Path:
-    if sys.platform not in ("win32", "darwin"):
-        # platformdirs differs only in ignoring relative paths. Earlier versions used them, so there may be data.
-        return Path(os.environ.get(variable) or Path.home() / below_home) / APP
-    return by_platform(APP, appauthor=False)
+    return platformdirs.user_cache_path(APP, appauthor=False)
 
 
 # Settings that take several values.

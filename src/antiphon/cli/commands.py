@@ -116,7 +116,7 @@ def serve(
     chosen = _load(flags, config)
     try:
         serve_forever(chosen)
-    except (NoEngine, CannotEmbed, CannotOpen) as reason:
+    except (NoEngine, CannotEmbed, CannotOpen, settings.SettingsError) as reason:
         _fail(str(reason))
     except OSError as failed:
         _fail(f"cannot listen on {chosen.host}:{chosen.port}: {failed.strerror or failed}")
@@ -156,7 +156,7 @@ def doctor(
     chosen = _load({"upstream": upstream, "upstream_key": upstream_key, "dialect": dialect}, config)
     try:
         raise typer.Exit(run_doctor(chosen, model, as_json=as_json))
-    except NoEngine as reason:
+    except (NoEngine, settings.SettingsError) as reason:
         _fail(str(reason))
 
 

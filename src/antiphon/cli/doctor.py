@@ -10,13 +10,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from antiphon.app import make_session
 from antiphon.cli.serve import NO_ENGINE_FOUND, NoEngine, searched_ports
 from antiphon.engines.detection import find_local_engines
 from antiphon.engines.prober import learned, probe
 from antiphon.engines.probes.findings import Finding, Verdict
 from antiphon.engines.upstream import Engine
 from antiphon.settings import Settings
+from antiphon.transport import make_session
 
 STYLES = {Verdict.WORKS: "green", Verdict.PARTLY: "yellow", Verdict.DOES_NOT: "red", Verdict.UNKNOWN: "dim"}
 
@@ -60,7 +60,7 @@ def run_doctor(settings: Settings, model: str | None, *, as_json: bool) -> int:
 
 
 async def make_reports(settings: Settings, model: str | None) -> list[Report]:
-    async with make_session() as session:
+    async with make_session(settings.transport) as session:
         roots = settings.upstream or await find_local_engines(session, {}, own_port=settings.port)
         if not roots:
             raise NoEngine(NO_ENGINE_FOUND.format(ports=searched_ports()))
