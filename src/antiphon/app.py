@@ -2,50 +2,108 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+import secrets
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import aiohttp
 from aiohttp import web
-from msgspec import structs
 
+from antiphon.background.attempts import BackgroundOptions
 from antiphon.background.workers import Workers
+from antiphon.core.environment import Environment
+from antiphon.core.event_style import PADDED_TO, REASONING_EVENTS
+from antiphon.core.knowledge import Model
 from antiphon.embedded.process import EngineProcess
-from antiphon.engines.detection import Model
 from antiphon.engines.pool import Pool
 from antiphon.engines.prober import BackgroundProber
-from antiphon.engines.upstream import Engine
+from antiphon.engines.upstream import Engine, EngineOptions
+from antiphon.gateway.checker import Checker
+from antiphon.gateway.conversations import Conversations
 from antiphon.gateway.gateway import Gateway
+from antiphon.gateway.housekeeping import sweep_store
+from antiphon.gateway.ids import new_id
+from antiphon.gateway.observers import MakeObserver
+from antiphon.gateway.run import Equipment, Timeouts
 from antiphon.gateway.seal import load_key, make_sealer
+from antiphon.gateway.sinks import WriteBatch
 from antiphon.http import conversations, engine_routes, responses, stored, websocket
+from antiphon.http.keys import CONVERSATIONS, GATEWAY, LIMITS, TRANSPORT, HttpLimits
 from antiphon.http.middlewares import authenticated, enveloped, identified
-from antiphon.http.responses import GATEWAY, TRANSPORT
 from antiphon.http.websocket import CONNECTIONS, GOING_AWAY
+from antiphon.logs import log
 from antiphon.settings import Settings
 from antiphon.store.protocol import Store
+from antiphon.tools.runner import ToolRunner
 from antiphon.transport import transport_of
 
+DAY = 24 * 60 * 60
 BACKGROUND = web.AppKey("background", BackgroundProber)
 WORKERS = web.AppKey("workers", Workers)
 
-# After turns have been drained, handlers have this long to write what is left.
-LAST_WORDS = 2.0
+# After the runs have been drained, handlers have this long to write what is left, in seconds.
+CLOSING_TIME = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Extensions:
+    """What a program that embeds the gateway may add to it."""
+
+    # Tools that the gateway runs, by the `type` of their definition.
+    tools: Mapping[str, ToolRunner] = field(default_factory=dict)
+    observers: Sequence[MakeObserver] = ()
+    # A checker that others use too; it is not closed with the application.
+    checker: Checker | None = None
+
+
+NO_EXTENSIONS = Extensions()
 
 
 def make_app(
-    settings: Settings, session: aiohttp.ClientSession, store: Store, embedded: EngineProcess | None = None
+    settings: Settings,
+    session: aiohttp.ClientSession,
+    store: Store,
+    embedded: EngineProcess | None = None,
+    extensions: Extensions = NO_EXTENSIONS,
 ) -> web.Application:
-    engines = [Engine(url, session, settings) for url in settings.upstream]
+    engines = [Engine(url, session, engine_options(settings)) for url in settings.upstream]
     if embedded is not None:
         engines.append(_embedded_engine(embedded, session, settings))
     pool = Pool(engines)
+    retention = int(settings.retention_days * DAY)
+    checker = extensions.checker or Checker(settings.check_timeout)
     app = web.Application(
         middlewares=[identified, enveloped, authenticated(settings.api_key)], client_max_size=settings.max_body_bytes
     )
-    app[GATEWAY] = Gateway(pool, settings, make_sealer(load_key(settings)), store)
+    app[GATEWAY] = Gateway(
+        pool,
+        store,
+        make_environment(settings, extensions.tools),
+        Equipment(
+            Timeouts(settings.heartbeat, settings.first_byte_timeout, settings.idle_timeout),
+            WriteBatch(),
+            checker,
+            extensions.tools,
+        ),
+        retention=retention,
+        observers=extensions.observers,
+    )
+    app[CONVERSATIONS] = Conversations(store, retention=retention)
     app[TRANSPORT] = transport_of(session)
+    app[LIMITS] = HttpLimits(settings.context_window, settings.max_body_bytes, settings.websocket_lifetime)
     app[CONNECTIONS] = set()
     app[BACKGROUND] = BackgroundProber(app[GATEWAY].is_busy)
-    app[WORKERS] = Workers(app[GATEWAY])
+    app[WORKERS] = Workers(
+        app[GATEWAY],
+        BackgroundOptions(
+            settings.background_workers,
+            settings.background_lease,
+            settings.background_attempts,
+            settings.background_patience,
+        ),
+    )
     app.add_routes(
         [
             web.post("/v1/responses", responses.create),
@@ -73,48 +131,80 @@ def make_app(
             web.get("/ready", engine_routes.ready),
         ]
     )
-    app.cleanup_ctx.append(_watching)
-    app.on_startup.append(_working)
-    app.on_shutdown.append(_draining)
+    app.cleanup_ctx.append(partial(_watch, settings=settings))
+    if extensions.checker is None:
+        app.cleanup_ctx.append(partial(_close_checker, checker=checker))
+    app.on_startup.append(_start_workers)
+    app.on_shutdown.append(partial(_drain, timeout=settings.shutdown_timeout))
     return app
 
 
+def engine_options(settings: Settings) -> EngineOptions:
+    return EngineOptions(
+        key=settings.upstream_key,
+        dialect=settings.dialect,
+        connect_timeout=settings.connect_timeout,
+        first_byte_timeout=settings.first_byte_timeout,
+        retries=settings.retries,
+    )
+
+
+def make_environment(settings: Settings, tools: Mapping[str, ToolRunner]) -> Environment:
+    return Environment(
+        new_id=new_id,
+        now=time.time,
+        padding=lambda: secrets.token_urlsafe(PADDED_TO),
+        sealer=make_sealer(load_key(settings)),
+        report=log,
+        check_grammars=settings.check_grammars,
+        reasoning_events=REASONING_EVENTS[settings.reasoning_events],
+        tools=tools,
+    )
+
+
 def _embedded_engine(process: EngineProcess, session: aiohttp.ClientSession, settings: Settings) -> Engine:
-    """An engine like any other, whose process tells when it is gone."""
-    engine = Engine(process.url, session, structs.replace(settings, upstream_key=process.key, dialect=None))
+    """An engine like any other, whose process reports when it is gone."""
+    engine = Engine(process.url, session, replace(engine_options(settings), key=process.key, dialect=None))
     # Known before it runs, so that requests for it wait for it.
-    engine.models = (Model(id=process.alias, created=0, owned_by="antiphon"),)
+    engine.knowledge.models = (Model(id=process.alias, created=0, owned_by="antiphon"),)
     process.lost, process.moved = engine.lost, engine.moved
     return engine
 
 
-async def _watching(app: web.Application) -> AsyncIterator[None]:
+async def _watch(app: web.Application, settings: Settings) -> AsyncIterator[None]:
     gateway, background = app[GATEWAY], app[BACKGROUND]
-    if gateway.settings.probe:
+    if settings.probe:
         for engine in gateway.pool.engines:
             engine.when_found = background.start
-    watch = asyncio.create_task(gateway.pool.watch())
-    sweep = asyncio.create_task(gateway.sweep())
+    tasks = [
+        asyncio.create_task(gateway.pool.watch()),
+        asyncio.create_task(sweep_store(gateway.store, settings.store_max_bytes)),
+    ]
     yield
     await background.close()
-    for task in (watch, sweep):
+    for task in tasks:
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
 
 
-async def _working(app: web.Application) -> None:
+async def _close_checker(app: web.Application, checker: Checker) -> AsyncIterator[None]:
+    yield
+    await asyncio.to_thread(checker.close)
+
+
+async def _start_workers(app: web.Application) -> None:
     app[WORKERS].start()
 
 
-async def _draining(app: web.Application) -> None:
+async def _drain(app: web.Application, timeout: float) -> None:
     for connection in app[CONNECTIONS]:
         connection.leave(GOING_AWAY)
     app[WORKERS].stop()
-    await app[GATEWAY].drain()
+    await app[GATEWAY].drain(timeout)
     await app[WORKERS].close()
 
 
 def make_runner(app: web.Application) -> web.AppRunner:
     """A client that goes away cancels its handler, and with it the engine's work."""
-    return web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=LAST_WORDS)
+    return web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=CLOSING_TIME)

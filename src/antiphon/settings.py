@@ -71,6 +71,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     context_window: Annotated[int, Meta(gt=0)] = 32768
     # Check that calls of custom tools follow their grammar, and ask the engine once more if not. False: they are not checked.
     check_grammars: bool = True
+    # Seconds that one check of a grammar or a schema may take. Checks run in processes of their own; a check that takes longer
+    # is killed.
+    check_timeout: Seconds = 5.0
 
     # ---- the embedded engine ----
 

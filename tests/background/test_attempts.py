@@ -85,7 +85,7 @@ async def test_what_was_begun_too_often_is_failed_and_says_so(engine: MockEngine
         async with running_gateway(engine, shares=store, background_attempts=2):
             response = await background.ended(id)
         assert response["status"] == "failed"
-        assert response["error"]["message"] == "The response was begun 2 times, and each time its gateway was lost."
+        assert response["error"]["message"] == "The response was begun 2 times, and each time its gateway died."
         assert check_stream(await background.follow(id)) == response
     assert engine.requests == []
 
@@ -160,7 +160,7 @@ async def test_what_cannot_be_read_is_failed_and_others_go_on(
             assert (await background.ended(other))["status"] == "completed"
         response = await background.get(id)
         assert response["status"] == "failed"
-        assert response["error"]["message"].startswith("What is stored of the response cannot be read: ")
+        assert response["error"]["message"].startswith("The stored request cannot be read: ")
         assert check_stream(await background.follow(id)) == response
         progress = await idle.gateway.store.events("", id)
         assert progress is not None

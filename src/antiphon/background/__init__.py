@@ -1,1 +1,1 @@
-"""Background responses: made by workers under leases, told through the store, and followed by whoever wants to."""
+"""Background responses: run by workers under leases, stored event by event, and followed by any client of their owner."""

@@ -2,102 +2,115 @@
 
 import asyncio
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from antiphon.background.journal import Journal, Lost
 from antiphon.background.places import Place
-from antiphon.core.event_style import Style
-from antiphon.core.sse import event_to_frame
-from antiphon.core.translator import Translator
+from antiphon.core.lifecycle_events import failed_response_events
 from antiphon.core.validation import body_to_request
 from antiphon.errors import ApiError, Cancelled, Conflict, EngineError, EngineUnavailable, InvalidRequest, StoreUnavailable
-from antiphon.gateway.gateway import Asked, Gateway
-from antiphon.gateway.ids import new_id
+from antiphon.gateway.gateway import Gateway, ReadRequest
 from antiphon.gateway.recorder import record_to_response
-from antiphon.gateway.run import Turn
+from antiphon.gateway.run import ResponseRun
 from antiphon.logs import log
 from antiphon.store.records import Job
 from antiphon.wire import UNREADABLE
 from antiphon.wire.responses import CreateResponse, Response
 
-# How soon a conversation that is another's, or an engine that is away, is asked for again.
-ASK_AGAIN = 0.5
-# Whether a response is still held and still wanted is asked at most so often, in seconds: its bell rings with every event too.
-LOOK_AGAIN = 0.5
+# Seconds after which a locked conversation, or an engine that is away, is tried again.
+RETRY_INTERVAL = 0.5
+# Seconds between two looks at the lease, at most. Every event of the response wakes it too.
+LEASE_INTERVAL = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class BackgroundOptions:
+    # How many responses run at once. 0: none are run here.
+    workers: int
+    # Seconds without a sign of life after which a gateway counts as dead.
+    lease: float
+    # How many gateways may die with a response before it fails.
+    attempts: int
+    # Seconds that a response waits for the lock of its conversation, or for an engine or store that is away.
+    patience: float
 
 
 class Attempt:
-    def __init__(self, gateway: Gateway, job: Job, worker: str, place: Place) -> None:
+    def __init__(self, gateway: Gateway, options: BackgroundOptions, job: Job, worker: str, place: Place) -> None:
         self._gateway = gateway
+        self._options = options
         self.job = job
         self.place = place
         self._worker = worker
         self._end: ApiError | None = None
-        self._asked = self._read(job.request)
-        self._journal = Journal(gateway.store, gateway.settings, self._asked.request, job, worker)
-        self._turn: Turn | None = None
+        self._request = self._read(job.request)
+        self._journal = Journal(
+            gateway.store, self._request.request, job, worker, retention=gateway.retention, lease=options.lease
+        )
+        self._run: ResponseRun | None = None
         self._waiting: asyncio.Timeout | None = None
 
-    def _read(self, body: bytes) -> Asked:
-        """A request that this version cannot read, because another wrote it or it was damaged, ends at once."""
+    def _read(self, body: bytes) -> ReadRequest:
+        """A request that cannot be read, because another version wrote it or it was damaged, fails at once."""
         try:
-            return Asked(*body_to_request(body))
+            return ReadRequest(*body_to_request(body))
         except InvalidRequest as wrong:
             self._end = _unreadable(wrong)
-            return Asked(CreateResponse(), ())
+            return ReadRequest(CreateResponse(), ())
 
     async def run(self) -> None:
-        """To the end of the response; or until the attempt is void."""
+        """To the end of the response, or until the attempt is void."""
         try:
             async with asyncio.TaskGroup() as group:
-                beside = [group.create_task(self._journal.keep_writing()), group.create_task(self._hold())]
-                await self._make()
+                beside = [group.create_task(self._journal.keep_writing()), group.create_task(self._keep_lease())]
+                await self._respond()
                 for task in beside:
                     task.cancel()
         except* (Lost, StoreUnavailable):
-            # It is another's, or will be when the lease has run out.
+            # Another worker has it, or will have it when the lease has run out.
             pass
         finally:
             self._note()
 
     def end(self, error: ApiError) -> None:
-        """Whatever it does, it ends with this error now, unless with another already; the engine is let go at once."""
+        """Ends it with this error now, whatever it is doing. The engine is given up at once."""
         if self._end is not None:
             return
         self._end = error
-        if self._turn is not None:
-            self._turn.abandon(error)
+        if self._run is not None:
+            self._run.abort(error)
         elif self._waiting is not None:
             self._waiting.reschedule(asyncio.get_running_loop().time())
 
-    async def _make(self) -> None:
+    async def _respond(self) -> None:
         try:
-            turn = await self._begin()
+            run = await self._begin()
         except ApiError as error:
-            await self._tell(error)
+            await self._fail(error)
             return
-        async with self._gateway.running(turn):
-            self._turn = turn
-            # What the engine refuses at once is told by the run, like all that it does later.
+        async with self._gateway.running(run):
+            self._run = run
+            # What the engine refuses at once is reported by the run, like all that it does later.
             with suppress(ApiError):
-                await turn.connect(0)
+                await run.connect(0)
             if self._end is not None:
-                turn.abandon(self._end)
-            await turn.run(self._journal)
+                run.abort(self._end)
+            await run.run(self._journal)
 
-    async def _begin(self) -> Turn:
-        """Waits for its turn in a conversation, for an engine and for the store, but not for ever."""
+    async def _begin(self) -> ResponseRun:
+        """Waits for the lock of its conversation, for an engine and for the store, within limits."""
         if self.job.purpose == "cancel":
             raise Cancelled
         if self.job.purpose == "fail":
-            raise EngineError(f"The response was begun {self.job.lost} times, and each time its gateway was lost.")
+            raise EngineError(f"The response was begun {self.job.lost} times, and each time its gateway died.")
         loop = asyncio.get_running_loop()
-        until = loop.time() + self._gateway.settings.background_patience
+        until = loop.time() + self._options.patience
         while True:
             if self._end is not None:
                 raise self._end
             try:
-                return await self._gateway.prepare(self._asked, self._journal)
+                return await self._gateway.prepare(self._request, self._journal)
             except UNREADABLE as damaged:
                 raise _unreadable(damaged) from damaged
             except (Conflict, EngineUnavailable, StoreUnavailable):
@@ -106,49 +119,46 @@ class Attempt:
             await self._wait()
 
     async def _wait(self) -> None:
-        """For a while, in which another has its place; and for a place. An end that is asked for is not waited for."""
+        """For a while, in which another response has its place, and then for a place. The end is not delayed by that."""
         if self._end is not None:
             return
         self.place.leave()
         try:
             async with asyncio.timeout(None) as self._waiting:
-                await asyncio.sleep(ASK_AGAIN)
+                await asyncio.sleep(RETRY_INTERVAL)
                 await self.place.take()
         except TimeoutError:
             pass
         finally:
             self._waiting = None
 
-    async def _tell(self, error: ApiError) -> None:
+    async def _fail(self, error: ApiError) -> None:
         """The whole of a response for which no engine was asked."""
         response = self._as_queued()
         response.status = "queued"
-        translator = Translator(response, new_id=new_id, encode=event_to_frame, style=Style())
-        translator.start()
-        translator.fail(error)
-        translator.close(now=response.created_at)
-        await self._journal.keep_unmade(response, translator.out)
+        events = failed_response_events(response, error)
+        await self._journal.record_not_run(response, events)
 
     def _as_queued(self) -> Response:
         record = self.job.record
         try:
             return record_to_response(record)
         except UNREADABLE:
-            model = self._asked.request.model or "unknown"
+            model = self._request.request.model or "unknown"
             return Response(id=record.id, created_at=record.created_at, model=model, background=True, store=True)
 
     def _note(self) -> None:
         members: dict[str, Any] = {"outcome": "given_up"}
-        if self._turn is not None:
-            members |= {"model": self._turn.response.model, "engine": self._turn.engine.root, "notices": self._turn.notices}
+        if self._run is not None:
+            members |= {"model": self._run.response.model, "engine": self._run.engine.root, "notices": self._run.notices}
         if self._journal.finished:
-            members["outcome"] = self._turn.response.status if self._turn is not None else "not_begun"
+            members["outcome"] = self._run.response.status if self._run is not None else "not_begun"
         log("background", response_id=self.job.record.id, attempt=self.job.attempt, **members)
 
-    async def _hold(self) -> None:
-        """Keeps the lease; ends the response when that was asked for, and the attempt when the lease is another's."""
-        id, store, lease = self.job.record.id, self._gateway.store, self._gateway.settings.background_lease
-        with store.follow(id) as bell:
+    async def _keep_lease(self) -> None:
+        """Renews the lease. Ends the response when it was cancelled, and the attempt when another worker has the lease."""
+        id, store, lease = self.job.record.id, self._gateway.store, self._options.lease
+        with store.follow(id) as wakeup:
             while True:
                 with suppress(StoreUnavailable):
                     held = await store.renew(self._worker, [id], lease)
@@ -156,11 +166,11 @@ class Attempt:
                         raise self._journal.lost()
                     if held.get(id):
                         self.end(Cancelled())
-                await asyncio.sleep(min(LOOK_AGAIN, lease / 6))
+                await asyncio.sleep(min(LEASE_INTERVAL, lease / 6))
                 with suppress(TimeoutError):
                     async with asyncio.timeout(lease / 3):
-                        await bell.wait()
+                        await wakeup.wait()
 
 
 def _unreadable(reason: Exception) -> ApiError:
-    return ApiError(f"What is stored of the response cannot be read: {reason}", code="stored_request_unreadable")
+    return ApiError(f"The stored request cannot be read: {reason}", code="stored_request_unreadable")

@@ -1,4 +1,4 @@
-"""What one attempt at a background response leaves in the store."""
+"""The recorder and sink of a background response: its events are stored as they come, the last ones with the response."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -6,121 +6,122 @@ from collections.abc import Awaitable, Callable, Sequence
 import msgspec
 from msgspec import structs
 
+from antiphon.core.fast_path import AnyEvent
+from antiphon.core.sse import SseEncoder
 from antiphon.errors import StoreUnavailable
-from antiphon.gateway.recorder import Item, Keeper
-from antiphon.settings import Settings
+from antiphon.gateway.recorder import Item, ResponseRecorder
 from antiphon.store.protocol import Store
 from antiphon.store.records import Event, Job, Record
 from antiphon.store.records import Item as StoredItem
 from antiphon.wire.responses import CreateResponse, Response
 
-# Events are written together, so often in seconds. Who follows a response hears of them when they are durable.
-EVERY = 0.05
-# An engine that is faster than the store waits for it once so many bytes are not written yet.
+# Seconds between two writes. Followers get events when they are durable.
+WRITE_INTERVAL = 0.05
+# An engine that is faster than the store pauses when so many bytes are not written yet.
 MOST_UNWRITTEN = 256 * 1024
-# How soon a store that did not answer is asked again.
-ASK_AGAIN = 0.5
+# Seconds after which a store that did not answer is asked again.
+RETRY_INTERVAL = 0.5
 
 
 class Lost(Exception):
-    """Another worker has the response now, or nobody wants it any more: this attempt is void."""
+    """Another worker has the response now, or it was deleted: this attempt is void."""
 
 
-class Journal(Keeper):
-    """The keeper of an attempt, and its sink: events are kept as they come, the last of them together with the response."""
-
-    def __init__(self, store: Store, settings: Settings, request: CreateResponse, job: Job, worker: str) -> None:
-        super().__init__(store, settings, job.record.owner, request, job.record.id)
+class Journal(ResponseRecorder):
+    def __init__(
+        self, store: Store, request: CreateResponse, job: Job, worker: str, *, retention: int, lease: float
+    ) -> None:
+        super().__init__(store, job.record.owner, request, response_id=job.record.id, retention=retention)
         self.created_at = job.record.created_at
         self._job = job
         self._worker = worker
-        self._lease = settings.background_lease
-        self._count = 0
+        self._lease = lease
+        self._encoder = SseEncoder()
         self._unwritten: list[Event] = []
-        self._weight = 0
-        self._something = asyncio.Event()
-        self._nothing = asyncio.Event()
-        self._nothing.set()
+        self._unwritten_bytes = 0
+        self._has_unwritten = asyncio.Event()
+        self._all_written = asyncio.Event()
+        self._all_written.set()
         self._writing = asyncio.Lock()
-        # Its end has been told, or cannot be.
+        # Nothing more is written: the end is stored, or cannot be.
         self.closed = False
         self.finished = False
 
-    async def read(self, own: Sequence[Item], *, takes_turn: bool = True) -> list[Item]:
-        earlier = await super().read(own, takes_turn=takes_turn)
+    async def read(self, own: Sequence[Item], *, locks: bool = True) -> list[Item]:
+        earlier = await super().read(own, locks=locks)
         # The ids of its items were given when it was queued.
         self._input = msgspec.json.decode(self._job.record.input)
         return earlier
 
     def lost(self) -> Lost:
-        """Nothing more is written; and the turn in the conversation is the next attempt's, which has the same name."""
+        """Nothing more is written. The lock of the conversation belongs to the next attempt, which has the same id."""
         self.closed = True
-        self._held = False
+        self._has_lock = False
         return Lost()
 
     # ---- events ------------------------------------------------------------------------------------------------------
 
-    def write(self, events: Sequence[bytes]) -> bool:
+    def write(self, events: Sequence[AnyEvent], *, last: bool = False) -> bool:
         if self.closed:
             return False
         for event in events:
-            self._unwritten.append(Event(self._count, event))
-            self._count += 1
-            self._weight += len(event)
-        self._something.set()
-        self._nothing.clear()
-        return self._weight > MOST_UNWRITTEN
+            data = self._encoder.encode(event)
+            self._unwritten.append(Event(event.sequence_number, data))
+            self._unwritten_bytes += len(data)
+        self._has_unwritten.set()
+        self._all_written.clear()
+        return self._unwritten_bytes > MOST_UNWRITTEN
 
     async def drain(self) -> None:
-        await self._nothing.wait()
+        await self._all_written.wait()
 
     async def keep_writing(self) -> None:
         while True:
-            await self._something.wait()
-            await asyncio.sleep(EVERY)
+            await self._has_unwritten.wait()
+            await asyncio.sleep(WRITE_INTERVAL)
             async with self._writing:
                 await self._append(self._take())
 
     def _take(self) -> list[Event]:
-        events, self._unwritten, self._weight = self._unwritten, [], 0
-        self._something.clear()
+        events, self._unwritten, self._unwritten_bytes = self._unwritten, [], 0
+        self._has_unwritten.clear()
         return events
 
     async def _append(self, events: list[Event]) -> None:
         id, attempt = self.response_id, self._job.attempt
-        if events and not await self._insist(lambda: self._store.append_events(id, self._worker, attempt, events)):
+        if events and not await self._retried(lambda: self._store.append_events(id, self._worker, attempt, events)):
             raise self.lost()
         if not self._unwritten:
-            self._nothing.set()
+            self._all_written.set()
 
     # ---- the end -----------------------------------------------------------------------------------------------------
 
-    async def keep(self, response: Response, last: Sequence[bytes]) -> None:
-        await self._finish(self.record(response), self._said(response), last)
+    async def record(self, response: Response, last: Sequence[AnyEvent]) -> None:
+        await self._finish(self.to_record(response), self._new_items(response), last)
 
-    async def keep_unmade(self, response: Response, last: Sequence[bytes]) -> None:
-        """The end of a response that nobody began to make: what was queued stays as it was, readable or not."""
+    async def record_not_run(self, response: Response, events: Sequence[AnyEvent]) -> None:
+        """The end of a response that was never run: what was queued stays as it was, readable or not."""
         settings = msgspec.json.encode(response)
         record = structs.replace(
             self._job.record, status=response.status, expires_at=self._expires_at(), output=b"[]", settings=settings
         )
-        await self._finish(record, (), last)
+        await self._finish(record, (), events)
 
-    async def _finish(self, record: Record, items: Sequence[StoredItem], last: Sequence[bytes]) -> None:
+    async def _finish(self, record: Record, items: Sequence[StoredItem], last: Sequence[AnyEvent]) -> None:
         async with self._writing:
             self.write(last)
             self.closed = True
             events = self._take()
-            self._nothing.set()
+            self._all_written.set()
             work = (record, self._worker, self._job.attempt, events, items)
-            if not await self._insist(lambda: self._store.finish(*work)):
+            if not await self._retried(lambda: self._store.finish(*work)):
                 raise self.lost()
-            # Its turn in the conversation was given back with it.
-            self._held = False
+            # The conversation was unlocked with it.
+            self._has_lock = False
             self.finished = True
 
-    async def _insist(self, work: Callable[[], Awaitable[bool]]) -> bool:
-        """A store that is away for less than a lease costs nothing. What it did all the same, it does not do twice."""
+    async def _retried(self, work: Callable[[], Awaitable[bool]]) -> bool:
+        """A store that is away for less than a lease does no harm. Work that was done all the same is not done twice."""
         loop = asyncio.get_running_loop()
         until = loop.time() + self._lease
         while True:
@@ -129,4 +130,4 @@ class Journal(Keeper):
             except StoreUnavailable:
                 if loop.time() >= until:
                     raise
-            await asyncio.sleep(ASK_AGAIN)
+            await asyncio.sleep(RETRY_INTERVAL)

@@ -1,11 +1,11 @@
-"""Places at the engines: so many background responses are made at once. One that waits for something else leaves its place."""
+"""Places at the engines: so many background responses run at once. One that waits for something else leaves its place."""
 
 import asyncio
 from collections.abc import Callable
 
 
 class Place:
-    """Taken from the beginning; who takes it again after having left it stands in line."""
+    """Taken from the start. To take it again after leaving it means to queue."""
 
     def __init__(self, places: asyncio.Semaphore, when_left: Callable[[], None]) -> None:
         self._places = places

@@ -68,7 +68,7 @@ async def make_reports(settings: Settings, model: str | None) -> list[Report]:
 
 
 async def _report(engine: Engine, wanted: str | None) -> Report:
-    await engine.know()
+    await engine.identify()
     if not engine.ready:
         return Report(engine.root, "", "", problem="no engine answers at this URL")
     served = [model.id for model in engine.models]

@@ -162,7 +162,7 @@ def describe(engine: Engine) -> str:
 
 
 def _describe_model(engine: Engine, model: Model) -> str:
-    dialect = engine.dialect_for(model.id)
+    dialect = engine.knowledge.dialect_for(model.id)
     enforced = dialect.enforces_required and dialect.enforces_named
     choices = "choices" if enforced else "choices constrained" if dialect.constrains_json else "choices prompted"
     schemas = "JSON schemas" if dialect.constrains_json else "JSON checked here"

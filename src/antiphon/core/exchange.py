@@ -31,7 +31,7 @@ from antiphon.core.fast_path import AnyEvent
 from antiphon.core.finish_reasons import COMPLETED, ending_of
 from antiphon.core.knowledge import EngineKnowledge
 from antiphon.core.lessons import lesson_of
-from antiphon.core.lifecycle_events import in_progress_event, opening_events, terminal_event
+from antiphon.core.lifecycle_events import in_progress_event, opening_events, set_failed, terminal_event
 from antiphon.core.numbering import Numbering
 from antiphon.core.output import Output
 from antiphon.core.question import Question
@@ -50,8 +50,9 @@ from antiphon.errors import (
     EngineError,
     EngineUnavailable,
 )
+from antiphon.wire.chat import ChatRequest
 from antiphon.wire.events import Event
-from antiphon.wire.responses import CreateResponse, IncompleteDetails, ResponseError, Usage
+from antiphon.wire.responses import CreateResponse, IncompleteDetails, Usage
 
 Item = dict[str, Any]
 
@@ -129,12 +130,22 @@ class Exchange:
         return self._question.engine
 
     @property
+    def chat(self) -> ChatRequest:
+        """The chat request as it is by now."""
+        return self._question.conversion.chat
+
+    @property
     def error(self) -> ApiError | None:
         return self._output.error
 
     @property
     def streams(self) -> bool:
         return bool(self.request.stream)
+
+    @property
+    def answer_ended(self) -> bool:
+        """The engine has sent the whole of its current answer."""
+        return self._stream.ended
 
     @property
     def notices(self) -> list[str]:
@@ -216,7 +227,7 @@ class Exchange:
     def _receive(self, deltas: Iterable[Delta]) -> None:
         self._deferred.extend(deltas)
         self._take_deferred()
-        if self._stream.ended or self._output.error is not None:
+        if self._stream.ended:
             self.reading = False
 
     def _take_deferred(self) -> None:
@@ -224,6 +235,8 @@ class Exchange:
         while deferred and output.check is None:
             output.receive(deferred.popleft())
         self.check = output.check
+        if output.error is not None:
+            self.reading = False
 
     def finish(self, error: ApiError | None = None) -> list[AnyEvent]:
         """The engine's body is at its end, or broke off with an error."""
@@ -440,12 +453,8 @@ class Exchange:
         response, error, ending = self.response, self._output.error, ending_of(self._output.reason)
         response.output = self._output.items
         response.usage = self._usage.total(self._estimates)
-        response.completed_at = response.incomplete_details = None
-        if isinstance(error, Cancelled):
-            response.status = "cancelled"
-        elif error is not None:
-            response.status = "failed"
-            response.error = ResponseError(code=error.event_code, message=error.message)
+        if error is not None:
+            set_failed(response, error)
         elif ending.incomplete:
             response.status = "incomplete"
             response.incomplete_details = IncompleteDetails(ending.incomplete)

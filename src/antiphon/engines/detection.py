@@ -9,6 +9,7 @@ import aiohttp
 import msgspec
 
 from antiphon.core.dialect import Dialect, Lookup, Sign
+from antiphon.core.knowledge import Model
 from antiphon.dialects import KNOWN, PLAIN
 from antiphon.wire import UNREADABLE
 
@@ -24,17 +25,6 @@ WELL_KNOWN_PORTS: dict[int, str] = {
     11434: "Ollama",
     1234: "LM Studio",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Model:
-    """What an engine reports about one of its models; a window of None is not reported."""
-
-    id: str
-    created: int
-    owned_by: str
-    window: int | None = None
-    vision: bool = False
 
 
 @dataclass(frozen=True, slots=True)

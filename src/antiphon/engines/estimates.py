@@ -6,11 +6,10 @@ from antiphon.wire.responses import InputTokensDetails, OutputTokensDetails, Usa
 
 # Roughly what English and code take, for an engine that has no tokenizer to ask.
 CHARACTERS_PER_TOKEN = 4
-ESTIMATED = "usage is estimated: the engine reports none"
 
 
 async def estimate_usage(engine: Engine, chat: ChatRequest, written: str) -> Usage:
-    """Codex compacts its history on the usage that it is told: a guess serves it better than nothing."""
+    """Codex compacts its history by the usage that is reported: an estimate is better than nothing."""
     read = await _count(engine, _prompt_text(chat), chat.model)
     wrote = await _count(engine, written, chat.model)
     return Usage(read, InputTokensDetails(), wrote, OutputTokensDetails(), read + wrote)
@@ -26,7 +25,7 @@ def prompt_length(chat: ChatRequest) -> int:
 
 
 def _prompt_text(chat: ChatRequest) -> str:
-    """What the engine reads, near enough to count it; pictures cost by their size in pixels, not by their bytes."""
+    """What the engine reads, close enough to count it. Images cost by their size in pixels, not by their bytes."""
     texts = []
     for message in chat.messages:
         if isinstance(message.content, str):

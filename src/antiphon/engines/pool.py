@@ -27,7 +27,7 @@ class Pool:
         """The engines to try, best first: those that serve the model, ordered by the cache key."""
         serving = self._serving(model)
         if not serving:
-            await asyncio.gather(*(engine.know() for engine in self.engines))
+            await asyncio.gather(*(engine.identify() for engine in self.engines))
             serving = self._serving(model)
         if not serving:
             addresses = ", ".join(engine.root for engine in self._candidates(model))
@@ -39,7 +39,7 @@ class Pool:
 
     def _candidates(self, model: str | None) -> list[Engine]:
         """The engines known to serve the model, even while they are away; any engine for a name that none is known to serve."""
-        return [engine for engine in self.engines if model and engine.serves(model)] or self.engines
+        return [engine for engine in self.engines if model and engine.knowledge.serves(model)] or self.engines
 
     def _serving(self, model: str | None) -> list[Engine]:
         return [engine for engine in self._candidates(model) if engine.ready]
@@ -47,7 +47,7 @@ class Pool:
     async def watch(self) -> None:
         """Keeps trying the engines that are away, so that readiness is known before a request needs it."""
         while True:
-            await asyncio.gather(*(engine.know() for engine in self.engines))
+            await asyncio.gather(*(engine.identify() for engine in self.engines))
             if self.ready:
                 self.ready_event.set()
             await asyncio.sleep(ASK_AGAIN)

@@ -96,7 +96,7 @@ def learned(findings: Sequence[Finding]) -> dict[str, Any]:
 
 
 def teach(engine: Engine, model: str, findings: Sequence[Finding]) -> None:
-    engine.learn(model, learned(findings))
+    engine.knowledge.learn(model, learned(findings))
 
 
 class BackgroundProber:

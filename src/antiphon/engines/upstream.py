@@ -4,29 +4,27 @@ import asyncio
 import itertools
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass
 
 import aiohttp
 import msgspec
-from msgspec import UNSET
 
 from antiphon.core.dialect import Dialect
 from antiphon.core.failures import failure_to_error, http_answer_to_failure
+from antiphon.core.knowledge import EngineKnowledge, Model
 from antiphon.core.request import chat_to_bytes
 from antiphon.dialects import BY_NAME, PLAIN
-from antiphon.engines.detection import EngineDocuments, Model, detect
+from antiphon.engines.detection import EngineDocuments, detect
 from antiphon.errors import ApiError, EngineDisagrees, EngineError, EngineStalled, EngineUnavailable
-from antiphon.settings import Settings
 from antiphon.transport import Receiver, transport_of
 from antiphon.wire import UNREADABLE
 from antiphon.wire.chat import ChatRequest
 
 LARGEST_ERROR = 64 * 1024
-# Nobody waits longer for an engine that asks for patience; a longer Retry-After is passed on to the client.
+# A longer Retry-After of an engine is not waited for here, but passed on to the client.
 LONGEST_WAIT = 5.0
 RETRIED = frozenset({408, 429, 502, 503, 504})
-# How long the end of a stream may take before its connection is given up rather than kept for the next request.
+# How long the end of a stream may take, in seconds, before its connection is closed instead of kept.
 TAIL = 0.25
 
 # Foreign errors → ours, first match first. The reading of an answer and the opening of it meet the same ones.
@@ -47,7 +45,7 @@ FOREIGN: tuple[tuple[type[Exception], type[EngineError], str], ...] = (
 
 @asynccontextmanager
 async def ours(root: str) -> AsyncIterator[None]:
-    """Everything that can go wrong on the line to an engine, as one of our errors."""
+    """Everything that can go wrong on the connection to an engine, as one of our errors."""
     try:
         yield
     except (aiohttp.ClientError, OSError, ValueError, RuntimeError) as foreign:
@@ -104,7 +102,7 @@ class Reply:
 
 
 class Refused(Exception):
-    """An attempt that brought no answer. `may_pass`: another one may fare better."""
+    """An attempt without an answer. `may_pass`: another attempt may succeed."""
 
     def __init__(self, error: ApiError, *, may_pass: bool, retry_after: float | None = None) -> None:
         super().__init__(error.message)
@@ -113,34 +111,49 @@ class Refused(Exception):
         self.retry_after = retry_after
 
 
-class Engine:
-    """One engine, and what is known of it."""
+@dataclass(frozen=True, slots=True)
+class EngineOptions:
+    # The API key of the engine.
+    key: str | None = None
+    # The name of its dialect. None: detected.
+    dialect: str | None = None
+    # Seconds to connect, and until the first byte of an answer.
+    connect_timeout: float = 5.0
+    first_byte_timeout: float = 900.0
+    # Further attempts before the first byte of an answer.
+    retries: int = 2
 
-    def __init__(self, url: str, session: aiohttp.ClientSession, settings: Settings) -> None:
+
+class Engine:
+    """One engine: what is known of it, and how it is asked."""
+
+    def __init__(self, url: str, session: aiohttp.ClientSession, options: EngineOptions = EngineOptions()) -> None:  # noqa: B008
         self.root = url.rstrip("/").removesuffix("/v1")
-        self.dialect: Dialect = BY_NAME[settings.dialect] if settings.dialect else PLAIN
+        self.knowledge = EngineKnowledge(BY_NAME[options.dialect] if options.dialect else PLAIN, name=self.root)
         self.version: str | None = None
-        self.models: tuple[Model, ...] = ()
         self.ready = False
         # Called when the engine has been found: at the start, and when it comes back, or is another one.
         self.when_found: Callable[[Engine], None] = lambda engine: None
         self._away = True
-        self._learned: dict[str, dict[str, Any]] = {}
-        # Learned from earlier answers: models whose template opens the thought, and whether usage is reported.
-        self.opens_thought: set[str] = set()
-        self.reports_usage = True
-        self._takes_stream_options = True
         self._session = session
         self.open_body = transport_of(session).open_body
-        self._settings = settings
+        self._options = options
         self._headers = {"Content-Type": "application/json"}
-        if settings.upstream_key:
-            self._headers["Authorization"] = f"Bearer {settings.upstream_key}"
+        if options.key:
+            self._headers["Authorization"] = f"Bearer {options.key}"
         self._detecting: asyncio.Task[None] | None = None
 
     # ---- what it is --------------------------------------------------------------------------------------------------
 
-    async def know(self) -> None:
+    @property
+    def dialect(self) -> Dialect:
+        return self.knowledge.dialect
+
+    @property
+    def models(self) -> tuple[Model, ...]:
+        return self.knowledge.models
+
+    async def identify(self) -> None:
         """Finds out what the engine is, once; requests that come meanwhile wait for the same answer."""
         if self.ready:
             return
@@ -155,12 +168,12 @@ class Engine:
             self._away = True
             return
         known = {model.id for model in self.models}
-        # A connection that was lost says nothing yet of the engine: it may be the same one, and there all the time.
+        # After a lost connection it may be the same engine as before.
         is_new = self._away or known != {model.id for model in found.models}
         self._away = False
-        self.models, self.version = found.models, found.version
-        if not self._settings.dialect:
-            self.dialect = found.dialect
+        self.knowledge.models, self.version = found.models, found.version
+        if not self._options.dialect:
+            self.knowledge.dialect = found.dialect
         self.ready = True
         if is_new:
             self.when_found(self)
@@ -168,53 +181,26 @@ class Engine:
     def documents(self) -> EngineDocuments:
         return EngineDocuments(self._session, self.root, self._headers)
 
-    def dialect_for(self, model: str) -> Dialect:
-        """The dialect with what has been learned of this model, or of its template."""
-        learned = self._learned.get(self._meant(model))
-        return replace(self.dialect, **learned) if learned else self.dialect
-
-    def learn(self, model: str, facts: Mapping[str, Any]) -> None:
-        """Takes facts of the dialect that a probe or a refusal has taught; later ones count."""
-        model = self._meant(model)
-        self._learned[model] = self._learned.get(model, {}) | dict(facts)
-        if "opens_thought" in facts:
-            (self.opens_thought.add if facts["opens_thought"] else self.opens_thought.discard)(model)
-        self.reports_usage = facts.get("reports_usage", self.reports_usage)
-
-    def _meant(self, model: str) -> str:
-        """An engine that has one model answers with it, by whatever name it is asked for."""
-        return model if len(self.models) != 1 else self.models[0].id
-
     def lost(self) -> None:
-        """It broke off or is gone: it is asked again what it is before it is used."""
+        """It broke off or is gone: it is identified again before it is used."""
         self.ready = False
 
     def moved(self, url: str) -> None:
-        self.root = url
+        self.root = self.knowledge.name = url
         self.lost()
-
-    def serves(self, model: str) -> bool:
-        return any(known.id == model for known in self.models)
 
     # ---- asking it ---------------------------------------------------------------------------------------------------
 
     async def open_chat(self, chat: ChatRequest) -> Reply:
         """Posts a chat request and waits for its status. Tried again only before the first byte of an answer."""
         for attempt in itertools.count():
-            if not self._takes_stream_options:
-                chat.stream_options = UNSET
             try:
                 return await self._try_chat(chat)
             except Refused as refused:
-                error = refused.error
                 wait = refused.retry_after if refused.retry_after is not None else _back_off(attempt)
-                useful = refused.may_pass and wait <= LONGEST_WAIT
-            if self._takes_stream_options and "stream_options" in error.message:
-                self._takes_stream_options = self.reports_usage = False
-            elif useful and attempt < self._settings.retries:
-                await asyncio.sleep(wait)
-            else:
-                raise error
+                if not refused.may_pass or wait > LONGEST_WAIT or attempt >= self._options.retries:
+                    raise refused.error from None
+            await asyncio.sleep(wait)
         raise AssertionError("unreachable")
 
     async def _try_chat(self, chat: ChatRequest) -> Reply:
@@ -234,9 +220,9 @@ class Engine:
         raise Refused(error, may_pass=word == "true" or (answer.status in RETRIED and word != "false"), retry_after=retry_after)
 
     async def post(self, path: str, body: bytes, headers: dict[str, str] | None = None) -> aiohttp.ClientResponse:
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=self._settings.connect_timeout)
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=self._options.connect_timeout)
         async with ours(self.root):
-            async with asyncio.timeout(self._settings.first_byte_timeout):
+            async with asyncio.timeout(self._options.first_byte_timeout):
                 return await self._session.post(
                     self.root + path, data=body, headers=self._headers | (headers or {}), timeout=timeout
                 )
@@ -262,7 +248,7 @@ def _back_off(attempt: int) -> float:
 
 
 def read_retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds; a date is not read, because no engine sends one."""
+    """In seconds. A date is not read: no engine sends one."""
     try:
         return max(0.0, float(headers.get("Retry-After", "")))
     except ValueError:

@@ -1,53 +1,35 @@
-"""The one room where core meets I/O: a request becomes a turn, and turns run to their end."""
+"""Requests become runs: the one place that brings engines, the store and the core together."""
 
 import asyncio
-import logging
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from antiphon.core.request import Conversion, request_to_chat, request_to_items, request_to_response
-from antiphon.core.sealing import Sealer
-from antiphon.core.sse import FRAMES, Framing
-from antiphon.core.truncation import truncated
-from antiphon.core.validation import body_to_request
+from antiphon.core.environment import Environment
+from antiphon.core.exchange import Exchange
+from antiphon.core.knowledge import EngineKnowledge
+from antiphon.core.request import request_to_items
+from antiphon.core.steps import Check
 from antiphon.dialects import PLAIN
 from antiphon.engines.pool import Pool
-from antiphon.engines.token_counts import Count, count_prompt
+from antiphon.engines.token_counts import TokenCount, count_prompt
 from antiphon.engines.upstream import Engine
-from antiphon.errors import ContextLengthExceeded, EngineUnavailable, InvalidRequest, StoreUnavailable
-from antiphon.gateway.asking import Asking, Convert
+from antiphon.errors import EngineUnavailable, InvalidRequest
+from antiphon.gateway.client_protocol import RESPONSES, ClientProtocol
 from antiphon.gateway.ids import new_id
-from antiphon.gateway.recent_histories import Memory
-from antiphon.gateway.recorder import Keeper
-from antiphon.gateway.run import Turn
-from antiphon.gateway.sinks import Batch
-from antiphon.logs import log
-from antiphon.settings import Settings
+from antiphon.gateway.observers import MakeObserver
+from antiphon.gateway.recent_histories import RecentHistories
+from antiphon.gateway.recorder import ResponseRecorder
+from antiphon.gateway.run import Equipment, ResponseRun
 from antiphon.store.protocol import Store
 from antiphon.store.records import Record
-from antiphon.wire.responses import CreateResponse, OutputMessage, OutputText, Response
+from antiphon.wire.responses import CreateResponse
 
-Item = dict[str, Any]
-SWEPT_EVERY = 600.0
 SHUTTING_DOWN = "The gateway is shutting down."
 
 
-@dataclass(frozen=True, slots=True)
-class Channel:
-    """The way that requests come and events go: how each is written, and what is remembered between them."""
-
-    read: Callable[[bytes], tuple[CreateResponse, list[str]]] = body_to_request
-    framing: Framing = FRAMES
-    memory: Memory | None = None
-
-
-HTTP = Channel()
-
-
-class Asked(NamedTuple):
-    """A request as it was read, and the names of the fields that are no part of the API."""
+class ReadRequest(NamedTuple):
+    """A request as it was read, and the names of the fields that are not part of the API."""
 
     request: CreateResponse
     unknown: Sequence[str]
@@ -58,7 +40,7 @@ class Asked(NamedTuple):
 
 
 class Enqueued(NamedTuple):
-    """A background response that waits to be made."""
+    """A background response that waits for a worker."""
 
     record: Record
     streams: bool
@@ -66,154 +48,158 @@ class Enqueued(NamedTuple):
 
 
 class Gateway:
-    def __init__(self, pool: Pool, settings: Settings, sealer: Sealer, store: Store) -> None:
+    def __init__(
+        self,
+        pool: Pool,
+        store: Store,
+        environment: Environment,
+        equipment: Equipment,
+        *,
+        retention: int,
+        observers: Sequence[MakeObserver] = (),
+    ) -> None:
+        """`retention`: how long responses are stored, in seconds."""
         self.pool = pool
         self.store = store
-        self.settings = settings
-        self.sealer = sealer
-        self._running: set[Turn] = set()
-        self._batch = Batch()
+        self.environment = environment
+        self._equipment = equipment
+        self.retention = retention
+        self._observers = list(observers)
+        self._running: set[ResponseRun] = set()
+        self._closing: set[asyncio.Task[None]] = set()
         self._idle = asyncio.Event()
         self._idle.set()
 
-    async def begin(self, body: bytes, owner: str, *, compact: bool = False, channel: Channel = HTTP) -> Turn:
-        """Reads a request and prepares its turn; nothing has been asked of an engine yet."""
-        request, unknown = channel.read(body)
+    @property
+    def heartbeat(self) -> float:
+        return self._equipment.timeouts.heartbeat
+
+    def observe(self, make_observer: MakeObserver) -> None:
+        """Every response from now on has such an observer."""
+        self._observers.append(make_observer)
+
+    # ---- from a request to a run -------------------------------------------------------------------------------------
+
+    async def begin(
+        self,
+        body: bytes,
+        owner: str,
+        *,
+        compact: bool = False,
+        protocol: ClientProtocol = RESPONSES,
+        histories: RecentHistories | None = None,
+    ) -> ResponseRun:
+        """Reads a request and prepares its run; no engine has been asked yet."""
+        request, unknown = protocol.read(body)
         if compact:
             request.stream = request.store = False
-        # Whoever has a turn at hand waits for it.
+        # The caller waits for it.
         request.background = None
-        keeper = self._keeper(request, owner, channel.memory)
-        return await self.prepare(Asked(request, unknown), keeper, compact=compact, channel=channel)
+        recorder = self._recorder(request, owner, histories)
+        return await self.prepare(ReadRequest(request, unknown), recorder, compact=compact)
 
-    async def begin_or_enqueue(self, body: bytes, owner: str) -> Turn | Enqueued:
-        """As `begin`; but what is to be made in the background is put into the queue."""
-        request, unknown = body_to_request(body)
-        keeper = self._keeper(request, owner)
+    async def begin_or_enqueue(self, body: bytes, owner: str) -> ResponseRun | Enqueued:
+        """Like `begin`, but a background response is put into the queue."""
+        request, unknown = RESPONSES.read(body)
+        recorder = self._recorder(request, owner)
         if request.background:
-            return await self._enqueue(body, Asked(request, unknown), keeper)
-        return await self.prepare(Asked(request, unknown), keeper)
+            return await self._enqueue(body, ReadRequest(request, unknown), recorder)
+        return await self.prepare(ReadRequest(request, unknown), recorder)
 
-    def _keeper(self, request: CreateResponse, owner: str, memory: Memory | None = None) -> Keeper:
-        return Keeper(self.store, self.settings, owner, request, new_id("resp"), memory)
+    def _recorder(
+        self, request: CreateResponse, owner: str, histories: RecentHistories | None = None
+    ) -> ResponseRecorder:
+        return ResponseRecorder(
+            self.store, owner, request, response_id=new_id("resp"), retention=self.retention, histories=histories
+        )
 
-    async def prepare(self, asked: Asked, keeper: Keeper, *, compact: bool = False, channel: Channel = HTTP) -> Turn:
-        request = asked.request
+    async def prepare(self, read: ReadRequest, recorder: ResponseRecorder, *, compact: bool = False) -> ResponseRun:
+        request = read.request
         engines = await self.pool.choose(request.model, request.prompt_cache_key)
-        own = [*request_to_items(request), *([{"type": "compaction_trigger"}] if compact else ())]
-        convert = self._converter(request, await keeper.read(own), own)
+        history = await recorder.read(request_to_items(request))
         try:
-            return Turn(
+            exchange = Exchange(
                 request,
-                Asking(engines, convert, truncates=request.truncation == "auto"),
-                asked.notices,
-                self.settings,
-                self._batch,
-                self.sealer,
-                keeper=keeper,
-                framing=channel.framing,
+                [engine.knowledge for engine in engines],
+                self.environment,
+                history=history,
+                compact=compact,
+                response_id=recorder.response_id,
+                created_at=recorder.created_at,
             )
+            observers = [observer for make in self._observers if (observer := make()) is not None]
+            return ResponseRun(exchange, engines, recorder, self._equipment, notices=read.notices, observers=observers)
         except BaseException:
-            await keeper.release()
+            await recorder.unlock()
             raise
 
-    async def _enqueue(self, body: bytes, asked: Asked, keeper: Keeper) -> Enqueued:
-        """Checks all that can be checked now. What was said before is read again when it is made."""
-        request = asked.request
+    async def _enqueue(self, body: bytes, read: ReadRequest, recorder: ResponseRecorder) -> Enqueued:
+        """Checks all that can be checked now. The history is read again when the response runs."""
+        request = read.request
         if request.store is False:
             raise InvalidRequest("A background response has to be stored: `store` cannot be false.", param="store")
-        own = request_to_items(request)
-        earlier = await keeper.read(own, takes_turn=False)
-        # An engine that is away is no reason to refuse what is made later.
-        engine = next((engine for engine in self.pool.engines if engine.ready), None)
-        conversion = self._converter(request, earlier, own)(engine, {}, 0.0)
-        response = request_to_response(
+        history = await recorder.read(request_to_items(request), locks=False)
+        # An engine that is away is no reason to refuse a response that runs later.
+        ready = next((engine.knowledge for engine in self.pool.engines if engine.ready), EngineKnowledge(PLAIN))
+        exchange = Exchange(
             request,
-            conversion.box.echo,
-            response_id=keeper.response_id,
-            model=conversion.chat.model,
-            now=keeper.created_at,
+            [ready],
+            self.environment,
+            history=history,
+            response_id=recorder.response_id,
+            created_at=recorder.created_at,
         )
-        record = keeper.record(response)
+        await self._check_definitions(exchange)
+        record = recorder.to_record(exchange.response)
         await self.store.enqueue(record, body)
-        return Enqueued(record, bool(request.stream), [*asked.notices, *conversion.notices])
+        return Enqueued(record, bool(request.stream), [*read.notices, *exchange.notices])
 
-    async def count_input(self, body: bytes, owner: str) -> Count:
-        """How many tokens the prompt of a request has; no response is made of it."""
-        request, _ = body_to_request(body)
+    async def count_input(self, body: bytes, owner: str) -> TokenCount:
+        """How many tokens the prompt of a request has. The request is not answered."""
+        request, _ = RESPONSES.read(body)
         engines = await self.pool.choose(request.model, request.prompt_cache_key)
-        own = request_to_items(request)
-        earlier = await self._keeper(request, owner).read(own, takes_turn=False)
-        return await count_prompt(engines[0], self._converter(request, earlier, own)(engines[0], {}, 0.0).chat)
+        history = await self._recorder(request, owner).read(request_to_items(request), locks=False)
+        exchange = Exchange(request, [engines[0].knowledge], self.environment, history=history)
+        await self._check_definitions(exchange)
+        return await count_prompt(engines[0], exchange.chat)
 
-    def _converter(self, request: CreateResponse, earlier: list[Item], own: list[Item]) -> Convert:
-        """Converts the request for an engine, by what is known of it, and without the given share of a history too long."""
-        items = [*earlier, *own]
+    async def _check_definitions(self, exchange: Exchange) -> None:
+        """Raises for a schema that cannot be compiled, where no engine is going to be asked."""
+        while isinstance(step := exchange.step, Check):
+            exchange.checked(await self._equipment.checker.run(step.work))
+        if exchange.error is not None:
+            raise exchange.error
 
-        def convert(engine: Engine | None, facts: Mapping[str, Any], dropped: float) -> Conversion:
-            left = truncated(items, dropped) if dropped else items
-            if left is None:
-                raise ContextLengthExceeded("The input is too long, and its last turn alone is.", param="input")
-            known = engine.models if engine is not None else ()
-            model = request.model or next((each.id for each in known), "default")
-            dialect = engine.dialect_for(model) if engine is not None else PLAIN
-            return request_to_chat(
-                request,
-                left,
-                replace(dialect, **facts),
-                model,
-                self.sealer,
-                earlier=max(0, len(earlier) - (len(items) - len(left))),
-                check_grammars=self.settings.check_grammars,
-            )
-
-        return convert
+    # ---- runs --------------------------------------------------------------------------------------------------------
 
     @asynccontextmanager
-    async def running(self, turn: Turn) -> AsyncIterator[None]:
-        """Holds the shutdown up while the turn runs, and leaves nothing of it behind."""
-        self._running.add(turn)
+    async def running(self, run: ResponseRun) -> AsyncIterator[None]:
+        """Delays the shutdown while the response runs, and leaves nothing of it behind."""
+        self._running.add(run)
         self._idle.clear()
         try:
-            async with turn.keeper.holding():
+            async with run.recorder.locked():
                 yield
         finally:
-            await turn.close()
-            self._running.discard(turn)
+            self._running.discard(run)
             if not self._running:
                 self._idle.set()
+            # In a task of its own: a client that closes right after its last event cancels what is awaited here.
+            closing = asyncio.create_task(run.close())
+            self._closing.add(closing)
+            closing.add_done_callback(self._closing.discard)
 
     def is_busy(self, engine: Engine) -> bool:
-        return any(turn.engine is engine for turn in self._running)
+        return any(run.engine is engine for run in self._running)
 
-    async def sweep(self) -> None:
-        """Removes what has expired, for ever and ever."""
-        while True:
-            try:
-                if swept := await self.store.sweep():
-                    log("swept", count=swept)
-                if removed := await self.store.shrink(self.settings.store_max_bytes):
-                    log("store_too_large", level=logging.WARNING, removed=removed, most_bytes=self.settings.store_max_bytes)
-            except StoreUnavailable as gone:
-                log("not swept", level=logging.WARNING, reason=gone.message)
-            await asyncio.sleep(SWEPT_EVERY)
-
-    async def drain(self) -> None:
-        """Lets running turns finish, and breaks off, with a proper end, those that take too long."""
+    async def drain(self, timeout: float) -> None:
+        """Lets runs finish, and ends those that take too long with a proper terminal event."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(self.settings.shutdown_timeout):
+            async with asyncio.timeout(timeout):
                 await self._idle.wait()
-        for turn in self._running:
+        for run in self._running:
             # Another gateway may take a background response over.
-            if not turn.in_background:
-                turn.abandon(EngineUnavailable(SHUTTING_DOWN, retry_after=1))
-
-
-def output_text(response: Response) -> str:
-    return "".join(
-        part.text
-        for item in response.output
-        if isinstance(item, OutputMessage)
-        for part in item.content
-        if isinstance(part, OutputText)
-    )
+            if not run.in_background:
+                run.abort(EngineUnavailable(SHUTTING_DOWN, retry_after=1))
+        if self._closing:
+            await asyncio.wait(self._closing)

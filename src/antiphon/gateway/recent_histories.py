@@ -1,14 +1,14 @@
-"""What a connection remembers of its responses, so that they can be continued without having been stored."""
+"""The responses of one connection, which can be continued there without having been stored."""
 
 from collections.abc import Sequence
 
-# A client continues its latest response, seldom one before it.
+# A client continues its latest response, rarely an earlier one.
 MOST_RESPONSES = 32
 MOST_BYTES = 32 * 1024 * 1024
 
 
-class Memory:
-    """Histories by the id of their last response: within bounds, the oldest is forgotten first."""
+class RecentHistories:
+    """Histories by the id of their last response. Within limits: the oldest goes first."""
 
     def __init__(self, most_responses: int = MOST_RESPONSES, most_bytes: int = MOST_BYTES) -> None:
         self._most_responses = most_responses
@@ -16,18 +16,18 @@ class Memory:
         self._histories: dict[str, tuple[bytes, ...]] = {}
         self._size = 0
 
-    def history(self, response: str) -> tuple[bytes, ...]:
-        """Lists of items, encoded, from the first response on. Empty: it is not known here."""
+    def get(self, response: str) -> tuple[bytes, ...]:
+        """Lists of items, encoded, from the first response on. Empty: it is not known."""
         return self._histories.get(response, ())
 
-    def remember(self, response: str, history: Sequence[bytes]) -> None:
-        """Histories share what they have in common; each is counted whole all the same, because it may outlive the others."""
+    def add(self, response: str, history: Sequence[bytes]) -> None:
+        """Histories share their bytes. Each is counted whole all the same, because it may outlive the others."""
         self._histories[response] = tuple(history)
         self._size += _size(history)
         while self._size > self._most_bytes or len(self._histories) > self._most_responses:
-            self.forget(next(iter(self._histories)))
+            self.remove(next(iter(self._histories)))
 
-    def forget(self, response: str) -> None:
+    def remove(self, response: str) -> None:
         self._size -= _size(self._histories.pop(response, ()))
 
 

@@ -1,4 +1,4 @@
-"""What one response reads from the store, and what it leaves there."""
+"""What one response reads from the store, and what it writes there."""
 
 import asyncio
 import contextlib
@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, structs
 
+from antiphon.core.fast_path import AnyEvent
 from antiphon.core.history import items_to_kept, kept_to_items
 from antiphon.core.request import conversation_of
 from antiphon.errors import Conflict, InvalidRequest, NotFound
 from antiphon.gateway.ids import new_id
-from antiphon.gateway.recent_histories import Memory
-from antiphon.settings import Settings
+from antiphon.gateway.recent_histories import RecentHistories
 from antiphon.store.protocol import Store
 from antiphon.store.records import UNFINISHED, Record
 from antiphon.store.records import Item as StoredItem
@@ -23,59 +23,54 @@ from antiphon.wire.responses import CreateResponse, OutputItem, Response
 
 Item = dict[str, Any]
 
-DAY = 24 * 60 * 60
-# A turn in a conversation is held for so long, in seconds, and held longer while it lasts: a gateway that dies locks nobody out
-# for long.
+# A conversation is locked for this long, in seconds, and longer while its response runs: a gateway that dies blocks the
+# conversation for a minute at most.
 LEASE = 60.0
-RENEWED = 20.0
+RENEWAL = 20.0
 
 
-class Keeper:
-    """Of one response: `read()` what it continues, be `holding()` while it runs, and `keep()` it before its last event."""
+class ResponseRecorder:
+    """Of one response: `read()` what it continues, keep it `locked()` while it runs, and `record()` it before its last event."""
 
     def __init__(
         self,
         store: Store,
-        settings: Settings,
         owner: str,
         request: CreateResponse,
+        *,
         response_id: str,
-        memory: Memory | None = None,
+        retention: int,
+        histories: RecentHistories | None = None,
     ) -> None:
-        """`memory`: what the connection remembers, which is looked at before the store."""
+        """`retention`: how long the response is stored, in seconds. `histories`: what the connection knows, read first."""
         self._store = store
         self._owner = owner
-        self._retention = int(settings.retention_days * DAY)
+        self._retention = retention
         self._request = request
         self.response_id = response_id
         self.created_at = int(time.time())
         self._conversation = conversation_of(request)
         self._own: Sequence[Item] = ()
-        self._held = False
-        self._memory = memory
+        self._has_lock = False
+        self._histories = histories
         self._history: Sequence[bytes] = ()
 
     # ---- before it runs ----------------------------------------------------------------------------------------------
 
-    async def read(self, own: Sequence[Item], *, takes_turn: bool = True) -> list[Item]:
-        """The items that came before its own input. `takes_turn`: in its conversation no other response is made meanwhile."""
+    async def read(self, own: Sequence[Item], *, locks: bool = True) -> list[Item]:
+        """The items before its own input. `locks`: no other response runs in its conversation from then on."""
         request = self._request
         self._own = own
         if request.previous_response_id is not None and self._conversation is not None:
             raise InvalidRequest(
-                "`previous_response_id` and `conversation` exclude one another: each is a history.", param="conversation"
+                "`previous_response_id` and `conversation` cannot be used together: each is a history.", param="conversation"
             )
         if request.previous_response_id is not None:
-            known = self._memory.history(request.previous_response_id) if self._memory is not None else ()
+            known = self._histories.get(request.previous_response_id) if self._histories is not None else ()
             self._history = known or await self._chain(request.previous_response_id)
             return kept_to_items(self._history)
         if self._conversation is not None:
-            if takes_turn:
-                await self._take_turn(self._conversation)
-            items = await self._store.conversation_items(self._owner, self._conversation)
-            if items is None:
-                raise _no_conversation(self._conversation)
-            return [msgspec.json.decode(item.data) for item in items]
+            return await self._read_conversation(self._conversation, locks=locks)
         return []
 
     async def _chain(self, previous: str) -> list[bytes]:
@@ -94,75 +89,91 @@ class Keeper:
             )
         return [kept for link in links for kept in (link.input, link.output)]
 
-    async def _take_turn(self, conversation: str) -> None:
-        if not await self._store.take_turn(self._owner, conversation, self.response_id, LEASE):
-            if await self._store.get_conversation(self._owner, conversation) is None:
+    async def _read_conversation(self, conversation: str, *, locks: bool) -> list[Item]:
+        try:
+            if locks:
+                await self._lock(conversation)
+            items = await self._store.conversation_items(self._owner, conversation)
+            if items is None:
                 raise _no_conversation(conversation)
-            raise Conflict(
-                f"Another response is being made in conversation {conversation!r}. Try again when it is done.",
-                param="conversation",
-                code="conversation_locked",
-                retry_after=1,
-            )
-        self._held = True
+            return [msgspec.json.decode(item.data) for item in items]
+        except BaseException:
+            # Also for a client that goes away just now: the next one need not wait for the lease to run out.
+            await self.unlock()
+            raise
+
+    async def _lock(self, conversation: str) -> None:
+        # A client that goes away meanwhile may have got the lock all the same.
+        self._has_lock = True
+        if await self._store.lock_conversation(self._owner, conversation, self.response_id, LEASE):
+            return
+        self._has_lock = False
+        if await self._store.get_conversation(self._owner, conversation) is None:
+            raise _no_conversation(conversation)
+        raise Conflict(
+            f"Another response is running in conversation {conversation!r}. Try again when it is done.",
+            param="conversation",
+            code="conversation_locked",
+            retry_after=1,
+        )
 
     @cached_property
     def _input(self) -> list[Item]:
-        """Its own input as it is kept. Much of what is asked keeps nothing, and sends a long history each time."""
+        """Its own input as it is stored. Made only if it is: many clients store nothing, and send a long history each time."""
         return items_to_kept(self._own, new_id)
 
     # ---- while it runs -----------------------------------------------------------------------------------------------
 
     @contextlib.asynccontextmanager
-    async def holding(self) -> AsyncIterator[None]:
-        """Keeps the turn in its conversation, and gives it back however the response ended."""
-        renewing = asyncio.create_task(self._renew()) if self._held else None
+    async def locked(self) -> AsyncIterator[None]:
+        """Keeps the lock of its conversation, and releases it however the response ends."""
+        renewing = asyncio.create_task(self._renew()) if self._has_lock else None
         try:
             yield
         finally:
             if renewing is not None:
                 renewing.cancel()
-            await self.release()
+            await self.unlock()
 
-    async def release(self) -> None:
-        if self._held and self._conversation is not None:
-            self._held = False
-            await self._store.end_turn(self._owner, self._conversation, self.response_id)
+    async def unlock(self) -> None:
+        """Done even if its caller is cancelled meanwhile."""
+        if self._has_lock and self._conversation is not None:
+            self._has_lock = False
+            await asyncio.shield(self._store.unlock_conversation(self._owner, self._conversation, self.response_id))
 
     async def _renew(self) -> None:
         assert self._conversation is not None
         while True:
-            await asyncio.sleep(RENEWED)
-            await self._store.take_turn(self._owner, self._conversation, self.response_id, LEASE)
+            await asyncio.sleep(RENEWAL)
+            await self._store.lock_conversation(self._owner, self._conversation, self.response_id, LEASE)
 
     # ---- at its end --------------------------------------------------------------------------------------------------
 
-    async def keep(self, response: Response, last: Sequence[bytes]) -> None:
-        """Durable when it returns: whoever hears of the end of a response can continue it at once.
+    async def record(self, response: Response, last: Sequence[AnyEvent]) -> None:
+        """Durable when it returns: a client that sees the end of a response can continue it at once.
 
-        `last` are its last events, of which nobody has been told yet.
+        `last` are its last events, which have not been sent yet.
         """
         stores = self._request.store is not False
         if self._conversation is None:
             if stores:
-                await self._store.put(self.record(response))
+                await self._store.put(self.to_record(response))
         elif not stores:
-            await self._store.add_items(self._owner, self._conversation, self._said(response), self._expires_at())
-        elif await self._store.finish_turn(self.record(response), self._said(response)):
-            self._held = False
+            await self._store.add_items(self._owner, self._conversation, self._new_items(response), self._expires_at())
+        elif await self._store.put_and_unlock(self.to_record(response), self._new_items(response)):
+            self._has_lock = False
         else:
-            raise Conflict("The conversation is gone, or another response took its turn.", code="conversation_locked")
-        if self._memory is not None and response.status != "failed":
-            self._memory.remember(
-                self.response_id, (*self._history, msgspec.json.encode(self._input), msgspec.json.encode(response.output))
-            )
+            raise Conflict("The conversation was deleted, or another response locked it.", code="conversation_locked")
+        if self._histories is not None and response.status != "failed":
+            own = msgspec.json.encode(self._input), msgspec.json.encode(response.output)
+            self._histories.add(self.response_id, (*self._history, *own))
 
-    def _said(self, response: Response) -> list[StoredItem]:
+    def _new_items(self, response: Response) -> list[StoredItem]:
         """What it adds to its conversation."""
-        output = _items(msgspec.json.encode(response.output))
+        output: list[Item] = msgspec.to_builtins(response.output)
         return [StoredItem(item["id"], msgspec.json.encode(item)) for item in [*self._input, *output]]
 
-    def record(self, response: Response) -> Record:
+    def to_record(self, response: Response) -> Record:
         return Record(
             id=response.id,
             owner=self._owner,
@@ -185,13 +196,8 @@ def _no_conversation(id: str) -> NotFound:
     return NotFound(f"Conversation with id {id!r} not found.", param="conversation", code="conversation_not_found")
 
 
-def _items(encoded: bytes) -> list[Item]:
-    decoded: list[Item] = msgspec.json.decode(encoded)
-    return decoded
-
-
 def record_to_response(record: Record) -> Response:
-    """The response object as it was, with the status as it is."""
+    """The response object as it was stored, with its current status."""
     response = msgspec.json.decode(record.settings, type=Response)
     response.status = record.status
     response.output = msgspec.json.decode(record.output, type=list[OutputItem])

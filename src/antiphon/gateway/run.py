@@ -1,98 +1,94 @@
-"""One response in the making, from the request to its terminal event.
+"""One response as it runs: an exchange, and the I/O around it.
 
-Streaming or not, a turn is the same: bytes from the engine → deltas → events. Whoever runs it gives a sink; the engine's bytes
-are pushed through to it in one go, without a task that wakes for each of them.
+The exchange decides; a run opens, pushes, pauses, watches and persists. The engine's bytes are pushed through to the sink in
+one go, without a task that wakes for each of them.
 """
 
 import asyncio
 import logging
-import secrets
-import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from msgspec import UNSET
-
-from antiphon.core.demands import NO_DEMANDS
-from antiphon.core.engine_stream import EngineStream
-from antiphon.core.event_style import PADDED_TO, REASONING, REASONING_TEXT, Style
-from antiphon.core.faults import Refusal
-from antiphon.core.request import SEALED_REASONING, request_to_response, wants_summary
-from antiphon.core.sealing import Sealer
-from antiphon.core.sse import Framing
-from antiphon.core.think_tags import Start
-from antiphon.core.translator import SCHEMA_NOT_KEPT, Translator
-from antiphon.engines.estimates import ESTIMATED, estimate_usage
+from antiphon.core.exchange import Exchange
+from antiphon.core.fast_path import AnyEvent
+from antiphon.core.steps import Ask, Check, Done, Estimate, RunTools, ToolCall
+from antiphon.core.tools import ToolResult
+from antiphon.engines.estimates import estimate_usage
 from antiphon.engines.upstream import Engine, Reply
 from antiphon.errors import ApiError, EngineError, EngineStalled
-from antiphon.gateway.asking import Asking
-from antiphon.gateway.ids import new_id
-from antiphon.gateway.recorder import Keeper
-from antiphon.gateway.sinks import Batch, Nobody, Sink
+from antiphon.gateway.checker import Checker
+from antiphon.gateway.observers import Observer
+from antiphon.gateway.recorder import ResponseRecorder
+from antiphon.gateway.sinks import NoSink, Sink, WriteBatch
 from antiphon.logs import log
-from antiphon.settings import Settings
-from antiphon.wire.responses import CreateResponse, Response, Usage
+from antiphon.tools.runner import ToolRunner
+from antiphon.wire.responses import Response
 
-TRUNCATED = "truncation auto: the oldest turns of the input were left out"
-LEFT_OUT = "tool calls of the model were left out: {count} beyond the {most} that may be made"
-REASONING_EVENTS = {"reasoning_text": REASONING_TEXT, "reasoning": REASONING}
+BUG = "The gateway failed. This is a bug; the log has its trace."
 
 
-class Turn:
-    """One response in the making: `connect()`, then `run()`, and `close()` however it went."""
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """In seconds."""
+
+    # After this much silence a waiting client gets a sign of life.
+    heartbeat: float
+    # An engine that is silent for longer is given up: before its first byte, when it reads the prompt, and after it.
+    first_byte: float
+    idle: float
+
+
+@dataclass(frozen=True, slots=True)
+class Equipment:
+    """What every run of a gateway uses."""
+
+    timeouts: Timeouts
+    batch: WriteBatch
+    checker: Checker
+    tools: Mapping[str, ToolRunner]
+
+
+class ResponseRun:
+    """`connect()`, then `run()`, and `close()` in any case."""
 
     def __init__(
         self,
-        request: CreateResponse,
-        asking: Asking,
-        notices: list[str],
-        settings: Settings,
-        batch: Batch,
-        sealer: Sealer,
+        exchange: Exchange,
+        engines: Sequence[Engine],
+        recorder: ResponseRecorder,
+        equipment: Equipment,
         *,
-        keeper: Keeper,
-        framing: Framing,
+        notices: Sequence[str] = (),
+        observers: Sequence[Observer] = (),
     ) -> None:
-        self._request = request
-        self._asking = asking
+        self._exchange = exchange
+        self._engines = engines
+        self.recorder = recorder
+        self._equipment = equipment
         self._notices = notices
-        self._settings = settings
-        self._batch = batch
-        self._sealer = sealer
-        self.keeper = keeper
-        self._framing = framing
-        self._opening: asyncio.Task[Reply] | None = None
-        self._reply: Reply | None = None
-        self._abandoned: ApiError | None = None
+        self._observers = observers
         self._loop = asyncio.get_running_loop()
-        # How often the engine has spoken; the watch reads it, so that no delta has to look at the clock.
-        self._reads = 0
-        self._sink: Sink = Nobody()
-        self._done: asyncio.Future[None] = self._loop.create_future()
+        self._sink: Sink = NoSink()
+        self._unsent: list[AnyEvent] = []
+        self._aborted: ApiError | None = None
+        # The engine's next answer, and the one that is being read.
+        self._opening: asyncio.Task[Reply | None] | None = None
+        self._reply: Reply | None = None
+        self._read: asyncio.Future[None] = self._loop.create_future()
+        self._checking: asyncio.Task[None] | None = None
         self._resuming: asyncio.Task[None] | None = None
-        self._stream = EngineStream()
-        self._translator = Translator(
-            request_to_response(
-                request,
-                asking.conversion.box.echo,
-                response_id=keeper.response_id,
-                model=asking.conversion.chat.model,
-                now=keeper.created_at,
-            ),
-            new_id=new_id,
-            encode=framing.encode,
-            style=self._style(),
-            demands=asking.conversion.demands,
-            asks_again=True,
-        )
+        # How often the engine has sent something. The watch reads it, so that no delta has to look at the clock.
+        self._reads = 0
+        self._reads_before_answer = 0
+        self._answer_ended = False
+        for observer in observers:
+            observer.request(exchange.response.id, exchange.request)
 
     # ---- what is known of it -----------------------------------------------------------------------------------------
 
     @property
     def streams(self) -> bool:
-        return bool(self._request.stream)
-
-    @property
-    def _generates(self) -> bool:
-        return self._request.generate is not False
+        return self._exchange.streams
 
     @property
     def in_background(self) -> bool:
@@ -100,246 +96,265 @@ class Turn:
 
     @property
     def response(self) -> Response:
-        return self._translator.response
+        return self._exchange.response
 
     @property
     def error(self) -> ApiError | None:
-        return self._translator.error
+        return self._exchange.error
 
     @property
     def engine(self) -> Engine:
-        return self._asking.engine
+        return self._engines[self._exchange.engine]
 
     @property
     def notices(self) -> list[str]:
-        notices = [*self._notices, *self._asking.conversion.notices]
-        if self._asking.dropped:
-            notices.append(TRUNCATED)
-        if left_out := self._translator.left_out:
-            notices.append(LEFT_OUT.format(count=left_out, most=self._translator.demands.most_calls))
-        if not self.engine.reports_usage:
-            notices.append(ESTIMATED)
-        return notices
+        return [*self._notices, *self._exchange.notices]
 
-    # ---- its life ----------------------------------------------------------------------------------------------------
+    # ---- from the request to the terminal event ----------------------------------------------------------------------
 
     async def connect(self, patience: float | None = None) -> None:
-        """Asks the engine, and waits for its word at most so long; what it refuses is raised.
+        """Asks the engine, and waits for its answer to begin, at most `patience` seconds. Raises what it refuses.
 
-        After that the turn can be run: an engine that is still silent may be reading a long prompt.
+        After that the response can be run: an engine that is still silent may be reading a long prompt.
         """
-        if not self._generates:
-            return
-        self._opening = asyncio.create_task(self._asking.open())
-        done, _ = await asyncio.wait({self._opening}, timeout=patience)
-        if self._abandoned is not None:
-            raise self._abandoned
-        error = self._opening.exception() if done else None
-        if error is not None and not (self.streams and isinstance(error, ApiError) and error.streams):
+        self._opening = asyncio.create_task(self._open())
+        await asyncio.wait({self._opening}, timeout=patience)
+        if self._aborted is not None:
+            raise self._aborted
+        if self._opening.done() and (bug := self._opening.exception()) is not None:
+            raise bug
+        error = self.error if self._opening.done() else None
+        if error is not None and not (self.streams and error.streams):
             raise error
 
     async def run(self, sink: Sink) -> None:
         """Writes every event, to the terminal one. Never raises for what the engine does."""
-        translator, self._sink = self._translator, sink
-        translator.start()
+        self._sink = sink
+        self._unsent += self._exchange.start()
         self.flush()
-        if self._generates:
-            await self._generate()
-        else:
-            translator.demands = NO_DEMANDS
-            translator.close(now=int(time.time()))
-        try:
-            await self.keeper.keep(self.response, translator.out)
-        except ApiError as error:
-            # The client has not been told of the end yet, and must not be told that it was kept.
-            translator.retract(error)
-        translator.out += self._framing.end
-        self.flush()
-        await sink.drain()
-
-    async def _generate(self) -> None:
-        """All that comes of asking the engine, to the terminal event."""
-        translator = self._translator
         watching = asyncio.create_task(self._watch())
         try:
-            await self._translate()
-            await self._learn_from_failure()
-            if (refusal := translator.refusal(ended=self._stream.ended)) is not None:
-                await self._ask_again(refusal)
+            await self._drive()
         except ApiError as error:
-            translator.fail(self._abandoned or error)
+            self.abort(error)
         except Exception as bug:
             # The client has been promised a terminal event, and gets it.
             log("bug", level=logging.ERROR, exc_info=bug, response_id=self.response.id)
-            translator.fail(EngineError("The gateway failed. This is a bug; the log has its trace.", code="internal_error"))
+            self.abort(EngineError(BUG, code="internal_error"))
         finally:
             watching.cancel()
-        estimate = None
-        if translator.usage is None and translator.error is None:
-            estimate = await estimate_usage(self.engine, self._asking.conversion.chat, translator.written())
-        self._end(estimate)
+        await self._end()
 
-    def abandon(self, error: ApiError) -> None:
-        """Gives the engine up; the run then ends with this error as it would with one of the engine's."""
-        self._abandoned = error
+    async def _drive(self) -> None:
+        """Takes every step of the exchange, until it is done."""
+        while not isinstance(self._exchange.step, Done):
+            self._opening = self._opening or asyncio.create_task(self._open())
+            try:
+                reply = await self._opening
+            except asyncio.CancelledError:
+                if self._aborted is None:
+                    raise
+                return
+            self._opening = None
+            if reply is not None:
+                await self._receive_all(reply)
+
+    async def _end(self) -> None:
+        """The response is stored before its terminal event is sent: a client that has seen it can continue it at once."""
+        last = [*self._unsent, *self._exchange.end()]
+        try:
+            await self.recorder.record(self.response, last)
+        except ApiError as error:
+            last = [*self._unsent, *self._exchange.end(error)]
+        self._unsent = []
+        self._observe(last)
+        self._sink.write(last, last=True)
+        await self._sink.drain()
+
+    def abort(self, error: ApiError) -> None:
+        """Ends the response with this error, and gives the engine up."""
+        self._aborted = self._aborted or error
+        self._unsent += self._exchange.abort(error)
+        if self._checking is not None:
+            self._checking.cancel()
+        if self._opening is not None:
+            self._opening.cancel()
         if self._reply is not None:
             self._reply.close()
-        elif self._opening is not None:
-            self._opening.cancel()
+        if not self._read.done():
+            self._read.set_result(None)
 
     async def close(self) -> None:
-        """Leaves nothing of the turn at the engine."""
-        self._done.cancel()
-        if self._resuming is not None:
-            self._resuming.cancel()
+        """Leaves nothing running. A connection whose answer is at its end is kept for the next request."""
+        self._read.cancel()
+        for task in (self._checking, self._resuming):
+            if task is not None:
+                task.cancel()
+        opening = self._opening
+        if opening is not None and not opening.cancel() and not opening.cancelled() and opening.exception() is None:
+            self._reply = self._reply or opening.result()
         await self._leave()
 
     async def _leave(self) -> None:
-        """Ends what is under way at the engine; a connection whose answer is at its end is kept."""
-        opening = self._opening
-        if opening is not None and not opening.cancel() and not opening.cancelled() and opening.exception() is None:
-            self._reply = opening.result()
         reply, self._reply = self._reply, None
-        if reply is not None and self._stream.ended:
+        if reply is not None and self._answer_ended:
             await reply.finish()
         elif reply is not None:
             reply.close()
 
-    # ---- its steps ---------------------------------------------------------------------------------------------------
+    # ---- steps -------------------------------------------------------------------------------------------------------
 
-    async def _translate(self) -> None:
-        """Lets the engine's bytes through until it has said all that it will say."""
-        assert self._opening is not None
-        try:
-            self._reply = await self._opening
-        except asyncio.CancelledError:
-            if self._abandoned is None:
-                raise
-            raise self._abandoned from None
-        if self._abandoned is not None:
-            raise self._abandoned
-        conversion = self._asking.conversion
-        self._stream = EngineStream(self._start(), conversion.finder())
-        self._translator.demands = conversion.demands
-        try:
-            self._reply.push(self)
-            await self._done
-        finally:
-            for delta in self._stream.close():
-                self._translator.receive(delta)
+    async def _open(self) -> Reply | None:
+        """Takes the steps up to the engine's next answer; None: there is none to come."""
+        while True:
+            match step := self._exchange.step:
+                case Ask():
+                    if (reply := await self._ask(step)) is not None:
+                        return reply
+                case Check():
+                    await self._check_once(step)
+                case RunTools():
+                    await self._run_tools(step)
+                case Estimate():
+                    usages = [await estimate_usage(self._engines[a.engine], a.chat, a.written) for a in step.answers]
+                    self._unsent += self._exchange.estimated(usages)
+                case Done():
+                    return None
+            self.flush()
 
-    async def _ask_again(self, refusal: Refusal) -> None:
-        """Shows the model what is wrong with its answer, and goes on with what it writes then."""
-        self._translator.go_on()
-        self._asking.show(refusal)
-        await self._translate_anew()
-
-    async def _learn_from_failure(self) -> None:
-        """What an engine fails at in the middle of its answer may teach something, as its refusals do."""
-        error = self._translator.error
-        if error is not None and self._translator.can_start_over and self._asking.learn_from(error):
-            self._translator.start_over()
-            await self._translate_anew()
-
-    async def _translate_anew(self) -> None:
+    async def _ask(self, step: Ask) -> Reply | None:
         await self._leave()
-        self._done = self._loop.create_future()
-        self._opening = asyncio.create_task(self._asking.ask())
-        await self._translate()
+        engine = self._engines[step.engine]
+        for observer in self._observers:
+            observer.chat(step.chat, engine.root)
+        try:
+            return await engine.open_chat(step.chat)
+        except ApiError as error:
+            self._unsent += self._exchange.refused(error)
+            return None
+
+    async def _check_once(self, step: Check) -> None:
+        if self._checking is not None:
+            await asyncio.wait({self._checking})
+        else:
+            self._unsent += self._exchange.checked(await self._equipment.checker.run(step.work))
+
+    async def _run_tools(self, step: RunTools) -> None:
+        """All at once; each result is shown as soon as its turn comes."""
+
+        async def run(call: ToolCall) -> None:
+            result = await self._run_tool(call)
+            self._unsent += self._exchange.tool_result(call.id, result)
+            self.flush()
+
+        async with asyncio.TaskGroup() as group:
+            for call in step.calls:
+                group.create_task(run(call))
+
+    async def _run_tool(self, call: ToolCall) -> ToolResult:
+        try:
+            return await self._equipment.tools[call.kind].run(call)
+        except Exception as failed:
+            # A tool that fails does not fail the response: the model is told, and goes on.
+            log("tool_failed", level=logging.WARNING, exc_info=failed, kind=call.kind, response_id=self.response.id)
+            return ToolResult(f"The tool failed: {failed}", failed=True)
+
+    # ---- the engine's body -------------------------------------------------------------------------------------------
+
+    async def _receive_all(self, reply: Reply) -> None:
+        """Lets the engine's bytes through until the exchange wants no more."""
+        self._reply = reply
+        self._read = self._loop.create_future()
+        self._reads_before_answer = self._reads
+        self._answer_ended = False
+        error: ApiError | None = None
+        reply.push(self)
+        try:
+            await self._read
+        except ApiError as broken:
+            error = broken
+        self._answer_ended = self._exchange.answer_ended
+        if self._aborted is None:
+            self._unsent += self._exchange.finish(error)
 
     def receive(self, data: bytes) -> None:
         """One piece of the engine's body, straight from the socket."""
-        if self._done.done():
+        if self._read.done():
             return
+        exchange = self._exchange
         self._reads += 1
         try:
-            self._stream.pass_on(data, self._translator)
+            self._unsent += exchange.receive(data)
         except Exception as error:
-            # Nothing may be raised into the parser; the turn itself says what went wrong.
-            self._done.set_exception(error)
+            # Nothing may be raised into the parser; the run itself reports what went wrong.
+            self._read.set_exception(error)
             return
-        if self._stream.ended or self._translator.error is not None:
-            self._done.set_result(None)
-        else:
-            self._batch.add(self)
+        if not exchange.reading:
+            self._read.set_result(None)
+            return
+        if exchange.check is not None and self._checking is None:
+            self._checking = asyncio.create_task(self._check())
+        self._equipment.batch.add(self)
 
     def ended(self, error: BaseException | None) -> None:
-        if not self._done.done():
-            if error is None:
-                self._done.set_result(None)
-            else:
-                self._done.set_exception(self._reply_now().error(error))
+        if self._read.done():
+            return
+        if error is None or self._reply is None:
+            self._read.set_result(None)
+        else:
+            self._read.set_exception(self._reply.error(error))
+
+    async def _check(self) -> None:
+        """Checks while the engine goes on; what it sends meanwhile waits in the exchange."""
+        exchange = self._exchange
+        try:
+            while (work := exchange.check) is not None:
+                self._unsent += exchange.checked(await self._equipment.checker.run(work))
+                self.flush()
+        finally:
+            self._checking = None
+        if not exchange.reading and not self._read.done():
+            self._read.set_result(None)
+
+    # ---- the client --------------------------------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Writes what there is, and pauses the engine if the client does not keep up."""
+        events = self._unsent
+        if not events:
+            return
+        self._unsent = []
+        if self._observers:
+            self._observe(events)
+        if self._sink.write(events) and self._resuming is None and self._reply is not None:
+            self._reply.pause()
+            self._resuming = asyncio.create_task(self._resume(self._reply))
 
     async def _resume(self, reply: Reply) -> None:
         await self._sink.drain()
         self._resuming = None
         reply.resume()
 
-    def _reply_now(self) -> Reply:
-        assert self._reply is not None
-        return self._reply
-
-    def flush(self) -> None:
-        """Writes what has been translated, and pauses the engine if its client does not keep up."""
-        out = self._translator.out
-        if not out:
-            return
-        full = self._sink.write(out)
-        out.clear()
-        if full and self._resuming is None and self._reply is not None:
-            self._reply.pause()
-            self._resuming = asyncio.create_task(self._resume(self._reply))
-
-    def _end(self, estimate: Usage | None) -> None:
-        if self._stream.template_opens_thought:
-            self.engine.opens_thought.add(self.response.model)
-        error = self._translator.error
-        if error is not None and error.code == SCHEMA_NOT_KEPT and not self._request.stop:
-            self.engine.learn(self.response.model, {"constrains_json": False})
-        if error is None:
-            self.engine.reports_usage = self._translator.usage is not None
-        self._translator.close(now=int(time.time()), ended=self._stream.ended, estimate=estimate)
+    def _observe(self, events: Sequence[AnyEvent]) -> None:
+        for observer in self._observers:
+            observer.events(events)
 
     async def _watch(self) -> None:
-        """Tells a waiting client that it is not forgotten, and gives up an engine that says nothing at all."""
-        settings = self._settings
+        """Sends a waiting client signs of life, and gives up an engine that sends nothing at all."""
+        timeouts = self._equipment.timeouts
         reads, silent = self._reads, 0.0
         while True:
-            limit = settings.idle_timeout if reads else settings.first_byte_timeout
-            pause = min(settings.heartbeat, limit - silent)
+            limit = timeouts.idle if reads > self._reads_before_answer else timeouts.first_byte
+            pause = min(timeouts.heartbeat, limit - silent)
             await asyncio.sleep(pause)
-            # An engine that is paused for a slow client cannot speak.
-            silent = silent + pause if reads == self._reads and self._resuming is None else 0.0
+            # An engine that is paused for a slow client cannot send anything.
+            quiet = reads == self._reads and self._resuming is None
+            silent = silent + pause if quiet and isinstance(self._exchange.step, Ask) else 0.0
             reads = self._reads
             if silent >= limit:
-                self.abandon(EngineStalled("The engine said nothing for too long.", retry_after=1))
+                self.abort(EngineStalled("The engine said nothing for too long.", retry_after=1))
                 return
-            # A journal keeps what it is told for ever; who follows it is told by other means that it is not forgotten.
-            if silent and self.streams and not self.in_background:
-                self._translator.heartbeat()
+            # A journal keeps every event; its followers get signs of life by other means.
+            if quiet and self.streams and not self.in_background:
+                self._unsent += self._exchange.heartbeat()
                 self.flush()
-
-    # ---- how it is told ----------------------------------------------------------------------------------------------
-
-    def _start(self) -> Start:
-        chat = self._asking.conversion.chat
-        # A constrained answer, or one without thinking, does not begin inside a thought.
-        constrained = chat.response_format is not UNSET or chat.reasoning_effort == "none"
-        if chat.model in self.engine.opens_thought and not constrained:
-            return Start.INSIDE
-        # What is made in the background may be followed at any time.
-        return Start.UNKNOWN if self.streams or self.in_background else Start.PATIENT
-
-    def _style(self) -> Style:
-        options = self._request.stream_options
-        compacts = self._asking.conversion.compacts
-        seals = compacts or SEALED_REASONING in (self._request.include or ())
-        padded = options is not None and options.include_obfuscation
-        return Style(
-            summary=wants_summary(self._request) is not None,
-            logprobs=self._asking.conversion.logprobs,
-            seal=self._sealer.seal if seals else None,
-            compacts=compacts,
-            padding=secrets.token_urlsafe(PADDED_TO) if padded else None,
-            reasoning_events=REASONING_EVENTS[self._settings.reasoning_events],
-        )

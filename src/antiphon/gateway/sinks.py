@@ -4,36 +4,65 @@ import asyncio
 from collections.abc import Sequence
 from typing import Protocol
 
+from antiphon.core.fast_path import AnyEvent
+from antiphon.core.sse import Encoder
+
 
 class Sink(Protocol):
-    """Where the events go."""
-
-    def write(self, events: Sequence[bytes]) -> bool:
-        """At least one event, encoded. True: more has been written than the client reads, and the engine should pause until
-        `drain()` returns.
+    def write(self, events: Sequence[AnyEvent], *, last: bool = False) -> bool:
+        """At least one event. `last`: the terminal event is among them. True: more has been written than the client reads,
+        and the engine should pause until `drain()` returns.
         """
 
     async def drain(self) -> None: ...
 
 
-class Nobody:
-    """For an answer that is not streamed: only the response counts."""
+class NoSink:
+    """For an answer that is not streamed: only the response counts, and no event is encoded."""
 
-    def write(self, events: Sequence[bytes]) -> bool:
+    def write(self, events: Sequence[AnyEvent], *, last: bool = False) -> bool:
         return False
 
     async def drain(self) -> None: ...
+
+
+class ByteStream(Protocol):
+    """The client's side of a connection, as the transport offers it."""
+
+    def write(self, events: Sequence[bytes]) -> bool: ...
+    async def drain(self) -> None: ...
+
+
+class EncodedSink:
+    """Events to a client, encoded as its protocol has them."""
+
+    __slots__ = ("_encode", "_end", "_stream")
+
+    def __init__(self, stream: ByteStream, encoder: Encoder) -> None:
+        self._stream = stream
+        self._encode = encoder.encode
+        self._end = encoder.end
+
+    def write(self, events: Sequence[AnyEvent], *, last: bool = False) -> bool:
+        encode = self._encode
+        encoded = [encode(event) for event in events]
+        if last:
+            encoded += self._end
+        return self._stream.write(encoded)
+
+    async def drain(self) -> None:
+        await self._stream.drain()
 
 
 class Writer(Protocol):
     def flush(self) -> None: ...
 
 
-class Batch:
-    """Those that have something to write. They write together, once every socket that was ready has been read.
+class WriteBatch:
+    """The runs that have something to write. They write together, once every socket that was ready has been read.
 
-    A write wakes the process that reads it, which costs more than the write does; writes that follow one another at once wake
-    it once. What several reads of one brought becomes one write.
+    A write wakes the process that reads it, which costs more than the write itself. Writes that follow one another at once
+    wake it once, and several reads of one run become one write.
     """
 
     def __init__(self) -> None:

@@ -41,7 +41,7 @@ async def health(request: web.Request) -> web.Response:
 async def ready(request: web.Request) -> web.Response:
     pool = request.app[GATEWAY].pool
     if not pool.ready:
-        await asyncio.gather(*(engine.know() for engine in pool.engines))
+        await asyncio.gather(*(engine.identify() for engine in pool.engines))
     if not pool.ready:
         raise EngineUnavailable("No engine is ready.", retry_after=1)
     return to_json(

@@ -1,0 +1,20 @@
+"""Stored events: the frames of a stream, as the store keeps them. This is the only place that decodes them.
+
+Frames are stored as they are sent, so a follower passes them on unread. What needs the event itself reads it here.
+"""
+
+import msgspec
+
+from antiphon.wire import UNREADABLE
+from antiphon.wire.events import Event, StreamEvent
+
+_DATA = b"\ndata: "
+_decode = msgspec.json.Decoder(StreamEvent).decode
+
+
+def frame_to_event(frame: bytes) -> Event | None:
+    """None: an event that this version does not know. Another version stored it."""
+    try:
+        return _decode(frame.partition(_DATA)[2])
+    except UNREADABLE:
+        return None

@@ -1,0 +1,19 @@
+"""A client protocol: how a request is read, and how events are written. A new one is one of these, and a route."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from antiphon.core.sse import Encoder, MessageEncoder, SseEncoder
+from antiphon.core.validation import body_to_request, message_to_request
+from antiphon.wire.responses import CreateResponse
+
+
+class ClientProtocol(NamedTuple):
+    # The request, and the names of the fields that are not part of the API.
+    read: Callable[[bytes], tuple[CreateResponse, list[str]]]
+    # One encoder for each stream.
+    make_encoder: Callable[[], Encoder]
+
+
+RESPONSES = ClientProtocol(body_to_request, SseEncoder)
+RESPONSES_WEBSOCKET = ClientProtocol(message_to_request, MessageEncoder)

@@ -1,0 +1,117 @@
+"""Conversations and their items, as the API has them."""
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from antiphon.core.history import items_to_kept
+from antiphon.errors import InvalidRequest, NotFound
+from antiphon.gateway.ids import new_id
+from antiphon.store.protocol import Store
+from antiphon.store.records import Conversation as StoredConversation
+from antiphon.store.records import Item as StoredItem
+
+Item = dict[str, Any]
+
+# How many items can be added at once.
+MOST_ITEMS = 20
+
+
+class Conversations:
+    """The conversations of every owner. What belongs to another owner is not found."""
+
+    def __init__(self, store: Store, *, retention: int) -> None:
+        """`retention`: how long a conversation is stored after its last change, in seconds."""
+        self._store = store
+        self._retention = retention
+
+    async def create(self, owner: str, items: Sequence[Item], metadata: dict[str, str]) -> Item:
+        conversation = StoredConversation(
+            id=new_id("conv"),
+            owner=owner,
+            created_at=int(time.time()),
+            expires_at=self._expires_at(),
+            metadata=msgspec.json.encode(metadata),
+        )
+        await self._store.create_conversation(conversation, _to_stored(items))
+        return _to_object(conversation)
+
+    async def get(self, owner: str, id: str) -> Item:
+        conversation = await self._store.get_conversation(owner, id)
+        if conversation is None:
+            raise _not_found(id)
+        return _to_object(conversation)
+
+    async def update(self, owner: str, id: str, metadata: dict[str, str]) -> Item:
+        conversation = await self._store.set_metadata(owner, id, msgspec.json.encode(metadata))
+        if conversation is None:
+            raise _not_found(id)
+        return _to_object(conversation)
+
+    async def delete(self, owner: str, id: str) -> None:
+        if not await self._store.delete_conversation(owner, id):
+            raise _not_found(id)
+
+    # ---- items -------------------------------------------------------------------------------------------------------
+
+    async def add_items(self, owner: str, id: str, items: Sequence[Item]) -> list[Item]:
+        """The items as they are stored: each with an id and a type."""
+        stored = _to_stored(items)
+        if not await self._store.add_items(owner, id, stored, self._expires_at()):
+            raise _not_found(id)
+        return _to_items(stored)
+
+    async def list_items(
+        self, owner: str, id: str, *, after: str | None, before: str | None, limit: int, ascending: bool
+    ) -> list[Item]:
+        items = await self._store.list_items(owner, id, after=after, before=before, limit=limit, ascending=ascending)
+        if items is None:
+            raise _not_found(id)
+        return _to_items(items)
+
+    async def get_item(self, owner: str, id: str, item_id: str) -> Item:
+        item = await self._store.get_item(owner, id, item_id)
+        if item is None:
+            raise _item_not_found(id, item_id)
+        return _to_items([item])[0]
+
+    async def delete_item(self, owner: str, id: str, item_id: str) -> None:
+        if not await self._store.delete_item(owner, id, item_id):
+            raise _item_not_found(id, item_id)
+
+    def _expires_at(self) -> int:
+        return int(time.time()) + self._retention
+
+
+def _to_stored(items: Sequence[Item]) -> list[StoredItem]:
+    if len(items) > MOST_ITEMS:
+        raise InvalidRequest(f"Invalid `items`: at most {MOST_ITEMS} can be added at a time.", param="items")
+    for at, item in enumerate(items):
+        if "type" not in item and "role" not in item:
+            raise InvalidRequest(
+                f"Invalid `items[{at}].type`: an item needs a `type`, or a `role` for a message.", param=f"items[{at}].type"
+            )
+    return [StoredItem(item["id"], msgspec.json.encode(item)) for item in items_to_kept(items, new_id)]
+
+
+def _to_items(stored: Sequence[StoredItem]) -> list[Item]:
+    return [msgspec.json.decode(item.data) for item in stored]
+
+
+def _to_object(conversation: StoredConversation) -> Item:
+    return {
+        "id": conversation.id,
+        "object": "conversation",
+        "created_at": conversation.created_at,
+        "metadata": msgspec.json.decode(conversation.metadata),
+    }
+
+
+def _not_found(id: str) -> NotFound:
+    return NotFound(f"Conversation with id {id!r} not found.", code="conversation_not_found")
+
+
+def _item_not_found(id: str, item_id: str) -> NotFound:
+    return NotFound(f"Item with id {item_id!r} not found in conversation {id!r}.", code="item_not_found")

@@ -1,0 +1,24 @@
+"""Keeps the store within its limits."""
+
+import asyncio
+import logging
+
+from antiphon.errors import StoreUnavailable
+from antiphon.logs import log
+from antiphon.store.protocol import Store
+
+# Seconds between two sweeps.
+INTERVAL = 600.0
+
+
+async def sweep_store(store: Store, most_bytes: int, interval: float = INTERVAL) -> None:
+    """Removes what has expired, again and again."""
+    while True:
+        try:
+            if swept := await store.sweep():
+                log("swept", count=swept)
+            if removed := await store.shrink(most_bytes):
+                log("store_too_large", level=logging.WARNING, removed=removed, most_bytes=most_bytes)
+        except StoreUnavailable as gone:
+            log("not swept", level=logging.WARNING, reason=gone.message)
+        await asyncio.sleep(interval)

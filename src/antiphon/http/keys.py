@@ -1,0 +1,23 @@
+"""What the routes find in the application."""
+
+from typing import NamedTuple
+
+from aiohttp import web
+
+from antiphon.gateway.conversations import Conversations
+from antiphon.gateway.gateway import Gateway
+from antiphon.transport import Transport
+
+
+class HttpLimits(NamedTuple):
+    # The context window, in tokens, that Codex gets for a model whose engine does not report one.
+    context_window: int
+    max_body_bytes: int
+    # Seconds that a WebSocket may stay open.
+    websocket_lifetime: float
+
+
+GATEWAY = web.AppKey("gateway", Gateway)
+CONVERSATIONS = web.AppKey("conversations", Conversations)
+TRANSPORT = web.AppKey("transport", Transport)
+LIMITS = web.AppKey("limits", HttpLimits)

@@ -1,0 +1,1 @@
+"""Tools that the gateway runs itself. Each is one object that follows `runner.ToolRunner`."""
