@@ -266,20 +266,20 @@ async def test_finishing_in_a_conversation_appends_the_items_and_gives_the_turn_
     await store.create_conversation(conversation("c1"))
     await store.enqueue(queued("r1", conversation="c1"), b"{}")
     job = await claimed(store)
-    assert await store.take_turn("ada", "c1", "r1", 60)
+    assert await store.lock_conversation("ada", "c1", "r1", 60)
     final = structs.replace(job.record, status="completed")
     assert await store.finish(final, "w1", job.attempt, events(0), items("i1", "i2")) is True
     assert await store.conversation_items("ada", "c1") == items("i1", "i2")
-    assert await store.take_turn("ada", "c1", "r2", 60) is True
+    assert await store.lock_conversation("ada", "c1", "r2", 60) is True
 
 
 async def test_finishing_is_possible_where_the_turn_was_lost_but_appends_nothing(store: Store, clock: Clock) -> None:
     await store.create_conversation(conversation("c1"))
     await store.enqueue(queued("r1", conversation="c1"), b"{}")
     job = await claimed(store)
-    assert await store.take_turn("ada", "c1", "r1", 10)
+    assert await store.lock_conversation("ada", "c1", "r1", 10)
     clock.forward(10)
-    assert await store.take_turn("ada", "c1", "r2", 60)
+    assert await store.lock_conversation("ada", "c1", "r2", 60)
     assert await store.finish(structs.replace(job.record, status="completed"), "w1", job.attempt, [], items("i1")) is True
     assert await store.conversation_items("ada", "c1") == []
-    assert await store.take_turn("ada", "c1", "r3", 60) is False
+    assert await store.lock_conversation("ada", "c1", "r3", 60) is False

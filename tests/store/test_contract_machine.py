@@ -110,17 +110,19 @@ class StoreMachine(RuleBasedStateMachine):
         self.does(self.store.delete_item(owner, id, item), self.model.delete_item(owner, id, item))
 
     @rule(id=rooms, owner=owners, response=responses)
-    def take_turn(self, id: str, owner: str, response: str) -> None:
-        self.does(self.store.take_turn(owner, id, response, LEASE), self.model.take_turn(owner, id, response, LEASE))
+    def lock_conversation(self, id: str, owner: str, response: str) -> None:
+        self.does(
+            self.store.lock_conversation(owner, id, response, LEASE), self.model.lock_conversation(owner, id, response, LEASE)
+        )
 
     @rule(id=rooms, owner=owners, response=responses)
-    def end_turn(self, id: str, owner: str, response: str) -> None:
-        self.does(self.store.end_turn(owner, id, response), self.model.end_turn(owner, id, response))
+    def unlock_conversation(self, id: str, owner: str, response: str) -> None:
+        self.does(self.store.unlock_conversation(owner, id, response), self.model.unlock_conversation(owner, id, response))
 
     @rule(id=responses, owner=owners, room=rooms, items=item_lists)
-    def finish_turn(self, id: str, owner: str, room: str, items: list[Item]) -> None:
+    def put_and_unlock(self, id: str, owner: str, room: str, items: list[Item]) -> None:
         final = record(id, owner, conversation=room, expires_at=self.expires(30))
-        self.does(self.store.finish_turn(final, items), self.model.finish_turn(final, items))
+        self.does(self.store.put_and_unlock(final, items), self.model.put_and_unlock(final, items))
 
     @rule(id=responses, owner=owners, room=rooms | st.none(), lifetime=lifetimes, parent=responses | st.none())
     def enqueue(self, id: str, owner: str, room: str | None, lifetime: int, parent: str | None = None) -> None:
@@ -180,7 +182,7 @@ class StoreMachine(RuleBasedStateMachine):
                 for worker in WORKERS:
                     self.give_back(worker, [id])
             elif step == "turn":
-                self.take_turn(room, "ada", id)
+                self.lock_conversation(room, "ada", id)
             elif step == "cancel":
                 self.cancel(id, "ada")
             elif step == "sweep":
@@ -197,13 +199,13 @@ class StoreMachine(RuleBasedStateMachine):
     def take_a_turn_and_finish_one(self, choice: int, response: str, items: list[Item], seconds: int) -> None:
         room = sorted(self.model.rooms)[choice % len(self.model.rooms)]
         kept = self.model.rooms[room].kept
-        self.take_turn(room, kept.owner, response)
+        self.lock_conversation(room, kept.owner, response)
         self.clock.forward(seconds)
         other = RESPONSES[choice % len(RESPONSES)]
-        self.take_turn(room, kept.owner, other)
+        self.lock_conversation(room, kept.owner, other)
         final = record(response, kept.owner, conversation=room, expires_at=self.expires(30))
-        self.does(self.store.finish_turn(final, items), self.model.finish_turn(final, items))
-        self.take_turn(room, kept.owner, other)
+        self.does(self.store.put_and_unlock(final, items), self.model.put_and_unlock(final, items))
+        self.lock_conversation(room, kept.owner, other)
 
     @rule(id=responses, worker=workers, attempt=attempts, number=st.integers(1, 3))
     def append_events(self, id: str, worker: str, attempt: int, number: int) -> None:

@@ -32,8 +32,8 @@ async def test_one_that_was_never_created_is_not_there(store: Store) -> None:
     assert await store.get_item("ada", "c1", "i1") is None
     assert await store.delete_item("ada", "c1", "i1") is False
     assert await store.delete_conversation("ada", "c1") is False
-    assert await store.take_turn("ada", "c1", "r1", 10) is False
-    assert await store.end_turn("ada", "c1", "r1") is False
+    assert await store.lock_conversation("ada", "c1", "r1", 10) is False
+    assert await store.unlock_conversation("ada", "c1", "r1") is False
 
 
 async def test_an_id_is_taken_once(store: Store) -> None:
@@ -133,35 +133,35 @@ async def test_a_cursor_that_is_no_item_is_refused_by_name(store: Store, cursor:
 
 async def test_one_response_at_a_time_has_the_turn(store: Store) -> None:
     await store.create_conversation(conversation("c1"))
-    taken = await asyncio.gather(*(store.take_turn("ada", "c1", f"r{number}", 60) for number in range(10)))
+    taken = await asyncio.gather(*(store.lock_conversation("ada", "c1", f"r{number}", 60) for number in range(10)))
     assert sum(taken) == 1
     holder = f"r{taken.index(True)}"
-    assert await store.end_turn("ada", "c1", "somebody") is False
-    assert await store.take_turn("ada", "c1", "next", 60) is False
-    assert await store.end_turn("ada", "c1", holder) is True
-    assert await store.take_turn("ada", "c1", "next", 60) is True
+    assert await store.unlock_conversation("ada", "c1", "somebody") is False
+    assert await store.lock_conversation("ada", "c1", "next", 60) is False
+    assert await store.unlock_conversation("ada", "c1", holder) is True
+    assert await store.lock_conversation("ada", "c1", "next", 60) is True
 
 
 async def test_a_turn_ends_with_its_lease_and_can_be_taken_again_for_longer(store: Store, clock: Clock) -> None:
     await store.create_conversation(conversation("c1"))
-    assert await store.take_turn("ada", "c1", "r1", 10)
+    assert await store.lock_conversation("ada", "c1", "r1", 10)
     clock.forward(9)
-    assert await store.take_turn("ada", "c1", "r1", 10)
+    assert await store.lock_conversation("ada", "c1", "r1", 10)
     clock.forward(9)
-    assert await store.take_turn("ada", "c1", "r2", 10) is False
+    assert await store.lock_conversation("ada", "c1", "r2", 10) is False
     clock.forward(1)
-    assert await store.take_turn("ada", "c1", "r2", 10) is True
-    assert await store.end_turn("ada", "c1", "r1") is False
+    assert await store.lock_conversation("ada", "c1", "r2", 10) is True
+    assert await store.unlock_conversation("ada", "c1", "r1") is False
 
 
 async def test_finishing_a_turn_stores_the_response_appends_its_items_and_gives_the_turn_back(store: Store) -> None:
     await store.create_conversation(conversation("c1"), items("i1"))
-    assert await store.take_turn("ada", "c1", "r1", 60)
+    assert await store.lock_conversation("ada", "c1", "r1", 60)
     answer = record("r1", conversation="c1", expires_at=BEGINNING + 40 * DAY)
-    assert await store.finish_turn(answer, items("i2", "i3")) is True
+    assert await store.put_and_unlock(answer, items("i2", "i3")) is True
     assert await store.get("ada", "r1") == answer
     assert ids(await store.conversation_items("ada", "c1")) == ["i1", "i2", "i3"]
-    assert await store.take_turn("ada", "c1", "r2", 60) is True
+    assert await store.lock_conversation("ada", "c1", "r2", 60) is True
     lengthened = await store.get_conversation("ada", "c1")
     assert lengthened is not None
     assert lengthened.expires_at == answer.expires_at
@@ -169,40 +169,40 @@ async def test_finishing_a_turn_stores_the_response_appends_its_items_and_gives_
 
 async def test_a_turn_that_was_lost_cannot_be_finished(store: Store, clock: Clock) -> None:
     await store.create_conversation(conversation("c1"))
-    assert await store.take_turn("ada", "c1", "r1", 10)
+    assert await store.lock_conversation("ada", "c1", "r1", 10)
     clock.forward(10)
-    assert await store.take_turn("ada", "c1", "r2", 10)
-    assert await store.finish_turn(record("r1", conversation="c1"), items("i1")) is False
+    assert await store.lock_conversation("ada", "c1", "r2", 10)
+    assert await store.put_and_unlock(record("r1", conversation="c1"), items("i1")) is False
     assert await store.get("ada", "r1") is None
     assert await store.conversation_items("ada", "c1") == []
-    assert await store.take_turn("ada", "c1", "r3", 10) is False
+    assert await store.lock_conversation("ada", "c1", "r3", 10) is False
 
 
 async def test_a_turn_that_ran_out_and_that_nobody_took_can_be_finished(store: Store, clock: Clock) -> None:
     await store.create_conversation(conversation("c1"))
-    assert await store.take_turn("ada", "c1", "r1", 10)
+    assert await store.lock_conversation("ada", "c1", "r1", 10)
     clock.forward(100)
-    assert await store.finish_turn(record("r1", conversation="c1"), items("i1")) is True
+    assert await store.put_and_unlock(record("r1", conversation="c1"), items("i1")) is True
     assert ids(await store.conversation_items("ada", "c1")) == ["i1"]
 
 
 async def test_a_turn_in_a_conversation_that_is_gone_cannot_be_finished(store: Store) -> None:
     await store.create_conversation(conversation("c1"))
-    assert await store.take_turn("ada", "c1", "r1", 10)
+    assert await store.lock_conversation("ada", "c1", "r1", 10)
     await store.delete_conversation("ada", "c1")
-    assert await store.finish_turn(record("r1", conversation="c1"), items("i1")) is False
-    assert await store.finish_turn(record("r1"), items("i1")) is False
+    assert await store.put_and_unlock(record("r1", conversation="c1"), items("i1")) is False
+    assert await store.put_and_unlock(record("r1"), items("i1")) is False
     assert await store.get("ada", "r1") is None
 
 
 async def test_a_turn_cannot_be_finished_with_the_id_of_another_owners_response(store: Store) -> None:
     await store.put(record("r1", "bob"))
     await store.create_conversation(conversation("c1"))
-    assert await store.take_turn("ada", "c1", "r1", 10)
+    assert await store.lock_conversation("ada", "c1", "r1", 10)
     with pytest.raises(IdTaken):
-        await store.finish_turn(record("r1", conversation="c1"), items("i1"))
+        await store.put_and_unlock(record("r1", conversation="c1"), items("i1"))
     assert await store.conversation_items("ada", "c1") == []
-    assert await store.take_turn("ada", "c1", "r2", 10) is False
+    assert await store.lock_conversation("ada", "c1", "r2", 10) is False
 
 
 async def test_an_expired_conversation_is_gone_and_swept_with_its_items(store: Store, clock: Clock) -> None:
@@ -212,7 +212,7 @@ async def test_an_expired_conversation_is_gone_and_swept_with_its_items(store: S
     clock.forward(10)
     assert await store.get_conversation("ada", "c1") is None
     assert await store.conversation_items("ada", "c1") is None
-    assert await store.take_turn("ada", "c1", "r1", 10) is False
+    assert await store.lock_conversation("ada", "c1", "r1", 10) is False
     assert await store.sweep() == 1
     assert ids(await store.conversation_items("ada", "c2")) == ["i1", "i2"]
     await store.create_conversation(conversation("c1"))

@@ -50,7 +50,7 @@ async def test_what_is_being_worked_on_stays_and_the_new_is_refused(clock: Clock
     store = MemoryStore(clock, max_entries=2)
     await store.enqueue(queued("r1"), b"{}")
     await store.create_conversation(conversation("c1"), items("i1"))
-    await store.take_turn("ada", "c1", "r9", 60)
+    await store.lock_conversation("ada", "c1", "r9", 60)
     with pytest.raises(StoreUnavailable, match="full"):
         await store.put(record("r2"))
     clock.forward(60)

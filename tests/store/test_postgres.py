@@ -112,7 +112,7 @@ async def test_no_operation_reads_a_table_from_end_to_end(url: str, clock: Clock
             await store.chain("ada", f"first-{id}")
             await store.create_conversation(conversation(room), items("i1", "i2"))
             await store.list_items("ada", room, after="i1")
-            await store.take_turn("ada", room, id, 60)
+            await store.lock_conversation("ada", room, id, 60)
             await store.enqueue(queued(id, conversation=room), b"{}")
             assert await store.claim("w1", 60, 3)
             await store.renew("w1", [id], 60)

@@ -51,7 +51,7 @@ async def test_conversations_go_in_their_turn_with_all_their_items(store: Store)
 async def test_what_is_being_worked_on_stays(store: Store) -> None:
     await store.enqueue(queued("queued", input=LARGE, expires_at=BEGINNING + 10), b"{}")
     await store.create_conversation(conversation("held", expires_at=BEGINNING + 20), [Item("i", LARGE)])
-    await store.take_turn("ada", "held", "r1", 60)
+    await store.lock_conversation("ada", "held", "r1", 60)
     await store.put(record("over", output=LARGE, expires_at=BEGINNING + 30))
     assert await store.shrink(1000) == 1
     assert await left(store, "queued", "held", "over") == ["queued", "held"]

@@ -91,7 +91,7 @@ async def test_no_operation_reads_a_table_from_end_to_end(tmp_path: Path, clock:
         await store.create_conversation(conversation("c1"), items("i1", "i2"))
         await store.list_items("ada", "c1", after="i1", before="i2")
         await store.conversation_items("ada", "c1")
-        await store.take_turn("ada", "c1", "r2", 60)
+        await store.lock_conversation("ada", "c1", "r2", 60)
         await store.enqueue(queued("r2", conversation="c1"), b"{}")
         assert await store.claim("w1", 60, 3)
         await store.renew("w1", ["r2", "r3"], 60)

@@ -112,21 +112,21 @@ class Model:
         room = self._room(owner, id)
         return list(room.items) if room is not None else None
 
-    def take_turn(self, owner: str, id: str, response: str, lease: float) -> bool:
+    def lock_conversation(self, owner: str, id: str, response: str, lease: float) -> bool:
         room = self._room(owner, id)
         if room is None or (room.turn is not None and room.turn[0] != response and room.turn[1] > self.clock.now):
             return False
         room.turn = (response, self.clock.now + lease)
         return True
 
-    def end_turn(self, owner: str, id: str, response: str) -> bool:
+    def unlock_conversation(self, owner: str, id: str, response: str) -> bool:
         room = self._room(owner, id)
         if room is None or room.turn is None or room.turn[0] != response:
             return False
         room.turn = None
         return True
 
-    def finish_turn(self, record: Record, items: Sequence[Item]) -> object:
+    def put_and_unlock(self, record: Record, items: Sequence[Item]) -> object:
         room = self._room(record.owner, record.conversation)
         if room is None or room.turn is None or room.turn[0] != record.id:
             return False

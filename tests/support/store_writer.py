@@ -27,8 +27,8 @@ async def converse(store: Store, prefix: str) -> None:
     number = 0
     while True:
         id = f"{prefix}-turn-{number}"
-        assert await store.take_turn("ada", prefix, id, 60)
-        assert await store.finish_turn(record(id, conversation=prefix, expires_at=2**40), items(f"{id}-a", f"{id}-b"))
+        assert await store.lock_conversation("ada", prefix, id, 60)
+        assert await store.put_and_unlock(record(id, conversation=prefix, expires_at=2**40), items(f"{id}-a", f"{id}-b"))
         say(f"turn {id}")
         number += 1
 

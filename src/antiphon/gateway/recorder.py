@@ -95,7 +95,7 @@ class Keeper:
         return [kept for link in links for kept in (link.input, link.output)]
 
     async def _take_turn(self, conversation: str) -> None:
-        if not await self._store.take_turn(self._owner, conversation, self.response_id, LEASE):
+        if not await self._store.lock_conversation(self._owner, conversation, self.response_id, LEASE):
             if await self._store.get_conversation(self._owner, conversation) is None:
                 raise _no_conversation(conversation)
             raise Conflict(
@@ -127,13 +127,13 @@ class Keeper:
     async def release(self) -> None:
         if self._held and self._conversation is not None:
             self._held = False
-            await self._store.end_turn(self._owner, self._conversation, self.response_id)
+            await self._store.unlock_conversation(self._owner, self._conversation, self.response_id)
 
     async def _renew(self) -> None:
         assert self._conversation is not None
         while True:
             await asyncio.sleep(RENEWED)
-            await self._store.take_turn(self._owner, self._conversation, self.response_id, LEASE)
+            await self._store.lock_conversation(self._owner, self._conversation, self.response_id, LEASE)
 
     # ---- at its end --------------------------------------------------------------------------------------------------
 
@@ -148,7 +148,7 @@ class Keeper:
                 await self._store.put(self.record(response))
         elif not stores:
             await self._store.add_items(self._owner, self._conversation, self._said(response), self._expires_at())
-        elif await self._store.finish_turn(self.record(response), self._said(response)):
+        elif await self._store.put_and_unlock(self.record(response), self._said(response)):
             self._held = False
         else:
             raise Conflict("The conversation is gone, or another response took its turn.", code="conversation_locked")

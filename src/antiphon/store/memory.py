@@ -135,7 +135,7 @@ class MemoryStore:
         self._shelves.grow(room, -weigh_items([room.items.pop(id)]))
         return True
 
-    async def take_turn(self, owner: str, conversation: str, response: str, lease: float) -> bool:
+    async def lock_conversation(self, owner: str, conversation: str, response: str, lease: float) -> bool:
         room = self._shelves.room(owner, conversation)
         now = self._clock()
         if room is None or (room.holder not in (None, response) and room.held_until > now):
@@ -143,21 +143,21 @@ class MemoryStore:
         room.holder, room.held_until = response, now + lease
         return True
 
-    async def end_turn(self, owner: str, conversation: str, response: str) -> bool:
+    async def unlock_conversation(self, owner: str, conversation: str, response: str) -> bool:
         room = self._shelves.room(owner, conversation)
         if room is None or room.holder != response:
             return False
         room.holder, room.held_until = None, 0.0
         return True
 
-    async def finish_turn(self, record: Record, items: Sequence[Item]) -> bool:
+    async def put_and_unlock(self, record: Record, items: Sequence[Item]) -> bool:
         room = self._shelves.room_in_turn(record)
         if room is None:
             return False
         self._shelves.refuse_taken(record.id)
         self._shelves.admit(weigh(record) + weigh_items(items), room.kept.id)
         self._shelves.put(record)
-        self._shelves.end_turn(room, record, items)
+        self._shelves.unlock_conversation(room, record, items)
         return True
 
     # --- Background
@@ -239,7 +239,7 @@ class MemoryStore:
         self._shelves.replace(response, record)
         self._shelves.let_go(response)
         if room is not None:
-            self._shelves.end_turn(room, record, items)
+            self._shelves.unlock_conversation(room, record, items)
         self._shelves.tell(response, events)
         self._bells.ring(response.kept.id)
         return True

@@ -99,7 +99,7 @@ class Shelves:
         room.items.update(fresh)
         room.kept = structs.replace(room.kept, expires_at=max(room.kept.expires_at, expires_at))
 
-    def end_turn(self, room: Room, record: Record, items: Sequence[Item]) -> None:
+    def unlock_conversation(self, room: Room, record: Record, items: Sequence[Item]) -> None:
         self.append(room, items, record.expires_at)
         room.holder, room.held_until = None, 0.0
 

@@ -82,16 +82,16 @@ class Store(Protocol):
 
     async def delete_item(self, owner: str, conversation: str, id: str) -> bool: ...
 
-    async def take_turn(self, owner: str, conversation: str, response: str, lease: float) -> bool:
+    async def lock_conversation(self, owner: str, conversation: str, response: str, lease: float) -> bool:
         """At most one response at a time may answer in a conversation. Whose turn it is may take it again, for longer.
 
         False: it is another's turn, or there is no such conversation.
         """
 
-    async def end_turn(self, owner: str, conversation: str, response: str) -> bool:
+    async def unlock_conversation(self, owner: str, conversation: str, response: str) -> bool:
         """Give the turn back, if it is this response's. False: it is not."""
 
-    async def finish_turn(self, record: Record, items: Sequence[Item]) -> bool:
+    async def put_and_unlock(self, record: Record, items: Sequence[Item]) -> bool:
         """Put the record, append the items to its conversation, and give the turn back: all or nothing.
 
         The conversation then lives as long as the record. False, and nothing is written: the conversation is gone, or the
@@ -133,7 +133,7 @@ class Store(Protocol):
     ) -> bool:
         """Keep the last events and the final record, end the job, and wake the followers.
 
-        In a conversation, the items are appended and the turn is given back as by `finish_turn`; where that is no longer
+        In a conversation, the items are appended and the turn is given back as by `put_and_unlock`; where that is no longer
         possible, the rest happens all the same. False, and nothing is written: the lease is lost.
         """
 

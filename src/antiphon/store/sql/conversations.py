@@ -115,15 +115,15 @@ def delete_item(owner: str, conversation: str, id: str, now: float) -> Operation
     return bool((yield Statement("DELETE FROM items WHERE conversation = $1 AND id = $2 RETURNING id", (conversation, id))))
 
 
-def take_turn(owner: str, conversation: str, response: str, lease: float, now: float) -> Operation[bool]:
+def lock_conversation(owner: str, conversation: str, response: str, lease: float, now: float) -> Operation[bool]:
     return bool((yield Statement(_TAKE_TURN, (conversation, owner, int(now), response, now + lease, now))))
 
 
-def end_turn(owner: str, conversation: str, response: str, now: float) -> Operation[bool]:
+def unlock_conversation(owner: str, conversation: str, response: str, now: float) -> Operation[bool]:
     return bool((yield Statement(_END_TURN, (conversation, owner, int(now), response))))
 
 
-def finish_turn(record: Record, items: Sequence[Item], now: float) -> Operation[bool]:
+def put_and_unlock(record: Record, items: Sequence[Item], now: float) -> Operation[bool]:
     if not (yield from append_in_turn(record, items, now)):
         return False
     yield from responses.put(record)
@@ -132,6 +132,6 @@ def finish_turn(record: Record, items: Sequence[Item], now: float) -> Operation[
 
 def append_in_turn(record: Record, items: Sequence[Item], now: float) -> Operation[bool]:
     """Append them and give the turn back, if it is this response's."""
-    if record.conversation is None or not (yield from end_turn(record.owner, record.conversation, record.id, now)):
+    if record.conversation is None or not (yield from unlock_conversation(record.owner, record.conversation, record.id, now)):
         return False
     return (yield from append(record.owner, record.conversation, items, record.expires_at, now))

@@ -103,14 +103,14 @@ class SqlStore:
     async def delete_item(self, owner: str, conversation: str, id: str) -> bool:
         return await self._database.write(conversations.delete_item(owner, conversation, id, self._now()))
 
-    async def take_turn(self, owner: str, conversation: str, response: str, lease: float) -> bool:
-        return await self._database.write(conversations.take_turn(owner, conversation, response, lease, self._now()))
+    async def lock_conversation(self, owner: str, conversation: str, response: str, lease: float) -> bool:
+        return await self._database.write(conversations.lock_conversation(owner, conversation, response, lease, self._now()))
 
-    async def end_turn(self, owner: str, conversation: str, response: str) -> bool:
-        return await self._database.write(conversations.end_turn(owner, conversation, response, self._now()))
+    async def unlock_conversation(self, owner: str, conversation: str, response: str) -> bool:
+        return await self._database.write(conversations.unlock_conversation(owner, conversation, response, self._now()))
 
-    async def finish_turn(self, record: Record, items: Sequence[Item]) -> bool:
-        return await self._database.write(conversations.finish_turn(record, items, self._now()))
+    async def put_and_unlock(self, record: Record, items: Sequence[Item]) -> bool:
+        return await self._database.write(conversations.put_and_unlock(record, items, self._now()))
 
     # --- Background
 
