@@ -1,4 +1,4 @@
-"""What one owner stored is not there for another, whatever the other tries."""
+"""What one owner stored does not exist for another owner, whichever method is called."""
 
 import inspect
 from collections.abc import Awaitable, Callable
@@ -31,8 +31,8 @@ ATTEMPTS: dict[str, tuple[Callable[[Store], Awaitable[object]], object]] = {
     "finish": (lambda store: store.finish(queued("running", "bob"), "w1", 1, events(1)), False),
     "cancel": (lambda store: store.cancel("bob", "running"), "unknown"),
 }
-# These are called with what `claim` gave, by workers that serve every owner; or they touch nothing that is anyone's.
-OF_WORKERS = {"claim", "renew", "give_back", "append_events", "follow", "follow_jobs", "sweep", "shrink"}
+# Workers, which serve every owner, call these with what `claim` returned; or they read and write no owner's data.
+WITHOUT_OWNER = {"claim", "renew", "give_back", "append_events", "follow", "follow_jobs", "sweep", "shrink"}
 
 
 async def everything(store: Store) -> list[object]:
@@ -61,7 +61,7 @@ async def test_another_owner_gets_and_changes_nothing_by(store: Store, method: s
     else:
         assert await attempt(store) == answer
     assert await everything(store) == before
-    # Whose turn it is has not changed either.
+    # The lock has not changed either.
     assert await store.lock_conversation("ada", "c1", "other", 60) is False
     assert await store.finish(structs.replace(queued("running"), conversation="c1"), "w1", 1, [], items("i9")) is True
     assert await store.get_item("ada", "c1", "i9") is not None
@@ -69,4 +69,4 @@ async def test_another_owner_gets_and_changes_nothing_by(store: Store, method: s
 
 def test_every_method_of_a_store_is_tried() -> None:
     methods = {name for name, _ in inspect.getmembers(Store, inspect.isfunction) if not name.startswith("_")}
-    assert methods == ATTEMPTS.keys() | OF_WORKERS
+    assert methods == ATTEMPTS.keys() | WITHOUT_OWNER

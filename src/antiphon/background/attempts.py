@@ -22,7 +22,7 @@ from antiphon.wire.responses import CreateResponse, Response
 
 # How soon a conversation that is another's, or an engine that is away, is asked for again.
 ASK_AGAIN = 0.5
-# Whether a response is still held and still wanted is asked at most so often, in seconds: its bell rings with every event too.
+# The lease is renewed at most so often, in seconds: every event of the response wakes its followers too.
 LOOK_AGAIN = 0.5
 
 
@@ -148,7 +148,7 @@ class Attempt:
     async def _hold(self) -> None:
         """Keeps the lease; ends the response when that was asked for, and the attempt when the lease is another's."""
         id, store, lease = self.job.record.id, self._gateway.store, self._gateway.settings.background_lease
-        with store.follow(id) as bell:
+        with store.follow(id) as wakeup:
             while True:
                 with suppress(StoreUnavailable):
                     held = await store.renew(self._worker, [id], lease)
@@ -159,7 +159,7 @@ class Attempt:
                 await asyncio.sleep(min(LOOK_AGAIN, lease / 6))
                 with suppress(TimeoutError):
                     async with asyncio.timeout(lease / 3):
-                        await bell.wait()
+                        await wakeup.wait()
 
 
 def _unreadable(reason: Exception) -> ApiError:

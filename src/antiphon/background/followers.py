@@ -26,7 +26,7 @@ async def follow(store: Store, record: Record, after: int, heartbeat: float) -> 
     """The frames of its events with numbers above `after`, as they come, to the end."""
     loop = asyncio.get_running_loop()
     spoke = loop.time()
-    with store.follow(record.id) as bell:
+    with store.follow(record.id) as wakeup:
         while True:
             progress = await store.events(record.owner, record.id, after)
             if progress is not None and progress.events:
@@ -44,7 +44,7 @@ async def follow(store: Store, record: Record, after: int, heartbeat: float) -> 
             if progress.status == "queued" and after < 1:
                 yield b"".join(_beginning(record)[after + 1 :])
                 after = 1
-            await bell.wait()
+            await wakeup.wait()
     yield DONE
 
 
@@ -73,9 +73,9 @@ async def _end(store: Store, record: Record, after: int) -> AsyncIterator[bytes]
 
 async def ended(store: Store, owner: str, id: str, patience: float) -> Record | None:
     """The response when it has come to its end, or as it is after so many seconds. None: there is none."""
-    with store.follow(id) as bell, suppress(TimeoutError):
+    with store.follow(id) as wakeup, suppress(TimeoutError):
         async with asyncio.timeout(patience):
             while (record := await store.get(owner, id)) is not None and record.status in UNFINISHED:
-                await bell.wait()
+                await wakeup.wait()
             return record
     return await store.get(owner, id)

@@ -10,9 +10,8 @@ from antiphon.errors import ApiError, EngineUnavailable, StoreUnavailable
 from antiphon.gateway.gateway import SHUTTING_DOWN, Gateway
 from antiphon.gateway.ids import new_id
 from antiphon.logs import log
-from antiphon.store.memory import MemoryStore
 from antiphon.store.records import Job
-from antiphon.store.wakeups import Bell
+from antiphon.store.wakeups import Wakeup
 
 # How long it may take to give responses back, or to end those that nobody can take over, in seconds.
 LAST_WORDS = 2.0
@@ -28,7 +27,7 @@ class Workers:
         self._name = new_id("worker")
         self._running: dict[asyncio.Task[None], Attempt] = {}
         self._places = asyncio.Semaphore(gateway.settings.background_workers)
-        self._bell: Bell | None = None
+        self._wakeup: Wakeup | None = None
         self._stopped = False
         self._working: asyncio.Task[None] | None = None
 
@@ -37,19 +36,19 @@ class Workers:
             self._working = asyncio.create_task(self._work())
 
     async def _work(self) -> None:
-        with self._gateway.store.follow_jobs() as bell:
-            self._bell = bell
+        with self._gateway.store.follow_jobs() as wakeup:
+            self._wakeup = wakeup
             while not self._stopped:
                 try:
                     await self._claim()
                 except ApiError as away:
                     log("no_background_work", level=logging.WARNING, reason=away.message)
-                await bell.wait()
+                await wakeup.wait()
 
     def stop(self) -> None:
         """Nothing more is begun; what waits need not wait for what runs."""
         self._stopped = True
-        self._ring()
+        self._wake()
         for task, attempt in self._running.items():
             if not attempt.place.taken:
                 self._let_go(task)
@@ -68,14 +67,14 @@ class Workers:
 
     def _let_go(self, task: asyncio.Task[None]) -> None:
         """Gives it back, so that another gateway takes it at once; ends it properly where none can."""
-        if isinstance(self._gateway.store, MemoryStore):
+        if not self._gateway.store.survives_restart:
             self._running[task].end(EngineUnavailable(SHUTTING_DOWN))
         elif not task.cancelling():
             task.cancel()
 
-    def _ring(self) -> None:
-        if self._bell is not None:
-            self._bell.ring()
+    def _wake(self) -> None:
+        if self._wakeup is not None:
+            self._wakeup.wake()
 
     async def _claim(self) -> None:
         most = HELD * self._gateway.settings.background_workers
@@ -89,7 +88,7 @@ class Workers:
                     self._places.release()
             if job is None:
                 return
-            attempt = Attempt(self._gateway, job, self._name, Place(self._places, self._ring))
+            attempt = Attempt(self._gateway, job, self._name, Place(self._places, self._wake))
             task = asyncio.create_task(self._run(attempt))
             self._running[task] = attempt
             task.add_done_callback(self._over)
@@ -100,7 +99,7 @@ class Workers:
 
     def _over(self, task: asyncio.Task[None]) -> None:
         del self._running[task]
-        self._ring()
+        self._wake()
 
     async def _run(self, attempt: Attempt) -> None:
         id = attempt.job.record.id
