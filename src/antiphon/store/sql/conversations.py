@@ -20,6 +20,7 @@ WHERE id = $1 AND owner = $2 AND expires_at > $3 RETURNING next_position"""
 _APPEND = """
 INSERT INTO items (conversation, position, id, data) VALUES ($1, $2, $3, $4)
 ON CONFLICT (conversation, id) DO UPDATE SET data = excluded.data"""
+# `holder` is the response that has the lock, `held_until` the end of its lease.
 _LOCK = """
 UPDATE conversations SET holder = $4, held_until = $5
 WHERE id = $1 AND owner = $2 AND expires_at > $3 AND (holder IS NULL OR holder = $4 OR held_until <= $6) RETURNING id"""

@@ -1,6 +1,6 @@
 """The type of an operation: a generator that yields statements, is sent their rows, and returns a result.
 
-Statements are written for Postgres; `store.sqlite` translates what SQLite spells differently.
+Statements are written for Postgres; `store.sqlite_file` translates what SQLite spells differently.
 """
 
 from collections.abc import Generator, Sequence
@@ -43,4 +43,4 @@ Operation: TypeAlias = Generator[Step, list[Row], T]
 
 def placeholders(first: int, number: int) -> str:
     """`$3, $4, $5`: one for each value, because SQLite cannot bind a list."""
-    return ", ".join(f"${place}" for place in range(first, first + number))
+    return ", ".join(f"${index}" for index in range(first, first + number))
