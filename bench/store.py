@@ -1,4 +1,4 @@
-"""What the databases take: chains, puts, a million items listed and swept."""
+"""How long operations of the databases take: chains, puts, a million items listed and swept."""
 
 import argparse
 import asyncio
@@ -14,19 +14,19 @@ from support.stores import BEGINNING, DAY, Clock, conversation, item, items, rec
 
 from antiphon.store import Store, open_store
 
-ROOMS = 100
+CONVERSATIONS = 100
 OUTPUT = b'[{"type":"message","text":"' + b"x" * 2000 + b'"}]'
 SOON = BEGINNING + DAY
 
 
 async def timed(operation: Callable[[], Awaitable[object]], times: int = 20) -> str:
     """The median, in milliseconds."""
-    took = []
+    durations = []
     for _ in range(times):
-        began = time.perf_counter()
+        start = time.perf_counter()
         await operation()
-        took.append(time.perf_counter() - began)
-    return f"{1000 * sorted(took)[times // 2]:.2f} ms"
+        durations.append(time.perf_counter() - start)
+    return f"{1000 * sorted(durations)[times // 2]:.2f} ms"
 
 
 async def in_groups(operations: Iterator[Awaitable[object]], size: int = 500) -> None:
@@ -37,7 +37,7 @@ async def in_groups(operations: Iterator[Awaitable[object]], size: int = 500) ->
 
 
 async def measure_chains(store: Store) -> Iterator[tuple[str, str]]:
-    """Read by one who has not seen it; and read to continue it, by one who has made or continued it before."""
+    """The first read of a chain, and the later ones, which use the cache."""
     rows = []
     for length in (10, 100, 1000):
         puts = (
@@ -46,9 +46,9 @@ async def measure_chains(store: Store) -> Iterator[tuple[str, str]]:
         )
         await in_groups(puts)
         last = f"{length}-{length - 1}"
-        began = time.perf_counter()
+        start = time.perf_counter()
         assert len(await store.chain("ada", last)) == length
-        rows.append((f"chain of {length:,}, first read", f"{1000 * (time.perf_counter() - began):.2f} ms"))
+        rows.append((f"chain of {length:,}, first read", f"{1000 * (time.perf_counter() - start):.2f} ms"))
         again = await timed(lambda last=last: store.chain("ada", last))  # type: ignore[misc]
         rows.append((f"chain of {length:,}, continued", again))
     return iter(rows)
@@ -57,54 +57,54 @@ async def measure_chains(store: Store) -> Iterator[tuple[str, str]]:
 async def measure_puts(store: Store) -> Iterator[tuple[str, str]]:
     numbers = itertools.count()
     alone = await timed(lambda: store.put(record(f"alone-{next(numbers)}", output=OUTPUT)))
-    began = time.perf_counter()
+    start = time.perf_counter()
     await in_groups((store.put(record(f"put-{number}", output=OUTPUT)) for number in range(5000)), 200)
-    together = 5000 / (time.perf_counter() - began)
+    together = 5000 / (time.perf_counter() - start)
     return iter([("put, alone", alone), ("puts, 200 at once", f"{together:,.0f} a second")])
 
 
 async def fill(store: Store, count: int) -> None:
-    """As many items in a hundred conversations, half of which expire soon; a tenth as many responses, likewise."""
-    each = count // ROOMS
-    for room in range(ROOMS):
-        expires = SOON if room % 2 else SOON + 30 * DAY
-        await store.create_conversation(conversation(f"c{room}", expires_at=expires))
+    """So many items in a hundred conversations, and a tenth as many responses; half of each expire soon."""
+    each = count // CONVERSATIONS
+    for number in range(CONVERSATIONS):
+        expires = SOON if number % 2 else SOON + 30 * DAY
+        await store.create_conversation(conversation(f"c{number}", expires_at=expires))
         for first in range(0, each, 1000):
-            named = range(first, min(first + 1000, each))
-            await store.add_items("ada", f"c{room}", [item(f"i{number}", "x" * 200) for number in named])
-    kept = (record(f"r{number}", expires_at=SOON if number % 2 else SOON + 30 * DAY) for number in range(count // 10))
-    await in_groups(store.put(response) for response in kept)
+            places = range(first, min(first + 1000, each))
+            await store.add_items("ada", f"c{number}", [item(f"i{place}", "x" * 200) for place in places])
+    responses = (record(f"r{number}", expires_at=SOON if number % 2 else SOON + 30 * DAY) for number in range(count // 10))
+    await in_groups(store.put(response) for response in responses)
 
 
 async def measure_listing(store: Store, count: int) -> Iterator[tuple[str, str]]:
-    middle = f"i{count // ROOMS // 2}"
+    middle = f"i{count // CONVERSATIONS // 2}"
     return iter(
         [
             ("first page of 100", await timed(lambda: store.list_items("ada", "c0", limit=100))),
             ("page of 100 from the middle", await timed(lambda: store.list_items("ada", "c0", after=middle, limit=100))),
             ("append two items", await timed(lambda: store.add_items("ada", "c0", items("new1", "new2")))),
             ("claim with an empty queue", await timed(lambda: store.claim("w", 60, 3))),
-            ("look whether it is too large", await timed(lambda: store.shrink(1 << 40))),
+            ("check whether it is too large", await timed(lambda: store.shrink(1 << 40))),
         ]
     )
 
 
-async def with_puts(store: Store, name: str, removing: Awaitable[int]) -> str:
-    """With somebody who puts meanwhile: how long that takes at worst is how long the sweeper holds anyone up."""
-    began = time.perf_counter()
-    sweeping = asyncio.ensure_future(removing)
+async def with_puts(store: Store, name: str, removal: Awaitable[int]) -> str:
+    """Put records during the removal: the longest put shows how long the sweeper delays other operations."""
+    start = time.perf_counter()
+    task = asyncio.ensure_future(removal)
     worst = 0.0
     for number in itertools.count():
-        asked = time.perf_counter()
+        put_start = time.perf_counter()
         await store.put(record(f"{name}-{number}"))
-        worst = max(worst, time.perf_counter() - asked)
-        if sweeping.done():
+        worst = max(worst, time.perf_counter() - put_start)
+        if task.done():
             break
-    removed, took = await sweeping, time.perf_counter() - began
-    return f"{removed:,} in {took:.1f} s, the longest put meanwhile {1000 * worst:.0f} ms"
+    removed, seconds = await task, time.perf_counter() - start
+    return f"{removed:,} in {seconds:.1f} s, the longest put during that {1000 * worst:.0f} ms"
 
 
-async def measure_removing(store: Store, clock: Clock) -> Iterator[tuple[str, str]]:
+async def measure_removal(store: Store, clock: Clock) -> Iterator[tuple[str, str]]:
     clock.forward(2 * DAY)
     return iter(
         [
@@ -117,11 +117,11 @@ async def measure_removing(store: Store, clock: Clock) -> Iterator[tuple[str, st
 async def measure(url: str, count: int) -> list[tuple[str, str]]:
     clock = Clock()
     async with open_store(url, clock) as store:
-        began = time.perf_counter()
+        start = time.perf_counter()
         await fill(store, count)
-        rows = [(f"{count:,} items and {count // 10:,} responses kept", f"{time.perf_counter() - began:.1f} s")]
+        rows = [(f"{count:,} items and {count // 10:,} responses stored", f"{time.perf_counter() - start:.1f} s")]
         rows += [*await measure_chains(store), *await measure_puts(store), *await measure_listing(store, count)]
-        return [*rows, *await measure_removing(store, clock)]
+        return [*rows, *await measure_removal(store, clock)]
 
 
 @contextlib.contextmanager
@@ -132,7 +132,7 @@ def databases() -> Iterator[dict[str, str]]:
         try:
             server = PostgresServer()
         except NoPostgres as reason:
-            print(f"without Postgres: {reason}")
+            print(f"Postgres is not measured: {reason}")
         else:
             stack.callback(server.remove)
             server.create()

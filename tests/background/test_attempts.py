@@ -60,7 +60,7 @@ async def test_a_worker_that_lost_its_lease_gives_up_at_once(engine: MockEngine,
         await engine.cancelled.wait()
         told = [Event(0, b'event: x\ndata: {"type":"x","sequence_number":0}\n\n')]
         # What it held in the conversation is the other's, which has the same name.
-        assert not await store.take_turn("", conversation["id"], "resp_other", 60)
+        assert not await store.lock_conversation("", conversation["id"], "resp_other", 60)
         assert await store.append_events(id, "another", 2, told)
         progress = await store.events("", id)
         assert progress is not None

@@ -32,11 +32,11 @@ class Room:
     async def occupied(cls, gateway: GatewayUnderTest) -> "Room":
         _, conversation = await gateway.post({}, "/v1/conversations")
         room = cls(gateway.gateway.store, conversation["id"])
-        assert await room._store.take_turn("", room.id, "resp_other", 60)
+        assert await room._store.lock_conversation("", room.id, "resp_other", 60)
         return room
 
     async def free(self) -> None:
-        assert await self._store.end_turn("", self.id, "resp_other")
+        assert await self._store.unlock_conversation("", self.id, "resp_other")
 
 
 async def test_one_that_waits_for_a_conversation_keeps_no_other_from_being_made(engine: MockEngine) -> None:

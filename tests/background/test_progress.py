@@ -140,9 +140,9 @@ def test_events_of_a_kind_that_is_not_known_change_nothing() -> None:
 
 async def saying(background: Background, id: str, number: int) -> dict[str, Any]:
     """The response once it has so many items."""
-    with background.gateway.gateway.store.follow(id) as bell:
+    with background.gateway.gateway.store.follow(id) as wakeup:
         while len((response := await background.get(id))["output"]) < number:
-            await bell.wait()
+            await wakeup.wait()
     return response
 
 
@@ -197,10 +197,10 @@ async def test_one_that_ends_while_it_is_looked_at_is_shown_whole(
     events = store.events
 
     async def after_the_end(owner: str, id: str, after: int = -1) -> Any:
-        with store.follow(id) as bell:
+        with store.follow(id) as wakeup:
             go_on.set()
             while (record := await store.get(owner, id)) is not None and record.status == "in_progress":
-                await bell.wait()
+                await wakeup.wait()
         return await events(owner, id, after)
 
     monkeypatch.setattr(store, "events", after_the_end)

@@ -193,7 +193,7 @@ async def test_a_conversation_that_is_anothers_is_waited_for(background: Backgro
 async def test_a_conversation_that_stays_anothers_fails_it(engine: MockEngine) -> None:
     async with running_gateway(engine, background_patience=0.1) as gateway:
         _, conversation = await gateway.post({}, "/v1/conversations")
-        assert await gateway.gateway.store.take_turn("", conversation["id"], "resp_other", 60)
+        assert await gateway.gateway.store.lock_conversation("", conversation["id"], "resp_other", 60)
         response = await Background(gateway).made("Hi", conversation=conversation["id"])
         assert response["status"] == "failed"
         assert "Another response" in response["error"]["message"]

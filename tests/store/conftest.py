@@ -1,4 +1,4 @@
-"""Every test of the contract runs on every store."""
+"""Every test of the contract runs with every store."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Background responses: queued, claimed by one worker at a time, told, finished, cancelled."""
+"""Background responses: queued, claimed by one worker at a time, given events, finished, cancelled."""
 
 import asyncio
 
@@ -28,7 +28,7 @@ async def test_jobs_are_claimed_oldest_first_each_by_one_worker(store: Store) ->
     assert running.status == "in_progress"
 
 
-async def test_workers_that_claim_at_once_get_different_jobs(store: Store) -> None:
+async def test_workers_that_claim_concurrently_get_different_jobs(store: Store) -> None:
     await asyncio.gather(*(store.enqueue(queued(f"r{number}"), b"{}") for number in range(8)))
     jobs = await asyncio.gather(*(store.claim(f"w{number}", 60, 3) for number in range(12)))
     assert sorted(job.record.id for job in jobs if job) == [f"r{number}" for number in range(8)]
@@ -42,7 +42,7 @@ async def test_an_id_is_queued_once(store: Store) -> None:
     assert await store.claim("w1", 60, 3) is None
 
 
-async def test_events_are_read_from_any_number_on_with_the_status(store: Store) -> None:
+async def test_events_are_read_after_any_number_with_the_status(store: Store) -> None:
     await store.enqueue(queued("r1"), b"{}")
     waiting = await store.events("ada", "r1")
     assert waiting is not None
@@ -58,7 +58,7 @@ async def test_events_are_read_from_any_number_on_with_the_status(store: Store) 
         assert progress.events == events(*range(after + 1, 6))
 
 
-async def test_finishing_keeps_the_last_events_with_the_record_and_ends_the_job(store: Store, clock: Clock) -> None:
+async def test_finishing_stores_the_last_events_with_the_record_and_ends_the_job(store: Store, clock: Clock) -> None:
     await store.enqueue(queued("r1"), b"{}")
     job = await claimed(store)
     await store.append_events("r1", "w1", job.attempt, events(0))
@@ -75,7 +75,7 @@ async def test_finishing_keeps_the_last_events_with_the_record_and_ends_the_job(
     assert await store.renew("w1", ["r1"], 60) == {}
 
 
-async def test_a_job_whose_lease_ran_out_goes_to_another_and_begins_anew(store: Store, clock: Clock) -> None:
+async def test_a_job_whose_lease_has_expired_goes_to_another_worker_and_starts_again(store: Store, clock: Clock) -> None:
     await store.enqueue(queued("r1"), b"request")
     first = await claimed(store)
     await store.append_events("r1", "w1", first.attempt, events(0, 1, 2))
@@ -93,9 +93,7 @@ async def test_a_job_whose_lease_ran_out_goes_to_another_and_begins_anew(store: 
     assert (progress.attempt, progress.events) == (2, events(0))
 
 
-async def test_a_worker_that_claims_its_own_lost_job_again_cannot_go_on_with_the_old_attempt(
-    store: Store, clock: Clock
-) -> None:
+async def test_a_worker_that_claims_its_own_lost_job_again_cannot_continue_the_old_attempt(store: Store, clock: Clock) -> None:
     await store.enqueue(queued("r1"), b"{}")
     first = await claimed(store)
     clock.forward(60)
@@ -104,7 +102,7 @@ async def test_a_worker_that_claims_its_own_lost_job_again_cannot_go_on_with_the
     assert await store.append_events("r1", "w1", second.attempt, events(0)) is True
 
 
-async def test_leases_are_renewed_and_only_those_that_are_held(store: Store, clock: Clock) -> None:
+async def test_a_worker_renews_only_its_own_leases(store: Store, clock: Clock) -> None:
     for number in range(3):
         await store.enqueue(queued(f"r{number}"), b"{}")
     await claimed(store, "w1")
@@ -112,12 +110,12 @@ async def test_leases_are_renewed_and_only_those_that_are_held(store: Store, clo
     assert await store.renew("w1", ["r0", "r1", "r2", "nothing"], 120) == {"r0": False}
     assert await store.renew("w1", [], 120) == {}
     clock.forward(60)
-    # The one that was queued last has waited longer than the lease that ran out just now.
+    # The job that was queued last became available before the lease that expired just now.
     assert [(await claimed(store, "w3")).record.id for _ in range(2)] == ["r2", "r1"]
     assert await store.claim("w3", 60, 3) is None
 
 
-async def test_a_lease_that_ran_out_is_held_until_another_claims_it(store: Store, clock: Clock) -> None:
+async def test_an_expired_lease_is_kept_until_another_worker_claims_the_job(store: Store, clock: Clock) -> None:
     await store.enqueue(queued("r1"), b"{}")
     job = await claimed(store)
     clock.forward(100)
@@ -126,21 +124,21 @@ async def test_a_lease_that_ran_out_is_held_until_another_claims_it(store: Store
     assert await store.claim("w2", 60, 3) is None
 
 
-async def test_a_job_that_has_used_up_its_attempts_is_handed_out_to_be_failed(store: Store, clock: Clock) -> None:
+async def test_a_job_that_has_used_up_its_attempts_is_claimed_to_be_failed(store: Store, clock: Clock) -> None:
     await store.enqueue(queued("r1"), b"{}")
     purposes = []
     for _ in range(4):
         job = await claimed(store, most_attempts=2)
         purposes.append(job.purpose)
         clock.forward(60)
-    # Whoever was to fail it died too: somebody else is asked.
+    # The worker that should have failed it died too, so another one gets it.
     assert purposes == ["run", "run", "fail", "fail"]
     assert await store.finish(structs.replace(job.record, status="failed"), "w1", job.attempt, []) is True
     clock.forward(60)
     assert await store.claim("w1", 60, 2) is None
 
 
-async def test_a_job_that_is_given_back_waits_as_if_nobody_had_begun_it(store: Store) -> None:
+async def test_a_job_that_is_given_back_is_queued_as_if_it_had_never_started(store: Store) -> None:
     await store.enqueue(queued("r1"), b"request")
     job = await claimed(store)
     await store.append_events("r1", "w1", job.attempt, events(0, 1))
@@ -152,12 +150,12 @@ async def test_a_job_that_is_given_back_waits_as_if_nobody_had_begun_it(store: S
     assert await store.append_events("r1", "w1", job.attempt, events(2)) is False
     assert await store.finish(job.record, "w1", job.attempt, events(2)) is False
     assert await store.renew("w1", ["r1"], 60) == {}
-    # Followers tell attempts apart by their numbers.
+    # Followers distinguish attempts by their numbers.
     again = await claimed(store, "w2")
     assert (again.request, again.attempt, again.purpose, again.lost) == (b"request", 2, "run", 0)
 
 
-async def test_an_attempt_that_is_given_back_uses_none_up(store: Store, clock: Clock) -> None:
+async def test_an_attempt_that_is_given_back_does_not_count(store: Store, clock: Clock) -> None:
     await store.enqueue(queued("r1"), b"{}")
     for number in range(1, 6):
         job = await claimed(store, most_attempts=1)
@@ -167,12 +165,12 @@ async def test_an_attempt_that_is_given_back_uses_none_up(store: Store, clock: C
     clock.forward(60)
     lost = await claimed(store, most_attempts=1)
     assert (lost.attempt, lost.purpose, lost.lost) == (7, "fail", 1)
-    # Whoever was to fail it had no time for that: it is still to be failed.
+    # The worker that should have failed it gave it back, so it is still to be failed.
     await store.give_back("w1", ["r1"])
     assert (await claimed(store, most_attempts=1)).purpose == "fail"
 
 
-async def test_only_what_is_held_is_given_back(store: Store, clock: Clock) -> None:
+async def test_a_worker_gives_back_only_its_own_jobs(store: Store, clock: Clock) -> None:
     for number in range(3):
         await store.enqueue(queued(f"r{number}"), b"{}")
     for worker in ("w1", "w2"):
@@ -181,24 +179,24 @@ async def test_only_what_is_held_is_given_back(store: Store, clock: Clock) -> No
     await store.give_back("w1", ["r0", "r1", "r2", "nothing"])
     await store.give_back("w1", ["r0"])
     clock.forward(10)
-    # One that was given back has waited from then on; by the clock that was when the other was queued.
+    # A job that was given back waits from then on. The clock did not move, so both have waited equally long.
     assert {(await claimed(store, "w3")).record.id for _ in range(2)} == {"r0", "r2"}
     assert await store.claim("w3", 60, 3) is None
     assert await store.renew("w2", ["r1"], 60) == {"r1": False}
 
 
-async def test_a_job_that_was_given_back_is_cancelled_as_one_that_waits(store: Store) -> None:
+async def test_a_job_that_was_given_back_is_cancelled_like_a_queued_one(store: Store) -> None:
     for id in ("r1", "r2"):
         await store.enqueue(queued(id), b"{}")
         await claimed(store)
     assert await store.cancel("ada", "r1") == "asked"
     await store.give_back("w1", ["r1", "r2"])
     assert await store.cancel("ada", "r2") == "cancelled"
-    # The wish to cancel the other is still known.
+    # The other one is still marked to be cancelled.
     assert (await claimed(store)).purpose == "cancel"
 
 
-async def test_a_job_that_waits_is_cancelled_at_once(store: Store) -> None:
+async def test_a_queued_job_is_cancelled_at_once(store: Store) -> None:
     await store.enqueue(queued("r1"), b"{}")
     assert await store.cancel("ada", "r1") == "cancelled"
     assert await store.cancel("ada", "r1") == "over"
@@ -208,7 +206,7 @@ async def test_a_job_that_waits_is_cancelled_at_once(store: Store) -> None:
     assert cancelled.status == "cancelled"
 
 
-async def test_a_job_that_runs_is_asked_to_end_and_its_worker_hears_of_it(store: Store) -> None:
+async def test_a_running_job_is_marked_to_be_cancelled_and_its_worker_learns_of_it(store: Store) -> None:
     await store.enqueue(queued("r1"), b"{}")
     job = await claimed(store)
     assert await store.cancel("ada", "r1") == "asked"
@@ -218,7 +216,7 @@ async def test_a_job_that_runs_is_asked_to_end_and_its_worker_hears_of_it(store:
     assert await store.cancel("ada", "r1") == "over"
 
 
-async def test_a_job_to_be_cancelled_whose_worker_died_is_handed_out_for_that(store: Store, clock: Clock) -> None:
+async def test_a_job_to_be_cancelled_whose_worker_died_is_claimed_to_be_cancelled(store: Store, clock: Clock) -> None:
     await store.enqueue(queued("r1"), b"{}")
     await claimed(store)
     await store.cancel("ada", "r1")
@@ -226,7 +224,7 @@ async def test_a_job_to_be_cancelled_whose_worker_died_is_handed_out_for_that(st
     assert (await claimed(store, "w2", most_attempts=1)).purpose == "cancel"
 
 
-async def test_what_never_was_in_the_queue_cannot_be_cancelled(store: Store) -> None:
+async def test_a_response_that_was_never_queued_cannot_be_cancelled(store: Store) -> None:
     await store.put(record("r1"))
     assert await store.cancel("ada", "r1") == "over"
     assert await store.cancel("ada", "r2") == "unknown"
@@ -262,24 +260,24 @@ async def test_an_expired_job_is_not_claimed_and_is_swept_with_its_events(store:
     assert progress.events == []
 
 
-async def test_finishing_in_a_conversation_appends_the_items_and_gives_the_turn_back(store: Store) -> None:
+async def test_finishing_in_a_conversation_appends_the_items_and_unlocks_it(store: Store) -> None:
     await store.create_conversation(conversation("c1"))
     await store.enqueue(queued("r1", conversation="c1"), b"{}")
     job = await claimed(store)
-    assert await store.take_turn("ada", "c1", "r1", 60)
+    assert await store.lock_conversation("ada", "c1", "r1", 60)
     final = structs.replace(job.record, status="completed")
     assert await store.finish(final, "w1", job.attempt, events(0), items("i1", "i2")) is True
     assert await store.conversation_items("ada", "c1") == items("i1", "i2")
-    assert await store.take_turn("ada", "c1", "r2", 60) is True
+    assert await store.lock_conversation("ada", "c1", "r2", 60) is True
 
 
-async def test_finishing_is_possible_where_the_turn_was_lost_but_appends_nothing(store: Store, clock: Clock) -> None:
+async def test_finishing_without_the_lock_appends_nothing(store: Store, clock: Clock) -> None:
     await store.create_conversation(conversation("c1"))
     await store.enqueue(queued("r1", conversation="c1"), b"{}")
     job = await claimed(store)
-    assert await store.take_turn("ada", "c1", "r1", 10)
+    assert await store.lock_conversation("ada", "c1", "r1", 10)
     clock.forward(10)
-    assert await store.take_turn("ada", "c1", "r2", 60)
+    assert await store.lock_conversation("ada", "c1", "r2", 60)
     assert await store.finish(structs.replace(job.record, status="completed"), "w1", job.attempt, [], items("i1")) is True
     assert await store.conversation_items("ada", "c1") == []
-    assert await store.take_turn("ada", "c1", "r3", 60) is False
+    assert await store.lock_conversation("ada", "c1", "r3", 60) is False

@@ -1,4 +1,4 @@
-"""A chain is read from the database once; from then on each response that continues it is all that is added."""
+"""A chain is read from the database once; after that, each response that continues it is added to the cache."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -8,31 +8,31 @@ import pytest
 from support.stores import BEGINNING, Clock, queued, record
 
 from antiphon.store.sql.operations import Operation, Statement
-from antiphon.store.sql.recent import Chain, RecentChains
+from antiphon.store.sql.recent_chains import Chain, RecentChains
 from antiphon.store.sql.store import SqlStore
 from antiphon.store.sqlite import SqliteDatabase, open_sqlite
-from antiphon.store.wakeups import Belfry
+from antiphon.store.wakeups import Wakeups
 
 T = TypeVar("T")
 
 
-class Watched:
-    """A database that tells what was asked of it by reads."""
+class WatchedDatabase:
+    """A database that records the queries of its reads."""
 
     def __init__(self, database: SqliteDatabase) -> None:
-        self.bells, self.clock = database.bells, database.clock
+        self.wakeups, self.clock = database.wakeups, database.clock
         self.write, self.put, self.size = database.write, database.put, database.size
         self._read = database.read
-        self.asked: list[str] = []
+        self.queries: list[str] = []
 
     async def read(self, operation: Operation[T]) -> T:
-        return await self._read(self._telling(operation))
+        return await self._read(self._recorded(operation))
 
-    def _telling(self, operation: Operation[T]) -> Operation[T]:
+    def _recorded(self, operation: Operation[T]) -> Operation[T]:
         step = next(operation)
         while True:
             assert isinstance(step, Statement)
-            self.asked.append("whole" if "RECURSIVE" in step.text else "deletions")
+            self.queries.append("chain" if "RECURSIVE" in step.text else "deletions")
             rows = yield step
             try:
                 step = operation.send(rows)
@@ -40,44 +40,44 @@ class Watched:
                 result: T = end.value
                 return result
 
-    def take(self) -> list[str]:
-        asked, self.asked = self.asked, []
-        return asked
+    def take_queries(self) -> list[str]:
+        queries, self.queries = self.queries, []
+        return queries
 
 
 @pytest.fixture
-async def database(tmp_path: Path, clock: Clock) -> AsyncIterator[Watched]:
-    async with open_sqlite(str(tmp_path / "responses.db"), Belfry(), clock) as opened:
-        yield Watched(opened)
+async def database(tmp_path: Path, clock: Clock) -> AsyncIterator[WatchedDatabase]:
+    async with open_sqlite(str(tmp_path / "responses.db"), Wakeups(), clock) as opened:
+        yield WatchedDatabase(opened)
 
 
-async def test_a_chain_of_any_length_is_continued_with_one_small_query(database: Watched) -> None:
+async def test_a_chain_of_any_length_is_continued_with_one_small_query(database: WatchedDatabase) -> None:
     store = SqlStore(database)
     await store.put(record("r0"))
     for number in range(1, 50):
         assert len(await store.chain("ada", f"r{number - 1}")) == number
         await store.put(record(f"r{number}", parent=f"r{number - 1}"))
-    assert database.take() == ["whole", *["deletions"] * 48]
+    assert database.take_queries() == ["chain", *["deletions"] * 48]
     assert [link.id for link in await store.chain("ada", "r49")] == [f"r{number}" for number in range(50)]
 
 
-async def test_a_background_response_lengthens_a_chain_too(database: Watched) -> None:
+async def test_a_background_response_extends_a_chain_too(database: WatchedDatabase) -> None:
     store = SqlStore(database)
     await store.put(record("r0"))
     await store.chain("ada", "r0")
     await store.enqueue(queued("r1", parent="r0"), b"{}")
     assert await store.claim("w1", 60, 3)
-    database.take()
-    # It is not over: what is read of it now may change.
+    database.take_queries()
+    # It has not ended, so it can still change.
     assert [link.status for link in await store.chain("ada", "r1")] == ["completed", "in_progress"]
     assert await store.finish(record("r1", parent="r0", output=b"[1]"), "w1", 1, [])
     assert [link.output for link in await store.chain("ada", "r1")][1:] == [b"[1]"]
     await store.put(record("r2", parent="r1"))
     assert [link.id for link in await store.chain("ada", "r2")] == ["r0", "r1", "r2"]
-    assert database.take() == ["whole", "deletions", "deletions"]
+    assert database.take_queries() == ["chain", "deletions", "deletions"]
 
 
-async def test_what_another_gateway_deleted_is_gone_from_a_chain_that_was_read(database: Watched) -> None:
+async def test_a_response_that_another_gateway_deletes_is_removed_from_a_cached_chain(database: WatchedDatabase) -> None:
     store, other = SqlStore(database), SqlStore(database)
     for number in range(4):
         await store.put(record(f"r{number}", parent=f"r{number - 1}" if number else None))
@@ -86,18 +86,18 @@ async def test_what_another_gateway_deleted_is_gone_from_a_chain_that_was_read(d
     assert [link.id for link in await store.chain("ada", "r3")] == ["r2", "r3"]
 
 
-async def test_another_owners_deletions_cost_nothing(database: Watched) -> None:
+async def test_a_deletion_by_another_owner_does_not_invalidate_a_cached_chain(database: WatchedDatabase) -> None:
     store = SqlStore(database)
     await store.put(record("r0"))
     await store.put(record("b0", "bob"))
     await store.chain("ada", "r0")
     await store.delete("bob", "b0")
-    database.take()
+    database.take_queries()
     assert len(await store.chain("ada", "r0")) == 1
-    assert database.take() == ["deletions"]
+    assert database.take_queries() == ["deletions"]
 
 
-async def test_what_has_expired_is_gone_from_a_chain_that_was_read(database: Watched, clock: Clock) -> None:
+async def test_an_expired_response_is_removed_from_a_cached_chain(database: WatchedDatabase, clock: Clock) -> None:
     store = SqlStore(database)
     await store.put(record("r0", expires_at=BEGINNING + 10))
     await store.put(record("r1", parent="r0"))
@@ -106,26 +106,26 @@ async def test_what_has_expired_is_gone_from_a_chain_that_was_read(database: Wat
     assert [link.id for link in await store.chain("ada", "r1")] == ["r1"]
 
 
-async def test_chains_that_were_not_used_for_longest_are_forgotten(database: Watched) -> None:
+async def test_the_least_recently_used_chains_are_dropped(database: WatchedDatabase) -> None:
     store = SqlStore(database)
     chains: dict[str, Chain] = {}
     for id in ("r0", "r1", "r2"):
         await store.put(record(id, output=b"x" * 1000))
         chains[id] = Chain(await store.chain("ada", id), 0)
     recent = RecentChains(most_bytes=4000)
-    recent.remember("ada", "r0", chains["r0"])
-    recent.remember("ada", "r1", chains["r1"])
+    recent.add("ada", "r0", chains["r0"])
+    recent.add("ada", "r1", chains["r1"])
     assert recent.find("ada", "r0", BEGINNING) is chains["r0"]
-    recent.remember("ada", "r2", chains["r2"])
+    recent.add("ada", "r2", chains["r2"])
     assert [id for id in chains if recent.find("ada", id, BEGINNING)] == ["r0", "r2"]
     assert recent.find("bob", "r0", BEGINNING) is None
 
 
-async def test_a_chain_that_went_on_is_remembered_once(database: Watched) -> None:
+async def test_an_extended_chain_replaces_the_shorter_one(database: WatchedDatabase) -> None:
     store = SqlStore(database)
     await store.put(record("r0"))
     recent = RecentChains()
-    recent.remember("ada", "r0", Chain(await store.chain("ada", "r0"), 0))
+    recent.add("ada", "r0", Chain(await store.chain("ada", "r0"), 0))
     recent.extend(record("r1", parent="r0"))
     assert recent.find("ada", "r0", BEGINNING) is None
     found = recent.find("ada", "r1", BEGINNING)

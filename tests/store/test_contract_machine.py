@@ -1,4 +1,4 @@
-"""Any sequence of operations gives what the simplest model of a store gives, on every store."""
+"""Any sequence of operations has the same results in every store as in the simplest model of one."""
 
 import asyncio
 import itertools
@@ -30,7 +30,7 @@ TABLES = ("responses", "conversations", "items", "jobs", "events")
 
 owners = st.sampled_from(("ada", "ada", "ada", "bob"))
 responses = st.sampled_from(RESPONSES)
-rooms = st.sampled_from(CONVERSATIONS)
+conversations = st.sampled_from(CONVERSATIONS)
 item_ids = st.sampled_from(ITEMS)
 item_lists = st.lists(st.builds(item, item_ids, st.sampled_from("ab")), max_size=4)
 workers = st.sampled_from(WORKERS)
@@ -39,11 +39,11 @@ attempts = st.integers(1, 3)
 choices = st.integers(0, 5)
 
 
-STEPS = ("claim", "claim", "append", "append", "lapse", "lapse", "return", "turn", "finish", "cancel", "sweep")
+STEPS = ("claim", "claim", "append", "append", "expire", "expire", "give_back", "lock", "finish", "cancel", "sweep")
 
 
 class StoreMachine(RuleBasedStateMachine):
-    # Opens an empty store, twice: what one does, the other sees. Set for each kind of store below.
+    # Opens an empty store twice: what is written through one is read through the other. Set for each kind of store below.
     open_empty: Callable[[AsyncExitStack, Clock], Awaitable[tuple[Store, Store]]]
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @property
     def store(self) -> Store:
-        """Each time the other one."""
+        """The two stores in alternation."""
         return next(self.stores)
 
     def teardown(self) -> None:
@@ -70,7 +70,7 @@ class StoreMachine(RuleBasedStateMachine):
     def expires(self, lifetime: int) -> int:
         return int(self.clock.now) + lifetime
 
-    def does(self, operation: Awaitable[object], expected: object) -> None:
+    def check(self, operation: Awaitable[object], expected: object) -> None:
         async def outcome() -> object:
             try:
                 return await operation
@@ -86,153 +86,171 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(id=responses, owner=owners, parent=responses | st.none(), lifetime=lifetimes)
     def put(self, id: str, owner: str, parent: str | None, lifetime: int) -> None:
         fresh = record(id, owner, parent=parent, expires_at=self.expires(lifetime), output=f"[{next(self.numbers)}]".encode())
-        self.does(self.store.put(fresh), self.model.put(fresh))
+        self.check(self.store.put(fresh), self.model.put(fresh))
 
     @rule(id=responses, owner=owners)
     def delete(self, id: str, owner: str) -> None:
-        self.does(self.store.delete(owner, id), self.model.delete(owner, id))
+        self.check(self.store.delete(owner, id), self.model.delete(owner, id))
 
-    @rule(id=rooms, owner=owners, items=item_lists, lifetime=lifetimes)
+    @rule(id=conversations, owner=owners, items=item_lists, lifetime=lifetimes)
     def create_conversation(self, id: str, owner: str, items: list[Item], lifetime: int) -> None:
         fresh = conversation(id, owner, expires_at=self.expires(lifetime))
-        self.does(self.store.create_conversation(fresh, items), self.model.create_conversation(fresh, items))
+        self.check(self.store.create_conversation(fresh, items), self.model.create_conversation(fresh, items))
 
-    @rule(id=rooms, owner=owners)
+    @rule(id=conversations, owner=owners)
     def delete_conversation(self, id: str, owner: str) -> None:
-        self.does(self.store.delete_conversation(owner, id), self.model.delete_conversation(owner, id))
+        self.check(self.store.delete_conversation(owner, id), self.model.delete_conversation(owner, id))
 
-    @rule(id=rooms, owner=owners, items=item_lists)
+    @rule(id=conversations, owner=owners, items=item_lists)
     def add_items(self, id: str, owner: str, items: list[Item]) -> None:
-        self.does(self.store.add_items(owner, id, items), self.model.add_items(owner, id, items))
+        self.check(self.store.add_items(owner, id, items), self.model.add_items(owner, id, items))
 
-    @rule(id=rooms, owner=owners, item=item_ids)
+    @rule(id=conversations, owner=owners, item=item_ids)
     def delete_item(self, id: str, owner: str, item: str) -> None:
-        self.does(self.store.delete_item(owner, id, item), self.model.delete_item(owner, id, item))
+        self.check(self.store.delete_item(owner, id, item), self.model.delete_item(owner, id, item))
 
-    @rule(id=rooms, owner=owners, response=responses)
-    def take_turn(self, id: str, owner: str, response: str) -> None:
-        self.does(self.store.take_turn(owner, id, response, LEASE), self.model.take_turn(owner, id, response, LEASE))
+    @rule(id=conversations, owner=owners, response=responses)
+    def lock_conversation(self, id: str, owner: str, response: str) -> None:
+        self.check(
+            self.store.lock_conversation(owner, id, response, LEASE), self.model.lock_conversation(owner, id, response, LEASE)
+        )
 
-    @rule(id=rooms, owner=owners, response=responses)
-    def end_turn(self, id: str, owner: str, response: str) -> None:
-        self.does(self.store.end_turn(owner, id, response), self.model.end_turn(owner, id, response))
+    @rule(id=conversations, owner=owners, response=responses)
+    def unlock_conversation(self, id: str, owner: str, response: str) -> None:
+        self.check(self.store.unlock_conversation(owner, id, response), self.model.unlock_conversation(owner, id, response))
 
-    @rule(id=responses, owner=owners, room=rooms, items=item_lists)
-    def finish_turn(self, id: str, owner: str, room: str, items: list[Item]) -> None:
-        final = record(id, owner, conversation=room, expires_at=self.expires(30))
-        self.does(self.store.finish_turn(final, items), self.model.finish_turn(final, items))
+    @rule(id=responses, owner=owners, conversation_id=conversations, items=item_lists)
+    def put_and_unlock(self, id: str, owner: str, conversation_id: str, items: list[Item]) -> None:
+        final = record(id, owner, conversation=conversation_id, expires_at=self.expires(30))
+        self.check(self.store.put_and_unlock(final, items), self.model.put_and_unlock(final, items))
 
-    @rule(id=responses, owner=owners, room=rooms | st.none(), lifetime=lifetimes, parent=responses | st.none())
-    def enqueue(self, id: str, owner: str, room: str | None, lifetime: int, parent: str | None = None) -> None:
-        fresh = queued(id, owner, conversation=room, expires_at=self.expires(lifetime), parent=parent)
-        self.does(self.store.enqueue(fresh, b"request"), self.model.enqueue(fresh, b"request"))
+    @rule(
+        id=responses, owner=owners, conversation_id=conversations | st.none(), lifetime=lifetimes, parent=responses | st.none()
+    )
+    def enqueue(self, id: str, owner: str, conversation_id: str | None, lifetime: int, parent: str | None = None) -> None:
+        fresh = queued(id, owner, conversation=conversation_id, expires_at=self.expires(lifetime), parent=parent)
+        self.check(self.store.enqueue(fresh, b"request"), self.model.enqueue(fresh, b"request"))
 
     @rule(worker=workers)
     def claim(self, worker: str) -> None:
-        self.does(self.store.claim(worker, LEASE, 2), self.model.claim(worker, LEASE, 2))
+        self.check(self.store.claim(worker, LEASE, 2), self.model.claim(worker, LEASE, 2))
 
     @rule(worker=workers, ids=st.lists(responses, unique=True))
     def renew(self, worker: str, ids: list[str]) -> None:
-        self.does(self.store.renew(worker, ids, LEASE), self.model.renew(worker, ids, LEASE))
+        self.check(self.store.renew(worker, ids, LEASE), self.model.renew(worker, ids, LEASE))
 
     @rule(worker=workers, ids=st.lists(responses, unique=True))
     def give_back(self, worker: str, ids: list[str]) -> None:
-        self.does(self.store.give_back(worker, ids), self.model.give_back(worker, ids))
+        self.check(self.store.give_back(worker, ids), self.model.give_back(worker, ids))
 
-    def held(self, choice: int) -> tuple[str, str, int]:
-        """A job in a worker's hands: its id, its worker, its attempt."""
+    def claimed_job(self, choice: int) -> tuple[str, str, int]:
+        """A job that a worker has claimed: its id, its worker, its attempt."""
         jobs = sorted((id, job.worker, job.attempt) for id, job in self.model.jobs.items() if job.worker is not None)
         return jobs[choice % len(jobs)]
 
     @precondition(lambda self: any(job.worker is not None for job in self.model.jobs.values()))
     @rule(choice=choices, late=st.integers(0, 1))
-    def append_to_a_held_job(self, choice: int, late: int) -> None:
-        id, worker, attempt = self.held(choice)
-        told = events(next(self.numbers), next(self.numbers))
-        self.does(
-            self.store.append_events(id, worker, attempt - late, told),
-            self.model.append_events(id, worker, attempt - late, told),
+    def append_to_a_claimed_job(self, choice: int, late: int) -> None:
+        id, worker, attempt = self.claimed_job(choice)
+        appended = events(next(self.numbers), next(self.numbers))
+        self.check(
+            self.store.append_events(id, worker, attempt - late, appended),
+            self.model.append_events(id, worker, attempt - late, appended),
         )
 
     @precondition(lambda self: any(job.worker is not None for job in self.model.jobs.values()))
     @rule(choice=choices, late=st.integers(0, 1), items=item_lists)
-    def finish_a_held_job(self, choice: int, late: int, items: list[Item]) -> None:
-        id, worker, attempt = self.held(choice)
+    def finish_a_claimed_job(self, choice: int, late: int, items: list[Item]) -> None:
+        id, worker, attempt = self.claimed_job(choice)
         final = structs.replace(self.model.records[id], status="completed")
-        told = events(next(self.numbers))
-        self.does(
-            self.store.finish(final, worker, attempt - late, told, items),
-            self.model.finish(final, worker, attempt - late, told, items),
+        appended = events(next(self.numbers))
+        self.check(
+            self.store.finish(final, worker, attempt - late, appended, items),
+            self.model.finish(final, worker, attempt - late, appended, items),
         )
 
-    @rule(id=responses, room=rooms, lifetime=lifetimes, steps=st.lists(st.sampled_from(STEPS), min_size=2, max_size=10))
-    def one_job_goes_through_much(self, id: str, room: str, lifetime: int, steps: list[str]) -> None:
-        """What single steps at random come by too seldom."""
+    @rule(
+        id=responses,
+        conversation_id=conversations,
+        lifetime=lifetimes,
+        steps=st.lists(st.sampled_from(STEPS), min_size=2, max_size=10),
+    )
+    def one_job_takes_many_steps(self, id: str, conversation_id: str, lifetime: int, steps: list[str]) -> None:
+        """Sequences that single random steps reach too seldom."""
         self.delete(id, "ada")
-        self.create_conversation(room, "ada", [], 1000)
-        self.enqueue(id, "ada", room, lifetime)
-        for place, step in enumerate(steps):
-            if step == "lapse":
+        self.create_conversation(conversation_id, "ada", [], 1000)
+        self.enqueue(id, "ada", conversation_id, lifetime)
+        for number, step in enumerate(steps):
+            if step == "expire":
                 self.time_passes(int(LEASE))
             elif step == "claim":
-                self.claim(WORKERS[place % 2])
-            elif step == "return":
+                self.claim(WORKERS[number % 2])
+            elif step == "give_back":
                 for worker in WORKERS:
                     self.give_back(worker, [id])
-            elif step == "turn":
-                self.take_turn(room, "ada", id)
+            elif step == "lock":
+                self.lock_conversation(conversation_id, "ada", id)
             elif step == "cancel":
                 self.cancel(id, "ada")
             elif step == "sweep":
                 self.sweep()
             elif any(job.worker is not None for job in self.model.jobs.values()):
-                (self.append_to_a_held_job if step == "append" else self.finish_with_items)(place, 0)
-            self.everyone_sees_what_the_model_shows()
+                (self.append_to_a_claimed_job if step == "append" else self.finish_with_items)(number, 0)
+            self.every_owner_sees_what_the_model_shows()
 
     def finish_with_items(self, choice: int, late: int) -> None:
-        self.finish_a_held_job(choice, late, [item("i0", str(choice))])
+        self.finish_a_claimed_job(choice, late, [item("i0", str(choice))])
 
-    @precondition(lambda self: self.model.rooms)
+    @precondition(lambda self: self.model.conversations)
     @rule(choice=choices, response=responses, items=item_lists, seconds=st.sampled_from([0, 5, 15]))
-    def take_a_turn_and_finish_one(self, choice: int, response: str, items: list[Item], seconds: int) -> None:
-        room = sorted(self.model.rooms)[choice % len(self.model.rooms)]
-        kept = self.model.rooms[room].kept
-        self.take_turn(room, kept.owner, response)
+    def lock_and_put_and_unlock(self, choice: int, response: str, items: list[Item], seconds: int) -> None:
+        conversation_id = sorted(self.model.conversations)[choice % len(self.model.conversations)]
+        stored = self.model.conversations[conversation_id].stored
+        self.lock_conversation(conversation_id, stored.owner, response)
         self.clock.forward(seconds)
         other = RESPONSES[choice % len(RESPONSES)]
-        self.take_turn(room, kept.owner, other)
-        final = record(response, kept.owner, conversation=room, expires_at=self.expires(30))
-        self.does(self.store.finish_turn(final, items), self.model.finish_turn(final, items))
-        self.take_turn(room, kept.owner, other)
+        self.lock_conversation(conversation_id, stored.owner, other)
+        final = record(response, stored.owner, conversation=conversation_id, expires_at=self.expires(30))
+        self.check(self.store.put_and_unlock(final, items), self.model.put_and_unlock(final, items))
+        self.lock_conversation(conversation_id, stored.owner, other)
 
     @rule(id=responses, worker=workers, attempt=attempts, number=st.integers(1, 3))
     def append_events(self, id: str, worker: str, attempt: int, number: int) -> None:
-        told = events(*(next(self.numbers) for _ in range(number)))
-        self.does(self.store.append_events(id, worker, attempt, told), self.model.append_events(id, worker, attempt, told))
+        appended = events(*(next(self.numbers) for _ in range(number)))
+        self.check(
+            self.store.append_events(id, worker, attempt, appended), self.model.append_events(id, worker, attempt, appended)
+        )
 
-    @rule(id=responses, owner=owners, worker=workers, attempt=attempts, room=rooms | st.none(), items=item_lists)
-    def finish(self, id: str, owner: str, worker: str, attempt: int, room: str | None, items: list[Item]) -> None:
-        final = structs.replace(record(id, owner), conversation=room, expires_at=self.expires(30))
-        told = events(next(self.numbers))
-        self.does(
-            self.store.finish(final, worker, attempt, told, items),
-            self.model.finish(final, worker, attempt, told, items),
+    @rule(
+        id=responses,
+        owner=owners,
+        worker=workers,
+        attempt=attempts,
+        conversation_id=conversations | st.none(),
+        items=item_lists,
+    )
+    def finish(self, id: str, owner: str, worker: str, attempt: int, conversation_id: str | None, items: list[Item]) -> None:
+        final = structs.replace(record(id, owner), conversation=conversation_id, expires_at=self.expires(30))
+        appended = events(next(self.numbers))
+        self.check(
+            self.store.finish(final, worker, attempt, appended, items),
+            self.model.finish(final, worker, attempt, appended, items),
         )
 
     @rule(id=responses, owner=owners)
     def cancel(self, id: str, owner: str) -> None:
-        self.does(self.store.cancel(owner, id), self.model.cancel(owner, id))
+        self.check(self.store.cancel(owner, id), self.model.cancel(owner, id))
 
     @rule()
     def sweep(self) -> None:
-        self.does(self.store.sweep(), self.model.sweep())
+        self.check(self.store.sweep(), self.model.sweep())
 
     @rule(owner=owners, id=responses, after=st.integers(-1, 40))
     def read_events(self, owner: str, id: str, after: int) -> None:
-        self.does(self.store.events(owner, id, after), self.model.events(owner, id, after))
+        self.check(self.store.events(owner, id, after), self.model.events(owner, id, after))
 
     @invariant()
-    def everyone_sees_what_the_model_shows(self) -> None:
+    def every_owner_sees_what_the_model_shows(self) -> None:
         self.runner.run(self._compare())
 
     async def _compare(self) -> None:
@@ -280,7 +298,7 @@ EXAMPLES = {"memory": 100, "sqlite": 25, "postgres": 8}
 
 @pytest.mark.timeout(110)
 @pytest.mark.parametrize("kind", EXAMPLES)
-def test_a_store_does_what_the_model_does(kind: str, request: pytest.FixtureRequest) -> None:
+def test_a_store_behaves_like_the_model(kind: str, request: pytest.FixtureRequest) -> None:
     if kind == "postgres":
         server: PostgresServer = request.getfixturevalue("postgres")
         opened = open_postgres(server.new_database())
@@ -296,7 +314,7 @@ def test_a_store_does_what_the_model_does(kind: str, request: pytest.FixtureRequ
             max_examples=EXAMPLES[kind],
             stateful_step_count=30,
             deadline=None,
-            # A failure is told at once. Add Phase.shrink to see the shortest way to it.
+            # A failure is reported at once. Add Phase.shrink to see the shortest sequence.
             phases=[Phase.reuse, Phase.generate],
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
         ),

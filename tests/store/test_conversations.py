@@ -1,4 +1,4 @@
-"""Conversations: their items, in order and by page, and whose turn it is."""
+"""Conversations: their items, in order and by page, and their locks."""
 
 import asyncio
 
@@ -15,7 +15,7 @@ def ids(found: list[Item] | None) -> list[str]:
     return [item.id for item in found]
 
 
-async def test_a_conversation_is_got_as_it_was_created(store: Store) -> None:
+async def test_a_conversation_is_read_as_it_was_created(store: Store) -> None:
     created = conversation("c1", metadata=b'{"topic":"tea"}')
     await store.create_conversation(created, [item("i1", "one"), item("i2", "two")])
     assert await store.get_conversation("ada", "c1") == created
@@ -23,7 +23,7 @@ async def test_a_conversation_is_got_as_it_was_created(store: Store) -> None:
     assert await store.get_item("ada", "c1", "i2") == item("i2", "two")
 
 
-async def test_one_that_was_never_created_is_not_there(store: Store) -> None:
+async def test_a_conversation_that_was_never_created_does_not_exist(store: Store) -> None:
     assert await store.get_conversation("ada", "c1") is None
     assert await store.conversation_items("ada", "c1") is None
     assert await store.list_items("ada", "c1") is None
@@ -32,11 +32,11 @@ async def test_one_that_was_never_created_is_not_there(store: Store) -> None:
     assert await store.get_item("ada", "c1", "i1") is None
     assert await store.delete_item("ada", "c1", "i1") is False
     assert await store.delete_conversation("ada", "c1") is False
-    assert await store.take_turn("ada", "c1", "r1", 10) is False
-    assert await store.end_turn("ada", "c1", "r1") is False
+    assert await store.lock_conversation("ada", "c1", "r1", 10) is False
+    assert await store.unlock_conversation("ada", "c1", "r1") is False
 
 
-async def test_an_id_is_taken_once(store: Store) -> None:
+async def test_an_id_can_be_created_once(store: Store) -> None:
     await store.create_conversation(conversation("c1"), items("i1"))
     for owner in ("ada", "bob"):
         with pytest.raises(IdTaken):
@@ -44,7 +44,7 @@ async def test_an_id_is_taken_once(store: Store) -> None:
     assert ids(await store.conversation_items("ada", "c1")) == ["i1"]
 
 
-async def test_metadata_are_set(store: Store) -> None:
+async def test_metadata_is_set(store: Store) -> None:
     await store.create_conversation(conversation("c1"))
     changed = conversation("c1", metadata=b'{"a":"b"}')
     assert await store.set_metadata("ada", "c1", b'{"a":"b"}') == changed
@@ -63,21 +63,21 @@ async def test_a_deleted_conversation_is_gone_with_its_items(store: Store) -> No
     assert await store.conversation_items("ada", "c1") == []
 
 
-async def test_items_are_appended_and_one_that_is_there_is_replaced_where_it_stands(store: Store) -> None:
+async def test_items_are_appended_and_an_existing_item_is_replaced_in_its_place(store: Store) -> None:
     await store.create_conversation(conversation("c1"), items("i1", "i2"))
-    assert await store.add_items("ada", "c1", [item("i3"), item("i1", "anew"), item("i4"), item("i3", "twice")]) is True
-    assert await store.conversation_items("ada", "c1") == [item("i1", "anew"), item("i2"), item("i3", "twice"), item("i4")]
+    assert await store.add_items("ada", "c1", [item("i3"), item("i1", "new text"), item("i4"), item("i3", "twice")]) is True
+    assert await store.conversation_items("ada", "c1") == [item("i1", "new text"), item("i2"), item("i3", "twice"), item("i4")]
 
 
-async def test_items_added_at_once_are_all_there_each_call_together(store: Store) -> None:
+async def test_items_of_concurrent_calls_are_all_added_without_being_mixed(store: Store) -> None:
     await store.create_conversation(conversation("c1"))
     await asyncio.gather(*(store.add_items("ada", "c1", items(f"{number}a", f"{number}b")) for number in range(20)))
     found = ids(await store.conversation_items("ada", "c1"))
     assert sorted(found) == sorted(f"{number}{letter}" for number in range(20) for letter in "ab")
-    assert all(found[place + 1] == found[place][:-1] + "b" for place in range(0, 40, 2))
+    assert all(found[position + 1] == found[position][:-1] + "b" for position in range(0, 40, 2))
 
 
-async def test_a_deleted_item_leaves_the_order_of_the_others(store: Store) -> None:
+async def test_deleting_an_item_keeps_the_order_of_the_others(store: Store) -> None:
     await store.create_conversation(conversation("c1"), items("i1", "i2", "i3"))
     assert await store.delete_item("ada", "c1", "i3") is True
     assert await store.delete_item("ada", "c1", "i3") is False
@@ -107,7 +107,7 @@ async def test_ids_may_be_anything(store: Store, id: str) -> None:
         ({"after": "5", "limit": 2}, "4 3"),
         ({"after": "2", "limit": 2, "ascending": True}, "3 4"),
         ({"after": "6", "ascending": True}, ""),
-        # The page that leads up to an item is the one next to it.
+        # The page before an item ends next to it.
         ({"before": "5", "limit": 2, "ascending": True}, "3 4"),
         ({"before": "2", "limit": 2}, "4 3"),
         ({"before": "1", "ascending": True}, ""),
@@ -123,86 +123,86 @@ async def test_items_are_listed_by_page(store: Store, page: dict[str, object], e
 
 
 @pytest.mark.parametrize("cursor", ["after", "before"])
-async def test_a_cursor_that_is_no_item_is_refused_by_name(store: Store, cursor: str) -> None:
+async def test_a_cursor_that_is_not_an_item_is_an_error_that_names_the_parameter(store: Store, cursor: str) -> None:
     await store.create_conversation(conversation("c1"), items("i1"))
     await store.create_conversation(conversation("c2"), items("i2"))
-    with pytest.raises(InvalidRequest) as refused:
+    with pytest.raises(InvalidRequest) as error:
         await store.list_items("ada", "c1", **{cursor: "i2"})  # type: ignore[arg-type]
-    assert refused.value.param == cursor
+    assert error.value.param == cursor
 
 
-async def test_one_response_at_a_time_has_the_turn(store: Store) -> None:
+async def test_one_response_at_a_time_has_the_lock(store: Store) -> None:
     await store.create_conversation(conversation("c1"))
-    taken = await asyncio.gather(*(store.take_turn("ada", "c1", f"r{number}", 60) for number in range(10)))
-    assert sum(taken) == 1
-    holder = f"r{taken.index(True)}"
-    assert await store.end_turn("ada", "c1", "somebody") is False
-    assert await store.take_turn("ada", "c1", "next", 60) is False
-    assert await store.end_turn("ada", "c1", holder) is True
-    assert await store.take_turn("ada", "c1", "next", 60) is True
+    locked = await asyncio.gather(*(store.lock_conversation("ada", "c1", f"r{number}", 60) for number in range(10)))
+    assert sum(locked) == 1
+    holder = f"r{locked.index(True)}"
+    assert await store.unlock_conversation("ada", "c1", "another") is False
+    assert await store.lock_conversation("ada", "c1", "next", 60) is False
+    assert await store.unlock_conversation("ada", "c1", holder) is True
+    assert await store.lock_conversation("ada", "c1", "next", 60) is True
 
 
-async def test_a_turn_ends_with_its_lease_and_can_be_taken_again_for_longer(store: Store, clock: Clock) -> None:
+async def test_a_lock_ends_with_its_lease_and_can_be_renewed(store: Store, clock: Clock) -> None:
     await store.create_conversation(conversation("c1"))
-    assert await store.take_turn("ada", "c1", "r1", 10)
+    assert await store.lock_conversation("ada", "c1", "r1", 10)
     clock.forward(9)
-    assert await store.take_turn("ada", "c1", "r1", 10)
+    assert await store.lock_conversation("ada", "c1", "r1", 10)
     clock.forward(9)
-    assert await store.take_turn("ada", "c1", "r2", 10) is False
+    assert await store.lock_conversation("ada", "c1", "r2", 10) is False
     clock.forward(1)
-    assert await store.take_turn("ada", "c1", "r2", 10) is True
-    assert await store.end_turn("ada", "c1", "r1") is False
+    assert await store.lock_conversation("ada", "c1", "r2", 10) is True
+    assert await store.unlock_conversation("ada", "c1", "r1") is False
 
 
-async def test_finishing_a_turn_stores_the_response_appends_its_items_and_gives_the_turn_back(store: Store) -> None:
+async def test_put_and_unlock_stores_the_response_appends_its_items_and_unlocks(store: Store) -> None:
     await store.create_conversation(conversation("c1"), items("i1"))
-    assert await store.take_turn("ada", "c1", "r1", 60)
+    assert await store.lock_conversation("ada", "c1", "r1", 60)
     answer = record("r1", conversation="c1", expires_at=BEGINNING + 40 * DAY)
-    assert await store.finish_turn(answer, items("i2", "i3")) is True
+    assert await store.put_and_unlock(answer, items("i2", "i3")) is True
     assert await store.get("ada", "r1") == answer
     assert ids(await store.conversation_items("ada", "c1")) == ["i1", "i2", "i3"]
-    assert await store.take_turn("ada", "c1", "r2", 60) is True
-    lengthened = await store.get_conversation("ada", "c1")
-    assert lengthened is not None
-    assert lengthened.expires_at == answer.expires_at
+    assert await store.lock_conversation("ada", "c1", "r2", 60) is True
+    extended = await store.get_conversation("ada", "c1")
+    assert extended is not None
+    assert extended.expires_at == answer.expires_at
 
 
-async def test_a_turn_that_was_lost_cannot_be_finished(store: Store, clock: Clock) -> None:
+async def test_put_and_unlock_fails_if_the_lock_was_lost(store: Store, clock: Clock) -> None:
     await store.create_conversation(conversation("c1"))
-    assert await store.take_turn("ada", "c1", "r1", 10)
+    assert await store.lock_conversation("ada", "c1", "r1", 10)
     clock.forward(10)
-    assert await store.take_turn("ada", "c1", "r2", 10)
-    assert await store.finish_turn(record("r1", conversation="c1"), items("i1")) is False
+    assert await store.lock_conversation("ada", "c1", "r2", 10)
+    assert await store.put_and_unlock(record("r1", conversation="c1"), items("i1")) is False
     assert await store.get("ada", "r1") is None
     assert await store.conversation_items("ada", "c1") == []
-    assert await store.take_turn("ada", "c1", "r3", 10) is False
+    assert await store.lock_conversation("ada", "c1", "r3", 10) is False
 
 
-async def test_a_turn_that_ran_out_and_that_nobody_took_can_be_finished(store: Store, clock: Clock) -> None:
+async def test_put_and_unlock_works_with_an_expired_lock_that_nobody_took(store: Store, clock: Clock) -> None:
     await store.create_conversation(conversation("c1"))
-    assert await store.take_turn("ada", "c1", "r1", 10)
+    assert await store.lock_conversation("ada", "c1", "r1", 10)
     clock.forward(100)
-    assert await store.finish_turn(record("r1", conversation="c1"), items("i1")) is True
+    assert await store.put_and_unlock(record("r1", conversation="c1"), items("i1")) is True
     assert ids(await store.conversation_items("ada", "c1")) == ["i1"]
 
 
-async def test_a_turn_in_a_conversation_that_is_gone_cannot_be_finished(store: Store) -> None:
+async def test_put_and_unlock_fails_if_the_conversation_is_gone(store: Store) -> None:
     await store.create_conversation(conversation("c1"))
-    assert await store.take_turn("ada", "c1", "r1", 10)
+    assert await store.lock_conversation("ada", "c1", "r1", 10)
     await store.delete_conversation("ada", "c1")
-    assert await store.finish_turn(record("r1", conversation="c1"), items("i1")) is False
-    assert await store.finish_turn(record("r1"), items("i1")) is False
+    assert await store.put_and_unlock(record("r1", conversation="c1"), items("i1")) is False
+    assert await store.put_and_unlock(record("r1"), items("i1")) is False
     assert await store.get("ada", "r1") is None
 
 
-async def test_a_turn_cannot_be_finished_with_the_id_of_another_owners_response(store: Store) -> None:
+async def test_put_and_unlock_fails_with_the_id_of_another_owners_response(store: Store) -> None:
     await store.put(record("r1", "bob"))
     await store.create_conversation(conversation("c1"))
-    assert await store.take_turn("ada", "c1", "r1", 10)
+    assert await store.lock_conversation("ada", "c1", "r1", 10)
     with pytest.raises(IdTaken):
-        await store.finish_turn(record("r1", conversation="c1"), items("i1"))
+        await store.put_and_unlock(record("r1", conversation="c1"), items("i1"))
     assert await store.conversation_items("ada", "c1") == []
-    assert await store.take_turn("ada", "c1", "r2", 10) is False
+    assert await store.lock_conversation("ada", "c1", "r2", 10) is False
 
 
 async def test_an_expired_conversation_is_gone_and_swept_with_its_items(store: Store, clock: Clock) -> None:
@@ -212,14 +212,14 @@ async def test_an_expired_conversation_is_gone_and_swept_with_its_items(store: S
     clock.forward(10)
     assert await store.get_conversation("ada", "c1") is None
     assert await store.conversation_items("ada", "c1") is None
-    assert await store.take_turn("ada", "c1", "r1", 10) is False
+    assert await store.lock_conversation("ada", "c1", "r1", 10) is False
     assert await store.sweep() == 1
     assert ids(await store.conversation_items("ada", "c2")) == ["i1", "i2"]
     await store.create_conversation(conversation("c1"))
     assert await store.conversation_items("ada", "c1") == []
 
 
-async def test_adding_items_never_shortens_the_life_of_a_conversation(store: Store) -> None:
+async def test_adding_items_never_makes_a_conversation_expire_earlier(store: Store) -> None:
     await store.create_conversation(conversation("c1"))
     await store.add_items("ada", "c1", items("i1"), BEGINNING + 1)
     assert await store.get_conversation("ada", "c1") == conversation("c1")

@@ -1,4 +1,4 @@
-"""The store in memory keeps its bounds: the oldest go first, and nothing that is being worked on."""
+"""The store in memory is bounded: it removes the oldest rows first, and none that is in use."""
 
 import asyncio
 
@@ -10,8 +10,8 @@ from antiphon.store.memory import MemoryStore
 from antiphon.store.records import Event
 
 
-async def test_the_oldest_go_when_there_are_too_many(clock: Clock) -> None:
-    store = MemoryStore(clock, max_entries=3)
+async def test_the_oldest_rows_are_removed_when_there_are_too_many(clock: Clock) -> None:
+    store = MemoryStore(clock, max_rows=3)
     for number in range(3):
         await store.put(record(f"r{number}"))
     await store.create_conversation(conversation("c1"))
@@ -19,7 +19,7 @@ async def test_the_oldest_go_when_there_are_too_many(clock: Clock) -> None:
     assert await store.get_conversation("ada", "c1") is not None
 
 
-async def test_the_oldest_go_when_they_are_too_large(clock: Clock) -> None:
+async def test_the_oldest_rows_are_removed_when_they_are_too_large(clock: Clock) -> None:
     store = MemoryStore(clock, max_bytes=1_000_000)
     for number in range(20):
         await store.put(record(f"r{number}", output=b"x" * 100_000))
@@ -27,7 +27,7 @@ async def test_the_oldest_go_when_they_are_too_large(clock: Clock) -> None:
     assert kept == list(range(11, 20))
 
 
-async def test_what_is_written_again_and_removed_again_leaves_no_weight(clock: Clock) -> None:
+async def test_the_size_is_correct_after_many_writes_and_removals(clock: Clock) -> None:
     store = MemoryStore(clock, max_bytes=1_000_000)
     await store.put(record("first"))
     for _ in range(30):
@@ -46,11 +46,11 @@ async def test_what_is_written_again_and_removed_again_leaves_no_weight(clock: C
     assert await store.get("ada", "first") is not None
 
 
-async def test_what_is_being_worked_on_stays_and_the_new_is_refused(clock: Clock) -> None:
-    store = MemoryStore(clock, max_entries=2)
+async def test_rows_in_use_stay_and_a_new_one_is_an_error(clock: Clock) -> None:
+    store = MemoryStore(clock, max_rows=2)
     await store.enqueue(queued("r1"), b"{}")
     await store.create_conversation(conversation("c1"), items("i1"))
-    await store.take_turn("ada", "c1", "r9", 60)
+    await store.lock_conversation("ada", "c1", "r9", 60)
     with pytest.raises(StoreUnavailable, match="full"):
         await store.put(record("r2"))
     clock.forward(60)
@@ -59,14 +59,14 @@ async def test_what_is_being_worked_on_stays_and_the_new_is_refused(clock: Clock
     assert await store.get("ada", "r1") is not None
 
 
-async def test_what_can_never_fit_is_refused(clock: Clock) -> None:
+async def test_a_record_that_can_never_fit_is_an_error(clock: Clock) -> None:
     store = MemoryStore(clock, max_bytes=10_000)
     with pytest.raises(StoreUnavailable):
         await store.put(record("r1", output=b"x" * 20_000))
 
 
-async def test_many_writers_at_once_keep_the_bound(clock: Clock) -> None:
-    store = MemoryStore(clock, max_entries=10)
+async def test_concurrent_writers_keep_the_bound(clock: Clock) -> None:
+    store = MemoryStore(clock, max_rows=10)
     await asyncio.gather(*(store.put(record(f"r{number}")) for number in range(200)))
     kept = [number for number in range(200) if await store.get("ada", f"r{number}")]
     assert kept == list(range(190, 200))

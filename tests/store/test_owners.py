@@ -1,4 +1,4 @@
-"""What one owner stored is not there for another, whatever the other tries."""
+"""What one owner stored does not exist for another owner, whichever method is called."""
 
 import inspect
 from collections.abc import Awaitable, Callable
@@ -23,16 +23,16 @@ ATTEMPTS: dict[str, tuple[Callable[[Store], Awaitable[object]], object]] = {
     "conversation_items": (lambda store: store.conversation_items("bob", "c1"), None),
     "get_item": (lambda store: store.get_item("bob", "c1", "i1"), None),
     "delete_item": (lambda store: store.delete_item("bob", "c1", "i1"), False),
-    "take_turn": (lambda store: store.take_turn("bob", "c1", "running", 60), False),
-    "end_turn": (lambda store: store.end_turn("bob", "c1", "running"), False),
-    "finish_turn": (lambda store: store.finish_turn(record("running", "bob", conversation="c1"), items("i2")), False),
+    "lock_conversation": (lambda store: store.lock_conversation("bob", "c1", "running", 60), False),
+    "unlock_conversation": (lambda store: store.unlock_conversation("bob", "c1", "running"), False),
+    "put_and_unlock": (lambda store: store.put_and_unlock(record("running", "bob", conversation="c1"), items("i2")), False),
     "enqueue": (lambda store: store.enqueue(queued("r1", "bob"), b"{}"), IdTaken),
     "events": (lambda store: store.events("bob", "running"), None),
     "finish": (lambda store: store.finish(queued("running", "bob"), "w1", 1, events(1)), False),
     "cancel": (lambda store: store.cancel("bob", "running"), "unknown"),
 }
-# These are called with what `claim` gave, by workers that serve every owner; or they touch nothing that is anyone's.
-OF_WORKERS = {"claim", "renew", "give_back", "append_events", "follow", "follow_jobs", "sweep", "shrink"}
+# Workers, which serve every owner, call these with what `claim` returned; or they read and write no owner's data.
+WITHOUT_OWNER = {"claim", "renew", "give_back", "append_events", "follow", "follow_jobs", "sweep", "shrink"}
 
 
 async def everything(store: Store) -> list[object]:
@@ -49,7 +49,7 @@ async def everything(store: Store) -> list[object]:
 async def test_another_owner_gets_and_changes_nothing_by(store: Store, method: str) -> None:
     await store.put(record("r1"))
     await store.create_conversation(conversation("c1"), items("i1"))
-    await store.take_turn("ada", "c1", "running", 60)
+    await store.lock_conversation("ada", "c1", "running", 60)
     await store.enqueue(queued("running", conversation="c1"), b"{}")
     assert await store.claim("w1", 60, 3)
     await store.append_events("running", "w1", 1, events(0))
@@ -61,12 +61,12 @@ async def test_another_owner_gets_and_changes_nothing_by(store: Store, method: s
     else:
         assert await attempt(store) == answer
     assert await everything(store) == before
-    # Whose turn it is has not changed either.
-    assert await store.take_turn("ada", "c1", "other", 60) is False
+    # The lock has not changed either.
+    assert await store.lock_conversation("ada", "c1", "other", 60) is False
     assert await store.finish(structs.replace(queued("running"), conversation="c1"), "w1", 1, [], items("i9")) is True
     assert await store.get_item("ada", "c1", "i9") is not None
 
 
 def test_every_method_of_a_store_is_tried() -> None:
     methods = {name for name, _ in inspect.getmembers(Store, inspect.isfunction) if not name.startswith("_")}
-    assert methods == ATTEMPTS.keys() | OF_WORKERS
+    assert methods == ATTEMPTS.keys() | WITHOUT_OWNER

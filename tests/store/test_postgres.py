@@ -1,4 +1,4 @@
-"""Postgres: several gateways over one server, a server that restarts or hangs, and a database that will not do."""
+"""Postgres: several gateways with one server, a server that restarts or hangs, and a database that cannot be used."""
 
 import asyncio
 import contextlib
@@ -16,15 +16,19 @@ from support.postgres import PostgresServer
 from support.stores import DAY, Clock, conversation, events, items, queued, record
 
 from antiphon.errors import StoreUnavailable
-from antiphon.store import CannotOpen, Store, open_store, postgres
+from antiphon.store import CannotOpen, Store, open_store
+from antiphon.store.postgres import Timeouts, open_postgres
 from antiphon.store.records import Record
-from antiphon.store.sql.schema import MIGRATIONS, NEWEST
+from antiphon.store.sql.schema import MIGRATIONS
+from antiphon.store.sql.store import SqlStore
+from antiphon.store.wakeups import Wakeups
 
 T = TypeVar("T")
 WORKER = Path(__file__).parents[1] / "support" / "job_worker.py"
-# What an operation may take before it counts as hanging: its own limit, and the tidying up.
-HANG = postgres.TIMEOUT + 5
-LIVING = 2**40
+NEWEST = len(MIGRATIONS)
+# An operation that takes longer than its timeout and the cleanup hangs.
+HANG = Timeouts().operation + 5
+FAR_FUTURE = 2**40
 
 
 @pytest.fixture
@@ -39,7 +43,7 @@ def url(server: PostgresServer) -> str:
 
 
 @contextlib.contextmanager
-def halted(server: PostgresServer) -> Iterator[None]:
+def suspended(server: PostgresServer) -> Iterator[None]:
     server.signal_all(signal.SIGSTOP)
     try:
         yield
@@ -47,23 +51,22 @@ def halted(server: PostgresServer) -> Iterator[None]:
         server.signal_all(signal.SIGCONT)
 
 
-async def promptly(operation: Awaitable[T]) -> T:
+async def without_hanging(operation: Awaitable[T]) -> T:
     async with asyncio.timeout(HANG):
         return await operation
 
 
-async def until_there(store: Store) -> None:
-    """Until the store answers again."""
+async def get_when_available(store: Store, id: str) -> Record | None:
+    """The response, as soon as the store answers again."""
     async with asyncio.timeout(30):
         while True:
             with contextlib.suppress(StoreUnavailable):
-                await store.get("ada", "anything")
-                return
+                return await store.get("ada", id)
             await asyncio.sleep(0.05)
 
 
 @pytest.mark.timeout(120)
-async def test_a_server_that_restarts_under_load_loses_nothing_and_nobody_hangs(server: PostgresServer, url: str) -> None:
+async def test_a_server_that_restarts_under_load_loses_nothing_and_no_operation_hangs(server: PostgresServer, url: str) -> None:
     acknowledged: list[str] = []
     failures = 0
     over = False
@@ -75,24 +78,24 @@ async def test_a_server_that_restarts_under_load_loses_nothing_and_nobody_hangs(
         while not over:
             number += 1
             try:
-                await promptly(store.put(record(f"{name}-{number}", expires_at=LIVING)))
+                await without_hanging(store.put(record(f"{name}-{number}", expires_at=FAR_FUTURE)))
                 acknowledged.append(f"{name}-{number}")
                 async with progress:
                     progress.notify_all()
-                await promptly(store.chain("ada", f"{name}-{number}"))
+                await without_hanging(store.chain("ada", f"{name}-{number}"))
             except StoreUnavailable:
                 failures += 1
                 await asyncio.sleep(0.01)
 
     async with open_store(url) as store:
         writers = [asyncio.create_task(write(store, f"w{number}")) for number in range(8)]
-        for way in (signal.SIGQUIT, signal.SIGINT, signal.SIGQUIT):
+        for number in (signal.SIGQUIT, signal.SIGINT, signal.SIGQUIT):
             enough = len(acknowledged) + 100
             async with progress:
                 await progress.wait_for(lambda: len(acknowledged) >= enough)  # noqa: B023
-            await asyncio.to_thread(server.stop, way)
+            await asyncio.to_thread(server.stop, number)
             await asyncio.to_thread(server.start)
-            await until_there(store)
+            await get_when_available(store, "anything")
         over = True
         await asyncio.gather(*writers)
         missing = [id for id in acknowledged if await store.get("ada", id) is None]
@@ -104,85 +107,80 @@ SCANS = "SELECT relname, seq_scan, idx_scan FROM pg_stat_user_tables WHERE schem
 
 
 @pytest.mark.timeout(60)
-async def test_no_operation_reads_a_table_from_end_to_end(url: str, clock: Clock) -> None:
+async def test_no_operation_scans_a_table(url: str, clock: Clock) -> None:
     async with open_store(url, clock) as store:
         for number in range(50):
-            id, room = f"r{number}", f"c{number}"
+            id, conversation_id = f"r{number}", f"c{number}"
             await store.put(record(f"first-{id}"))
             await store.chain("ada", f"first-{id}")
-            await store.create_conversation(conversation(room), items("i1", "i2"))
-            await store.list_items("ada", room, after="i1")
-            await store.take_turn("ada", room, id, 60)
-            await store.enqueue(queued(id, conversation=room), b"{}")
+            await store.create_conversation(conversation(conversation_id), items("i1", "i2"))
+            await store.list_items("ada", conversation_id, after="i1")
+            await store.lock_conversation("ada", conversation_id, id, 60)
+            await store.enqueue(queued(id, conversation=conversation_id), b"{}")
             assert await store.claim("w1", 60, 3)
             await store.renew("w1", [id], 60)
             await store.append_events(id, "w1", 1, events(0))
             await store.events("ada", id)
-            assert await store.finish(queued(id, conversation=room), "w1", 1, events(1), items("i3"))
-            await store.delete_conversation("ada", room)
+            assert await store.finish(queued(id, conversation=conversation_id), "w1", 1, events(1), items("i3"))
+            await store.delete_conversation("ada", conversation_id)
             await store.delete("ada", id)
         clock.forward(100 * DAY)
         assert await store.sweep() == 50
     connection = await asyncpg.connect(url)
     scans: dict[str, tuple[int, int]] = {}
-    # The server counts as its processes end.
+    # The server updates the counts when its processes end.
     while not scans or min(by_index for _, by_index in scans.values()) < 50:
-        scans = {name: (whole, by_index) for name, whole, by_index in await connection.fetch(SCANS)}
+        scans = {name: (sequential, by_index) for name, sequential, by_index in await connection.fetch(SCANS)}
     await connection.close()
-    # Making an index reads its table once.
-    assert {name: whole for name, (whole, _) in scans.items() if whole > 3} == {}
+    # Creating an index scans its table once.
+    assert {name: sequential for name, (sequential, _) in scans.items() if sequential > 3} == {}
 
 
 @pytest.mark.timeout(60)
-async def test_a_server_that_hangs_is_an_error_and_no_hang(
-    server: PostgresServer, url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(postgres, "TIMEOUT", 0.5)
-    monkeypatch.setattr(postgres, "TIDY_TIMEOUT", 0.2)
-    async with open_store(url) as store:
-        await store.put(record("r1", expires_at=LIVING))
-        with halted(server):
+async def test_operations_of_a_server_that_hangs_time_out(server: PostgresServer, url: str) -> None:
+    async with open_postgres(url, Wakeups(), timeouts=Timeouts(operation=0.5, cleanup=0.2)) as database:
+        store = SqlStore(database)
+        await store.put(record("r1", expires_at=FAR_FUTURE))
+        with suspended(server):
             operations: list[Awaitable[object]] = [
-                # More than go into one transaction: those of later ones do not wait for the earlier ones to fail.
+                # More than fit into one group: those of later groups do not wait for earlier groups to fail.
                 *(store.put(record(f"p{number}")) for number in range(3000)),
                 store.get("ada", "r1"),
                 store.claim("w1", 60, 3),
                 *(store.delete("ada", f"r{number}") for number in range(20)),
             ]
-            outcomes = await promptly(asyncio.gather(*operations, return_exceptions=True))
+            outcomes = await without_hanging(asyncio.gather(*operations, return_exceptions=True))
             assert [type(outcome) for outcome in outcomes] == [StoreUnavailable] * 3022
-        monkeypatch.setattr(postgres, "TIMEOUT", 10.0)
-        await until_there(store)
-        assert await store.get("ada", "r1") is not None
+        assert await get_when_available(store, "r1") is not None
 
 
 @pytest.mark.timeout(60)
-async def test_followers_hear_of_changes_made_by_another_gateway_also_after_a_restart(server: PostgresServer, url: str) -> None:
+async def test_followers_are_woken_by_another_gateway_also_after_a_restart(server: PostgresServer, url: str) -> None:
     async with open_store(url, poll=1000.0) as one, open_store(url, poll=1000.0) as other:
-        await one.enqueue(queued("r1", expires_at=LIVING), b"{}")
+        await one.enqueue(queued("r1", expires_at=FAR_FUTURE), b"{}")
         job = await one.claim("w1", 1000, 3)
         assert job is not None
-        with other.follow("r1") as bell, other.follow_jobs() as jobs:
+        with other.follow("r1") as wakeup, other.follow_jobs() as jobs:
             await one.append_events("r1", "w1", job.attempt, events(0))
-            await bell.wait()
-            await one.enqueue(queued("r2", expires_at=LIVING), b"{}")
+            await wakeup.wait()
+            await one.enqueue(queued("r2", expires_at=FAR_FUTURE), b"{}")
             await jobs.wait()
             await asyncio.to_thread(server.stop)
             await asyncio.to_thread(server.start)
-            await until_there(one)
-            # The line is there again, and says so to all who wait.
-            await bell.wait()
+            await get_when_available(one, "r1")
+            # The listener has reconnected, and wakes all subscribers.
+            await wakeup.wait()
             assert await one.finish(job.record, "w1", job.attempt, events(1))
-            await bell.wait()
+            await wakeup.wait()
             progress = await other.events("ada", "r1")
             assert progress is not None
             assert progress.events == events(0, 1)
 
 
 @pytest.mark.timeout(60)
-async def test_processes_that_claim_at_once_share_the_jobs(url: str) -> None:
+async def test_processes_that_claim_concurrently_share_the_jobs(url: str) -> None:
     async with open_store(url) as store:
-        await asyncio.gather(*(store.enqueue(queued(f"r{number}", expires_at=LIVING), b"{}") for number in range(150)))
+        await asyncio.gather(*(store.enqueue(queued(f"r{number}", expires_at=FAR_FUTURE), b"{}") for number in range(150)))
         environment = os.environ | {"PYTHONPATH": str(WORKER.parents[1])}
         workers = [
             await asyncio.create_subprocess_exec(
@@ -193,10 +191,10 @@ async def test_processes_that_claim_at_once_share_the_jobs(url: str) -> None:
         for worker in workers:
             assert worker.stdout is not None
             assert await worker.stdout.readline() == b"ready\n"
-        said = [out.decode().split() for out, _ in await asyncio.gather(*(worker.communicate(b"\n") for worker in workers))]
+        claimed = [out.decode().split() for out, _ in await asyncio.gather(*(worker.communicate(b"\n") for worker in workers))]
         assert [worker.returncode for worker in workers] == [0, 0]
-        assert sorted(said[0] + said[1]) == sorted(f"r{number}" for number in range(150))
-        assert all(said)
+        assert sorted(claimed[0] + claimed[1]) == sorted(f"r{number}" for number in range(150))
+        assert all(claimed)
         for number in range(150):
             progress = await store.events("ada", f"r{number}")
             assert progress is not None
@@ -204,12 +202,12 @@ async def test_processes_that_claim_at_once_share_the_jobs(url: str) -> None:
 
 
 @pytest.mark.timeout(30)
-async def test_leases_run_by_the_clock_of_the_server(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_leases_use_the_clock_of_the_server(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with open_store(url) as one:
-        # A gateway whose own clock is far ahead.
+        # A gateway whose own clock is wrong.
         monkeypatch.setattr("time.time", lambda: 4e9)
         async with open_store(url) as other:
-            await one.enqueue(queued("r1", expires_at=LIVING), b"{}")
+            await one.enqueue(queued("r1", expires_at=FAR_FUTURE), b"{}")
             assert await one.claim("w1", 0.5, 3)
             assert await other.claim("w2", 60, 3) is None
             job = None
@@ -218,14 +216,14 @@ async def test_leases_run_by_the_clock_of_the_server(url: str, monkeypatch: pyte
             assert job.attempt == 2
 
 
-async def test_gateways_that_start_at_once_make_the_tables_once(url: str) -> None:
+async def test_gateways_that_start_together_create_the_tables_once(url: str) -> None:
     async with contextlib.AsyncExitStack() as stack:
         opening = (stack.enter_async_context(open_store(url)) for _ in range(6))
         stores = await asyncio.gather(*opening)
         assert [await store.sweep() for store in stores] == [0] * 6
 
 
-async def test_a_newer_database_is_refused(url: str) -> None:
+async def test_a_newer_database_cannot_be_opened(url: str) -> None:
     async with open_store(url):
         pass
     connection = await asyncpg.connect(url)
@@ -236,17 +234,12 @@ async def test_a_newer_database_is_refused(url: str) -> None:
             pass
 
 
-async def test_a_database_of_the_first_version_is_brought_up_to_date(
-    url: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(postgres, "MIGRATIONS", MIGRATIONS[:1])
-        patch.setattr(postgres, "NEWEST", 1)
-        async with open_store(url, clock) as store:
-            await store.put(record("r1"))
+async def test_a_database_of_the_first_version_is_brought_up_to_date(url: str, clock: Clock) -> None:
+    async with open_postgres(url, Wakeups(), clock, migrations=MIGRATIONS[:1]) as database:
+        await database.put(record("r1"))
     connection = await asyncpg.connect(url)
     assert await connection.fetchval("SELECT number FROM antiphon.version") == 1
-    # As the first version wrote it.
+    # A job as the first version wrote it.
     text = "INSERT INTO antiphon.jobs (id, owner, available_at, worker, attempt, request) VALUES ('r1', 'ada', 0, 'w', 1, '{}')"
     await connection.execute(text)
     await connection.close()
@@ -261,40 +254,33 @@ async def test_a_database_of_the_first_version_is_brought_up_to_date(
         assert (job.attempt, job.lost) == (3, 1)
 
 
-async def test_a_migration_that_fails_leaves_the_database_as_it_was(
-    url: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_migration_that_fails_leaves_the_database_as_it_was(url: str, clock: Clock) -> None:
     async with open_store(url, clock) as store:
         await store.put(record("r1"))
     broken = ("ALTER TABLE responses ADD COLUMN extra text", "CREATE TABLE responses (id text)")
-    with monkeypatch.context() as patch:
-        patch.setattr(postgres, "MIGRATIONS", (*MIGRATIONS, broken))
-        patch.setattr(postgres, "NEWEST", NEWEST + 1)
-        patch.setattr(postgres, "OPEN_TIMEOUT", 0.0)
-        with pytest.raises(CannotOpen, match="already exists"):
-            async with open_store(url):
-                pass
+    with pytest.raises(CannotOpen, match="already exists"):
+        async with open_postgres(url, Wakeups(), timeouts=Timeouts(open=0.0), migrations=(*MIGRATIONS, broken)):
+            pass
     async with open_store(url, clock) as store:
         assert await store.get("ada", "r1") == record("r1")
         await store.put(record("r2"))
 
 
-async def test_a_database_that_does_not_exist_is_refused(url: str) -> None:
+async def test_a_database_that_does_not_exist_cannot_be_opened(url: str) -> None:
     with pytest.raises(CannotOpen, match="does not exist"):
         async with open_store(url.replace("/test_", "/none_")):
             pass
 
 
-async def test_a_server_that_is_not_there_is_refused_after_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(postgres, "OPEN_TIMEOUT", 0.2)
-    monkeypatch.setattr(postgres, "RETRY", 0.1)
+async def test_a_server_that_does_not_start_cannot_be_opened(tmp_path: Path) -> None:
+    url = f"postgresql://ada@/db?host={tmp_path}"
     with pytest.raises(CannotOpen, match="cannot reach"):
-        async with open_store(f"postgresql://ada@/db?host={tmp_path}"):
+        async with open_postgres(url, Wakeups(), timeouts=Timeouts(open=0.2)):
             pass
 
 
 @pytest.mark.timeout(60)
-async def test_a_server_that_is_just_starting_is_waited_for(server: PostgresServer, url: str) -> None:
+async def test_opening_waits_for_a_server_that_is_starting(server: PostgresServer, url: str) -> None:
     await asyncio.to_thread(server.stop)
     opening = asyncio.create_task(_open_and_use(url))
     await asyncio.to_thread(server.start)
@@ -303,22 +289,22 @@ async def test_a_server_that_is_just_starting_is_waited_for(server: PostgresServ
 
 async def _open_and_use(url: str) -> Record | None:
     async with open_store(url) as store:
-        await store.put(record("r1", expires_at=LIVING))
+        await store.put(record("r1", expires_at=FAR_FUTURE))
         return await store.get("ada", "r1")
 
 
-async def test_without_asyncpg_the_way_to_get_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_asyncpg_the_error_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "antiphon.store.postgres", None)
     with pytest.raises(CannotOpen, match=r"pip install 'antiphon\[postgres\]'"):
         async with open_store("postgresql://localhost/db"):
             pass
 
 
-async def test_other_tables_of_the_database_are_left_alone(url: str) -> None:
+async def test_other_tables_of_the_database_are_not_changed(url: str) -> None:
     connection = await asyncpg.connect(url)
     await connection.execute("CREATE TABLE responses (mine text)")
     async with open_store(url) as store:
-        await store.put(record("r1", expires_at=LIVING))
+        await store.put(record("r1", expires_at=FAR_FUTURE))
         assert await store.get("ada", "r1") is not None
     assert await connection.fetchval("SELECT count(*) FROM public.responses") == 0
     await connection.close()

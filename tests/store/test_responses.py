@@ -1,27 +1,35 @@
-"""Responses: put, got, deleted, and followed back to the first of their chain."""
+"""Responses: put, read, deleted, and traced back to the first one of their chain."""
 
 import asyncio
 
 import pytest
 from support.stores import BEGINNING, Clock, record
 
-from antiphon.store import IdTaken, Store
+from antiphon.store import IdTaken, Store, open_store
 
 
-async def test_a_response_is_got_as_it_was_put(store: Store) -> None:
+async def test_a_response_is_read_as_it_was_put(store: Store) -> None:
     put = record("r1", parent="r0", conversation="c1", background=True, input='["ä\\u0000"]'.encode(), status="incomplete")
     await store.put(put)
     assert await store.get("ada", "r1") == put
 
 
-async def test_one_that_was_never_put_is_not_there(store: Store) -> None:
+async def test_a_response_survives_a_restart_if_the_store_says_so(url: str, clock: Clock) -> None:
+    async with open_store(url, clock) as store:
+        await store.put(record("r1"))
+    async with open_store(url, clock) as store:
+        assert (await store.get("ada", "r1") is not None) is store.survives_restart
+    assert store.survives_restart is not url.startswith("memory:")
+
+
+async def test_a_response_that_was_never_put_does_not_exist(store: Store) -> None:
     assert await store.get("ada", "r1") is None
     assert await store.delete("ada", "r1") is False
     assert await store.chain("ada", "r1") == []
 
 
 @pytest.mark.parametrize("owner", ["ada", "bob"])
-async def test_an_id_that_is_there_cannot_be_put_again(store: Store, owner: str) -> None:
+async def test_an_id_that_exists_cannot_be_put_again(store: Store, owner: str) -> None:
     await store.put(record("r1"))
     with pytest.raises(IdTaken):
         await store.put(record("r1", owner, output=b"[1]"))
@@ -29,13 +37,13 @@ async def test_an_id_that_is_there_cannot_be_put_again(store: Store, owner: str)
     assert await store.get("bob", "r1") is None
 
 
-async def test_many_are_put_at_once_and_one_that_cannot_be_hurts_no_other(store: Store) -> None:
+async def test_a_concurrent_put_that_fails_does_not_affect_the_others(store: Store) -> None:
     await store.put(record("r7", "bob"))
     puts = [store.put(record(f"r{number % 50}", output=f"[{number}]".encode())) for number in range(100)]
     outcomes = await asyncio.gather(*puts, return_exceptions=True)
-    refused = [number for number, outcome in enumerate(outcomes) if isinstance(outcome, IdTaken)]
-    assert refused == [7, *range(50, 100)]
-    assert [outcome for number, outcome in enumerate(outcomes) if number not in refused] == [None] * 49
+    failed = [number for number, outcome in enumerate(outcomes) if isinstance(outcome, IdTaken)]
+    assert failed == [7, *range(50, 100)]
+    assert [outcome for number, outcome in enumerate(outcomes) if number not in failed] == [None] * 49
     found = [await store.get("ada", f"r{number}") for number in range(50) if number != 7]
     assert [response.output for response in found if response] == [
         f"[{number}]".encode() for number in range(50) if number != 7
@@ -60,14 +68,14 @@ async def test_a_chain_leads_from_the_first_response_to_the_one_asked_for(store:
     assert [link.id for link in await store.chain("ada", "sibling")] == ["r1", "sibling"]
 
 
-async def test_a_chain_begins_behind_what_was_deleted(store: Store) -> None:
+async def test_a_chain_starts_after_a_deleted_response(store: Store) -> None:
     for number in range(1, 5):
         await store.put(record(f"r{number}", parent=f"r{number - 1}"))
     await store.delete("ada", "r2")
     assert [link.id for link in await store.chain("ada", "r4")] == ["r3", "r4"]
 
 
-async def test_a_chain_begins_behind_what_has_expired(store: Store, clock: Clock) -> None:
+async def test_a_chain_starts_after_an_expired_response(store: Store, clock: Clock) -> None:
     await store.put(record("r1", expires_at=BEGINNING + 10))
     await store.put(record("r2", parent="r1"))
     clock.forward(10)
@@ -80,18 +88,18 @@ async def test_a_chain_does_not_pass_through_another_owner(store: Store) -> None
     assert [link.id for link in await store.chain("ada", "r2")] == ["r2"]
 
 
-async def test_a_long_chain_is_read_whole_and_in_order(store: Store) -> None:
+async def test_a_long_chain_is_read_completely_and_in_order(store: Store) -> None:
     await asyncio.gather(*(store.put(record(f"r{number}", parent=f"r{number - 1}")) for number in range(300)))
     assert [link.id for link in await store.chain("ada", "r299")] == [f"r{number}" for number in range(300)]
 
 
-async def test_a_chain_that_bites_its_tail_ends(store: Store) -> None:
+async def test_a_chain_with_a_cycle_ends(store: Store) -> None:
     await store.put(record("r1", parent="r2"))
     await store.put(record("r2", parent="r1"))
     assert {link.id for link in await store.chain("ada", "r2")} == {"r1", "r2"}
 
 
-async def test_what_has_expired_is_not_there_even_before_it_is_swept(store: Store, clock: Clock) -> None:
+async def test_an_expired_response_does_not_exist_even_before_it_is_swept(store: Store, clock: Clock) -> None:
     await store.put(record("r1", expires_at=BEGINNING + 10))
     clock.forward(9)
     assert await store.get("ada", "r1") is not None
@@ -110,5 +118,5 @@ async def test_sweeping_removes_what_has_expired_and_nothing_else(store: Store, 
     assert await store.sweep() == 0
     # An id that was swept is free again.
     await store.put(record("r1", "bob"))
-    left = [number for number in range(1, 21) if await store.get("ada", f"r{number}")]
-    assert left == [16, 17, 18, 19, 20]
+    remaining = [number for number in range(1, 21) if await store.get("ada", f"r{number}")]
+    assert remaining == [16, 17, 18, 19, 20]

@@ -42,9 +42,9 @@ class Background:
 
     async def seen(self, id: str, *statuses: str) -> dict[str, Any]:
         """The response once it has one of these statuses."""
-        with self.gateway.gateway.store.follow(id) as bell:
+        with self.gateway.gateway.store.follow(id) as wakeup:
             while (response := await self.get(id))["status"] not in statuses:
-                await bell.wait()
+                await wakeup.wait()
         return response
 
     async def ended(self, id: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A process that claims and finishes jobs until none is left, and says which: `job_worker.py URL NAME`."""
+"""A process that claims and finishes jobs until none is left, and prints their ids: `job_worker.py URL NAME`."""
 
 import asyncio
 import sys
@@ -11,7 +11,7 @@ from support.stores import events
 
 async def main(url: str, name: str) -> None:
     async with open_store(url) as store:
-        # Begins when told to, so that all begin together.
+        # Waits for a line, so that all workers start together.
         print("ready", flush=True)  # noqa: T201
         await asyncio.to_thread(sys.stdin.readline)
         while (job := await store.claim(name, 60, 3)) is not None:

@@ -1,5 +1,6 @@
-"""A real Postgres of the tests' own: found or installed, run as a user without rights, on a socket in a temporary directory."""
+"""A real Postgres for the tests: found or installed, run by an unprivileged user, on a socket in a temporary directory."""
 
+import contextlib
 import os
 import pwd
 import shutil
@@ -10,12 +11,12 @@ import time
 from pathlib import Path
 
 USER = "antiphon"
-# No disk is asked to keep anything past the machine's own life: the processes die in these tests, the machine does not.
+# fsync=off: in these tests processes are killed, but the machine never loses its power.
 OPTIONS = ["listen_addresses=", "fsync=off", "max_connections=100", "shared_buffers=32MB", "timezone=UTC"]
 
 
 class NoPostgres(Exception):
-    """It is not here, and cannot be had."""
+    """Postgres is not installed, and cannot be installed."""
 
 
 def find_programs() -> Path:
@@ -32,20 +33,20 @@ def _installed() -> Path | None:
 
 def _install() -> Path:
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
-        raise NoPostgres("there is no initdb here, and no way to install one")
+        raise NoPostgres("initdb was not found, and only root can install it with apt-get")
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
     install = ["apt-get", "install", "-y", "--no-install-recommends", "postgresql"]
-    said = ""
-    # The lists of a fresh machine may be old, or not there at all.
+    errors = ""
+    # The package lists of a new machine may be old or missing.
     for command in (install, ["apt-get", "update"], install):
-        said = subprocess.run(command, env=environment, capture_output=True, text=True).stderr
+        errors = subprocess.run(command, env=environment, capture_output=True, text=True).stderr
         if (found := _installed()) is not None:
             return found
-    raise NoPostgres(f"apt-get could not install postgresql: {said[-500:]}")
+    raise NoPostgres(f"apt-get could not install postgresql: {errors[-500:]}")
 
 
 def _unprivileged() -> str | None:
-    """Postgres refuses to run as root."""
+    """A user to run Postgres, which does not run as root."""
     if os.geteuid() != 0:
         return None
     names = {entry.pw_name for entry in pwd.getpwall()}
@@ -56,7 +57,7 @@ class PostgresServer:
     def __init__(self) -> None:
         self._programs = find_programs()
         self._user = _unprivileged()
-        # Short, because the path of a socket may not be long.
+        # Short, because the path of a socket has a maximum length.
         self.folder = Path(tempfile.mkdtemp(prefix="pg"))
         self._data = self.folder / "data"
         self._process: subprocess.Popen[bytes] | None = None
@@ -65,8 +66,8 @@ class PostgresServer:
     def create(self) -> None:
         if self._user is not None:
             shutil.chown(self.folder, self._user)
-        words = ["-U", USER, "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"]
-        self._run("initdb", "-D", str(self._data), *words)
+        options = ["-U", USER, "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"]
+        self._run("initdb", "-D", str(self._data), *options)
 
     def start(self) -> None:
         with (self.folder / "log").open("ab") as log:
@@ -77,7 +78,7 @@ class PostgresServer:
                 stderr=log,
                 cwd=self.folder,
             )
-        # Postgres has no other way to say that it is ready than to be asked.
+        # Postgres does not announce that it is ready, so ask.
         until = time.monotonic() + 60
         while subprocess.run([self._programs / "pg_isready", "-q", "-h", self.folder]).returncode != 0:
             if time.monotonic() > until or self._process.poll() is not None:
@@ -85,18 +86,20 @@ class PostgresServer:
             time.sleep(0.05)
 
     def stop(self, number: signal.Signals = signal.SIGQUIT) -> None:
-        """SIGQUIT ends it at once and leaves recovery to the next start; SIGINT ends sessions in order."""
+        """SIGQUIT ends it at once, and the next start recovers; SIGINT closes the sessions first."""
         if self._process is not None:
             self._process.send_signal(number)
             self._process.wait(60)
             self._process = None
 
     def signal_all(self, number: signal.Signals) -> None:
-        """To the server and every process of it."""
+        """Send a signal to the server and all its processes."""
         assert self._process is not None
         children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
         for pid in [self._process.pid, *map(int, children)]:
-            os.kill(pid, number)
+            # A child may have ended since the list was read.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
 
     def remove(self) -> None:
         self.stop()
@@ -109,8 +112,8 @@ class PostgresServer:
         self._run("createdb", "-h", str(self.folder), "-U", USER, name)
         return f"postgresql://{USER}@/{name}?host={self.folder}"
 
-    def _run(self, program: str, *words: str) -> None:
+    def _run(self, program: str, *arguments: str) -> None:
         done = subprocess.run(
-            [self._programs / program, *words], user=self._user, capture_output=True, text=True, cwd=self.folder
+            [self._programs / program, *arguments], user=self._user, capture_output=True, text=True, cwd=self.folder
         )
         assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""A process that writes to a store until it is killed, and says what was acknowledged: `store_writer.py URL PREFIX`."""
+"""A process that writes to a store until it is killed, and prints what was acknowledged: `store_writer.py URL PREFIX`."""
 
 import asyncio
 import sys
@@ -7,7 +7,7 @@ from antiphon.store import Store, open_store
 from support.stores import conversation, events, items, queued, record
 
 
-def say(line: str) -> None:
+def report(line: str) -> None:
     # One write, so that no line is cut in two.
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
@@ -18,7 +18,7 @@ async def put_responses(store: Store, prefix: str) -> None:
     while True:
         id = f"{prefix}-{number}"
         await store.put(record(id, output=f'["{id}"]'.encode() + b" " * 5000, expires_at=2**40))
-        say(f"response {id}")
+        report(f"response {id}")
         number += 4
 
 
@@ -26,10 +26,10 @@ async def converse(store: Store, prefix: str) -> None:
     await store.create_conversation(conversation(prefix, expires_at=2**40))
     number = 0
     while True:
-        id = f"{prefix}-turn-{number}"
-        assert await store.take_turn("ada", prefix, id, 60)
-        assert await store.finish_turn(record(id, conversation=prefix, expires_at=2**40), items(f"{id}-a", f"{id}-b"))
-        say(f"turn {id}")
+        id = f"{prefix}-answer-{number}"
+        assert await store.lock_conversation("ada", prefix, id, 60)
+        assert await store.put_and_unlock(record(id, conversation=prefix, expires_at=2**40), items(f"{id}-a", f"{id}-b"))
+        report(f"answer {id}")
         number += 1
 
 
@@ -40,10 +40,10 @@ async def work(store: Store, prefix: str) -> None:
         await store.enqueue(queued(id, expires_at=2**40), b"{}")
         job = await store.claim(prefix, 10_000, 3)
         assert job is not None
-        held = job.record.id
-        assert await store.append_events(held, prefix, job.attempt, events(0, 1))
+        claimed = job.record.id
+        assert await store.append_events(claimed, prefix, job.attempt, events(0, 1))
         assert await store.finish(job.record, prefix, job.attempt, events(2))
-        say(f"job {held}")
+        report(f"job {claimed}")
         number += 1
 
 

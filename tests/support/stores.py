@@ -1,4 +1,4 @@
-"""What the tests of the store share: a clock that they set, and short ways to make records."""
+"""What the tests of the store share: a clock that they set, and functions that make records."""
 
 import msgspec
 
@@ -9,7 +9,7 @@ BEGINNING = 1_800_000_000
 
 
 class Clock:
-    """Stands still until a test moves it."""
+    """Shows the same time until a test changes it."""
 
     def __init__(self) -> None:
         self.now = float(BEGINNING)

@@ -1,4 +1,4 @@
-"""The line on which Postgres tells of changes in other gateways: a connection of its own, made anew when it is lost."""
+"""Listens for the notifications that other gateways send through Postgres, on a connection of its own."""
 
 import asyncio
 import contextlib
@@ -9,29 +9,31 @@ from typing import Any
 import asyncpg
 
 from antiphon.logs import log
-from antiphon.store.wakeups import Belfry
+from antiphon.store.wakeups import Wakeups
 
-# A line that died without a word is found out after this long.
-PULSE = 15.0
-ANSWER = 5.0
-RETRY = 0.5
-SLOWEST_RETRY = 5.0
-TROUBLE = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError)
+# In seconds. A connection can die without a sign, so it is checked this often.
+CHECK_INTERVAL = 15.0
+ANSWER_TIMEOUT = 5.0
+FIRST_RETRY = 0.5
+LONGEST_RETRY = 5.0
+CONNECTION_ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError)
 
 
 class Listener:
+    """Turns notifications into wakeups, and reconnects when the connection is lost."""
+
     def __init__(
         self,
         connect: Callable[[], Awaitable[Any]],
         channel: str,
-        bells: Belfry,
-        greet: Callable[[Any], Awaitable[None]],
+        wakeups: Wakeups,
+        check: Callable[[Any], Awaitable[None]],
     ) -> None:
+        """`check` queries the server. It is called with every new connection, and then at every interval."""
         self._connect = connect
         self._channel = channel
-        self._bells = bells
-        # Called with each new connection, and at every pulse.
-        self._greet = greet
+        self._wakeups = wakeups
+        self._check = check
         self._listening = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -47,41 +49,40 @@ class Listener:
                 await self._task
 
     async def _run(self) -> None:
-        wait = RETRY
+        delay = FIRST_RETRY
         while True:
             connection: Any = None
             try:
                 connection = await self._connect()
                 await self._listen(connection)
-                wait = RETRY
-                await self._keep(connection)
-            except TROUBLE as error:
-                log("store_line_lost", level=logging.WARNING, store="postgres", error=f"{type(error).__name__}: {error}")
+                delay = FIRST_RETRY
+                await self._check_until_lost(connection)
+            except CONNECTION_ERRORS as error:
+                log("store_listener_lost", level=logging.WARNING, store="postgres", error=f"{type(error).__name__}: {error}")
             finally:
                 if connection is not None:
                     connection.terminate()
-            await asyncio.sleep(wait)
-            wait = min(2 * wait, SLOWEST_RETRY)
+            await asyncio.sleep(delay)
+            delay = min(2 * delay, LONGEST_RETRY)
 
     async def _listen(self, connection: Any) -> None:
-        async with asyncio.timeout(ANSWER):
-            await self._greet(connection)
-            await connection.add_listener(self._channel, self._hear)
-        # What rang while nobody listened is not known: everyone looks again.
-        self._bells.ring_all()
+        async with asyncio.timeout(ANSWER_TIMEOUT):
+            await self._check(connection)
+            await connection.add_listener(self._channel, self._on_notification)
+        # Notifications sent before this moment are lost, so every subscriber checks the store.
+        self._wakeups.wake_all()
         self._listening.set()
 
-    def _hear(self, connection: Any, pid: int, channel: str, name: object) -> None:
-        self._bells.ring(str(name))
+    def _on_notification(self, connection: Any, pid: int, channel: str, topic: object) -> None:
+        self._wakeups.wake(str(topic))
 
-    async def _keep(self, connection: Any) -> None:
-        """Until the line is lost."""
+    async def _check_until_lost(self, connection: Any) -> None:
         lost = asyncio.Event()
         connection.add_termination_listener(lambda _: lost.set())
         while not lost.is_set() and not connection.is_closed():
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(PULSE):
+                async with asyncio.timeout(CHECK_INTERVAL):
                     await lost.wait()
             if not lost.is_set():
-                async with asyncio.timeout(ANSWER):
-                    await self._greet(connection)
+                async with asyncio.timeout(ANSWER_TIMEOUT):
+                    await self._check(connection)

@@ -1,4 +1,4 @@
-"""Where the store in memory keeps things: bounded shelves, from which the oldest go first."""
+"""The tables of the store in memory. They are bounded: the rows that were written longest ago are removed first."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
@@ -10,15 +10,15 @@ from antiphon.errors import StoreUnavailable
 from antiphon.store.protocol import IdTaken
 from antiphon.store.records import Conversation, Event, Item, Record
 
-# What an entry, an item or an event costs beyond its bytes, roughly.
+# What a row, an item or an event takes beyond its bytes, approximately.
 OVERHEAD = 500
 
 
 @dataclass(slots=True)
-class Work:
+class JobRow:
     request: bytes
     number: int
-    # When it may be claimed: at once while it waits, at the end of the lease while it runs.
+    # When it may be claimed: at once if it is queued, at the end of the lease if it is running.
     available_at: float
     worker: str | None = None
     cancel: bool = False
@@ -26,131 +26,132 @@ class Work:
 
 
 @dataclass(slots=True)
-class Response:
-    kept: Record
-    work: Work | None = None
+class ResponseRow:
+    stored: Record
+    job: JobRow | None = None
     attempt: int = 0
     events: list[Event] = field(default_factory=list)
-    weight: int = 0
+    size: int = 0
 
-    def busy(self, now: float) -> bool:
-        return self.work is not None
+    def in_use(self, now: float) -> bool:
+        return self.job is not None
 
 
 @dataclass(slots=True)
-class Room:
-    kept: Conversation
+class ConversationRow:
+    stored: Conversation
     items: dict[str, Item] = field(default_factory=dict)
-    holder: str | None = None
-    held_until: float = 0.0
-    weight: int = 0
+    locked_by: str | None = None
+    locked_until: float = 0.0
+    size: int = 0
 
-    def busy(self, now: float) -> bool:
-        return self.held_until > now
+    def in_use(self, now: float) -> bool:
+        return self.locked_until > now
+
+    def unlock(self) -> None:
+        self.locked_by, self.locked_until = None, 0.0
 
 
-class Shelves:
-    def __init__(self, clock: Callable[[], float], max_entries: int, max_bytes: int) -> None:
+class MemoryTables:
+    def __init__(self, clock: Callable[[], float], max_rows: int, max_bytes: int) -> None:
         self.clock = clock
-        self._max_entries = max_entries
+        self._max_rows = max_rows
         self._max_bytes = max_bytes
-        # Those that were written last stand last.
-        self.entries: OrderedDict[str, Response | Room] = OrderedDict()
-        self._weight = 0
+        # In the order of the last write.
+        self.rows: OrderedDict[str, ResponseRow | ConversationRow] = OrderedDict()
+        self._size = 0
 
-    def response(self, owner: str, id: str) -> Response | None:
-        entry = self.entries.get(id)
-        return entry if isinstance(entry, Response) and self._seen(entry, owner) else None
+    def response(self, owner: str, id: str) -> ResponseRow | None:
+        row = self.rows.get(id)
+        return row if isinstance(row, ResponseRow) and self._is_visible(row, owner) else None
 
-    def room(self, owner: str, id: str) -> Room | None:
-        entry = self.entries.get(id)
-        return entry if isinstance(entry, Room) and self._seen(entry, owner) else None
+    def conversation(self, owner: str, id: str) -> ConversationRow | None:
+        row = self.rows.get(id)
+        return row if isinstance(row, ConversationRow) and self._is_visible(row, owner) else None
 
-    def _seen(self, entry: Response | Room, owner: str) -> bool:
-        return entry.kept.owner == owner and entry.kept.expires_at > self.clock()
+    def _is_visible(self, row: ResponseRow | ConversationRow, owner: str) -> bool:
+        return row.stored.owner == owner and row.stored.expires_at > self.clock()
 
-    def room_in_turn(self, record: Record) -> Room | None:
-        room = self.room(record.owner, record.conversation) if record.conversation is not None else None
-        return room if room is not None and room.holder == record.id else None
+    def conversation_locked_by(self, record: Record) -> ConversationRow | None:
+        """The conversation of this response, if the response has the lock."""
+        row = self.conversation(record.owner, record.conversation) if record.conversation is not None else None
+        return row if row is not None and row.locked_by == record.id else None
 
-    def held(self, id: str, worker: str, attempt: int) -> Response | None:
-        response = self.entries.get(id)
-        if not isinstance(response, Response) or response.work is None:
+    def claimed_response(self, id: str, worker: str, attempt: int) -> ResponseRow | None:
+        """The response, if this attempt of this worker has the lease."""
+        row = self.rows.get(id)
+        if not isinstance(row, ResponseRow) or row.job is None:
             return None
-        return response if response.work.worker == worker and response.attempt == attempt else None
+        return row if row.job.worker == worker and row.attempt == attempt else None
 
-    def refuse_taken(self, id: str) -> None:
-        if id in self.entries:
+    def check_id_is_free(self, id: str) -> None:
+        if id in self.rows:
             raise IdTaken(id)
 
-    def put(self, record: Record) -> Response:
-        response = self.entries[record.id] = Response(record)
-        self.grow(response, weigh(record))
-        return response
+    def put(self, record: Record) -> ResponseRow:
+        row = self.rows[record.id] = ResponseRow(record)
+        self.resize(row, size_of_record(record))
+        return row
 
-    def replace(self, response: Response, record: Record) -> None:
-        self.grow(response, weigh(record) - weigh(response.kept))
-        response.kept = record
+    def replace(self, row: ResponseRow, record: Record) -> None:
+        self.resize(row, size_of_record(record) - size_of_record(row.stored))
+        row.stored = record
 
-    def append(self, room: Room, items: Sequence[Item], expires_at: int = 0) -> None:
-        fresh = {item.id: item for item in items}
-        replaced = [room.items[id] for id in fresh if id in room.items]
-        self.grow(room, weigh_items(fresh.values()) - weigh_items(replaced))
-        room.items.update(fresh)
-        room.kept = structs.replace(room.kept, expires_at=max(room.kept.expires_at, expires_at))
+    def append_items(self, row: ConversationRow, items: Sequence[Item], expires_at: int = 0) -> None:
+        added = {item.id: item for item in items}
+        replaced = [row.items[id] for id in added if id in row.items]
+        self.resize(row, size_of_items(added.values()) - size_of_items(replaced))
+        row.items.update(added)
+        row.stored = structs.replace(row.stored, expires_at=max(row.stored.expires_at, expires_at))
 
-    def end_turn(self, room: Room, record: Record, items: Sequence[Item]) -> None:
-        self.append(room, items, record.expires_at)
-        room.holder, room.held_until = None, 0.0
+    def append_events(self, row: ResponseRow, events: Sequence[Event]) -> None:
+        self.resize(row, size_of_events(events))
+        row.events.extend(events)
 
-    def tell(self, response: Response, events: Sequence[Event]) -> None:
-        self.grow(response, weigh_events(events))
-        response.events.extend(events)
+    def delete_events(self, row: ResponseRow) -> None:
+        self.resize(row, -size_of_events(row.events))
+        row.events = []
 
-    def untell(self, response: Response) -> None:
-        self.grow(response, -weigh_events(response.events))
-        response.events = []
+    def delete_job(self, row: ResponseRow) -> None:
+        if row.job is not None:
+            self.resize(row, -len(row.job.request))
+            row.job = None
 
-    def let_go(self, response: Response) -> None:
-        if response.work is not None:
-            self.grow(response, -len(response.work.request))
-            response.work = None
-
-    def grow(self, entry: Response | Room, weight: int) -> None:
-        entry.weight += weight
-        self._weight += weight
-        self.entries.move_to_end(entry.kept.id)
+    def resize(self, row: ResponseRow | ConversationRow, change: int) -> None:
+        row.size += change
+        self._size += change
+        self.rows.move_to_end(row.stored.id)
 
     def remove(self, id: str) -> None:
-        self._weight -= self.entries.pop(id).weight
+        self._size -= self.rows.pop(id).size
 
-    def admit(self, weight: int, *needed: str) -> None:
-        """Make room for one entry more: the oldest go first, but none that is being worked on."""
+    def make_space(self, size: int, *needed: str) -> None:
+        """Remove the oldest rows until one more row of this size fits, but none that is needed or in use."""
         now = self.clock()
-        while self._weight + weight > self._max_bytes or len(self.entries) >= self._max_entries:
-            spare = (id for id, entry in self.entries.items() if id not in needed and not entry.busy(now))
-            oldest = next(spare, None)
-            if oldest is None or weight > self._max_bytes:
+        while self._size + size > self._max_bytes or len(self.rows) >= self._max_rows:
+            removable = (id for id, row in self.rows.items() if id not in needed and not row.in_use(now))
+            oldest = next(removable, None)
+            if oldest is None or size > self._max_bytes:
                 raise StoreUnavailable("The store in memory is full. Use sqlite: or postgresql: to keep more.")
             self.remove(oldest)
 
     def shrink(self, most_bytes: int) -> int:
         now = self.clock()
         removed = 0
-        for entry in sorted(self.entries.values(), key=lambda entry: entry.kept.expires_at):
-            if self._weight > most_bytes and not entry.busy(now):
-                self.remove(entry.kept.id)
+        for row in sorted(self.rows.values(), key=lambda row: row.stored.expires_at):
+            if self._size > most_bytes and not row.in_use(now):
+                self.remove(row.stored.id)
                 removed += 1
         return removed
 
 
-def weigh(record: Record) -> int:
+def size_of_record(record: Record) -> int:
     return OVERHEAD + len(record.input) + len(record.output) + len(record.settings)
 
 
-def weigh_items(items: Iterable[Item]) -> int:
+def size_of_items(items: Iterable[Item]) -> int:
     return sum(OVERHEAD + len(item.data) for item in items)
 
 
-def weigh_events(events: Sequence[Event]) -> int:
+def size_of_events(events: Sequence[Event]) -> int:
     return sum(OVERHEAD + len(event.data) for event in events)

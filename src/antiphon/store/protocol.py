@@ -1,45 +1,51 @@
-"""What every store does, whatever it is made of."""
+"""The contract that every store keeps."""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
 from antiphon.store.records import Cancellation, Conversation, Event, Item, Job, Link, Progress, Record
-from antiphon.store.wakeups import Bell
+from antiphon.store.wakeups import Wakeup
 
 
 class CannotOpen(Exception):
-    """The store cannot be used at all; the message says why, and what would mend it."""
+    """The store cannot be opened; the message says why, and how to fix it."""
 
 
 class IdTaken(Exception):
-    """Ids are made at random: one that is there already is a bug of the caller."""
+    """The id exists already. Ids are random, so this is a bug of the caller."""
 
 
 class Store(Protocol):
-    """Each method is atomic: it happens wholly or not at all, and others see all of it or nothing.
+    """Each method is atomic: it happens completely or not at all, and readers see all of it or nothing.
 
-    What a method has written is durable when it returns: it survives the death of the gateway (but for `memory:`, which is the
-    gateway's own memory). Whatever has an owner is seen, continued, changed and deleted by that owner alone; to all others it
-    is not there. Nor is what has expired, swept or not. A store that cannot be reached, or that does not answer in time, raises
-    StoreUnavailable; a write that failed so may have happened all the same.
+    What a method has written is durable when it returns. Stored data belongs to an owner. Only that owner can read, continue,
+    change or delete it; for everyone else it does not exist. Nor does anything that has expired, even before it is swept. A
+    store that cannot be reached, or that does not answer in time, raises StoreUnavailable; a write that failed in this way
+    may have happened nevertheless.
 
-    Leases are spans, in seconds: the store's own clock begins and ends them (Postgres: the server's), so that gateways whose
-    clocks differ agree.
+    A lease is a number of seconds, measured by the clock of the store (for Postgres: of the server), so that gateways whose
+    clocks differ agree about its end.
     """
+
+    # Whether stored data outlives the process.
+    survives_restart: bool
 
     # --- Responses
 
     async def put(self, record: Record) -> None:
-        """Keep a response that is over: it does not change from then on. Many at once share one transaction. Raises IdTaken."""
+        """Store a finished response, which does not change afterwards. Concurrent puts share a transaction. Raises IdTaken."""
 
     async def get(self, owner: str, id: str) -> Record | None: ...
 
     async def delete(self, owner: str, id: str) -> bool:
-        """With its job and its events. False: there is none. Those that continue it begin behind it from then on."""
+        """Delete a response with its job and its events. False: it does not exist.
+
+        The chains of the responses that continue it start after it from then on.
+        """
 
     async def chain(self, owner: str, id: str) -> list[Link]:
-        """From the first response to this one. Empty: there is none. Behind a parent that is gone, the chain begins."""
+        """From the first response to this one. Empty: it does not exist. A chain starts after a parent that is gone."""
 
     # --- Conversations
 
@@ -49,13 +55,16 @@ class Store(Protocol):
     async def get_conversation(self, owner: str, id: str) -> Conversation | None: ...
 
     async def set_metadata(self, owner: str, id: str, metadata: bytes) -> Conversation | None:
-        """The conversation as it is then. None: there is none."""
+        """The changed conversation. None: it does not exist."""
 
     async def delete_conversation(self, owner: str, id: str) -> bool:
-        """With its items; its responses stay. Gone at once for everyone; the rows of a long one go little by little."""
+        """Delete a conversation with its items; its responses stay. False: it does not exist.
+
+        It is invisible at once; the rows of a long conversation are removed in several transactions.
+        """
 
     async def add_items(self, owner: str, conversation: str, items: Sequence[Item], expires_at: int = 0) -> bool:
-        """Append them. An item whose id is there already is replaced where it stands. False: there is no such conversation.
+        """Append items. An item whose id exists is replaced in its place. False: the conversation does not exist.
 
         The conversation expires no earlier than `expires_at`.
         """
@@ -70,94 +79,96 @@ class Store(Protocol):
         limit: int = 20,
         ascending: bool = False,
     ) -> list[Item] | None:
-        """At most `limit` items in the order asked for: those that follow `after`, or those that lead up to `before`.
+        """At most `limit` items in the given order: the first ones after `after`, or the last ones before `before`.
 
-        None: there is no such conversation. A cursor that is not among its items is an InvalidRequest.
+        None: the conversation does not exist. A cursor that is not one of its items is an InvalidRequest.
         """
 
     async def conversation_items(self, owner: str, conversation: str) -> list[Item] | None:
-        """All, in order. None: there is no such conversation."""
+        """All items in order. None: the conversation does not exist."""
 
     async def get_item(self, owner: str, conversation: str, id: str) -> Item | None: ...
 
     async def delete_item(self, owner: str, conversation: str, id: str) -> bool: ...
 
-    async def take_turn(self, owner: str, conversation: str, response: str, lease: float) -> bool:
-        """At most one response at a time may answer in a conversation. Whose turn it is may take it again, for longer.
+    async def lock_conversation(self, owner: str, conversation: str, response: str, lease: float) -> bool:
+        """Lock a conversation for one response, because only one at a time may answer in it.
 
-        False: it is another's turn, or there is no such conversation.
+        The response that has the lock can lock again, to renew the lease. False: another response has the lock, or the
+        conversation does not exist.
         """
 
-    async def end_turn(self, owner: str, conversation: str, response: str) -> bool:
-        """Give the turn back, if it is this response's. False: it is not."""
+    async def unlock_conversation(self, owner: str, conversation: str, response: str) -> bool:
+        """False: this response does not have the lock."""
 
-    async def finish_turn(self, record: Record, items: Sequence[Item]) -> bool:
-        """Put the record, append the items to its conversation, and give the turn back: all or nothing.
+    async def put_and_unlock(self, record: Record, items: Sequence[Item]) -> bool:
+        """Put the record, append the items to its conversation, and unlock that: all or nothing.
 
-        The conversation then lives as long as the record. False, and nothing is written: the conversation is gone, or the
-        turn is no longer this response's. A turn that ran out and that nobody took still is. Raises IdTaken.
+        The conversation then lives at least as long as the record. False, and nothing is written: the conversation is gone,
+        or this response does not have the lock. A lock whose lease has expired is kept until another response takes it.
+        Raises IdTaken.
         """
 
     # --- Background
 
     async def enqueue(self, record: Record, request: bytes) -> None:
-        """Keep a response that is still to be made, and wake a worker. `request` comes back in the Job. Raises IdTaken."""
+        """Store a response that is still to be made, and wake a worker. `request` comes back in the Job. Raises IdTaken."""
 
     async def claim(self, worker: str, lease: float, most_attempts: int) -> Job | None:
-        """The response that has waited longest, or whose worker let its lease run out. It goes to one worker only.
+        """Give this worker the job that has waited longest, or one whose lease has expired. None: there is no such job.
 
-        Its status becomes `in_progress`, if it is to be run. Events of earlier attempts are gone. None: nothing is to be done.
-        One of which `most_attempts` were lost is not to be run again.
+        No other worker gets it during the lease. The events of earlier attempts are deleted. The status becomes
+        `in_progress` if the job is to be run; a job that lost `most_attempts` attempts is not run again.
         """
 
     async def renew(self, worker: str, ids: Sequence[str], lease: float) -> dict[str, bool]:
-        """Those of the ids that this worker still holds, and of each whether it is to be cancelled.
+        """The ids that this worker still has a lease for, and for each of them whether it is to be cancelled.
 
-        A lease that has run out is held until another worker claims the job.
+        A lease that has expired is kept until another worker claims the job.
         """
 
     async def give_back(self, worker: str, ids: Sequence[str]) -> None:
-        """Those of the ids that this worker holds wait again, as if nobody had begun them, and a worker is woken.
+        """Put the jobs that this worker has a lease for back into the queue, as if they had never started; wake a worker.
 
-        Only the number of the attempt stays used: followers tell attempts apart by it.
+        Only the attempt numbers stay used, because followers distinguish attempts by number.
         """
 
     async def append_events(self, id: str, worker: str, attempt: int, events: Sequence[Event]) -> bool:
-        """Keep them and wake the followers. False, and nothing is written: the lease is lost."""
+        """Store events and wake the followers. False, and nothing is written: the lease is lost."""
 
     async def events(self, owner: str, id: str, after: int = -1) -> Progress | None:
-        """The events of the current attempt with numbers above `after`, and the status as of these. None: no such response."""
+        """The events of the current attempt with numbers above `after`, and the status at that time. None: no such response."""
 
     async def finish(
         self, record: Record, worker: str, attempt: int, events: Sequence[Event], items: Sequence[Item] = ()
     ) -> bool:
-        """Keep the last events and the final record, end the job, and wake the followers.
+        """Store the last events and the final record, delete the job, and wake the followers.
 
-        In a conversation, the items are appended and the turn is given back as by `finish_turn`; where that is no longer
-        possible, the rest happens all the same. False, and nothing is written: the lease is lost.
+        In a conversation, append the items and unlock it, as `put_and_unlock` does; if the lock is lost, only that part is
+        left out. False, and nothing is written: the lease is lost.
         """
 
     async def cancel(self, owner: str, id: str) -> Cancellation:
-        """One that waits is cancelled at once; one that runs is marked, which its worker hears from `renew`.
+        """Cancel a queued response at once, or mark a running one, which its worker learns from `renew`.
 
-        Its bell rings in either case, so a worker that follows its own jobs can ask at once.
+        The followers are woken in either case, so a worker that follows its own jobs can call `renew` at once.
         """
 
-    # --- Waiting. Hang the bell, then look, then wait: so nothing is missed.
+    # --- Waiting. Subscribe, then check the store, then wait: so no change is missed.
 
-    def follow(self, id: str) -> AbstractContextManager[Bell]:
-        """A bell that rings when a background response was claimed or given back, told of, finished or deleted.
+    def follow(self, id: str) -> AbstractContextManager[Wakeup]:
+        """Woken when a background response is claimed, given back, finished, cancelled or deleted, or has new events.
 
-        It rings too when one is to be cancelled.
+        Also when its cancellation is requested.
         """
 
-    def follow_jobs(self) -> AbstractContextManager[Bell]:
-        """A bell that rings when there may be something to claim."""
+    def follow_jobs(self) -> AbstractContextManager[Wakeup]:
+        """Woken when there may be a job to claim."""
 
     # --- Housekeeping
 
     async def sweep(self) -> int:
-        """Remove what has expired, in small transactions that hold nobody up. How many responses and conversations it was."""
+        """Remove expired responses and conversations, in small transactions. Returns how many were removed."""
 
     async def shrink(self, most_bytes: int) -> int:
-        """Remove what would expire next until the rest fits, but nothing that is being worked on. How many it was."""
+        """Remove what would expire next until the rest fits, except what is in use. Returns how many were removed."""

@@ -1,10 +1,10 @@
-"""What is kept: responses, conversations, jobs and events. JSON is bytes, encoded once by whoever made it."""
+"""What is stored: responses, conversations, jobs and events. JSON is stored as bytes, encoded once by the code that made it."""
 
 from typing import Literal
 
 from msgspec import Struct
 
-# The statuses of a response that is not over.
+# The statuses of a response that has not ended.
 UNFINISHED = frozenset({"queued", "in_progress"})
 
 
@@ -12,19 +12,19 @@ class Record(Struct, frozen=True, kw_only=True):
     """A stored response."""
 
     id: str
-    # Who stored it: a hash of the API key, "" where there are no keys. Nobody else can see it.
+    # A hash of the API key that stored it, "" if there are no keys. No other owner can see it.
     owner: str
     created_at: int
-    # In seconds, like created_at. From then on it is not found, and the sweeper removes it.
+    # In seconds, like created_at. From then on it is invisible, and the sweeper removes it.
     expires_at: int
-    # The one that counts: whatever status stands in `settings` is as old as they are.
+    # The current status; the one in `settings` may be older.
     status: str
     # The previous response, if this one continues it.
     parent: str | None = None
     conversation: str | None = None
-    # A list: this response's own input items, each with an id.
+    # A JSON list: this response's own input items, each with an id.
     input: bytes = b"[]"
-    # A list: its output items.
+    # A JSON list: its output items.
     output: bytes = b"[]"
     # The response object without its output.
     settings: bytes = b"{}"
@@ -47,51 +47,51 @@ class Conversation(Struct, frozen=True, kw_only=True):
     owner: str
     created_at: int
     expires_at: int
-    # An object.
+    # A JSON object.
     metadata: bytes = b"{}"
 
 
 class Item(Struct, frozen=True):
-    """An item of a conversation: its id, and all of it as JSON."""
+    """An item of a conversation: its id, and the whole item as JSON."""
 
     id: str
     data: bytes
 
 
 class Event(Struct, frozen=True, array_like=True):
-    """An event of a background response, as it is sent: its sequence number, and its bytes."""
+    """An event of a background response: its sequence number, and its bytes as sent."""
 
     number: int
     data: bytes
 
 
-# What is to be done with a job: run it; tell that it failed, because its attempts are used up; tell that it was cancelled,
-# because that was asked for and the worker that should have done so is gone.
+# What the worker does with a job: run it; end it as failed, because its attempts are used up; or end it as cancelled, because
+# that was requested and the worker that should have done it is gone.
 Purpose = Literal["run", "fail", "cancel"]
 
 
 class Job(Struct, frozen=True):
-    """A background response in the hands of a worker, until its lease runs out."""
+    """A background response that a worker has claimed, until its lease expires."""
 
     record: Record
-    # What `enqueue` was given.
+    # As given to `enqueue`.
     request: bytes
-    # From 1. The attempts before it are void, and their events gone.
+    # Counted from 1. The events of earlier attempts are deleted.
     attempt: int
     purpose: Purpose
-    # How many attempts before it were lost with their workers. Those that were given back were not.
+    # How many earlier attempts were lost with their workers. Attempts that were given back do not count.
     lost: int = 0
 
 
 class Progress(Struct, frozen=True):
-    """How far a background response has come. A new attempt numbers its events from the beginning."""
+    """The state of a background response. Each attempt numbers its events from the beginning."""
 
     status: str
-    # 0: no worker has had it yet.
+    # 0: no worker has claimed it yet.
     attempt: int
     events: list[Event]
 
 
-# What became of the wish to cancel: there is no such response; it was waiting and is cancelled now; its worker will be told;
-# it was over already, or is no background response.
+# The outcome of a cancel: "unknown": no such response; "cancelled": it was queued and is cancelled now; "asked": it is running
+# and its worker will end it; "over": it had ended already, or is not a background response.
 Cancellation = Literal["unknown", "cancelled", "asked", "over"]

@@ -1,60 +1,46 @@
-"""SQLite: one thread writes, a few read, and none of them is the event loop's."""
+"""SQLite: one thread writes and a few threads read, so that the event loop never waits for the disk."""
 
 import asyncio
 import contextlib
 import logging
-import os
 import queue
-import re
 import sqlite3
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from antiphon.errors import StoreUnavailable
 from antiphon.logs import log
-from antiphon.store.protocol import CannotOpen
 from antiphon.store.records import Record
 from antiphon.store.sql import responses, sweeper
-from antiphon.store.sql.operations import Change, Many, Operation, Ring, Row, Statement
-from antiphon.store.sql.schema import MIGRATIONS, NEWEST, too_new
-from antiphon.store.wakeups import Belfry
+from antiphon.store.sql.operations import Change, Many, Operation, Row, Statement, Wake
+from antiphon.store.sql.schema import MIGRATIONS, Migrations
+from antiphon.store.sqlite_file import Connect, connect, prepare, to_sqlite
+from antiphon.store.wakeups import Wakeups
 
 T = TypeVar("T")
 
-# "Antf": how a file says whose it is.
-APPLICATION_ID = 0x416E7466
-OLDEST_SQLITE = (3, 35, 0)  # knows RETURNING
 READERS = 4
-# No operation takes longer, from being asked for to its answer.
-TIMEOUT = 10.0
-# Everything is looked at; nobody waits for it.
+# How long an operation may take, with its time in the queue, in seconds.
+OPERATION_TIMEOUT = 10.0
+# Longer, because the size is summed over all rows. No client waits for it.
 SIZE_TIMEOUT = 120.0
-# How long another process may hold the one lock for writing.
-BUSY_TIMEOUT = 5.0
-# So many operations share a transaction at most.
-GROUP = 256
-# Durable also past a power cut, if the disk does not lie: with FULL every commit waits for the disk. With NORMAL the last
-# commits would be lost then (never by the death of a process, whose writes the system has). Operations that come at once
-# share a commit, so that this wait is not paid by each.
-PRAGMAS = (
-    "PRAGMA synchronous = FULL",
-    "PRAGMA journal_size_limit = 67108864",
-    "PRAGMA cache_size = -16384",
-)
+# The most operations in one transaction.
+MAX_GROUP_SIZE = 256
 
 
-class Asked(NamedTuple):
+class Pending(NamedTuple):
+    """An operation in the queue, and the future of its caller."""
+
     operation: Operation[Any]
     answer: asyncio.Future[Any]
 
 
 class Outcome(NamedTuple):
-    """What to tell whoever asked, once it is durable."""
+    """The result or the error for a caller; of a write, once it is durable."""
 
     answer: asyncio.Future[Any]
     result: Any = None
@@ -62,11 +48,23 @@ class Outcome(NamedTuple):
 
 
 class SqliteDatabase:
-    def __init__(self, path: str, bells: Belfry, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        path: str,
+        wakeups: Wakeups,
+        clock: Callable[[], float],
+        *,
+        operation_timeout: float,
+        connect: Connect,
+        migrations: Migrations,
+    ) -> None:
         self.clock = clock
-        self.bells = bells
+        self.wakeups = wakeups
+        self.operation_timeout = operation_timeout
         self._path = Path(path).expanduser()
-        self._asked: queue.SimpleQueue[Asked | None] = queue.SimpleQueue()
+        self._connect = connect
+        self._migrations = migrations
+        self._writes: queue.SimpleQueue[Pending | None] = queue.SimpleQueue()
         self._writer = threading.Thread(target=self._write_all, name="antiphon-sqlite-writer", daemon=True)
         self._readers = ThreadPoolExecutor(READERS, "antiphon-sqlite-reader")
         self._local = threading.local()
@@ -74,162 +72,164 @@ class SqliteDatabase:
         self._loop = asyncio.get_running_loop()
 
     async def open(self) -> None:
-        await asyncio.to_thread(prepare, self._path)
+        await asyncio.to_thread(prepare, self._path, self._connect, self._migrations)
         self._writer.start()
 
     async def close(self) -> None:
-        self._asked.put(None)
+        self._writes.put(None)
         await asyncio.to_thread(self._writer.join)
         await asyncio.to_thread(self._readers.shutdown)
         for connection in self._connections:
             connection.close()
 
     async def read(self, operation: Operation[T]) -> T:
-        return await self._look(operation, TIMEOUT)
+        return await self._read_within(self.operation_timeout, operation)
 
     async def write(self, operation: Operation[T]) -> T:
         answer: asyncio.Future[T] = self._loop.create_future()
-        self._asked.put(Asked(operation, answer))
-        return await self._answer(answer, TIMEOUT)
+        self._writes.put(Pending(operation, answer))
+        return await self._wait_for(answer, self.operation_timeout)
 
     async def put(self, record: Record) -> None:
-        # The writer takes all that was asked for meanwhile into one transaction.
+        # The writer puts all waiting operations into one transaction.
         await self.write(responses.put(record))
 
     async def size(self, limit: int) -> int:
-        return await self._look(used_bytes(limit), SIZE_TIMEOUT)
+        return await self._read_within(SIZE_TIMEOUT, used_bytes(limit))
 
-    async def _look(self, operation: Operation[T], patience: float) -> T:
+    async def _read_within(self, seconds: float, operation: Operation[T]) -> T:
         answer: asyncio.Future[T] = self._loop.create_future()
-        self._readers.submit(self._read, Asked(operation, answer))
-        return await self._answer(answer, patience)
+        self._readers.submit(self._read, Pending(operation, answer))
+        return await self._wait_for(answer, seconds)
 
-    async def _answer(self, answer: asyncio.Future[T], patience: float) -> T:
-        late = self._loop.call_later(patience, give_up, answer)
+    async def _wait_for(self, answer: asyncio.Future[T], seconds: float) -> T:
+        timer = self._loop.call_later(seconds, time_out, answer)
         try:
             return await answer
         except sqlite3.Error as error:
             log("store_error", level=logging.ERROR, store="sqlite", exc_info=error)
             raise StoreUnavailable from error
         finally:
-            late.cancel()
+            timer.cancel()
 
-    # --- In the readers' threads
+    # --- In the threads of the readers
 
-    def _read(self, asked: Asked) -> None:
-        if asked.answer.done():
+    def _read(self, pending: Pending) -> None:
+        if pending.answer.done():
             return
         try:
-            outcome = Outcome(asked.answer, run(self._connection(), asked.operation)[0])
+            outcome = Outcome(pending.answer, run(self._reader_connection(), pending.operation)[0])
         except Exception as error:
-            outcome = Outcome(asked.answer, error=error)
-        self._pass_on([outcome], [])
+            outcome = Outcome(pending.answer, error=error)
+        self._return_to_loop([outcome], [])
 
-    def _connection(self) -> sqlite3.Connection:
+    def _reader_connection(self) -> sqlite3.Connection:
+        """One for each thread."""
         connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
         if connection is None:
-            connection = self._local.connection = connect(self._path)
+            connection = self._local.connection = self._connect(self._path)
             connection.execute("PRAGMA query_only = ON")
             self._connections.append(connection)
         return connection
 
-    # --- In the writer's thread
+    # --- In the thread of the writer
 
     def _write_all(self) -> None:
-        with contextlib.closing(connect(self._path)) as connection:
+        with contextlib.closing(self._connect(self._path)) as connection:
             while (group := self._next_group()) is not None:
-                # Who has given up must not find it done.
-                self._write_group(connection, [asked for asked in group if not asked.answer.done()])
+                # A write whose caller has timed out must not happen.
+                self._write_group(connection, [pending for pending in group if not pending.answer.done()])
 
-    def _next_group(self) -> list[Asked] | None:
-        """Waits for one, and takes all that have come meanwhile. None: it is over."""
-        group: list[Asked] = []
-        while len(group) < GROUP and not (group and self._asked.empty()):
-            asked = self._asked.get()
-            if asked is None:
-                # What came before is written yet.
-                self._asked.put(None)
+    def _next_group(self) -> list[Pending] | None:
+        """Wait for one write, and take all others that are in the queue by then. None: the database is closing."""
+        group: list[Pending] = []
+        while len(group) < MAX_GROUP_SIZE and not (group and self._writes.empty()):
+            pending = self._writes.get()
+            if pending is None:
+                # Write this group first, and find the end of the queue again.
+                self._writes.put(None)
                 return group or None
-            group.append(asked)
+            group.append(pending)
         return group
 
-    def _write_group(self, connection: sqlite3.Connection, group: list[Asked]) -> None:
+    def _write_group(self, connection: sqlite3.Connection, group: list[Pending]) -> None:
         outcomes: list[Outcome] = []
-        rung: list[str] = []
+        topics: list[str] = []
         try:
             connection.execute("BEGIN IMMEDIATE")
-            for asked in group:
-                outcomes.append(write_one(connection, asked, rung))
+            for pending in group:
+                outcomes.append(write_one(connection, pending, topics))
             connection.execute("COMMIT")
         except sqlite3.Error as error:
             with contextlib.suppress(sqlite3.Error):
                 connection.execute("ROLLBACK")
-            outcomes = [Outcome(asked.answer, error=error) for asked in group]
-            rung = []
-        self._pass_on(outcomes, rung)
+            outcomes = [Outcome(pending.answer, error=error) for pending in group]
+            topics = []
+        self._return_to_loop(outcomes, topics)
 
     # --- Back in the event loop
 
-    def _pass_on(self, outcomes: list[Outcome], rung: list[str]) -> None:
-        """The loop is woken once for all of them. It is gone if the gateway ended meanwhile."""
+    def _return_to_loop(self, outcomes: list[Outcome], topics: list[str]) -> None:
+        """Wakes the loop once for all outcomes. The loop is closed if the gateway has ended in the meantime."""
         with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._tell, outcomes, rung)
+            self._loop.call_soon_threadsafe(self._deliver, outcomes, topics)
 
-    def _tell(self, outcomes: list[Outcome], rung: list[str]) -> None:
+    def _deliver(self, outcomes: list[Outcome], topics: list[str]) -> None:
         for answer, result, error in outcomes:
+            # The caller has timed out or was cancelled.
             if answer.done():
                 continue
             if error is None:
                 answer.set_result(result)
             else:
                 answer.set_exception(error)
-        for name in rung:
-            self.bells.ring(name)
+        for topic in topics:
+            self.wakeups.wake(topic)
 
 
 def used_bytes(limit: int) -> Operation[int]:
-    """Pages that are free are used again before the file grows."""
+    """Free pages do not count, because SQLite uses them again before the file grows."""
     pages = yield Statement(
         "SELECT (page_count - freelist_count) * page_size FROM pragma_page_count(), pragma_freelist_count(), pragma_page_size()"
     )
     size: int = pages[0][0]
     if size > limit:
-        weighed = yield Statement(sweeper.WEIGHT)
-        size = min(size, weighed[0][0])
+        total = yield Statement(sweeper.TOTAL_SIZE)
+        size = min(size, total[0][0])
     return size
 
 
-def give_up(answer: asyncio.Future[Any]) -> None:
+def time_out(answer: asyncio.Future[Any]) -> None:
     if not answer.done():
         log("store_timeout", level=logging.WARNING, store="sqlite")
         answer.set_exception(StoreUnavailable())
 
 
-def write_one(connection: sqlite3.Connection, asked: Asked, rung: list[str]) -> Outcome:
-    """Its failure undoes it alone; that of the database undoes the group."""
+def write_one(connection: sqlite3.Connection, pending: Pending, topics: list[str]) -> Outcome:
+    """An error of the operation undoes only this operation; an error of the database undoes the group."""
     connection.execute("SAVEPOINT one")
     try:
-        result, bells = run(connection, asked.operation)
+        result, woken = run(connection, pending.operation)
     except sqlite3.OperationalError:
         raise
     except Exception as error:
         connection.execute("ROLLBACK TO one")
-        return Outcome(asked.answer, error=error)
+        return Outcome(pending.answer, error=error)
     finally:
         connection.execute("RELEASE one")
-    rung += bells
-    return Outcome(asked.answer, result)
+    topics += woken
+    return Outcome(pending.answer, result)
 
 
 def run(connection: sqlite3.Connection, operation: Operation[T]) -> tuple[T, list[str]]:
-    """What it returns, and the bells that it rings."""
+    """The result, and the topics to wake."""
     rows: list[Row] = []
-    rung: list[str] = []
+    topics: list[str] = []
     try:
         step = next(operation)
         while True:
-            if isinstance(step, Ring):
-                rung.append(step.name)
+            if isinstance(step, Wake):
+                topics.append(step.topic)
                 rows = []
             elif isinstance(step, Change):
                 rows = [(connection.execute(to_sqlite(step.text), step.values).rowcount,)]
@@ -240,87 +240,23 @@ def run(connection: sqlite3.Connection, operation: Operation[T]) -> tuple[T, lis
                 rows = connection.execute(to_sqlite(step.text), tuple(step.values)).fetchall()
             step = operation.send(rows)
     except StopIteration as end:
-        return end.value, rung
-
-
-_TRANSLATIONS = (
-    (re.compile(r"\$(\d+)"), r"?\1"),
-    # One process writes at a time, and what it has read in its transaction stands.
-    (re.compile(r"\s+FOR UPDATE( OF \w+)?( SKIP LOCKED)?"), ""),
-    (re.compile(r"\bbytea\b"), "blob"),
-    (re.compile(r"\boctet_length\b"), "length"),
-    (re.compile(r"\bbigint\b"), "integer"),
-    (re.compile(r"\bbigserial PRIMARY KEY"), "integer PRIMARY KEY AUTOINCREMENT"),
-)
-
-
-@lru_cache(maxsize=512)
-def to_sqlite(text: str) -> str:
-    for pattern, replacement in _TRANSLATIONS:
-        text = pattern.sub(replacement, text)
-    return text
-
-
-def connect(path: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False)
-    for pragma in PRAGMAS:
-        connection.execute(pragma)
-    return connection
-
-
-def prepare(path: Path) -> None:
-    """Make the database and bring its tables up to date."""
-    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
-        raise CannotOpen(f"SQLite {sqlite3.sqlite_version} is too old; use 3.35 or newer, or another store")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # Conversations are nobody else's business. What lies beside the database gets the same rights.
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-        with contextlib.closing(connect(path)) as connection:
-            use_wal(connection, path)
-            migrate(connection, path)
-    except OSError as error:
-        raise CannotOpen(f"cannot open {path}: {error.strerror or error}") from error
-    except sqlite3.Error as error:
-        raise CannotOpen(f"cannot use {path} as the store: {error}") from error
-
-
-def use_wal(connection: sqlite3.Connection, path: Path) -> None:
-    """With a write-ahead log, reads and the one write do not wait for each other."""
-    until = time.monotonic() + BUSY_TIMEOUT
-    while (mode := connection.execute("PRAGMA journal_mode").fetchone()[0]) != "wal":
-        try:
-            mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
-        except sqlite3.OperationalError:
-            # Another gateway is opening it; this lock alone is not waited for by SQLite itself.
-            if time.monotonic() > until:
-                raise
-            time.sleep(0.02)
-            continue
-        if mode != "wal":
-            raise CannotOpen(f"{path} lies where SQLite cannot keep a write-ahead log; use a local disk")
-
-
-def migrate(connection: sqlite3.Connection, path: Path) -> None:
-    connection.execute("BEGIN IMMEDIATE")
-    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
-    tables: int = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-    ours = connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID
-    if tables and not ours:
-        raise CannotOpen(f"{path} is another program's database")
-    if version > NEWEST:
-        raise CannotOpen(too_new(str(path), version))
-    for migration in MIGRATIONS[version:]:
-        for statement in migration:
-            connection.execute(to_sqlite(statement))
-    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-    connection.execute(f"PRAGMA user_version = {NEWEST}")
-    connection.execute("COMMIT")
+        return end.value, topics
 
 
 @contextlib.asynccontextmanager
-async def open_sqlite(path: str, bells: Belfry, clock: Callable[[], float] | None) -> AsyncIterator[SqliteDatabase]:
-    database = SqliteDatabase(path, bells, clock or time.time)
+async def open_sqlite(
+    path: str,
+    wakeups: Wakeups,
+    clock: Callable[[], float] | None = None,
+    *,
+    operation_timeout: float = OPERATION_TIMEOUT,
+    connect: Connect = connect,
+    migrations: Migrations = MIGRATIONS,
+) -> AsyncIterator[SqliteDatabase]:
+    """`clock` and the keyword arguments are for tests."""
+    database = SqliteDatabase(
+        path, wakeups, clock or time.time, operation_timeout=operation_timeout, connect=connect, migrations=migrations
+    )
     await database.open()
     try:
         yield database

@@ -1,54 +1,54 @@
-"""Bells: how whoever waits for a change is woken."""
+"""Wakeups: they end the wait of code that follows a background response or the queue."""
 
 import asyncio
 import contextlib
 from collections import defaultdict
 from collections.abc import Iterator
 
-# A change in another process may go unheard, and a lease that runs out rings nothing: nobody waits longer than this.
+# The longest wait, in seconds: a change in another process may go unnoticed, and a lease that expires wakes nobody.
 POLL_SECONDS = 2.0
 
 
-class Bell:
-    """What rings while nobody waits is not lost: the next wait ends at once."""
+class Wakeup:
+    """One subscriber. A wakeup that comes between two waits is not lost: the next wait ends at once."""
 
     def __init__(self, poll: float) -> None:
-        self._rung = asyncio.Event()
+        self._woken = asyncio.Event()
         self._poll = poll
 
-    def ring(self) -> None:
-        self._rung.set()
+    def wake(self) -> None:
+        self._woken.set()
 
     async def wait(self) -> None:
-        """Until it rings, or for a while: look again in either case."""
+        """Return when woken, or after the poll interval. Check the store again in either case."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._poll):
-                await self._rung.wait()
-        self._rung.clear()
+                await self._woken.wait()
+        self._woken.clear()
 
 
-class Belfry:
-    """The bells of one process, by what they ring for."""
+class Wakeups:
+    """The subscribers of one process, by topic."""
 
     def __init__(self, poll: float = POLL_SECONDS) -> None:
         self.poll = poll
-        self._bells: defaultdict[str, set[Bell]] = defaultdict(set)
+        self._subscribers: defaultdict[str, set[Wakeup]] = defaultdict(set)
 
     @contextlib.contextmanager
-    def hang(self, name: str) -> Iterator[Bell]:
-        bell = Bell(self.poll)
-        self._bells[name].add(bell)
+    def subscribe(self, topic: str) -> Iterator[Wakeup]:
+        wakeup = Wakeup(self.poll)
+        self._subscribers[topic].add(wakeup)
         try:
-            yield bell
+            yield wakeup
         finally:
-            self._bells[name].discard(bell)
-            if not self._bells[name]:
-                del self._bells[name]
+            self._subscribers[topic].discard(wakeup)
+            if not self._subscribers[topic]:
+                del self._subscribers[topic]
 
-    def ring(self, name: str) -> None:
-        for bell in self._bells.get(name, ()):
-            bell.ring()
+    def wake(self, topic: str) -> None:
+        for wakeup in self._subscribers.get(topic, ()):
+            wakeup.wake()
 
-    def ring_all(self) -> None:
-        for name in self._bells:
-            self.ring(name)
+    def wake_all(self) -> None:
+        for topic in self._subscribers:
+            self.wake(topic)

@@ -1,1 +1,1 @@
-"""What SQLite and Postgres have in common: each operation is written once, without I/O, and run by either database."""
+"""What SQLite and Postgres share: each operation is written once, without I/O, and run by either database."""

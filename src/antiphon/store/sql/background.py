@@ -6,23 +6,23 @@ import msgspec
 
 from antiphon.store.records import Cancellation, Event, Item, Job, Progress, Purpose, Record
 from antiphon.store.sql import conversations, responses
-from antiphon.store.sql.operations import Operation, Ring, Statement, placeholders
+from antiphon.store.sql.operations import Operation, Statement, Wake, placeholders
 
-# The bell of those who wait for something to claim.
+# The topic of workers that wait for a job to claim.
 JOBS = "jobs"
 
 _NEXT = """
 SELECT j.id, j.attempt, j.given_back, j.cancel, j.request FROM jobs j JOIN responses r ON r.id = j.id
 WHERE j.available_at <= $1 AND r.expires_at > $2
 ORDER BY j.available_at, j.number LIMIT 1 FOR UPDATE OF j SKIP LOCKED"""
-_BEGIN = f"""
+_START = f"""
 UPDATE responses SET attempt = $2, status = CASE WHEN $3 THEN 'in_progress' ELSE status END
 WHERE id = $1 RETURNING {responses.COLUMNS}"""
 _EVENTS = """
 SELECT r.status, r.attempt, e.data FROM responses r LEFT JOIN events e ON e.response = r.id AND e.last > $4
 WHERE r.id = $1 AND r.owner = $2 AND r.expires_at > $3 ORDER BY e.last"""
-# The same events may come twice, after an answer of the database that was lost.
-_TELL = """
+# The same events may be written twice, if the answer of the database to the first write was lost.
+_APPEND = """
 INSERT INTO events (response, last, data) VALUES ($1, $2, $3)
 ON CONFLICT (response, last) DO UPDATE SET data = excluded.data"""
 
@@ -34,7 +34,7 @@ def enqueue(record: Record, request: bytes, now: float) -> Operation[None]:
     yield from responses.put(record)
     text = "INSERT INTO jobs (id, owner, available_at, request) VALUES ($1, $2, $3, $4)"
     yield Statement(text, (record.id, record.owner, now, request))
-    yield Ring(JOBS)
+    yield Wake(JOBS)
 
 
 def claim(worker: str, lease: float, most_attempts: int, now: float) -> Operation[Job | None]:
@@ -47,9 +47,9 @@ def claim(worker: str, lease: float, most_attempts: int, now: float) -> Operatio
     text = "UPDATE jobs SET worker = $2, available_at = $3, attempt = $4 WHERE id = $1"
     yield Statement(text, (id, worker, now + lease, attempts + 1))
     yield Statement("DELETE FROM events WHERE response = $1", (id,))
-    begun = yield Statement(_BEGIN, (id, attempts + 1, purpose == "run"))
-    yield Ring(id)
-    return Job(responses.row_to_record(begun[0]), request, attempts + 1, purpose, lost)
+    started = yield Statement(_START, (id, attempts + 1, purpose == "run"))
+    yield Wake(id)
+    return Job(responses.row_to_record(started[0]), request, attempts + 1, purpose, lost)
 
 
 def renew(worker: str, ids: Sequence[str], lease: float, now: float) -> Operation[dict[str, bool]]:
@@ -68,30 +68,30 @@ def give_back(worker: str, ids: Sequence[str], now: float) -> Operation[None]:
     for (id,) in (yield Statement(text, (now, worker, *ids))):
         yield Statement("DELETE FROM events WHERE response = $1", (id,))
         yield Statement("UPDATE responses SET status = 'queued' WHERE id = $1", (id,))
-        yield Ring(id)
-    yield Ring(JOBS)
+        yield Wake(id)
+    yield Wake(JOBS)
 
 
 def append_events(id: str, worker: str, attempt: int, events: Sequence[Event]) -> Operation[bool]:
     text = "SELECT 1 FROM jobs WHERE id = $1 AND worker = $2 AND attempt = $3 FOR UPDATE"
     if not (yield Statement(text, (id, worker, attempt))):
         return False
-    yield from _tell(id, events)
+    yield from _append(id, events)
     return True
 
 
-def _tell(id: str, events: Sequence[Event]) -> Operation[None]:
+def _append(id: str, events: Sequence[Event]) -> Operation[None]:
     if events:
-        yield Statement(_TELL, (id, events[-1].number, _encode(events)))
-    yield Ring(id)
+        yield Statement(_APPEND, (id, events[-1].number, _encode(events)))
+    yield Wake(id)
 
 
 def events_after(owner: str, id: str, after: int, now: float) -> Operation[Progress | None]:
     rows = yield Statement(_EVENTS, (id, owner, int(now), after))
     if not rows:
         return None
-    kept = [event for _, _, data in rows if data is not None for event in _decode(data) if event.number > after]
-    return Progress(rows[0][0], rows[0][1], kept)
+    new = [event for _, _, data in rows if data is not None for event in _decode(data) if event.number > after]
+    return Progress(rows[0][0], rows[0][1], new)
 
 
 def finish(
@@ -100,9 +100,9 @@ def finish(
     text = "DELETE FROM jobs WHERE id = $1 AND owner = $2 AND worker = $3 AND attempt = $4 RETURNING id"
     if not (yield Statement(text, (record.id, record.owner, worker, attempt))):
         return False
-    yield from conversations.append_in_turn(record, items, now)
+    yield from conversations.append_and_unlock(record, items, now)
     yield from responses.replace(record)
-    yield from _tell(record.id, events)
+    yield from _append(record.id, events)
     return True
 
 
@@ -112,7 +112,7 @@ def cancel(owner: str, id: str, now: float) -> Operation[Cancellation]:
         return "unknown"
     if not jobs:
         return "over"
-    yield Ring(id)
+    yield Wake(id)
     if jobs[0][0] is not None:
         yield Statement("UPDATE jobs SET cancel = true WHERE id = $1", (id,))
         return "asked"

@@ -1,4 +1,4 @@
-"""Operations on conversations, their items and their turns."""
+"""Operations on conversations, their items and their locks."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from antiphon.store.sql.operations import Many, Operation, Row, Statement
 COLUMNS = ", ".join(Conversation.__struct_fields__)
 LAST_POSITION = 2**62
 
-# One row is changed before any item, so that those who append at once do so one after the other.
+# This locks the conversation's row before items are written, so that concurrent appends happen one after the other.
 _RESERVE = """
 UPDATE conversations SET
     next_position = next_position + $4,
@@ -20,10 +20,11 @@ WHERE id = $1 AND owner = $2 AND expires_at > $3 RETURNING next_position"""
 _APPEND = """
 INSERT INTO items (conversation, position, id, data) VALUES ($1, $2, $3, $4)
 ON CONFLICT (conversation, id) DO UPDATE SET data = excluded.data"""
-_TAKE_TURN = """
+# `holder` is the response that has the lock, `held_until` the end of its lease.
+_LOCK = """
 UPDATE conversations SET holder = $4, held_until = $5
 WHERE id = $1 AND owner = $2 AND expires_at > $3 AND (holder IS NULL OR holder = $4 OR held_until <= $6) RETURNING id"""
-_END_TURN = """
+_UNLOCK = """
 UPDATE conversations SET holder = NULL, held_until = 0
 WHERE id = $1 AND owner = $2 AND expires_at > $3 AND holder = $4 RETURNING id"""
 _PAGE = """
@@ -54,19 +55,19 @@ def _row_to_conversation(rows: list[Row]) -> Conversation | None:
 
 
 def hide(owner: str, id: str, now: float) -> Operation[bool]:
-    """From now on it counts as expired."""
+    """Make it expire now, so that it is invisible and can be swept."""
     text = "UPDATE conversations SET expires_at = 0 WHERE id = $1 AND owner = $2 AND expires_at > $3 RETURNING id"
     return bool((yield Statement(text, (id, owner, int(now)))))
 
 
 def append(owner: str, conversation: str, items: Sequence[Item], expires_at: int, now: float) -> Operation[bool]:
-    # Named twice in one call, an item is one all the same.
-    fresh = {item.id: item for item in items}
-    rows = yield Statement(_RESERVE, (conversation, owner, int(now), len(fresh), expires_at))
+    # An id that occurs twice in one call is one item.
+    added = {item.id: item for item in items}
+    rows = yield Statement(_RESERVE, (conversation, owner, int(now), len(added), expires_at))
     if not rows:
         return False
-    first = rows[0][0] - len(fresh)
-    yield Many(_APPEND, [(conversation, first + place, item.id, item.data) for place, item in enumerate(fresh.values())])
+    first = rows[0][0] - len(added)
+    yield Many(_APPEND, [(conversation, first + offset, item.id, item.data) for offset, item in enumerate(added.values())])
     return True
 
 
@@ -75,19 +76,19 @@ def list_items(
 ) -> Operation[list[Item] | None]:
     if (yield from get(owner, conversation, now)) is None:
         return None
-    # In the order of the conversation: what follows `low` and comes before `high`.
+    # Positions in the conversation, whatever the order of the list: the items between `low` and `high`.
     low = yield from _position(conversation, "after" if ascending else "before", after if ascending else before, -1)
     high = yield from _position(conversation, "before" if ascending else "after", before if ascending else after, LAST_POSITION)
-    # What leads up to `before` is counted from there.
+    # With `before` alone, the page ends there, so it is read backwards.
     backwards = before is not None and after is None
     order = "ASC" if ascending != backwards else "DESC"
     rows = yield Statement(_PAGE.format(order=order), (conversation, low, high, limit))
     return [Item(*row) for row in (reversed(rows) if backwards else rows)]
 
 
-def _position(conversation: str, param: str, cursor: str | None, otherwise: int) -> Operation[int]:
+def _position(conversation: str, param: str, cursor: str | None, default: int) -> Operation[int]:
     if cursor is None:
-        return otherwise
+        return default
     rows = yield Statement("SELECT position FROM items WHERE conversation = $1 AND id = $2", (conversation, cursor))
     if not rows:
         raise InvalidRequest(f"There is no item {cursor!r} in this conversation.", param=param)
@@ -115,23 +116,23 @@ def delete_item(owner: str, conversation: str, id: str, now: float) -> Operation
     return bool((yield Statement("DELETE FROM items WHERE conversation = $1 AND id = $2 RETURNING id", (conversation, id))))
 
 
-def take_turn(owner: str, conversation: str, response: str, lease: float, now: float) -> Operation[bool]:
-    return bool((yield Statement(_TAKE_TURN, (conversation, owner, int(now), response, now + lease, now))))
+def lock(owner: str, conversation: str, response: str, lease: float, now: float) -> Operation[bool]:
+    return bool((yield Statement(_LOCK, (conversation, owner, int(now), response, now + lease, now))))
 
 
-def end_turn(owner: str, conversation: str, response: str, now: float) -> Operation[bool]:
-    return bool((yield Statement(_END_TURN, (conversation, owner, int(now), response))))
+def unlock(owner: str, conversation: str, response: str, now: float) -> Operation[bool]:
+    return bool((yield Statement(_UNLOCK, (conversation, owner, int(now), response))))
 
 
-def finish_turn(record: Record, items: Sequence[Item], now: float) -> Operation[bool]:
-    if not (yield from append_in_turn(record, items, now)):
+def put_and_unlock(record: Record, items: Sequence[Item], now: float) -> Operation[bool]:
+    if not (yield from append_and_unlock(record, items, now)):
         return False
     yield from responses.put(record)
     return True
 
 
-def append_in_turn(record: Record, items: Sequence[Item], now: float) -> Operation[bool]:
-    """Append them and give the turn back, if it is this response's."""
-    if record.conversation is None or not (yield from end_turn(record.owner, record.conversation, record.id, now)):
+def append_and_unlock(record: Record, items: Sequence[Item], now: float) -> Operation[bool]:
+    """False, and nothing is written: the response does not have the lock."""
+    if record.conversation is None or not (yield from unlock(record.owner, record.conversation, record.id, now)):
         return False
     return (yield from append(record.owner, record.conversation, items, record.expires_at, now))

@@ -1,6 +1,6 @@
-"""The type of an operation: a generator that yields statements, is sent their rows, and returns what came of it.
+"""The type of an operation: a generator that yields statements, is sent their rows, and returns a result.
 
-Statements are written for Postgres; SQLite's database translates what it words otherwise.
+Statements are written for Postgres; `store.sqlite_file` translates what SQLite spells differently.
 """
 
 from collections.abc import Generator, Sequence
@@ -11,36 +11,36 @@ Row: TypeAlias = Sequence[Any]
 
 
 class Statement(NamedTuple):
-    """One statement; its rows are sent back."""
+    """One statement. Its rows are sent back."""
 
     text: str
     values: Sequence[Any] = ()
 
 
 class Change(NamedTuple):
-    """One statement that has no rows to show; sent back is one row, with the number of rows that it changed."""
+    """One statement without rows of its own. One row is sent back: the number of rows that it changed."""
 
     text: str
     values: Sequence[Any] = ()
 
 
 class Many(NamedTuple):
-    """One statement for each of many sets of values; no rows are sent back."""
+    """One statement, executed for each of many sets of values. No rows are sent back."""
 
     text: str
     values: list[Row]
 
 
-class Ring(NamedTuple):
-    """Rings a bell, here and wherever else the database is used, once all is written."""
+class Wake(NamedTuple):
+    """Wakes the subscribers of a topic after the commit; with Postgres, in every gateway."""
 
-    name: str
+    topic: str
 
 
-Step: TypeAlias = Statement | Change | Many | Ring
+Step: TypeAlias = Statement | Change | Many | Wake
 Operation: TypeAlias = Generator[Step, list[Row], T]
 
 
 def placeholders(first: int, number: int) -> str:
-    """`$3, $4, $5`: as many as there are values, because a list of them is no value in SQLite."""
-    return ", ".join(f"${place}" for place in range(first, first + number))
+    """`$3, $4, $5`: one for each value, because SQLite cannot bind a list."""
+    return ", ".join(f"${index}" for index in range(first, first + number))

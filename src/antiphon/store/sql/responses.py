@@ -4,20 +4,20 @@ from msgspec import structs
 
 from antiphon.store.protocol import IdTaken
 from antiphon.store.records import Link, Record
-from antiphon.store.sql.operations import Change, Operation, Ring, Row, Statement, placeholders
-from antiphon.store.sql.recent import MOST_LINKS, Chain
+from antiphon.store.sql.operations import Change, Operation, Row, Statement, Wake, placeholders
+from antiphon.store.sql.recent_chains import MOST_LINKS, Chain
 
 FIELDS = Record.__struct_fields__
 COLUMNS = ", ".join(FIELDS)
-# One that is there stays as it is.
+# A row that exists is not changed.
 INSERT = f"INSERT INTO responses ({COLUMNS}) {{values}} ON CONFLICT (id) DO NOTHING"
 _PUT = INSERT.format(values=f"VALUES ({placeholders(1, len(FIELDS))})")
 _REPLACE = f"UPDATE responses SET ({COLUMNS}) = ({placeholders(1, len(FIELDS))}) WHERE id = $1"
 
-# The parent's parent is asked for by itself, and not joined: Postgres would read all responses for every link. Who is not there
-# has no parent, and is dropped in the end.
 COUNT_DELETION = """
 INSERT INTO deletions (owner, number) VALUES ($1, 1) ON CONFLICT (owner) DO UPDATE SET number = deletions.number + 1"""
+# The parent's parent comes from a subquery, not from a join, for which Postgres would read all responses at every link. A
+# parent that does not exist has no parent itself, and the last join drops it.
 _CHAIN = """
 WITH RECURSIVE links (id, parent, depth) AS (
     SELECT id, parent, 1 FROM responses WHERE id = $1 AND owner = $2 AND expires_at > $3
@@ -50,7 +50,7 @@ def put(record: Record) -> Operation[None]:
 
 
 def replace(record: Record) -> Operation[None]:
-    """For one that was queued, and is over now."""
+    """Store the final record of a response that was queued."""
     yield Statement(_REPLACE, record_values(record))
 
 
@@ -68,22 +68,22 @@ def exists(owner: str, id: str, now: float) -> Operation[bool]:
 def delete(owner: str, id: str, now: float) -> Operation[bool]:
     if not (yield from exists(owner, id, now)):
         return False
-    # The job goes first: whoever works on it locks it before anything else, too.
+    # The job first, as in `claim`, `finish` and `cancel`: operations that lock rows in the same order cannot deadlock.
     yield Statement("DELETE FROM jobs WHERE id = $1", (id,))
     yield Statement("DELETE FROM events WHERE response = $1", (id,))
     rows = yield Statement("DELETE FROM responses WHERE id = $1 RETURNING id", (id,))
     yield Statement(COUNT_DELETION, (owner,))
-    yield Ring(id)
+    yield Wake(id)
     return bool(rows)
 
 
 def chain(owner: str, id: str, known: Chain | None, now: float) -> Operation[Chain]:
-    """The same one as is known, if nothing of it was deleted since it was read."""
+    """Returns `known` itself if the owner has deleted nothing since it was read."""
     if known is not None:
         rows = yield Statement("SELECT number FROM deletions WHERE owner = $1", (owner,))
         if (rows[0][0] if rows else 0) == known.deletions:
             return known
     rows = yield Statement(_CHAIN, (id, owner, int(now), MOST_LINKS))
-    # By id, because a chain that leads back into itself comes round again.
+    # By id, because a chain that contains a cycle repeats its rows.
     links = {row[0]: Link(*row[:-1]) for row in rows}
     return Chain(list(links.values()), rows[0][-1] or 0 if rows else 0)

@@ -1,9 +1,16 @@
-"""The tables, as a list of migrations: the version of a database is how many of them it has seen."""
+"""The tables, as a list of migrations. The version of a database is the number of migrations it has had."""
 
-# Never change one that was released: append another.
-MIGRATIONS: tuple[tuple[str, ...], ...] = (
+from typing import TypeAlias
+
+from antiphon.store.protocol import CannotOpen
+
+# Each migration is a list of statements.
+Migrations: TypeAlias = tuple[tuple[str, ...], ...]
+
+# Never change a migration that was released: append a new one.
+MIGRATIONS: Migrations = (
     (
-        # What is large stands last, so that reading a row's other columns does not read it; `settings` no chain needs.
+        # Large columns are last, so that reading the other columns does not read them. Chains do not read `settings`.
         """CREATE TABLE responses (
             id text PRIMARY KEY,
             owner text NOT NULL,
@@ -38,7 +45,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             PRIMARY KEY (conversation, position),
             UNIQUE (conversation, id)
         )""",
-        # A job is available at once while it waits, and at the end of its lease while it runs.
+        # A queued job is available at once, a running one at the end of its lease.
         """CREATE TABLE jobs (
             number bigserial PRIMARY KEY,
             id text NOT NULL UNIQUE,
@@ -50,7 +57,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             request bytea NOT NULL
         )""",
         "CREATE INDEX jobs_by_availability ON jobs (available_at, number)",
-        # A row holds all events of one append, under the last one's number.
+        # A row contains all events of one append. `last` is the number of the last one.
         """CREATE TABLE events (
             response text NOT NULL,
             last bigint NOT NULL,
@@ -59,20 +66,20 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         )""",
     ),
     (
-        # How many responses an owner has deleted: while it stays the same, a chain that was read is whole.
+        # The number of responses that an owner has deleted. While it does not change, a chain that was read is complete.
         "CREATE TABLE deletions (owner text PRIMARY KEY, number bigint NOT NULL)",
     ),
     (
-        # How many attempts came to nothing without being lost.
+        # The number of attempts that were given back, and so do not count as lost.
         "ALTER TABLE jobs ADD COLUMN given_back bigint NOT NULL DEFAULT 0",
     ),
 )
 
-NEWEST = len(MIGRATIONS)
 
-
-def too_new(where: str, version: int) -> str:
-    return (
-        f"{where} has tables of version {version}; this program knows versions up to {NEWEST}. "
-        "Use a newer Antiphon, or another store."
-    )
+def check_version(version: int, migrations: Migrations, database: str) -> None:
+    """Raises CannotOpen if a newer Antiphon has changed the tables."""
+    if version > len(migrations):
+        raise CannotOpen(
+            f"{database} has tables of version {version}, but this Antiphon supports versions up to {len(migrations)}. "
+            "Use a newer Antiphon, or another store."
+        )

@@ -1,4 +1,4 @@
-"""The store over a database: each method is an operation, read or written."""
+"""The store in a database: each method runs an operation that reads or writes."""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -7,33 +7,35 @@ from typing import Protocol, TypeVar
 from antiphon.store.records import Cancellation, Conversation, Event, Item, Job, Link, Progress, Record
 from antiphon.store.sql import background, conversations, responses, sweeper
 from antiphon.store.sql.operations import Operation
-from antiphon.store.sql.recent import RecentChains
-from antiphon.store.wakeups import Belfry, Bell
+from antiphon.store.sql.recent_chains import RecentChains
+from antiphon.store.wakeups import Wakeup, Wakeups
 
 T = TypeVar("T")
 
 
 class Database(Protocol):
-    """Runs operations. Raises StoreUnavailable where it cannot, or not in time."""
+    """Runs operations. Raises StoreUnavailable if it cannot, or not in time."""
 
-    bells: Belfry
+    wakeups: Wakeups
 
     def clock(self) -> float: ...
 
     async def read(self, operation: Operation[T]) -> T:
-        """For operations that change nothing."""
+        """Run an operation that changes nothing."""
 
     async def write(self, operation: Operation[T]) -> T:
-        """Wholly or not at all, and durable; then its bells ring."""
+        """Run an operation completely or not at all, and durably; then wake the subscribers."""
 
     async def put(self, record: Record) -> None:
-        """As the store's, together with others that come at once."""
+        """Like `Store.put`; concurrent puts share a transaction."""
 
     async def size(self, limit: int) -> int:
-        """How many bytes are in use: roughly while that is within the limit, and by the weights of the sweeper above it."""
+        """The bytes in use: an estimate, unless that exceeds the limit; then the sum of the sizes that the sweeper uses."""
 
 
 class SqlStore:
+    survives_restart = True
+
     def __init__(self, database: Database) -> None:
         self._database = database
         self._now = database.clock
@@ -56,7 +58,7 @@ class SqlStore:
         known = self._recent.find(owner, id, now)
         chain = await self._database.read(responses.chain(owner, id, known, now))
         if chain is not known:
-            self._recent.remember(owner, id, chain)
+            self._recent.add(owner, id, chain)
         return list(chain.links)
 
     # --- Conversations
@@ -103,14 +105,14 @@ class SqlStore:
     async def delete_item(self, owner: str, conversation: str, id: str) -> bool:
         return await self._database.write(conversations.delete_item(owner, conversation, id, self._now()))
 
-    async def take_turn(self, owner: str, conversation: str, response: str, lease: float) -> bool:
-        return await self._database.write(conversations.take_turn(owner, conversation, response, lease, self._now()))
+    async def lock_conversation(self, owner: str, conversation: str, response: str, lease: float) -> bool:
+        return await self._database.write(conversations.lock(owner, conversation, response, lease, self._now()))
 
-    async def end_turn(self, owner: str, conversation: str, response: str) -> bool:
-        return await self._database.write(conversations.end_turn(owner, conversation, response, self._now()))
+    async def unlock_conversation(self, owner: str, conversation: str, response: str) -> bool:
+        return await self._database.write(conversations.unlock(owner, conversation, response, self._now()))
 
-    async def finish_turn(self, record: Record, items: Sequence[Item]) -> bool:
-        return await self._database.write(conversations.finish_turn(record, items, self._now()))
+    async def put_and_unlock(self, record: Record, items: Sequence[Item]) -> bool:
+        return await self._database.write(conversations.put_and_unlock(record, items, self._now()))
 
     # --- Background
 
@@ -145,11 +147,11 @@ class SqlStore:
 
     # --- Waiting, housekeeping
 
-    def follow(self, id: str) -> AbstractContextManager[Bell]:
-        return self._database.bells.hang(id)
+    def follow(self, id: str) -> AbstractContextManager[Wakeup]:
+        return self._database.wakeups.subscribe(id)
 
-    def follow_jobs(self) -> AbstractContextManager[Bell]:
-        return self._database.bells.hang(background.JOBS)
+    def follow_jobs(self) -> AbstractContextManager[Wakeup]:
+        return self._database.wakeups.subscribe(background.JOBS)
 
     async def sweep(self) -> int:
         removed = 0
@@ -161,15 +163,15 @@ class SqlStore:
         return removed
 
     async def shrink(self, most_bytes: int) -> int:
-        # Gateways that look at the same moment may each remove as much; what is too much is what came since they last looked.
+        # Gateways that check at the same moment may each remove the excess; that is what was added since the last check.
         excess = await self._database.size(most_bytes) - most_bytes
         removed = 0
         while excess > 0:
             expired = await self._database.write(sweeper.expire_oldest(excess, self._now()))
-            if not expired.number:
+            if not expired.rows:
                 break
-            excess -= expired.weight
-            removed += expired.number
+            excess -= expired.size
+            removed += expired.rows
         if removed:
             await self.sweep()
         return removed

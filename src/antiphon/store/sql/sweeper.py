@@ -1,4 +1,4 @@
-"""Operations that remove rows, never many in one transaction: what hangs on a row first, then the row."""
+"""Operations that remove rows, a limited number in each transaction: first the children of a row, then the row."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -6,19 +6,18 @@ from typing import NamedTuple
 from antiphon.store.sql import responses
 from antiphon.store.sql.operations import Operation, Row, Statement, placeholders
 
-BATCH = 200
-# So many are weighed in one transaction, each with all that hangs on it.
-WEIGHED = 50
-# Their rows are small, and hang on few.
-CHILDREN = 1000
+# Limits of one transaction: rows that are swept, rows whose size is computed (with their children), children that are removed.
+SWEPT_ROWS = 200
+SIZED_ROWS = 50
+REMOVED_CHILDREN = 1000
 
 
 class Kind(NamedTuple):
     table: str
-    # The table of what hangs on it, the column that says on which, and the one that tells them apart.
+    # The child table: its column for the id of the parent, and the column that completes its primary key.
     children: str
-    of: str
-    place: str
+    parent_id: str
+    child_key: str
 
 
 RESPONSES = Kind("responses", "events", "response", "last")
@@ -26,17 +25,17 @@ CONVERSATIONS = Kind("conversations", "items", "conversation", "position")
 KINDS = (RESPONSES, CONVERSATIONS)
 
 
-# What a row takes beyond its values, with its places in the indexes: roughly, but the same wherever something is weighed.
-ROW = 300
-_RESPONSE = f"{ROW} + octet_length(input) + octet_length(output) + octet_length(settings)"
-_CONVERSATION = f"{ROW} + octet_length(metadata)"
-_PIECE = f"{ROW} + octet_length(data)"
-WEIGHT = f"""
+# What a row takes beyond its values, with its index entries: an estimate, but the same one in every sum.
+ROW_OVERHEAD = 300
+_RESPONSE = f"{ROW_OVERHEAD} + octet_length(input) + octet_length(output) + octet_length(settings)"
+_CONVERSATION = f"{ROW_OVERHEAD} + octet_length(metadata)"
+_CHILD = f"{ROW_OVERHEAD} + octet_length(data)"
+TOTAL_SIZE = f"""
 SELECT CAST(
-    (SELECT coalesce(sum({_RESPONSE}), 0) FROM responses) + (SELECT coalesce(sum({_PIECE}), 0) FROM events)
-    + (SELECT coalesce(sum({_CONVERSATION}), 0) FROM conversations) + (SELECT coalesce(sum({_PIECE}), 0) FROM items)
+    (SELECT coalesce(sum({_RESPONSE}), 0) FROM responses) + (SELECT coalesce(sum({_CHILD}), 0) FROM events)
+    + (SELECT coalesce(sum({_CONVERSATION}), 0) FROM conversations) + (SELECT coalesce(sum({_CHILD}), 0) FROM items)
 AS bigint)"""
-# Those that would expire next; none that somebody works on.
+# The rows that would expire next, except those in use.
 _OLDEST = """
 SELECT kind, id, owner FROM (
     SELECT * FROM (
@@ -49,13 +48,13 @@ SELECT kind, id, owner FROM (
         WHERE expires_at > $1 AND held_until <= $3 ORDER BY expires_at LIMIT $2
     ) AS some_conversations
 ) AS oldest ORDER BY expires_at, id LIMIT $2"""
-# By kind. Each with what hangs on it.
-_WEIGH = (
+# In the order of KINDS. The size of one row with its children.
+_SIZE_OF_ROW = (
     f"""
-SELECT CAST({_RESPONSE} + (SELECT coalesce(sum({_PIECE}), 0) FROM events WHERE response = $1) AS bigint)
+SELECT CAST({_RESPONSE} + (SELECT coalesce(sum({_CHILD}), 0) FROM events WHERE response = $1) AS bigint)
 FROM responses WHERE id = $1""",
     f"""
-SELECT CAST({_CONVERSATION} + (SELECT coalesce(sum({_PIECE}), 0) FROM items WHERE conversation = $1) AS bigint)
+SELECT CAST({_CONVERSATION} + (SELECT coalesce(sum({_CHILD}), 0) FROM items WHERE conversation = $1) AS bigint)
 FROM conversations WHERE id = $1""",
 )
 
@@ -66,47 +65,50 @@ class Swept(NamedTuple):
 
 
 class Expired(NamedTuple):
-    number: int
-    weight: int
+    rows: int
+    size: int
 
 
 def expire_oldest(excess: int, now: float) -> Operation[Expired]:
-    """Makes some of them expire now, as many as weigh that much if they suffice: the rest is the sweeper's."""
+    """Make the oldest rows expire now, until their size is at least `excess` or the limit of one transaction is reached.
+
+    The sweeper then removes them.
+    """
     chosen: list[Row] = []
-    weight = 0
-    for row in (yield Statement(_OLDEST, (int(now), WEIGHED, now))):
-        if weight < excess:
+    size = 0
+    for row in (yield Statement(_OLDEST, (int(now), SIZED_ROWS, now))):
+        if size < excess:
             chosen.append(row)
-            # Another gateway may have removed it meanwhile.
-            weight += sum(weighed[0] for weighed in (yield Statement(_WEIGH[row[0]], (row[1],))))
+            # No row: another gateway has removed it in the meantime.
+            size += sum(sizes[0] for sizes in (yield Statement(_SIZE_OF_ROW[row[0]], (row[1],))))
     for number, kind in enumerate(KINDS):
         if ids := [row[1] for row in chosen if row[0] == number]:
             text = f"UPDATE {kind.table} SET expires_at = $1 WHERE id IN ({placeholders(2, len(ids))})"
             yield Statement(text, (int(now), *ids))
     for owner in sorted({row[2] for row in chosen if row[0] == 0}):
         yield Statement(responses.COUNT_DELETION, (owner,))
-    return Expired(len(chosen), weight)
+    return Expired(len(chosen), size)
 
 
 def sweep_some(kind: Kind, now: float) -> Operation[Swept]:
-    # Another gateway that sweeps takes others.
+    # SKIP LOCKED: gateways that sweep at the same time take different rows.
     text = f"SELECT id FROM {kind.table} WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED"
-    rows = yield Statement(text, (int(now), BATCH))
+    rows = yield Statement(text, (int(now), SWEPT_ROWS))
     if not rows:
         return Swept(0, more=False)
     swept = yield from remove_some(kind, [row[0] for row in rows])
-    return Swept(swept.removed, swept.more or len(rows) == BATCH)
+    return Swept(swept.removed, swept.more or len(rows) == SWEPT_ROWS)
 
 
 def remove_some(kind: Kind, ids: Sequence[str]) -> Operation[Swept]:
-    """`more`: not all that hangs on them is gone yet, so neither are they."""
-    those = placeholders(1, len(ids))
-    key = f"{kind.of}, {kind.place}"
-    some = f"SELECT {key} FROM {kind.children} WHERE {kind.of} IN ({those}) LIMIT ${len(ids) + 1}"
-    gone = yield Statement(f"DELETE FROM {kind.children} WHERE ({key}) IN ({some}) RETURNING 1", (*ids, CHILDREN))
-    if len(gone) == CHILDREN:
+    """`more`: some children are left, so the rows are not removed yet."""
+    parents = placeholders(1, len(ids))
+    key = f"{kind.parent_id}, {kind.child_key}"
+    some = f"SELECT {key} FROM {kind.children} WHERE {kind.parent_id} IN ({parents}) LIMIT ${len(ids) + 1}"
+    gone = yield Statement(f"DELETE FROM {kind.children} WHERE ({key}) IN ({some}) RETURNING 1", (*ids, REMOVED_CHILDREN))
+    if len(gone) == REMOVED_CHILDREN:
         return Swept(0, more=True)
     if kind is RESPONSES:
-        yield Statement(f"DELETE FROM jobs WHERE id IN ({those})", ids)
-    removed = yield Statement(f"DELETE FROM {kind.table} WHERE id IN ({those}) RETURNING id", ids)
+        yield Statement(f"DELETE FROM jobs WHERE id IN ({parents})", ids)
+    removed = yield Statement(f"DELETE FROM {kind.table} WHERE id IN ({parents}) RETURNING id", ids)
     return Swept(len(removed), more=False)

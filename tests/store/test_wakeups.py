@@ -1,4 +1,4 @@
-"""Bells: whoever waits for events, for an end or for a job is woken."""
+"""Code that waits for events, for the end of a response or for a job is woken."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -10,7 +10,7 @@ from support.stores import events, queued
 from antiphon.store import Store, open_store
 from antiphon.store.records import Job
 
-# So long that a test that needed it would time out.
+# So long that a test that waited for the poll would time out.
 NEVER = 1000.0
 
 
@@ -40,20 +40,20 @@ CHANGES: dict[str, Callable[[Store, Job], Awaitable[object]]] = {
 @pytest.mark.parametrize("change", CHANGES)
 async def test_a_follower_is_woken_when(store: Store, change: str) -> None:
     job = await running(store)
-    with store.follow("r1") as bell, store.follow("r2") as other:
+    with store.follow("r1") as wakeup, store.follow("r2") as other:
         await CHANGES[change](store, job)
-        await bell.wait()
-        silent = asyncio.create_task(other.wait())
+        await wakeup.wait()
+        still_waiting = asyncio.create_task(other.wait())
         await asyncio.sleep(0)
-        assert not silent.done()
-        silent.cancel()
+        assert not still_waiting.done()
+        still_waiting.cancel()
 
 
 @pytest.mark.timeout(20)
-async def test_a_worker_is_woken_when_one_is_given_back(store: Store) -> None:
+async def test_a_worker_is_woken_when_a_job_is_given_back(store: Store) -> None:
     await running(store)
-    with store.follow_jobs() as bell:
-        waiting = asyncio.create_task(bell.wait())
+    with store.follow_jobs() as wakeup:
+        waiting = asyncio.create_task(wakeup.wait())
         await store.give_back("w1", ["r1"])
         await waiting
         assert await store.claim("w2", 30, 3) is not None
@@ -61,34 +61,34 @@ async def test_a_worker_is_woken_when_one_is_given_back(store: Store) -> None:
 
 @pytest.mark.timeout(20)
 async def test_a_worker_is_woken_when_there_is_a_job(store: Store) -> None:
-    with store.follow_jobs() as bell:
-        waiting = asyncio.create_task(bell.wait())
+    with store.follow_jobs() as wakeup:
+        waiting = asyncio.create_task(wakeup.wait())
         await store.enqueue(queued("r1"), b"{}")
         await waiting
         assert await store.claim("w1", 30, 3) is not None
 
 
 @pytest.mark.timeout(20)
-async def test_what_rang_before_the_wait_is_not_missed_and_rings_once(store: Store) -> None:
+async def test_changes_before_the_wait_end_it_at_once(store: Store) -> None:
     job = await running(store)
-    with store.follow("r1") as bell:
+    with store.follow("r1") as wakeup:
         for number in range(3):
             await store.append_events("r1", "w1", job.attempt, events(number))
-        await bell.wait()
+        await wakeup.wait()
         progress = await store.events("ada", "r1")
         assert progress is not None
         assert len(progress.events) == 3
 
 
 @pytest.mark.timeout(20)
-async def test_whoever_hears_nothing_looks_again_after_a_while(url: str) -> None:
-    async with open_store(url, poll=0.01) as impatient:
-        looks = 0
-        with impatient.follow("r1") as bell:
-            while looks < 3:
-                await bell.wait()
-                looks += await impatient.events("ada", "r1") is None
-        assert looks == 3
+async def test_a_wait_without_a_wakeup_ends_after_the_poll_interval(url: str) -> None:
+    async with open_store(url, poll=0.01) as store:
+        checks = 0
+        with store.follow("r1") as wakeup:
+            while checks < 3:
+                await wakeup.wait()
+                checks += await store.events("ada", "r1") is None
+        assert checks == 3
 
 
 @pytest.mark.timeout(30)
@@ -102,13 +102,13 @@ async def test_a_follower_sees_every_event_of_a_worker_that_writes_as_it_reads(s
 
     async def follow() -> list[int]:
         seen: list[int] = []
-        with store.follow("r1") as bell:
+        with store.follow("r1") as wakeup:
             while 50 not in seen:
                 progress = await store.events("ada", "r1", seen[-1] if seen else -1)
                 assert progress is not None
                 seen += [event.number for event in progress.events]
                 if not progress.events:
-                    await bell.wait()
+                    await wakeup.wait()
         return seen
 
     _, *followers = await asyncio.gather(work(), follow(), follow())
