@@ -18,7 +18,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "dialects": {"core", "wire"},
     "settings": set(),
     "logs": set(),
-    "transport": {"transport", "errors", "logs"},
+    "transport": {"transport", "settings", "logs"},
     "store": {"store", "errors", "settings", "logs", "wire"},
     "engines": {"engines", "transport", "core", "dialects", "wire", "errors", "settings", "logs"},
     "embedded": {"embedded", "errors", "settings", "logs"},

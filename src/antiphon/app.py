@@ -18,29 +18,17 @@ from antiphon.gateway.gateway import Gateway
 from antiphon.gateway.seal import load_key, make_sealer
 from antiphon.http import conversations, engine_routes, responses, stored, websocket
 from antiphon.http.middlewares import authenticated, enveloped, identified
-from antiphon.http.responses import GATEWAY
+from antiphon.http.responses import GATEWAY, TRANSPORT
 from antiphon.http.websocket import CONNECTIONS, GOING_AWAY
 from antiphon.settings import Settings
 from antiphon.store.protocol import Store
-from antiphon.transport.client import PushingConnector
+from antiphon.transport import transport_of
 
 BACKGROUND = web.AppKey("background", Background)
 WORKERS = web.AppKey("workers", Workers)
 
 # After turns have been drained, handlers have this long to write what is left.
 LAST_WORDS = 2.0
-
-
-def make_session() -> aiohttp.ClientSession:
-    """No limit on connections: the engine itself knows how many requests it can take."""
-    return aiohttp.ClientSession(
-        connector=PushingConnector(limit=0, keepalive_timeout=60),
-        auto_decompress=True,
-        read_bufsize=64 * 1024,
-        # Compressing a stream of deltas costs more than it saves, and delays them.
-        headers={"User-Agent": "antiphon", "Accept-Encoding": "identity"},
-        cookie_jar=aiohttp.DummyCookieJar(),
-    )
 
 
 def make_app(
@@ -54,6 +42,7 @@ def make_app(
         middlewares=[identified, enveloped, authenticated(settings.api_key)], client_max_size=settings.max_body_bytes
     )
     app[GATEWAY] = Gateway(pool, settings, make_sealer(load_key(settings)), store)
+    app[TRANSPORT] = transport_of(session)
     app[CONNECTIONS] = set()
     app[BACKGROUND] = Background(app[GATEWAY].is_busy)
     app[WORKERS] = Workers(app[GATEWAY])

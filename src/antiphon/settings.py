@@ -11,6 +11,7 @@ from msgspec import Meta, Struct
 
 PREFIX = "ANTIPHON_"
 Seconds = Annotated[float, Meta(gt=0)]
+TransportName = Literal["auto", "fast", "plain"]
 
 
 class SettingsError(Exception):
@@ -78,6 +79,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     model_threads: Annotated[int, Meta(ge=-1)] = -1
     # Where fetched models are kept. None: the user's cache directory.
     cache_dir: str | None = None
+    # How bytes go to and from the sockets. fast needs internals of aiohttp, plain only its public API. auto: fast, where the
+    # installed aiohttp has them.
+    transport: TransportName = "auto"
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
 

@@ -21,10 +21,10 @@ from support.gateway import free_port
 from support.streams import check_stream, parse
 from support.tiny_model import write_tiny_model
 
-from antiphon.app import make_session
 from antiphon.cli.serve import NoEngine, choose_engines
 from antiphon.embedded.locks import locked
 from antiphon.settings import Settings
+from antiphon.transport import make_session
 
 STEP = 0.02
 

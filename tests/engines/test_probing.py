@@ -12,13 +12,13 @@ from support.engine import answer as whole
 from support.gateway import free_port, running_gateway
 from support.known_engines import KINDS, NO_PARSER, restamped, shape
 
-from antiphon.app import make_session
 from antiphon.dialects import LLAMACPP, VLLM
 from antiphon.engines import prober
 from antiphon.engines.prober import PROBES, Probe, learned, probe, teach
 from antiphon.engines.probes.findings import Finding, Verdict
 from antiphon.engines.upstream import Engine
 from antiphon.settings import Settings
+from antiphon.transport import make_session
 
 WORKS, PARTLY, DOES_NOT, UNKNOWN = Verdict.WORKS, Verdict.PARTLY, Verdict.DOES_NOT, Verdict.UNKNOWN
 

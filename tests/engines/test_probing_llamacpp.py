@@ -8,11 +8,11 @@ from support.llamacpp import running_llamacpp
 from support.templates import ALTERNATING, OPENS_THOUGHT, THINKING, THINKING_WITH_TOOLS
 from support.tiny_model import CHATML, write_tiny_model
 
-from antiphon.app import make_session
 from antiphon.engines.prober import learned, probe, teach
 from antiphon.engines.probes.findings import Finding, Verdict
 from antiphon.engines.upstream import Engine
 from antiphon.settings import Settings
+from antiphon.transport import make_session
 
 WORKS, PARTLY, DOES_NOT, UNKNOWN = Verdict.WORKS, Verdict.PARTLY, Verdict.DOES_NOT, Verdict.UNKNOWN
 

@@ -9,14 +9,18 @@ import aiohttp
 import aiohttp.web
 import msgspec
 
-from antiphon.app import BACKGROUND, make_app, make_runner, make_session
+from antiphon.app import BACKGROUND, make_app, make_runner
 from antiphon.embedded.process import EngineProcess
 from antiphon.http.responses import GATEWAY
 from antiphon.http.websocket import CONNECTIONS
 from antiphon.settings import Settings
 from antiphon.store import Store, open_store
+from antiphon.transport import make_session
 from support.engine import LLAMACPPS_OWN, Answer, MockEngine
 from support.streams import check_response, check_stream, parse
+
+# The settings of every gateway under test, unless the test sets others. Fixtures may change them.
+DEFAULTS: dict[str, Any] = {"seal_key": "for the tests", "probe": False}
 
 
 class GatewayUnderTest:
@@ -72,8 +76,12 @@ async def running_gateway(
 ) -> AsyncIterator[GatewayUnderTest]:
     """`shares` is the store of another gateway, where this one is to stand beside it."""
     urls = tuple(engine if isinstance(engine, str) else engine.url for engine in engines)
-    chosen = Settings(upstream=urls, port=0, **{"seal_key": "for the tests", "probe": False, **settings})
-    async with make_session() as session, aiohttp.ClientSession() as client, open_store(chosen.store or "memory:") as store:
+    chosen = Settings(upstream=urls, port=0, **(DEFAULTS | settings))
+    async with (
+        make_session(chosen.transport) as session,
+        aiohttp.ClientSession() as client,
+        open_store(chosen.store or "memory:") as store,
+    ):
         app = make_app(chosen, session, shares or store, embedded)
         runner = make_runner(app)
         await runner.setup()

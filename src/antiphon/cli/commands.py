@@ -104,7 +104,7 @@ def serve(
     chosen = _chosen(flags, config)
     try:
         serve_forever(chosen)
-    except (NoEngine, CannotEmbed, CannotOpen) as none:
+    except (NoEngine, CannotEmbed, CannotOpen, settings.SettingsError) as none:
         _fail(str(none))
     except OSError as busy:
         _fail(f"cannot listen on {chosen.host}:{chosen.port}: {busy.strerror or busy}")
@@ -139,7 +139,7 @@ def doctor(
     chosen = _chosen({"upstream": upstream, "upstream_key": upstream_key, "dialect": dialect}, config)
     try:
         raise typer.Exit(examine(chosen, model, as_json=as_json))
-    except NoEngine as none:
+    except (NoEngine, settings.SettingsError) as none:
         _fail(str(none))
 
 

@@ -10,13 +10,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from antiphon.app import make_session
 from antiphon.cli.serve import NONE_FOUND, NoEngine, places_looked_at
 from antiphon.engines.detection import look_around
 from antiphon.engines.prober import learned, probe
 from antiphon.engines.probes.findings import Finding, Verdict
 from antiphon.engines.upstream import Engine
 from antiphon.settings import Settings
+from antiphon.transport import make_session
 
 STYLES = {Verdict.WORKS: "green", Verdict.PARTLY: "yellow", Verdict.DOES_NOT: "red", Verdict.UNKNOWN: "dim"}
 
@@ -60,7 +60,7 @@ def examine(settings: Settings, model: str | None, *, as_json: bool) -> int:
 
 
 async def examined(settings: Settings, model: str | None) -> list[Report]:
-    async with make_session() as session:
+    async with make_session(settings.transport) as session:
         roots = settings.upstream or await look_around(session, {}, but=settings.port)
         if not roots:
             raise NoEngine(NONE_FOUND.format(places=places_looked_at()))

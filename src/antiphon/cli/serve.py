@@ -13,7 +13,7 @@ import typer
 from aiohttp import web
 
 from antiphon import logs
-from antiphon.app import BACKGROUND, make_app, make_runner, make_session
+from antiphon.app import BACKGROUND, make_app, make_runner
 from antiphon.embedded import CannotEmbed
 from antiphon.embedded.process import EngineProcess, can_embed
 from antiphon.embedded.weights import DEFAULT_MODEL
@@ -24,6 +24,7 @@ from antiphon.gateway.seal import data_directory
 from antiphon.http.responses import GATEWAY
 from antiphon.settings import Settings
 from antiphon.store import default_url, open_store
+from antiphon.transport import make_session
 
 
 class NoEngine(Exception):
@@ -80,7 +81,7 @@ def _loop_factory() -> type[asyncio.AbstractEventLoop] | None:
 
 
 async def _serve(settings: Settings) -> None:
-    async with make_session() as session, contextlib.AsyncExitStack() as opened:
+    async with make_session(settings.transport) as session, contextlib.AsyncExitStack() as opened:
         settings, embedded = await choose_engines(settings, session)
         store = await opened.enter_async_context(open_store(settings.store or default_url(data_directory(settings))))
         app = make_app(settings, session, store, embedded)

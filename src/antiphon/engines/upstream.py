@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from antiphon.dialects import BY_NAME, PLAIN
 from antiphon.engines.detection import Model, Prober, detect
 from antiphon.errors import ApiError, EngineDisagrees, EngineError, EngineStalled, EngineUnavailable
 from antiphon.settings import Settings
-from antiphon.transport.client import Receiver, push
+from antiphon.transport import Receiver, transport_of
 from antiphon.wire import UNREADABLE
 from antiphon.wire.chat import ChatRequest
 
@@ -67,10 +67,11 @@ class Reply:
     def __init__(self, engine: "Engine", answer: aiohttp.ClientResponse) -> None:
         self._engine = engine
         self._answer = answer
+        self._body = engine.open_body(answer)
         self._given_up = False
 
     def push(self, receiver: Receiver) -> None:
-        push(self._answer.content, receiver, compressed="Content-Encoding" in self._answer.headers)
+        self._body.push(receiver)
 
     async def read(self) -> bytes:
         """All of the body."""
@@ -84,27 +85,22 @@ class Reply:
         return foreign_to_error(foreign, self._engine.root)
 
     def pause(self) -> None:
-        if self._answer.connection is not None and self._answer.connection.protocol is not None:
-            self._answer.connection.protocol.pause_reading()
+        self._body.pause()
 
     def resume(self) -> None:
-        if self._answer.connection is not None and self._answer.connection.protocol is not None:
-            self._answer.connection.protocol.resume_reading()
+        self._body.resume()
 
     def close(self) -> None:
         """Ends the engine's work at once."""
         self._given_up = True
-        self._answer.close()
+        self._body.close()
 
     async def finish(self) -> None:
         """Keeps the connection for the next request if the answer is at its end, or will be in a moment."""
-        if not self._engine.dialect.keeps_connections:
+        if self._engine.dialect.keeps_connections:
+            await self._body.finish(TAIL)
+        else:
             self.close()
-            return
-        with suppress(TimeoutError, aiohttp.ClientError):
-            async with asyncio.timeout(TAIL):
-                await self._answer.content.wait_eof()
-        self._answer.release() if self._answer.content.is_eof() else self._answer.close()
 
 
 class Refused(Exception):
@@ -135,6 +131,7 @@ class Engine:
         self.reports_usage = True
         self._takes_stream_options = True
         self._session = session
+        self.open_body = transport_of(session).open_body
         self._settings = settings
         self._headers = {"Content-Type": "application/json"}
         if settings.upstream_key:

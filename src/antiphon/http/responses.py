@@ -1,12 +1,11 @@
 """POST /v1/responses: as JSON, or as server-sent events."""
 
 from collections.abc import Callable, Sequence
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from typing import Any
 
 import msgspec
 from aiohttp import web
-from aiohttp.http import StreamWriter
 
 from antiphon.background.followers import follow
 from antiphon.errors import EngineError
@@ -17,9 +16,11 @@ from antiphon.gateway.sinks import Nobody
 from antiphon.http.answers import to_json
 from antiphon.http.middlewares import LOGGED, OWNER, REQUEST_ID
 from antiphon.store.records import Record
+from antiphon.transport import Transport
 from antiphon.wire.responses import CompactedResponse
 
 GATEWAY = web.AppKey("gateway", Gateway)
+TRANSPORT = web.AppKey("transport", Transport)
 
 LONGEST_NOTICE = 4000
 
@@ -64,37 +65,6 @@ async def input_tokens(request: web.Request) -> web.StreamResponse:
     return answer
 
 
-# asyncio's own: past it a transport asks its protocol to pause.
-HIGH_WATER = 64 * 1024
-
-
-class EventStream:
-    """The client's side of a stream: each write goes straight to the socket, without a task that waits for it."""
-
-    __slots__ = ("_chunked", "_transport", "_writer")
-
-    def __init__(self, writer: StreamWriter) -> None:
-        if writer.transport is None:
-            raise ConnectionResetError("The client is gone.")
-        writer.send_headers()
-        self._writer = writer
-        self._transport = writer.transport
-        self._chunked = writer.chunked
-
-    def write(self, events: Sequence[bytes]) -> bool:
-        transport = self._transport
-        # A client that is gone has its handler cancelled in a moment.
-        if transport.is_closing():
-            return False
-        data = events[0] if len(events) == 1 else b"".join(events)
-        transport.write(b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data)
-        return transport.get_write_buffer_size() > HIGH_WATER
-
-    async def drain(self) -> None:
-        with suppress(ConnectionError):
-            await self._writer.drain()
-
-
 async def _drained(turn: Turn) -> None:
     await turn.connect()
     await turn.run(Nobody())
@@ -113,10 +83,8 @@ async def _whole(turn: Turn) -> web.StreamResponse:
 async def _stream(request: web.Request, turn: Turn, patience: float) -> web.StreamResponse:
     await turn.connect(patience)
     response = _event_stream(request, turn.notices)
-    writer = await response.prepare(request)
-    assert isinstance(writer, StreamWriter)
-    await turn.run(EventStream(writer))
-    await response.write_eof()
+    async with request.app[TRANSPORT].open_events(request, response) as stream:
+        await turn.run(stream)
     return response
 
 

@@ -3,14 +3,10 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 import msgspec
 from aiohttp import WSCloseCode, WSMsgType, web
-from aiohttp.abc import AbstractStreamWriter
-from aiohttp.http import StreamWriter
 from msgspec import Struct
 
 from antiphon.core.sse import MESSAGES
@@ -19,8 +15,9 @@ from antiphon.errors import ApiError, BodyTooLarge, EngineError, Forbidden, Inva
 from antiphon.gateway.gateway import Channel
 from antiphon.gateway.recent_histories import Memory
 from antiphon.http.middlewares import LOGGED, OWNER, REQUEST_ID
-from antiphon.http.responses import GATEWAY, HIGH_WATER, noted
+from antiphon.http.responses import GATEWAY, TRANSPORT, noted
 from antiphon.logs import log
+from antiphon.transport import MessageStream, Socket
 from antiphon.wire import UNREADABLE
 
 # How often a client is pinged, in seconds; one that does not answer in half of that is gone.
@@ -29,8 +26,6 @@ PINGED = 20.0
 FAREWELL = 1.0
 # Requests that may wait for the turns before them.
 MOST_WAITING = 4
-
-TEXT_FRAME = 0x81
 
 
 class Head(Struct):
@@ -59,7 +54,7 @@ async def converse(request: web.Request) -> web.StreamResponse:
     settings = request.app[GATEWAY].settings
     socket = Socket(
         heartbeat=PINGED,
-        timeout=FAREWELL,
+        farewell=FAREWELL,
         # A message of this size is the first that aiohttp takes for too large.
         max_msg_size=settings.max_body_bytes + 1,
         compress=False,
@@ -69,17 +64,20 @@ async def converse(request: web.Request) -> web.StreamResponse:
         raise UpgradeRequired("GET is for WebSockets: send `Upgrade: websocket`, or use POST.")
     _refuse_other_origins(request)
     socket.headers["x-request-id"] = request[REQUEST_ID]
-    connection = Connection(request, socket, await socket.prepare(request))
-    connections = request.app[CONNECTIONS]
+    async with request.app[TRANSPORT].open_messages(request, socket) as stream:
+        await _connected(Connection(request, socket, stream), request.app[CONNECTIONS], settings.websocket_lifetime)
+    return socket
+
+
+async def _connected(connection: "Connection", connections: set["Connection"], lifetime: float) -> None:
+    """Runs the connection to its end, which is at the latest when its time is over."""
     connections.add(connection)
-    loop, lifetime = asyncio.get_running_loop(), settings.websocket_lifetime
-    ageing = loop.call_later(lifetime, connection.leave, too_old(lifetime))
+    ageing = asyncio.get_running_loop().call_later(lifetime, connection.leave, too_old(lifetime))
     try:
         await connection.run()
     finally:
         ageing.cancel()
         connections.discard(connection)
-    return socket
 
 
 def _refuse_other_origins(request: web.Request) -> None:
@@ -99,66 +97,14 @@ def too_old(lifetime: float) -> Leave:
     )
 
 
-class Socket(web.WebSocketResponse[Any]):
-    """aiohttp's own closes by itself when a message is too large: here the client is told so before."""
-
-    refuse_large: Callable[[], None]
-
-    async def close(self, *, code: int = WSCloseCode.OK, message: bytes = b"", drain: bool = True) -> bool:
-        if code == WSCloseCode.MESSAGE_TOO_BIG and not self.closed:
-            self.refuse_large()
-            # A client that is still sending does not listen yet. What it sends is thrown away; a connection closed on it would
-            # be reset, and the word lost.
-            await asyncio.sleep(FAREWELL)
-        return await super().close(code=code, message=message, drain=drain)
-
-
-class MessageStream:
-    """The client's side of a connection: each event is one text frame, and goes straight to the socket."""
-
-    def __init__(self, socket: web.WebSocketResponse[Any], writer: AbstractStreamWriter) -> None:
-        assert isinstance(writer, StreamWriter)
-        if writer.transport is None:
-            raise ConnectionResetError("The client is gone.")
-        self._socket = socket
-        self._writer = writer
-        self._transport = writer.transport
-        self._ended = False
-
-    def write(self, events: Sequence[bytes]) -> bool:
-        transport = self._transport
-        # A client that is gone has its handler cancelled in a moment. Nothing may follow the last word, nor the frame that
-        # closes.
-        if self._ended or transport.is_closing() or self._socket.closed:
-            return False
-        transport.write(b"".join([piece for event in events for piece in (_text_head(len(event)), event)]))
-        return transport.get_write_buffer_size() > HIGH_WATER
-
-    def end(self) -> None:
-        self._ended = True
-
-    async def drain(self) -> None:
-        with suppress(ConnectionError):
-            await self._writer.drain()
-
-
-def _text_head(size: int) -> bytes:
-    """RFC 6455, 5.2: a final text frame, not masked."""
-    if size < 126:
-        return bytes((TEXT_FRAME, size))
-    if size < 1 << 16:
-        return bytes((TEXT_FRAME, 126)) + size.to_bytes(2, "big")
-    return bytes((TEXT_FRAME, 127)) + size.to_bytes(8, "big")
-
-
 class Connection:
     """One client: what it asks waits in line, and is answered in that order."""
 
-    def __init__(self, request: web.Request, socket: Socket, writer: AbstractStreamWriter) -> None:
+    def __init__(self, request: web.Request, socket: Socket, stream: MessageStream) -> None:
         self._gateway = request.app[GATEWAY]
         self._request = request
         self._socket = socket
-        self._stream = MessageStream(socket, writer)
+        self._stream = stream
         socket.refuse_large = self._refuse_large
         self._memory = Memory()
         self._channel = Channel(message_to_request, MESSAGES, self._memory)

@@ -1,1 +1,21 @@
-"""The only package that uses aiohttp internals: pushed bodies of engines, and events straight to a client's socket."""
+"""HTTP in both directions, and the only package that uses aiohttp internals.
+
+Two implementations do the same: `fast` pushes engine bodies from the parser and writes events straight to the sockets; `plain`
+uses aiohttp's public API only. `make_session` chooses, and everything else follows the session.
+"""
+
+from antiphon.transport.choice import choose, make_session, transport_of
+from antiphon.transport.interfaces import Body, EventStream, MessageStream, Receiver, Transport
+from antiphon.transport.websocket import Socket
+
+__all__ = [
+    "Body",
+    "EventStream",
+    "MessageStream",
+    "Receiver",
+    "Socket",
+    "Transport",
+    "choose",
+    "make_session",
+    "transport_of",
+]

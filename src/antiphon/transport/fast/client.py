@@ -1,33 +1,23 @@
-"""An engine's body pushed to whoever takes it, instead of pulled by a task that sleeps and wakes for every piece.
+"""An engine's body pushed to its receiver, instead of pulled by a task that sleeps and wakes for every piece.
 
 At a thousand streams the waking is most of what a delta costs. aiohttp has no public way to push a client's body, but its
 parser only knows the reader's `feed_data`: a reader of our class, put in place of its own, hands each piece on at once. And
 where one read is exactly one HTTP chunk, as nearly every delta's is, the parser has nothing to find out, and is passed by.
 """
 
+import asyncio
 import functools
-from typing import Any, Protocol
+from contextlib import suppress
+from typing import Any, ClassVar
 
 import aiohttp
 from aiohttp import StreamReader
 from aiohttp.client_proto import ResponseHandler
 
+from antiphon.transport.interfaces import NO_RECEIVER, Receiver, Transport
+
 # The hexadecimal size of a chunk and its line end stand within so many bytes.
 LONGEST_SIZE = 10
-
-
-class Receiver(Protocol):
-    def receive(self, data: bytes) -> None: ...
-    def ended(self, error: BaseException | None) -> None:
-        """The body is at its end, or the connection is lost."""
-
-
-class Nobody:
-    def receive(self, data: bytes) -> None: ...
-    def ended(self, error: BaseException | None) -> None: ...
-
-
-NOBODY: Any = Nobody()
 
 
 class PushingConnection(ResponseHandler):
@@ -57,12 +47,15 @@ class PushingConnection(ResponseHandler):
 class PushingConnector(aiohttp.TCPConnector):
     """Makes such connections. aiohttp has no option for it."""
 
+    # Sessions know their transport by their connector.
+    transport: ClassVar[Transport]
+
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self._factory = functools.partial(PushingConnection, loop=self._loop)  # type: ignore[assignment]
 
 
-class PushedBody(StreamReader):
+class PushingReader(StreamReader):
     __slots__ = ()
 
     # The layout must stay StreamReader's, so there is no slot of our own; this one is only read by `readchunk()`.
@@ -90,12 +83,12 @@ class PushedBody(StreamReader):
         self._let_go(exc)
 
     def _let_go(self, error: BaseException | None) -> None:
-        """A connection keeps its last body until it has another, and a receiver holds all that its request was made of."""
-        receiver, self._http_chunk_splits = self.receiver, NOBODY
+        """A connection keeps its last body until it has another, and a receiver refers to all that its request was made of."""
+        receiver, self._http_chunk_splits = self.receiver, NO_RECEIVER  # type: ignore[assignment]
         receiver.ended(error)
 
 
-class PushedCompressedBody(PushedBody):
+class PushingDecompressedReader(PushingReader):
     """What it is fed has been decompressed on the way: its chunks cannot be taken straight from the socket."""
 
     __slots__ = ()
@@ -104,11 +97,37 @@ class PushedCompressedBody(PushedBody):
         self._protocol.between = None  # type: ignore[attr-defined]
 
 
+class PushedBody:
+    def __init__(self, answer: aiohttp.ClientResponse) -> None:
+        self._answer = answer
+
+    def push(self, receiver: Receiver) -> None:
+        push(self._answer.content, receiver, compressed="Content-Encoding" in self._answer.headers)
+
+    def pause(self) -> None:
+        if self._answer.connection is not None and self._answer.connection.protocol is not None:
+            self._answer.connection.protocol.pause_reading()
+
+    def resume(self) -> None:
+        if self._answer.connection is not None and self._answer.connection.protocol is not None:
+            self._answer.connection.protocol.resume_reading()
+
+    def close(self) -> None:
+        self._answer.close()
+
+    async def finish(self, within: float) -> None:
+        try:
+            with suppress(TimeoutError, aiohttp.ClientError):
+                async with asyncio.timeout(within):
+                    await self._answer.content.wait_eof()
+        finally:
+            self._answer.release() if self._answer.content.is_eof() else self._answer.close()
+
+
 def push(body: StreamReader, receiver: Receiver, *, compressed: bool = False) -> None:
-    """From here on the body goes to the receiver, beginning with what has arrived already."""
     error = body.exception()
     arrived = []
-    # Reading what has arrived lets in more that aiohttp held back, into a buffer that nobody would look at later.
+    # Reading what has arrived lets in more that aiohttp kept back, into a buffer that is not read again.
     while error is None and not body.at_eof() and (piece := body.read_nowait(-1)):
         arrived.append(piece)
         error = body.exception()
@@ -116,7 +135,7 @@ def push(body: StreamReader, receiver: Receiver, *, compressed: bool = False) ->
     pushed = type(body) is StreamReader and not body.is_eof() and error is None
     if pushed:
         body._http_chunk_splits = receiver  # type: ignore[assignment]
-        body.__class__ = PushedCompressedBody if compressed else PushedBody
+        body.__class__ = PushingDecompressedReader if compressed else PushingReader
     if arrived:
         receiver.receive(b"".join(arrived))
     if not pushed:

@@ -1,0 +1,52 @@
+"""Which transport is used."""
+
+import logging
+from collections.abc import Callable, Sequence
+
+import aiohttp
+
+from antiphon.logs import log
+from antiphon.settings import SettingsError, TransportName
+from antiphon.transport.interfaces import Transport
+from antiphon.transport.internals import find_missing
+from antiphon.transport.plain import PLAIN
+
+FindMissing = Callable[[], Sequence[str]]
+
+
+def choose(setting: TransportName, find_missing: FindMissing = find_missing) -> Transport:
+    """The fast one, unless the plain one is set or the installed aiohttp lacks what the fast one needs."""
+    if setting == "plain":
+        return PLAIN
+    missing = find_missing()
+    if not missing:
+        # Not imported before, because the import fails without the internals.
+        from antiphon.transport.fast import FAST
+
+        return FAST
+    if setting == "fast":
+        raise SettingsError(
+            f"`transport` cannot be fast with aiohttp {aiohttp.__version__}, which lacks {', '.join(missing)}. "
+            "Set it to auto or plain, or install another aiohttp."
+        )
+    log("transport_is_plain", level=logging.WARNING, aiohttp=aiohttp.__version__, missing=list(missing))
+    return PLAIN
+
+
+def make_session(setting: TransportName = "auto", find_missing: FindMissing = find_missing) -> aiohttp.ClientSession:
+    """The session for all engines. No limit on connections: the engine itself knows how many requests it can take."""
+    return aiohttp.ClientSession(
+        connector=choose(setting, find_missing).connector(limit=0, keepalive_timeout=60),
+        auto_decompress=True,
+        read_bufsize=64 * 1024,
+        # Compressing a stream of deltas costs more than it saves, and delays them.
+        headers={"User-Agent": "antiphon", "Accept-Encoding": "identity"},
+        cookie_jar=aiohttp.DummyCookieJar(),
+    )
+
+
+def transport_of(session: aiohttp.ClientSession) -> Transport:
+    """The transport that the session was made for: only its own connections can push a body."""
+    transport = getattr(session.connector, "transport", PLAIN)
+    assert isinstance(transport, Transport)
+    return transport

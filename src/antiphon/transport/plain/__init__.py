@@ -1,0 +1,9 @@
+"""The same by aiohttp's public API only: engine bodies pulled by a task, and events sent by one."""
+
+import aiohttp
+
+from antiphon.transport.interfaces import Transport
+from antiphon.transport.plain.client import PulledBody
+from antiphon.transport.plain.server import open_events, open_messages
+
+PLAIN = Transport("plain", aiohttp.TCPConnector, PulledBody, open_events, open_messages)

@@ -1,0 +1,60 @@
+"""An engine's body, pulled by a task and passed on piece by piece."""
+
+import asyncio
+
+import aiohttp
+
+from antiphon.transport.interfaces import NO_RECEIVER, Receiver
+
+
+class PulledBody:
+    def __init__(self, answer: aiohttp.ClientResponse) -> None:
+        self._answer = answer
+        self._receiver: Receiver = NO_RECEIVER
+        self._pulling: asyncio.Task[None] | None = None
+        self._wanted = asyncio.Event()
+        self._wanted.set()
+
+    def push(self, receiver: Receiver) -> None:
+        self._receiver = receiver
+        self._pulling = asyncio.create_task(self._pull())
+        self._pulling.add_done_callback(self._pulled)
+
+    def pause(self) -> None:
+        # What arrives now stays in aiohttp's buffer; when that is full, aiohttp stops reading from the socket.
+        self._wanted.clear()
+
+    def resume(self) -> None:
+        self._wanted.set()
+
+    def close(self) -> None:
+        self._answer.close()
+        if self._pulling is not None:
+            self._pulling.cancel()
+        self._end(aiohttp.ClientConnectionError("The connection was closed."))
+
+    async def finish(self, within: float) -> None:
+        try:
+            if self._pulling is not None:
+                await asyncio.wait({self._pulling}, timeout=within)
+        finally:
+            if self._answer.content.at_eof():
+                self._answer.release()
+            else:
+                self.close()
+
+    async def _pull(self) -> None:
+        while data := await self._answer.content.readany():
+            await self._wanted.wait()
+            self._receiver.receive(data)
+
+    def _pulled(self, task: asyncio.Task[None]) -> None:
+        if task.cancelled():
+            self.close()
+        else:
+            self._end(task.exception())
+
+    def _end(self, error: BaseException | None) -> None:
+        """A connection may keep its last body, and a receiver all that its request was made of: they are parted here."""
+        receiver, self._receiver = self._receiver, NO_RECEIVER
+        receiver.ended(error)
