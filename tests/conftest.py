@@ -10,7 +10,7 @@ import pytest_asyncio
 from hypothesis import HealthCheck, settings
 from support.commands import ANTIPHON, environment
 from support.engine import MockEngine
-from support.gateway import GatewayUnderTest, running_gateway
+from support.gateway import DEFAULTS, GatewayUnderTest, running_gateway
 from support.postgres import NoPostgres, PostgresServer
 
 # Machines differ in speed; no test depends on timing.
@@ -24,6 +24,12 @@ async def engine() -> AsyncIterator[MockEngine]:
     await mock.start()
     yield mock
     await mock.stop()
+
+
+@pytest.fixture(params=["fast", "plain"])
+def both_transports(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs a test once on each transport."""
+    monkeypatch.setitem(DEFAULTS, "transport", request.param)
 
 
 @pytest_asyncio.fixture

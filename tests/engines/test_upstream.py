@@ -12,6 +12,8 @@ from support.gateway import GatewayUnderTest, free_port, running_gateway
 from antiphon.engines.upstream import FOREIGN, ours
 from antiphon.errors import EngineError
 
+pytestmark = pytest.mark.usefixtures("both_transports")
+
 SLOW_DOWN = {"error": {"message": "slow down", "type": "rate_limit_error", "code": 429}}
 
 
@@ -100,7 +102,7 @@ async def test_an_engine_that_is_given_up_stays_ready(engine: MockEngine) -> Non
         await asyncio.Event().wait()
 
     engine.will(stalls)
-    async with running_gateway(engine, idle_timeout=0.05) as gateway:
+    async with running_gateway(engine, idle_timeout=0.05, heartbeat=0.05) as gateway:
         assert (await gateway.stream())[-1]["type"] == "response.failed"
         assert gateway.gateway.pool.engines[0].ready
 
@@ -130,7 +132,7 @@ async def test_a_stalled_engine_is_given_up(engine: MockEngine) -> None:
         await asyncio.Event().wait()
 
     engine.will(stalls, stalls)
-    async with running_gateway(engine, idle_timeout=0.05) as gateway:
+    async with running_gateway(engine, idle_timeout=0.05, heartbeat=0.05) as gateway:
         events = await gateway.stream()
         assert events[-1]["response"]["error"]["message"] == "The engine said nothing for too long."
         status, body = await gateway.post({"input": "Hi"})

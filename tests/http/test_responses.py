@@ -10,6 +10,8 @@ from support.engine import CUT, DONE, USAGE, MockEngine, Refusal, Writer, answer
 from support.gateway import GatewayUnderTest, running_gateway
 from support.streams import check_stream, parse
 
+pytestmark = pytest.mark.usefixtures("both_transports")
+
 
 async def test_a_string_is_a_user_message_and_the_text_comes_back(gateway: GatewayUnderTest, engine: MockEngine) -> None:
     response = await gateway.create("Hi", instructions="Be kind.")

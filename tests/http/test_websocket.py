@@ -19,7 +19,7 @@ from antiphon.gateway.recent_histories import Memory
 from antiphon.http.websocket import MOST_WAITING, too_old
 from antiphon.store.memory import MemoryStore
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("both_transports")]
 
 TOOLS = [{"type": "function", "name": "get_weather", "parameters": {"type": "object", "properties": {}}}]
 
