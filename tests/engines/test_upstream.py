@@ -1,12 +1,11 @@
 """The line to an engine: what is tried again, what is passed on, and that nothing foreign gets through."""
 
 import asyncio
-import contextlib
 import inspect
 
 import aiohttp
 import pytest
-from support.engine import CUT, DONE, MockEngine, Refusal, Writer, answer, chunk, text
+from support.engine import CUT, DONE, MockEngine, Refusal, Writer, chunk, text
 from support.gateway import GatewayUnderTest, free_port, running_gateway
 
 from antiphon.engines.upstream import FOREIGN, ours
@@ -171,44 +170,6 @@ async def test_an_engine_that_compresses_all_the_same_is_read(gateway: GatewayUn
     engine.will(slow)
     assert (await gateway.create())["output_text"] == "one two three"
     assert engine.headers[-1]["Accept-Encoding"] == "identity"
-
-
-@pytest.mark.parametrize("size", [1, 7, 100, 1000])
-async def test_http_chunks_of_any_size_and_split_give_the_same(engine: MockEngine, size: int) -> None:
-    """Bodies whose chunks do not agree with the reads, through a line that cuts where it likes."""
-    body = answer(*(chunk({"content": f"piece {number} "}) for number in range(20)))
-    pieces = [body[at : at + 97] for at in range(0, len(body), 97)]
-    raw = b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces) + b"0\r\n\r\n"
-    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
-    models = b'{"object":"list","data":[{"id":"raw"}]}'
-    lines: list[asyncio.Task[None] | None] = []
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        lines.append(asyncio.current_task())
-        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
-            while True:
-                request = await reader.readuntil(b"\r\n\r\n")
-                if request.startswith(b"POST /v1/chat"):
-                    length = int(request.lower().partition(b"content-length: ")[2].split(b"\r\n")[0])
-                    await reader.readexactly(length)
-                    for at in range(0, len(head + raw), size):
-                        writer.write((head + raw)[at : at + size])
-                        await writer.drain()
-                        await asyncio.sleep(0)
-                else:
-                    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(models), models))
-        writer.close()
-        with contextlib.suppress(ConnectionError):
-            await writer.wait_closed()
-
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    async with running_gateway(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}") as gateway:
-        for _ in range(2):
-            events = await gateway.stream()
-            text = events[-1]["response"]["output"][0]["content"][0]["text"]
-            assert text == "".join(f"piece {number} " for number in range(20))
-    server.close()
-    await asyncio.gather(*(line for line in lines if line is not None))
 
 
 async def test_the_key_of_the_engine_is_ours_and_not_the_clients(engine: MockEngine) -> None:

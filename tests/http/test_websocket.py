@@ -259,6 +259,7 @@ async def test_stream_and_background_do_not_apply(gateway: GatewayUnderTest, cap
         response = await socket.create(stream=False, background=True)
         assert response["status"] == "completed"
         assert response["background"] is False
+    await gateway.gateway.drain()
     assert [line["notices"] for line in turns_logged(caplog)] == [["field background is unknown and was left out"]]
 
 

@@ -76,7 +76,7 @@ async def running_gateway(
 ) -> AsyncIterator[GatewayUnderTest]:
     """`shares` is the store of another gateway, where this one is to stand beside it."""
     urls = tuple(engine if isinstance(engine, str) else engine.url for engine in engines)
-    chosen = Settings(upstream=urls, port=0, **{"seal_key": "for the tests", "probe": False, **settings})
+    chosen = Settings(upstream=urls, port=0, **(DEFAULTS | settings))
     async with (
         make_session(chosen.transport) as session,
         aiohttp.ClientSession() as client,

@@ -7,7 +7,7 @@ from typing import Any
 # Class → the attributes used. An aiohttp without one of them is used by its public API only.
 NEEDED: Mapping[str, Sequence[str]] = {
     "aiohttp.client_proto.ResponseHandler": ("data_received", "connection_lost", "pause_reading", "resume_reading"),
-    "aiohttp.client_reqrep.Connection": ("protocol",),
+    "aiohttp.connector.Connection": ("protocol",),
     "aiohttp.connector.TCPConnector": (),
     "aiohttp.streams.StreamReader": (
         "_http_chunk_splits",

@@ -1,7 +1,8 @@
 """Events sent to a client by a task that waits where the client is slow."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from aiohttp import web
@@ -11,47 +12,40 @@ from antiphon.transport.websocket import Socket
 
 
 @asynccontextmanager
-async def open_events(request: web.Request, response: web.StreamResponse) -> AsyncIterator["SendQueue"]:
+async def open_events(request: web.Request, response: web.StreamResponse) -> AsyncIterator["PlainEventStream"]:
     await response.prepare(request)
-
-    async def send(events: list[bytes]) -> None:
-        await response.write(b"".join(events))
-
-    queue = SendQueue(send)
+    stream = PlainEventStream(response)
     try:
-        yield queue
-        await queue.drain()
+        yield stream
+        await stream.drain()
         await response.write_eof()
     finally:
-        await queue.cancel()
+        await stream.cancel()
 
 
 @asynccontextmanager
-async def open_messages(request: web.Request, socket: Socket) -> AsyncIterator["SendQueue"]:
+async def open_messages(request: web.Request, socket: Socket) -> AsyncIterator["PlainMessageStream"]:
     await socket.prepare(request)
-
-    async def send(events: list[bytes]) -> None:
-        for event in events:
-            await socket.send_str(event.decode())
-
-    queue = SendQueue(send)
-    socket.before_close = queue.finish
+    stream = PlainMessageStream(socket)
+    socket.before_close = stream.finish
     try:
-        yield queue
+        yield stream
     finally:
-        await queue.cancel()
+        await stream.cancel()
 
 
-class SendQueue:
+class QueuedStream(ABC):
     """Sends what is written, in order. Its one task exists only while there is something to send."""
 
-    def __init__(self, send: Callable[[list[bytes]], Awaitable[None]]) -> None:
-        self._send = send
+    def __init__(self) -> None:
         self._queued: list[bytes] = []
         # In bytes, with what is being sent.
         self._size = 0
         self._ended = False
         self._sending: asyncio.Task[None] | None = None
+
+    @abstractmethod
+    async def _send(self, events: list[bytes]) -> None: ...
 
     def write(self, events: Sequence[bytes]) -> bool:
         if self._ended:
@@ -63,11 +57,11 @@ class SendQueue:
         return self._size > HIGH_WATER
 
     async def drain(self) -> None:
-        task = self._sending
-        if task is not None:
+        if (task := self._sending) is not None and not task.done():
+            # Not awaited itself: a wait that is cancelled must not cancel the sending.
             await asyncio.wait({task})
-            if not task.cancelled():
-                task.result()
+        if task is not None and not task.cancelled():
+            task.result()
 
     def end(self) -> None:
         self._ended = True
@@ -79,9 +73,9 @@ class SendQueue:
     async def cancel(self) -> None:
         """Drops what has not been sent."""
         self.end()
-        if self._sending is not None:
-            self._sending.cancel()
-            await asyncio.wait({self._sending})
+        if (task := self._sending) is not None and not task.done():
+            task.cancel()
+            await asyncio.wait({task})
 
     async def _send_all(self) -> None:
         try:
@@ -92,3 +86,26 @@ class SendQueue:
         except ConnectionError:
             # The client is gone.
             self.end()
+
+
+class PlainEventStream(QueuedStream):
+    def __init__(self, response: web.StreamResponse) -> None:
+        super().__init__()
+        self._response = response
+
+    async def _send(self, events: list[bytes]) -> None:
+        # One write is one HTTP chunk: it may contain several events, but no part of one.
+        await self._response.write(b"".join(events))
+
+
+class PlainMessageStream(QueuedStream):
+    def __init__(self, socket: Socket) -> None:
+        super().__init__()
+        self._socket = socket
+
+    def write(self, events: Sequence[bytes]) -> bool:
+        return not self._socket.closed and super().write(events)
+
+    async def _send(self, events: list[bytes]) -> None:
+        for event in events:
+            await self._socket.send_str(event.decode())
