@@ -135,7 +135,7 @@ def make_app(
     if extensions.checker is None:
         app.cleanup_ctx.append(partial(_close_checker, checker=checker))
     app.on_startup.append(_start_workers)
-    app.on_shutdown.append(partial(_drain, timeout=settings.shutdown_timeout))
+    app.on_shutdown.append(partial(_drain, within=settings.shutdown_timeout))
     return app
 
 
@@ -197,11 +197,11 @@ async def _start_workers(app: web.Application) -> None:
     app[WORKERS].start()
 
 
-async def _drain(app: web.Application, timeout: float) -> None:
+async def _drain(app: web.Application, within: float) -> None:
     for connection in app[CONNECTIONS]:
         connection.leave(GOING_AWAY)
     app[WORKERS].stop()
-    await app[GATEWAY].drain(timeout)
+    await app[GATEWAY].drain(within)
     await app[WORKERS].close()
 
 

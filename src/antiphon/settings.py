@@ -1,9 +1,8 @@
 """The settings. A flag overrides the environment, which overrides the file, which overrides the defaults below."""
 
 import os
-import sys
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 

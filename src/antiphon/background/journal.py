@@ -28,9 +28,7 @@ class Lost(Exception):
 
 
 class Journal(ResponseRecorder):
-    def __init__(
-        self, store: Store, request: CreateResponse, job: Job, worker: str, *, retention: int, lease: float
-    ) -> None:
+    def __init__(self, store: Store, request: CreateResponse, job: Job, worker: str, *, retention: int, lease: float) -> None:
         super().__init__(store, job.record.owner, request, response_id=job.record.id, retention=retention)
         self.created_at = job.record.created_at
         self._job = job

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from antiphon.app import engine_options
 from antiphon.cli.serve import NO_ENGINE_FOUND, NoEngine, searched_ports
 from antiphon.engines.detection import find_local_engines
 from antiphon.engines.prober import learned, probe
@@ -64,7 +65,7 @@ async def make_reports(settings: Settings, model: str | None) -> list[Report]:
         roots = settings.upstream or await find_local_engines(session, {}, own_port=settings.port)
         if not roots:
             raise NoEngine(NO_ENGINE_FOUND.format(ports=searched_ports()))
-        return [await _report(Engine(root, session, settings), model) for root in roots]
+        return [await _report(Engine(root, session, engine_options(settings)), model) for root in roots]
 
 
 async def _report(engine: Engine, wanted: str | None) -> Report:

@@ -14,13 +14,14 @@ from aiohttp import web
 
 from antiphon import logs
 from antiphon.app import BACKGROUND, make_app, make_runner
+from antiphon.core.knowledge import Model
 from antiphon.embedded import CannotEmbed
 from antiphon.embedded.process import EngineProcess, can_embed
 from antiphon.embedded.weights import DEFAULT_MODEL
-from antiphon.engines.detection import WELL_KNOWN_PORTS, Model, find_local_engines
+from antiphon.engines.detection import WELL_KNOWN_PORTS, find_local_engines
 from antiphon.engines.pool import ASK_AGAIN
 from antiphon.engines.upstream import Engine
-from antiphon.http.responses import GATEWAY
+from antiphon.http.keys import GATEWAY
 from antiphon.settings import Settings, data_directory
 from antiphon.store import default_url, open_store
 from antiphon.transport import make_session

@@ -44,7 +44,6 @@ from antiphon.core.usage import UsageCount
 from antiphon.errors import (
     AnswerInvalid,
     ApiError,
-    Cancelled,
     ContextLengthExceeded,
     EngineDisagrees,
     EngineError,

@@ -65,7 +65,8 @@ def _continued(item: OutputItem, since: Iterable[Event]) -> OutputItem:
                 _inside(built, path[:-1])["logprobs"] += msgspec.to_builtins(event.logprobs)
     for path, texts in pieces.items():
         _inside(built, path[:-1])[path[-1]] += "".join(texts)
-    return msgspec.convert(built, OutputItem)  # type: ignore[arg-type]
+    whole: OutputItem = msgspec.convert(built, OutputItem)
+    return whole
 
 
 def _delta(event: Any) -> str:

@@ -15,6 +15,7 @@ _decode = msgspec.json.Decoder(StreamEvent).decode
 def frame_to_event(frame: bytes) -> Event | None:
     """None: an event that this version does not know. Another version stored it."""
     try:
-        return _decode(frame.partition(_DATA)[2])
+        event: Event = _decode(frame.partition(_DATA)[2])
+        return event
     except UNREADABLE:
         return None

@@ -106,9 +106,7 @@ class Gateway:
             return await self._enqueue(body, ReadRequest(request, unknown), recorder)
         return await self.prepare(ReadRequest(request, unknown), recorder)
 
-    def _recorder(
-        self, request: CreateResponse, owner: str, histories: RecentHistories | None = None
-    ) -> ResponseRecorder:
+    def _recorder(self, request: CreateResponse, owner: str, histories: RecentHistories | None = None) -> ResponseRecorder:
         return ResponseRecorder(
             self.store, owner, request, response_id=new_id("resp"), retention=self.retention, histories=histories
         )
@@ -192,10 +190,10 @@ class Gateway:
     def is_busy(self, engine: Engine) -> bool:
         return any(run.engine is engine for run in self._running)
 
-    async def drain(self, timeout: float) -> None:
-        """Lets runs finish, and ends those that take too long with a proper terminal event."""
+    async def drain(self, within: float) -> None:
+        """Lets runs finish for so many seconds, and ends the others with a proper terminal event."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(within):
                 await self._idle.wait()
         for run in self._running:
             # Another gateway may take a background response over.

@@ -30,7 +30,7 @@ RENEWAL = 20.0
 
 
 class ResponseRecorder:
-    """Of one response: `read()` what it continues, keep it `locked()` while it runs, and `record()` it before its last event."""
+    """Of one response: `read()` what it continues, be `locked()` while it runs, `record()` it before its last event."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What is the engine's own: its models, its readiness, and the routes that are passed through unchanged."""
+"""The engines' own: their models, their readiness, and the routes that are passed through unchanged."""
 
 import asyncio
 from typing import Any
@@ -6,16 +6,16 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from antiphon.engines.detection import Model
+from antiphon.core.knowledge import Model
 from antiphon.engines.upstream import ours
 from antiphon.errors import EngineError, EngineUnavailable, InvalidRequest, NotFound
 from antiphon.gateway.codex_catalog import catalog_entry
 from antiphon.http.answers import to_json
+from antiphon.http.keys import GATEWAY, LIMITS
 from antiphon.http.middlewares import LOGGED, REQUEST_ID
-from antiphon.http.responses import GATEWAY
 from antiphon.wire import UNREADABLE
 
-# Headers that speak of one connection or of a body's coding, and not of the answer.
+# Headers about one connection or about the coding of a body, and not about the answer.
 HOP_BY_HOP = frozenset(
     {
         "connection",
@@ -57,9 +57,9 @@ async def ready(request: web.Request) -> web.Response:
 
 
 async def models(request: web.Request) -> web.Response:
-    """One body for both worlds: OpenAI's `data`, and the `models` that Codex reads."""
+    """One body for both kinds of clients: OpenAI's `data`, and the `models` that Codex reads."""
     found = await _models(request)
-    window = request.app[GATEWAY].settings.context_window
+    window = request.app[LIMITS].context_window
     return to_json(
         {
             "object": "list",
@@ -96,7 +96,7 @@ async def passed_through(request: web.Request) -> web.StreamResponse:
         await response.write_eof()
         return response
     except EngineError:
-        # The status has gone out: only a broken connection can still tell the client that this was not the end.
+        # The status has been sent: only a closed connection can still show the client that this was not the end.
         if not response.prepared or request.transport is None:
             raise
         request.transport.close()

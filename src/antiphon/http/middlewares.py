@@ -14,17 +14,20 @@ from aiohttp import web
 
 from antiphon.errors import ApiError, BodyTooLarge, EngineError, InvalidRequest, MethodNotAllowed, NotFound, Unauthorized
 from antiphon.gateway.ids import new_id
+from antiphon.gateway.run import BUG
 from antiphon.logs import log
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 REQUEST_ID = web.RequestKey("request_id", str)
-# Whose request it is: a hash of its key, "" where none is wanted. What one owner has stored no other can see.
+# Whose request it is: a hash of its key, "" if no keys are set. What one owner has stored no other can see.
 OWNER = web.RequestKey("owner", str)
 LOGGED = web.RequestKey("logged", dict[str, Any])
-# What a client may name its request; anything else could forge a line in a log.
+# The whole answer has been written, whatever becomes of the connection.
+FINISHED = web.RequestKey("finished", bool)
+# The ids that a client may give its request. Anything else could forge a line in a log.
 _SANE_ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
-# Alive and ready are asked by machines that hold no key.
+# Health checks come from machines that have no key.
 OPEN_PATHS = frozenset({"/health", "/ready"})
 
 
@@ -41,6 +44,10 @@ async def identified(request: web.Request, handler: Handler) -> web.StreamRespon
         if not response.prepared:
             response.headers["x-request-id"] = request[REQUEST_ID]
         return response
+    except asyncio.CancelledError:
+        # The client closed its connection.
+        status = 200 if request.get(FINISHED) else 499
+        raise
     finally:
         log(
             "request",
@@ -69,12 +76,12 @@ async def enveloped(request: web.Request, handler: Handler) -> web.StreamRespons
     except web.HTTPException as other:
         answer = InvalidRequest(f"{other.reason}.")
     except ConnectionError:
-        # The client went away while it was being answered: nobody is left to tell.
+        # The client closed its connection while it was being answered.
         raise asyncio.CancelledError from None
     except Exception as bug:
-        # A 500 makes Codex hide the message and try thirty times; a bug of ours is worth neither.
+        # Codex hides the message of a 500, and retries it thirty times.
         log("bug", level=logging.ERROR, exc_info=bug, request_id=request[REQUEST_ID])
-        answer = EngineError("The gateway failed. This is a bug; the log has its trace.", code="internal_error")
+        answer = EngineError(BUG, code="internal_error")
     request[LOGGED]["error"] = answer.code or answer.kind
     return error_to_answer(answer)
 
@@ -88,7 +95,7 @@ def authenticated(keys: Sequence[str]) -> Callable[..., Awaitable[web.StreamResp
         if known and request.path not in OPEN_PATHS:
             scheme, _, given = request.headers.get("Authorization", "").partition(" ")
             if scheme.lower() != "bearer" or not given:
-                raise Unauthorized("No key: send `Authorization: Bearer KEY`.")
+                raise Unauthorized("No API key: send `Authorization: Bearer KEY`.")
             # Every key is compared, and each in constant time.
             if sum(hmac.compare_digest(given.strip().encode(), key) for key in known) == 0:
                 raise Unauthorized("Incorrect API key provided.")

@@ -1,4 +1,4 @@
-"""Lists, a page at a time, as the API shows them."""
+"""Lists as the API shows them, a page at a time."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
@@ -12,7 +12,7 @@ Item = dict[str, Any]
 
 
 class Page(Struct, frozen=True):
-    """What a client asks for. By default the newest comes first."""
+    """The page that a client asks for. By default the newest comes first."""
 
     after: str | None = None
     before: str | None = None
@@ -27,12 +27,12 @@ class Page(Struct, frozen=True):
 def query_to_page(query: Mapping[str, str]) -> Page:
     page = convert_strings({name: query[name] for name in Page.__struct_fields__ if name in query}, Page)
     if page.after is not None and page.before is not None:
-        raise InvalidRequest("`after` and `before` exclude one another.", param="before")
+        raise InvalidRequest("`after` and `before` cannot be used together.", param="before")
     return page
 
 
 def cut(items: list[Item], page: Page) -> list[Item]:
-    """One item more than fits, if there is one, in the order asked for."""
+    """The items of the page in its order, and one more if there is one."""
     ordered = items if page.ascending else items[::-1]
     ids = [item["id"] for item in ordered]
     start, end = 0, len(ordered)
@@ -52,10 +52,14 @@ def _index(ids: list[str], id: str, name: str) -> int:
 
 def to_list(items: list[Item], page: Page) -> Item:
     shown = items[: page.limit]
+    return to_whole_list(shown) | {"has_more": len(items) > len(shown)}
+
+
+def to_whole_list(items: list[Item]) -> Item:
     return {
         "object": "list",
-        "data": shown,
-        "first_id": shown[0]["id"] if shown else None,
-        "last_id": shown[-1]["id"] if shown else None,
-        "has_more": len(items) > len(shown),
+        "data": items,
+        "first_id": items[0]["id"] if items else None,
+        "last_id": items[-1]["id"] if items else None,
+        "has_more": False,
     }

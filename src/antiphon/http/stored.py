@@ -1,4 +1,4 @@
-"""Stored responses: fetched, deleted, cancelled, and what went into them."""
+"""Stored responses: fetched, deleted, cancelled, and their input items."""
 
 from typing import Annotated, Any
 
@@ -7,38 +7,39 @@ from aiohttp import web
 from msgspec import Meta, Struct
 
 from antiphon.background.followers import ended
-from antiphon.background.progress import as_it_is
+from antiphon.background.progress import current_response
 from antiphon.core.validation import convert_strings
 from antiphon.errors import InvalidRequest, NotFound
 from antiphon.http.answers import to_json
+from antiphon.http.keys import GATEWAY
 from antiphon.http.middlewares import OWNER
 from antiphon.http.pages import cut, query_to_page, to_list
-from antiphon.http.responses import GATEWAY, followed
+from antiphon.http.responses import answer_followed
 from antiphon.http.views import query_to_view
 from antiphon.store.records import UNFINISHED, Record
 from antiphon.wire.responses import Response
 
-# How long a running response may take to end, in seconds, once that has been asked for.
-CANCELLING = 5.0
+# How long a running response may take to end after it was cancelled, in seconds.
+CANCEL_TIMEOUT = 5.0
 
 
-class Watching(Struct):
-    """The query of one that is fetched."""
+class RetrieveQuery(Struct):
+    """The query of GET /v1/responses/{id}."""
 
     stream: bool = False
-    # The number of the last event that is known.
+    # The number of the last event that the client has.
     starting_after: Annotated[int, Meta(ge=0)] | None = None
 
 
 async def retrieve(request: web.Request) -> web.StreamResponse:
     record = await _record(request)
-    query, view = convert_strings(dict(request.query), Watching), query_to_view(request)
+    query, view = convert_strings(dict(request.query), RetrieveQuery), query_to_view(request)
     if not query.stream:
-        return to_json(view.response(await _as_it_is(request, record)))
+        return to_json(view.response(await _current(request, record)))
     if not record.background:
-        raise InvalidRequest("Only a response that was made in the background can be streamed again.", param="stream")
+        raise InvalidRequest("Only a background response can be streamed again.", param="stream")
     after = -1 if query.starting_after is None else query.starting_after
-    return await followed(request, record, after, shown=view.frames)
+    return await answer_followed(request, record, after, view=view)
 
 
 async def delete(request: web.Request) -> web.Response:
@@ -52,19 +53,17 @@ async def delete(request: web.Request) -> web.Response:
 async def cancel(request: web.Request) -> web.Response:
     record = await _record(request)
     if not record.background:
-        raise InvalidRequest(
-            "Only a response that is made in the background can be cancelled.", code="not_a_background_response"
-        )
-    return to_json(await _as_it_is(request, await _cancel(request, record)))
+        raise InvalidRequest("Only a background response can be cancelled.", code="not_a_background_response")
+    return to_json(await _current(request, await _cancel(request, record)))
 
 
 async def _cancel(request: web.Request, record: Record) -> Record:
-    """The response when it is over: cancelled if it was not before. One whose worker is gone is shown as it is."""
+    """The response when it has ended: cancelled if it still ran. If its worker is gone, as it is."""
     if record.status not in UNFINISHED:
         return record
     store, owner = request.app[GATEWAY].store, request[OWNER]
     await store.cancel(owner, record.id)
-    ended_as = await ended(store, owner, record.id, CANCELLING)
+    ended_as = await ended(store, owner, record.id, CANCEL_TIMEOUT)
     if ended_as is None:
         raise _not_found(record.id)
     return ended_as
@@ -76,8 +75,8 @@ async def input_items(request: web.Request) -> web.Response:
     return to_json(to_list(view.items(cut(items, page)), page))
 
 
-async def _as_it_is(request: web.Request, record: Record) -> Response:
-    response = await as_it_is(request.app[GATEWAY].store, record)
+async def _current(request: web.Request, record: Record) -> Response:
+    response = await current_response(request.app[GATEWAY].store, record)
     if response is None:
         raise _not_found(record.id)
     return response

@@ -1,13 +1,13 @@
-"""`include` on what is fetched: what is shown of stored items beyond what was kept of them.
+"""`include` on what is fetched: what is shown of stored items beyond what was stored of them.
 
-    reasoning.encrypted_content             seals the reasoning of items that have no seal yet, so that a client can carry it
-                                            back, and go on without the store
-    message.output_text.logprobs            kept where the request that made the text asked for them, and shown then
+    reasoning.encrypted_content             seals the reasoning of items that are not sealed yet, so that a client can carry
+                                            it back, and continue without the store
+    message.output_text.logprobs            stored if the request asked for them, and shown then
     message.input_image.image_url           always shown
     computer_call_output.output.image_url   always shown
-    file_search_call.results, …             the tools of other servers: shown as far as a client brought it along
+    file_search_call.results, …             tools of other servers: shown as far as a client sent it along
 
-Without `include`, an item is shown as it was kept. What is no part of the API is refused, as it is where a response is made.
+Without `include`, an item is shown as it was stored. A value that is not part of the API is refused, as in a request.
 """
 
 import re
@@ -20,22 +20,24 @@ from aiohttp import web
 
 from antiphon.core.request import SEALED_REASONING, refuse_unknown_includes
 from antiphon.core.sealing import item_to_sealed
-from antiphon.http.responses import GATEWAY
-from antiphon.wire.responses import Response
+from antiphon.core.sse import event_to_frame
+from antiphon.core.stored_events import frame_to_event
+from antiphon.http.keys import GATEWAY
+from antiphon.wire import events
+from antiphon.wire.events import Event
+from antiphon.wire.responses import OutputItem, ReasoningItem, Response
 
 Item = dict[str, Any]
 
 # Repeated with or without brackets, or numbered: clients differ in how they write a list into a query.
 _INCLUDE = re.compile(r"include(\[\d*\])?")
-# How it stands in an event that has such an item.
-REASONING = b'"type":"reasoning"'
 
 
 class View:
-    """How a client wants to see what is stored."""
+    """How a client wants to see what is stored. `seal`: seal the reasoning."""
 
     def __init__(self, seal: Callable[[str], str] | None) -> None:
-        # The same text has one seal, wherever in a stream it is told.
+        # The same text has one seal, wherever it appears in a stream.
         self._seal = cache(seal) if seal is not None else None
 
     def item(self, item: Item) -> Item:
@@ -44,31 +46,45 @@ class View:
     def items(self, items: Sequence[Item]) -> list[Item]:
         return [self.item(item) for item in items]
 
-    def response(self, response: Response) -> Response | Item:
-        return response if self._seal is None else self._output(msgspec.to_builtins(response))
+    def response(self, response: Response) -> Response:
+        if self._seal is not None:
+            response.output = [self._output_item(item) for item in response.output]
+        return response
 
     def frames(self, frames: bytes) -> bytes:
-        """Of events, each of them whole."""
-        if self._seal is None or REASONING not in frames:
+        """Stored events, each of them whole. Without a seal they are passed on unread."""
+        if self._seal is None:
             return frames
-        return b"".join(self._frame(frame) for frame in frames.split(b"\n\n")[:-1])
+        return b"".join(self._frame(frame + b"\n\n") for frame in frames.split(b"\n\n")[:-1])
 
     def _frame(self, frame: bytes) -> bytes:
-        head, data, body = frame.partition(b"data: ")
-        if REASONING in body:
-            event = msgspec.json.decode(body)
-            if "item" in event:
-                event["item"] = self.item(event["item"])
-            if "response" in event:
-                event["response"] = self._output(event["response"])
-            body = msgspec.json.encode(event)
-        return head + data + body + b"\n\n"
+        event = frame_to_event(frame)
+        return frame if event is None or not self._seal_event(event) else event_to_frame(event)
 
-    def _output(self, response: Item) -> Item:
-        return {**response, "output": self.items(response["output"])}
+    def _seal_event(self, event: Event) -> bool:
+        """False: there is nothing to seal in it."""
+        if isinstance(event, events.OutputItemAdded | events.OutputItemDone):
+            sealed = self._output_item(event.item)
+            changed = sealed is not event.item
+            event.item = sealed
+            return changed
+        if isinstance(event, events.ResponseCompleted | events.ResponseIncomplete | events.ResponseFailed):
+            self.response(event.response)
+            return True
+        return False
+
+    def _output_item(self, item: OutputItem) -> OutputItem:
+        if not isinstance(item, ReasoningItem):
+            return item
+        plain = msgspec.to_builtins(item)
+        shown = self.item(plain)
+        return item if shown is plain else msgspec.convert(shown, ReasoningItem)
+
+
+ALL_AS_STORED = View(None)
 
 
 def query_to_view(request: web.Request) -> View:
     included = [value for name, value in request.query.items() if _INCLUDE.fullmatch(name)]
     refuse_unknown_includes(included)
-    return View(request.app[GATEWAY].sealer.seal if SEALED_REASONING in included else None)
+    return View(request.app[GATEWAY].environment.sealer.seal) if SEALED_REASONING in included else ALL_AS_STORED

@@ -1,4 +1,4 @@
-"""GET /v1/responses with an upgrade: the Responses API over a WebSocket, one turn after the other."""
+"""GET /v1/responses with an upgrade: the Responses API over a WebSocket, one response after another."""
 
 import asyncio
 import logging
@@ -9,13 +9,14 @@ import msgspec
 from aiohttp import WSCloseCode, WSMsgType, web
 from msgspec import Struct
 
-from antiphon.core.sse import MESSAGES
-from antiphon.core.validation import message_to_request
 from antiphon.errors import ApiError, BodyTooLarge, EngineError, Forbidden, InvalidRequest, RateLimited, UpgradeRequired
-from antiphon.gateway.gateway import Channel
-from antiphon.gateway.recent_histories import Memory
+from antiphon.gateway.client_protocol import RESPONSES_WEBSOCKET
+from antiphon.gateway.recent_histories import RecentHistories
+from antiphon.gateway.run import BUG
+from antiphon.gateway.sinks import EncodedSink
+from antiphon.http.keys import GATEWAY, LIMITS, TRANSPORT
 from antiphon.http.middlewares import LOGGED, OWNER, REQUEST_ID
-from antiphon.http.responses import GATEWAY, TRANSPORT, noted
+from antiphon.http.responses import logged_members
 from antiphon.logs import log
 from antiphon.transport import MessageStream, Socket
 from antiphon.wire import UNREADABLE
@@ -51,12 +52,12 @@ GOING_AWAY = Leave(WSCloseCode.GOING_AWAY)
 
 
 async def converse(request: web.Request) -> web.StreamResponse:
-    settings = request.app[GATEWAY].settings
+    limits = request.app[LIMITS]
     socket = Socket(
         heartbeat=PINGED,
         farewell=FAREWELL,
         # A message of this size is the first that aiohttp takes for too large.
-        max_msg_size=settings.max_body_bytes + 1,
+        max_msg_size=limits.max_body_bytes + 1,
         compress=False,
         decode_text=False,
     )
@@ -65,7 +66,7 @@ async def converse(request: web.Request) -> web.StreamResponse:
     _refuse_other_origins(request)
     socket.headers["x-request-id"] = request[REQUEST_ID]
     async with request.app[TRANSPORT].open_messages(request, socket) as stream:
-        await _connected(Connection(request, socket, stream), request.app[CONNECTIONS], settings.websocket_lifetime)
+        await _connected(Connection(request, socket, stream), request.app[CONNECTIONS], limits.websocket_lifetime)
     return socket
 
 
@@ -106,8 +107,8 @@ class Connection:
         self._socket = socket
         self._stream = stream
         socket.refuse_large = self._refuse_large
-        self._memory = Memory()
-        self._channel = Channel(message_to_request, MESSAGES, self._memory)
+        self._histories = RecentHistories()
+        self._max_body_bytes = request.app[LIMITS].max_body_bytes
         # None wakes whoever waits for a request, because it is time to leave.
         self._waiting: asyncio.Queue[Waiting | None] = asyncio.Queue()
         self._leaving: Leave | None = None
@@ -166,7 +167,7 @@ class Connection:
             status = 200 if error is None else error.status
             if error is not None and asked.previous is not None:
                 # A client whose turn failed begins again with all of its history.
-                self._memory.forget(asked.previous)
+                self._histories.remove(asked.previous)
         finally:
             log(
                 "request",
@@ -182,20 +183,22 @@ class Connection:
         """What went wrong, if anything: told as an error while nothing has been told, and as an event after that."""
         begun = False
         try:
-            turn = await self._gateway.begin(message, self._request[OWNER], channel=self._channel)
-            async with self._gateway.running(turn):
+            run = await self._gateway.begin(
+                message, self._request[OWNER], protocol=RESPONSES_WEBSOCKET, histories=self._histories
+            )
+            async with self._gateway.running(run):
                 try:
-                    await turn.connect(self._gateway.settings.heartbeat)
+                    await run.connect(self._gateway.heartbeat)
                     begun = True
-                    await turn.run(self._stream)
+                    await run.run(EncodedSink(self._stream, RESPONSES_WEBSOCKET.make_encoder()))
                 finally:
-                    logged |= noted(turn)
-            return turn.error
+                    logged |= logged_members(run)
+            return run.error
         except ApiError as error:
             failed = error
         except Exception as bug:
             log("bug", level=logging.ERROR, exc_info=bug, request_id=self._request[REQUEST_ID])
-            failed = EngineError("The gateway failed. This is a bug; the log has its trace.", code="internal_error")
+            failed = EngineError(BUG, code="internal_error")
         logged["error"] = failed.code or failed.kind
         if not begun:
             self._tell(failed)
@@ -203,7 +206,7 @@ class Connection:
 
     def _refuse_large(self) -> None:
         """The last word: nothing of what comes after such a message can be read."""
-        error = BodyTooLarge(f"The message is larger than {self._gateway.settings.max_body_bytes} bytes.")
+        error = BodyTooLarge(f"The message is larger than {self._max_body_bytes} bytes.")
         self._request[LOGGED]["error"] = error.code
         self._tell(error)
         self._stream.end()
