@@ -20,11 +20,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "logs": set(),
     "transport": {"transport", "settings", "logs"},
     "store": {"store", "errors", "settings", "logs", "wire"},
-    "engines": {"engines", "transport", "core", "dialects", "wire", "errors", "settings", "logs"},
+    "engines": {"engines", "transport", "core", "dialects", "wire", "errors", "logs"},
     "embedded": {"embedded", "errors", "settings", "logs"},
-    "gateway": {"gateway", "store", "core", "dialects", "engines", "wire", "errors", "settings", "logs"},
-    "background": {"background", "gateway", "store", "core", "wire", "errors", "settings", "logs"},
-    "http": {"http", "background", "core", "gateway", "transport", "store", "engines", "errors", "logs", "wire"},
+    "tools": {"tools", "core"},
+    "gateway": {"gateway", "tools", "store", "core", "dialects", "engines", "wire", "errors", "settings", "logs"},
+    "background": {"background", "gateway", "store", "core", "wire", "errors", "logs"},
+    "http": {"http", "background", "gateway", "transport", "core", "engines", "store", "wire", "errors", "logs"},
 }
 
 IMPURE = set(

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.timeout(30)
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attempts, "ASK_AGAIN", 0.02)
+    monkeypatch.setattr(attempts, "RETRY_INTERVAL", 0.02)
 
 
 class Room:
@@ -96,7 +96,7 @@ async def test_only_so_many_are_held_while_they_wait(engine: MockEngine, monkeyp
             if job is not None:
                 held.add(job.record.id)
                 most = max(most, len(held))
-            if len(held) == workers.HELD:
+            if len(held) == workers.CLAIMED_PER_PLACE:
                 full.set()
             return job
 
@@ -107,12 +107,12 @@ async def test_only_so_many_are_held_while_they_wait(engine: MockEngine, monkeyp
         monkeypatch.setattr(store, "claim", claim_and_count)
         monkeypatch.setattr(store, "finish", finish_and_count)
         room = await Room.occupied(gateway)
-        ids = [(await background.create(conversation=room.id))["id"] for _ in range(workers.HELD + 2)]
+        ids = [(await background.create(conversation=room.id))["id"] for _ in range(workers.CLAIMED_PER_PLACE + 2)]
         await full.wait()
         await room.free()
         for id in ids:
             assert (await background.ended(id))["status"] == "completed"
-        assert most == workers.HELD
+        assert most == workers.CLAIMED_PER_PLACE
 
 
 async def test_one_that_waits_for_a_place_is_cancelled_at_once(engine: MockEngine) -> None:

@@ -9,11 +9,12 @@ import pytest
 from openai.types.responses import Response as SdkResponse
 from support.background import Background, held_back
 from support.engine import DONE, USAGE, MockEngine, Writer, answer, call, chunk
+from support.exchanges import FULL_REQUEST
 from support.gateway import GatewayUnderTest, running_gateway
 from support.streams import check_response, parse
 
-from antiphon.background.progress import BEGINNINGS, DELTAS, ITEMS, output_so_far
-from antiphon.core.event_style import Style
+from antiphon.background.progress import stored_output
+from antiphon.core.output_so_far import DELTAS, PARTS
 from antiphon.core.replay import replay
 from antiphon.store.memory import MemoryStore
 from antiphon.store.records import Event
@@ -40,7 +41,7 @@ def frames_of(raw: bytes) -> list[bytes]:
 def shown(frames: list[bytes]) -> list[Item]:
     """The output that these events have told of, in a response as clients get it."""
     response = Response(id="resp_1", created_at=0, model="m", background=True, store=True)
-    response.output = output_so_far(Event(number, frame) for number, frame in enumerate(frames))
+    response.output = stored_output(Event(number, frame) for number, frame in enumerate(frames))
     encoded = msgspec.json.decode(msgspec.json.encode(response))
     check_response(encoded)
     SdkResponse.model_validate(encoded)
@@ -73,7 +74,7 @@ def check_every_prefix(frames: list[bytes]) -> None:
     assert shown(frames[:-1]) == final
     done, told, open_now = 0, 0, False
     for at, event in enumerate(events[:-1]):
-        if event["type"] in ITEMS:
+        if event["type"].startswith("response.output_item."):
             open_now, told = event["type"] == "response.output_item.added", 0
             done += not open_now
         told += len(event.get("delta", ""))
@@ -93,8 +94,7 @@ def test_any_beginning_of_a_recording_is_a_response_that_leads_to_its_end(path: 
 
 @pytest.mark.parametrize("path", RECORDED, ids=IDS)
 def test_so_it_is_with_summaries_padding_and_logprobs(path: Path) -> None:
-    style = Style(summary=True, logprobs=True, padding="x" * 16)
-    check_every_prefix(frames_of(replay([path.read_bytes()], style=style)))
+    check_every_prefix(frames_of(replay([path.read_bytes()], FULL_REQUEST)))
 
 
 TOOLS: dict[str, tuple[Item, str]] = {
@@ -119,14 +119,14 @@ async def test_so_it_is_with_every_kind_of_call(gateway: GatewayUnderTest, engin
     check_every_prefix([f"event: {event['type']}\ndata: ".encode() + msgspec.json.encode(event) + b"\n\n" for event in events])
 
 
-def kinds_of(ending: str) -> set[str]:
+def kinds_of(ending: str) -> set[type[wire.Event]]:
     kinds = [kind for kind in vars(wire).values() if isinstance(kind, type) and issubclass(kind, wire.Event)]
-    return {tag for kind in kinds if (tag := str(kind.__struct_config__.tag)).endswith(ending)}
+    return {kind for kind in kinds if str(kind.__struct_config__.tag).endswith(ending)}
 
 
 def test_every_event_that_tells_something_new_has_a_row() -> None:
     assert kinds_of(".delta") == set(DELTAS)
-    assert kinds_of(".added") | {"response.output_item.done"} == set(BEGINNINGS) | ITEMS
+    assert kinds_of(".added") == {*PARTS, wire.OutputItemAdded}
 
 
 def test_events_of_a_kind_that_is_not_known_change_nothing() -> None:

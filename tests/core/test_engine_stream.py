@@ -1,7 +1,8 @@
 """The short cut: a read that is the last one with another text means what the long way would have made of it."""
 
 import itertools
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Iterator
+from dataclasses import replace
 from unittest.mock import patch
 
 import pytest
@@ -12,7 +13,9 @@ from support.engine import DONE, chunk
 from antiphon.core.deltas import CallDelta, Delta, Finished, ReasoningDelta, TextDelta, ThoughtEnded
 from antiphon.core.engine_stream import EngineStream
 from antiphon.core.replay import replay
-from antiphon.core.text_calls import CallFinder, ConstrainedCall, TextCalls
+from antiphon.core.text_calls import ConstrainedCall
+from antiphon.dialects import PLAIN
+from antiphon.wire.responses import CreateResponse
 
 SHAPES = {
     "text": lambda text: chunk({"content": text}),
@@ -73,23 +76,27 @@ def test_two_frames_in_one_read_are_no_mould() -> None:
 CALL_TEXTS = ['{"name": "f", ', '"arguments": {"a"', ": ", "1}", "}", "{", "abc", " b", "<think>", "</think>"]
 CALL_TEXTS += ["<tool_call>", "</tool_call>", "\n", "```", "<|channel|>final<|message|>", "<|end|>"]
 call_pieces = st.tuples(st.sampled_from(["text", "text", "text", "reasoning", "a call"]), st.sampled_from(CALL_TEXTS))
-Finder = Callable[[Collection[str]], CallFinder]
+F = {"type": "function", "name": "f"}
+# Calls are searched for in the text, or the whole text is one.
+FREE = CreateResponse(input="Hi", tools=[F], stream=True)
+CONSTRAINED = CreateResponse(input="Hi", tools=[F], tool_choice="required", stream=True)
+CONSTRAINS = replace(PLAIN, constrains_json=True)
 
 
-@pytest.mark.parametrize("finder", [ConstrainedCall, TextCalls])
+@pytest.mark.parametrize("request_", [CONSTRAINED, FREE], ids=["constrained", "free"])
 @given(pieces=st.lists(call_pieces, max_size=12))
 def test_it_gives_the_same_events_as_the_long_way_where_calls_stand_in_the_text(
-    finder: Finder, pieces: list[tuple[str, str]]
+    request_: CreateResponse, pieces: list[tuple[str, str]]
 ) -> None:
     reads = frames(pieces)
-    assert replay(reads, finder=finder(["f"])) == replay([b"".join(reads)], finder=finder(["f"]))
+    assert replay(reads, request_, CONSTRAINS) == replay([b"".join(reads)], request_, CONSTRAINS)
 
 
-@pytest.mark.parametrize("finder", [ConstrainedCall, TextCalls])
-def test_it_is_taken_for_text_that_the_finder_lets_pass(finder: Finder) -> None:
+@pytest.mark.parametrize("request_", [CONSTRAINED, FREE], ids=["constrained", "free"])
+def test_it_is_taken_for_text_that_the_finder_lets_pass(request_: CreateResponse) -> None:
     reads = frames([("text", f"piece{number}") for number in range(50)])
     with patch.object(EngineStream, "receive", autospec=True, side_effect=EngineStream.receive) as long_way:
-        assert replay(reads, finder=finder(["f"])) == replay([b"".join(reads)])
+        assert replay(reads, request_, CONSTRAINS) == replay([b"".join(reads)], request_, CONSTRAINS)
     assert long_way.call_count <= len(reads) - 47 + 1
 
 

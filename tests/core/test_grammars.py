@@ -2,7 +2,7 @@
 
 import pytest
 
-from antiphon.core.grammars import complaint, is_readable, mended
+from antiphon.core.grammars import Unreadable, complaint, complaint_about, repair
 from antiphon.core.tools import Grammar
 
 # In the manner of Codex's apply_patch, with a terminal that may be empty.
@@ -29,7 +29,7 @@ WHOLE = f"*** Begin Patch\n{BODY}*** End Patch\n"
 @pytest.mark.parametrize(("grammar", "text"), [(PATCH, WHOLE), (PATCH, WHOLE.rstrip("\n")), (NUMBER, "12"), (NUMBER, "1.5")])
 def test_a_text_that_follows_its_grammar_is_left_as_it_is(grammar: Grammar, text: str) -> None:
     assert complaint(grammar, text) is None
-    assert mended(grammar, text) == text
+    assert repair(grammar, text) == text
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_what_is_wrong_is_said_and_where(grammar: Grammar, text: str, said: str)
     found = complaint(grammar, text)
     assert found is not None
     assert said in found
-    assert mended(grammar, text) == text
+    assert repair(grammar, text) == text
 
 
 @pytest.mark.parametrize(
@@ -53,12 +53,12 @@ def test_what_is_wrong_is_said_and_where(grammar: Grammar, text: str, said: str)
     [BODY, f"*** Begin Patch\n{BODY}", f"{BODY}*** End Patch", f"```\n{WHOLE}```", f"```patch\n{BODY}\n```\n", f"\n\n{WHOLE}"],
 )
 def test_a_patch_that_misses_only_its_envelope_gets_it(text: str) -> None:
-    assert mended(PATCH, text).strip() == WHOLE.strip()
-    assert complaint(PATCH, mended(PATCH, text)) is None
+    assert repair(PATCH, text).strip() == WHOLE.strip()
+    assert complaint(PATCH, repair(PATCH, text)) is None
 
 
 def test_a_number_in_a_fence_is_taken_out_of_it() -> None:
-    assert mended(NUMBER, "```\n12\n```") == "12"
+    assert repair(NUMBER, "```\n12\n```") == "12"
 
 
 @pytest.mark.parametrize(
@@ -69,12 +69,13 @@ def test_a_number_in_a_fence_is_taken_out_of_it() -> None:
         Grammar(type="grammar", syntax="ebnf", definition="x"),
     ],
 )
-def test_a_grammar_that_cannot_be_read_has_nothing_against_any_text(grammar: Grammar) -> None:
-    assert not is_readable(grammar)
-    assert complaint(grammar, "anything") is None
+def test_a_grammar_that_cannot_be_compiled_says_why(grammar: Grammar) -> None:
+    assert complaint_about(grammar)
+    with pytest.raises(Unreadable):
+        complaint(grammar, "anything")
 
 
 def test_a_pattern_that_takes_for_ever_is_given_up() -> None:
     endless = Grammar(type="grammar", syntax="regex", definition=r"(a|aa|a?a)+(b|c)\1{5}")
-    assert is_readable(endless)
+    assert complaint_about(endless) is None
     assert complaint(endless, "a" * 5000) in (None, "the text does not match the pattern")

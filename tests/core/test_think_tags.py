@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from antiphon.core.chunk_reader import ChunkReader
 from antiphon.core.deltas import Delta, Finished, ReasoningDelta, TextDelta, ThoughtEnded
-from antiphon.core.dialect import ChunkReader
 from antiphon.core.think_tags import CLOSE, Start, ThinkTags
 
 

@@ -1,6 +1,5 @@
 """Every type of tool: definition → function → call → item → next turn's history is the identity."""
 
-import itertools
 import json
 from typing import Any
 
@@ -8,21 +7,19 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 from support.engine import objection
-from support.streams import check_stream, parse
+from support.exchanges import REQUEST, run_deltas
 
 from antiphon.core.deltas import CallDelta, Finished
-from antiphon.core.event_style import Style
 from antiphon.core.request import Conversion, request_to_chat, request_to_items
-from antiphon.core.sse import event_to_frame
 from antiphon.core.tools import Native, engine_name, tools_to_box
-from antiphon.core.translator import Translator
 from antiphon.core.validation import body_to_request
 from antiphon.dialects import PLAIN
 from antiphon.errors import InvalidRequest
 from antiphon.wire.chat import ChatCall
-from antiphon.wire.responses import Response
 
+SEARCH = {"type": "tool_search", "execution": "client"}
 F = {"type": "function", "name": "f", "parameters": {"type": "object", "properties": {}}}
 PATCH = "*** Begin Patch\n*** Add File: a.txt\n+hi\n*** End Patch\n"
 
@@ -31,7 +28,7 @@ Case = tuple[dict[str, Any], dict[str, Any], dict[str, Any], dict[str, Any]]
 CASES: dict[str, Case] = {
     "function": (F, {"a": 1}, {"type": "function_call", "name": "f", "arguments": '{"a":1}'}, {"type": "function_call_output"}),
     "namespace": (
-        {"type": "namespace", "name": "mcp__echo", "tools": [{**F, "name": "say"}]},
+        {"type": "namespace", "name": "mcp__echo", "description": "", "tools": [{**F, "name": "say"}]},
         {"t": "yo"},
         {"type": "function_call", "name": "say", "namespace": "mcp__echo", "arguments": '{"t":"yo"}'},
         {"type": "function_call_output"},
@@ -43,7 +40,7 @@ CASES: dict[str, Case] = {
         {"type": "custom_tool_call_output"},
     ),
     "custom in a namespace": (
-        {"type": "namespace", "name": "functions", "tools": [{"type": "custom", "name": "exec"}]},
+        {"type": "namespace", "name": "functions", "description": "", "tools": [{"type": "custom", "name": "exec"}]},
         {"input": "1 + 1"},
         {"type": "custom_tool_call", "name": "exec", "namespace": "functions", "input": "1 + 1"},
         {"type": "custom_tool_call_output"},
@@ -82,25 +79,12 @@ def convert(items: list[dict[str, Any]], tools: list[dict[str, Any]], **fields: 
     return conversion
 
 
-def events_of(conversion: Conversion, name: str, pieces: list[str], call_id: str = "c1") -> list[dict[str, Any]]:
+def events_of(
+    tools: list[dict[str, Any]], name: str, pieces: list[str], call_id: str = "c1", input: Any = "Hi"
+) -> list[dict[str, Any]]:
     """The events of one call, its arguments in these pieces."""
-    numbers = itertools.count()
-    translator = Translator(
-        Response(id="resp_1", created_at=0, model="m"),
-        new_id=lambda prefix: f"{prefix}_{call_id}_{next(numbers)}",
-        encode=event_to_frame,
-        style=Style(),
-        demands=conversion.demands,
-    )
-    translator.start()
-    translator.receive(CallDelta(0, call_id, name))
-    for piece in pieces:
-        translator.receive(CallDelta(0, arguments=piece))
-    translator.receive(Finished("tool_calls"))
-    translator.close(now=1)
-    events = parse(b"".join(translator.out), done=False)
-    check_stream(events)
-    return events
+    call = [CallDelta(0, call_id, name), *(CallDelta(0, arguments=piece) for piece in pieces)]
+    return run_deltas(*call, Finished("tool_calls"), request=structs.replace(REQUEST, tools=tools, input=input))
 
 
 def calls_of(conversion: Conversion, at: int) -> list[ChatCall]:
@@ -122,7 +106,7 @@ def test_a_call_comes_back_as_its_native_item_and_goes_in_again_as_the_same_call
     (function,) = [tool.function for tool in first.chat.tools or ()]
     written = msgspec.json.encode(arguments).decode()
     for size in (1, 3, 1000):
-        item = events_of(first, function.name, pieces_of(written, size))[-1]["response"]["output"][0]
+        item = events_of([tool], function.name, pieces_of(written, size))[-1]["response"]["output"][0]
         assert {key: item[key] for key in expected} == expected
         output = {**answer, "call_id": "c1", "output": "done"}
         second = convert([user, item, output], [tool])
@@ -158,7 +142,7 @@ def test_a_conversation_of_ten_turns_only_ever_grows_at_its_end(data: st.DataObj
         arguments = data.draw(arguments_of[kind])
         written = json.dumps(arguments, ensure_ascii=data.draw(st.booleans()))
         written = written.encode("utf-8", "replace").decode()
-        item = events_of(before, names[kind], pieces_of(written, 7), f"call_{turn}")[-1]["response"]["output"][0]
+        item = events_of(tools, names[kind], pieces_of(written, 7), f"call_{turn}")[-1]["response"]["output"][0]
         items += [item, {**CASES[kind][3], "call_id": f"call_{turn}", "output": "done"}]
         after = convert(items, tools)
         assert after.chat.messages[: len(before.chat.messages)] == before.chat.messages
@@ -208,10 +192,10 @@ def test_tools_that_a_search_found_can_be_called_on_the_next_turn() -> None:
         {"type": "tool_search_call", "call_id": "c1", "arguments": {"query": "spawn"}},
         {"type": "tool_search_output", "call_id": "c1", "tools": [found]},
     ]
-    conversion = convert(items, [{"type": "tool_search", "execution": "client"}])
+    conversion = convert(items, [SEARCH])
     assert list(conversion.box.functions) == ["tool_search", "agents__spawn"]
     assert [tool["type"] for tool in conversion.box.echo] == ["tool_search"]
-    item = events_of(conversion, "agents__spawn", ["{}"])[-1]["response"]["output"][0]
+    item = events_of([SEARCH], "agents__spawn", ["{}"], input=items)[-1]["response"]["output"][0]
     assert (item["name"], item["namespace"]) == ("spawn", "agents")
 
 
@@ -246,8 +230,7 @@ def test_a_malformed_tool_in_a_namespace_is_rejected_by_name() -> None:
 
 
 def test_the_commands_of_a_shell_call_are_sent_one_by_one() -> None:
-    conversion = convert([{"role": "user", "content": "Hi"}], [{"type": "shell"}])
-    events = events_of(conversion, "shell", ['{"commands": ["ls",', ' "pwd"]}'])
+    events = events_of([{"type": "shell"}], "shell", ['{"commands": ["ls",', ' "pwd"]}'])
     commands = [(event["type"], event["command_index"]) for event in events if "command_index" in event]
     kinds = [f"response.shell_call_command.{kind}" for kind in ("added", "delta", "done")]
     assert commands == [(kind, at) for at in (0, 1) for kind in kinds]
@@ -279,8 +262,7 @@ def test_a_patch_whose_output_is_only_its_status_has_that_as_its_result() -> Non
 
 
 def test_the_input_of_a_custom_call_streams_as_it_arrives() -> None:
-    conversion = convert([{"role": "user", "content": "Hi"}], [{"type": "custom", "name": "exec"}])
-    events = events_of(conversion, "exec", ['{"input": "one', " two", '\\n"}'])
+    events = events_of([{"type": "custom", "name": "exec"}], "exec", ['{"input": "one', " two", '\\n"}'])
     assert [event["delta"] for event in events if event["type"] == "response.custom_tool_call_input.delta"] == [
         "one",
         " two",

@@ -34,7 +34,7 @@ async def running_embedded(
             while not gateway.gateway.pool.engines[-1].ready:
                 if running.done():
                     running.result()
-                await gateway.gateway.pool.engines[-1].know()
+                await gateway.gateway.pool.engines[-1].identify()
                 await asyncio.sleep(STEP)
             yield gateway, embedded
     finally:
@@ -163,7 +163,7 @@ async def test_without_llamacpp_the_error_says_what_to_install(tmp_path: Path, m
 async def test_the_models_name_chooses_between_engines(engine: MockEngine, tmp_path: Path) -> None:
     model = write_tiny_model(tmp_path / "pebble.gguf")
     async with running_embedded(model, engine) as (gateway, _):
-        await gateway.gateway.pool.engines[0].know()
+        await gateway.gateway.pool.engines[0].identify()
         assert (await gateway.create())["output_text"] == "Hello world"
         assert (await gateway.create(model="pebble", max_output_tokens=5))["model"] == "pebble"
         assert len(engine.requests) == 1

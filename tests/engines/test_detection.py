@@ -50,7 +50,7 @@ async def test_the_version_of_an_engine_is_read(owner: str, paths: dict[str, Any
     await engine.start()
     async with running_gateway(engine) as gateway:
         (known,) = gateway.gateway.pool.engines
-        await known.know()
+        await known.identify()
     await engine.stop()
     assert known.version == version
 

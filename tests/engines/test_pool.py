@@ -31,7 +31,7 @@ async def test_a_conversation_stays_with_its_engine(engines: list[MockEngine]) -
 async def test_without_a_key_the_engines_alternate(engines: list[MockEngine]) -> None:
     async with running_gateway(*engines) as gateway:
         for engine in gateway.gateway.pool.engines:
-            await engine.know()
+            await engine.identify()
         for _ in range(6):
             await gateway.create()
     assert {len(engine.requests) for engine in engines} <= {2, 3}
@@ -41,7 +41,7 @@ async def test_the_model_chooses_the_engine(engines: list[MockEngine]) -> None:
     engines[1]._models["data"][0]["id"] = "other"  # type: ignore[index]
     async with running_gateway(*engines) as gateway:
         for engine in gateway.gateway.pool.engines:
-            await engine.know()
+            await engine.identify()
         for _ in range(4):
             await gateway.create(model="other")
     assert [len(engine.requests) for engine in engines] == [0, 4, 0]
@@ -51,7 +51,7 @@ async def test_a_model_of_an_engine_that_is_away_is_not_requested_from_another(e
     engines[1]._models["data"][0]["id"] = "other"  # type: ignore[index]
     async with running_gateway(*engines[:2], retries=0) as gateway:
         for engine in gateway.gateway.pool.engines:
-            await engine.know()
+            await engine.identify()
         port = int(engines[1].url.rpartition(":")[2])
         await engines[1].stop()
         for _ in range(2):
@@ -65,7 +65,7 @@ async def test_a_model_of_an_engine_that_is_away_is_not_requested_from_another(e
 async def test_another_engine_takes_over_when_one_is_gone(engines: list[MockEngine]) -> None:
     async with running_gateway(*engines, retries=0) as gateway:
         for engine in gateway.gateway.pool.engines:
-            await engine.know()
+            await engine.identify()
         await engines[0].stop()
         await engines[1].stop()
         for _ in range(3):

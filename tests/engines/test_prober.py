@@ -17,7 +17,6 @@ from antiphon.engines import prober
 from antiphon.engines.prober import PROBES, Probe, learned, probe, teach
 from antiphon.engines.probes.findings import Finding, Verdict
 from antiphon.engines.upstream import Engine
-from antiphon.settings import Settings
 from antiphon.transport import make_session
 
 WORKS, PARTLY, DOES_NOT, UNKNOWN = Verdict.WORKS, Verdict.PARTLY, Verdict.DOES_NOT, Verdict.UNKNOWN
@@ -72,8 +71,8 @@ async def started(mock: MockEngine, port: int = 0) -> AsyncIterator[MockEngine]:
 async def known(mock: MockEngine) -> AsyncIterator[Engine]:
     """The engine after its detection."""
     async with started(mock), make_session() as session:
-        engine = Engine(mock.url, session, Settings())
-        await engine.know()
+        engine = Engine(mock.url, session)
+        await engine.identify()
         yield engine
 
 
@@ -95,8 +94,8 @@ async def test_the_table_shows_what_an_engine_can_do(at: int, name: str) -> None
         assert not finding.advice or short, "there is no advice for what works"
     facts = learned(findings)
     assert facts.items() >= LEARNED[name].items()
-    engine.learn("mock", facts)
-    assert engine.dialect_for("mock").takes_users_in_a_row is facts["takes_users_in_a_row"]
+    engine.knowledge.learn("mock", facts)
+    assert engine.knowledge.dialect_for("mock").takes_users_in_a_row is facts["takes_users_in_a_row"]
 
 
 async def test_no_request_is_sent_twice() -> None:
@@ -126,9 +125,11 @@ async def test_the_advice_names_the_flag_that_would_help(name: str, capability: 
 async def test_every_learned_fact_is_a_field_of_the_dialect() -> None:
     async with known(KINDS["vllm"].engine()) as engine:
         for facts in LEARNED.values():
-            engine.learn("mock", facts)
-        assert engine.dialect_for("mock").shows_tools is False
-        assert engine.dialect_for("by another name") == engine.dialect_for("mock"), "there is no other model"
+            engine.knowledge.learn("mock", facts)
+        assert engine.knowledge.dialect_for("mock").shows_tools is False
+        assert engine.knowledge.dialect_for("by another name") == engine.knowledge.dialect_for("mock"), (
+            "there is no other model"
+        )
 
 
 # ---- uncertain observations ------------------------------------------------------------------------------------------
@@ -251,7 +252,7 @@ async def test_an_engine_that_rejects_stream_options_is_probed_without_them() ->
     async with known(mock) as engine:
         findings = await probe(engine, "mock")
         teach(engine, "mock", findings)
-        assert engine.reports_usage is False
+        assert engine.knowledge.dialect_for("mock").reports_usage is False
     found = by_capability(findings)
     assert (found["usage in streams"].verdict, found["required choice"].verdict) == (DOES_NOT, WORKS)
     assert found["tools"].verdict is UNKNOWN, "without counts it is not known what the model sees"
@@ -269,10 +270,10 @@ async def test_a_thought_that_the_template_opens_is_learned_and_unlearned() -> N
     mock.otherwise = unopened
     async with known(mock) as engine:
         teach(engine, "mock", await probe(engine, "mock"))
-        assert engine.opens_thought == {"mock"}
+        assert engine.knowledge.dialect_for("mock").opens_thought
         mock.otherwise = sound
         teach(engine, "mock", await probe(engine, "mock"))
-        assert engine.opens_thought == set()
+        assert not engine.knowledge.dialect_for("mock").opens_thought
 
 
 async def test_an_answer_is_ended_once_it_has_shown_enough() -> None:
@@ -313,10 +314,10 @@ async def test_the_gateway_learns_while_it_serves_requests() -> None:
         await asked.wait()
         assert (await gateway.create())["output_text"] == "Hello"
         (engine,) = gateway.gateway.pool.engines
-        assert engine.dialect_for("mock") == engine.dialect, "nothing has been learned yet"
+        assert engine.knowledge.dialect_for("mock") == engine.dialect, "nothing has been learned yet"
         go_on.set()
         await gateway.probed()
-        dialect = engine.dialect_for("mock")
+        dialect = engine.knowledge.dialect_for("mock")
         assert (dialect.reads_calls, dialect.takes_system_role, dialect.enforces_required) == (False, False, True)
         await gateway.create(instructions="Be brief.")
     assert [message["role"] for message in mock.last["messages"]] == ["user"], "and later requests follow what was learned"
@@ -356,7 +357,7 @@ async def test_a_caller_that_stops_waiting_for_probes_does_not_end_them() -> Non
                 await gateway.background.wait()
         await gateway.background.wait()
         (engine,) = gateway.gateway.pool.engines
-        assert engine.dialect_for("mock").reads_calls is False
+        assert engine.knowledge.dialect_for("mock").reads_calls is False
 
 
 async def test_an_engine_that_comes_back_is_probed_again() -> None:
@@ -366,15 +367,15 @@ async def test_an_engine_that_comes_back_is_probed_again() -> None:
         (engine,) = gateway.gateway.pool.engines
         async with started(KINDS["vllm without flags"].engine(), port):
             await gateway.probed()
-            assert engine.dialect_for("mock").reads_calls is False
+            assert engine.knowledge.dialect_for("mock").reads_calls is False
         status, _ = await gateway.post({"input": "Hi"})
         assert status == 503
-        await engine.know()
+        await engine.identify()
         assert not engine.ready
         async with started(KINDS["vllm"].engine(), port):
-            await engine.know()
+            await engine.identify()
             await gateway.background.wait()
-            dialect = engine.dialect_for("mock")
+            dialect = engine.knowledge.dialect_for("mock")
         assert (dialect.reads_calls, dialect.takes_system_role) == (True, True)
 
 
@@ -386,7 +387,7 @@ async def test_a_lost_connection_alone_is_no_reason_to_probe_again() -> None:
         mock.will(_cut_at_once, text("Hello"))
         assert (await gateway.create())["output_text"] == "Hello"
         (engine,) = gateway.gateway.pool.engines
-        await engine.know()
+        await engine.identify()
         await gateway.background.wait()
     assert len(mock.requests) == asked + 2
 

@@ -11,7 +11,6 @@ from support.tiny_model import CHATML, write_tiny_model
 from antiphon.engines.prober import learned, probe, teach
 from antiphon.engines.probes.findings import Finding, Verdict
 from antiphon.engines.upstream import Engine
-from antiphon.settings import Settings
 from antiphon.transport import make_session
 
 WORKS, PARTLY, DOES_NOT, UNKNOWN = Verdict.WORKS, Verdict.PARTLY, Verdict.DOES_NOT, Verdict.UNKNOWN
@@ -49,8 +48,8 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 async def probed(model: Path, template: str, reasoning_format: str = "deepseek") -> tuple[dict[str, Finding], Engine]:
     with running_llamacpp(model, template=template, reasoning_format=reasoning_format) as url:
         async with make_session() as session:
-            engine = Engine(url, session, Settings())
-            await engine.know()
+            engine = Engine(url, session)
+            await engine.identify()
             findings = await probe(engine, "tiny")
             teach(engine, "tiny", findings)
     return {finding.capability: finding for finding in findings}, engine
@@ -63,10 +62,10 @@ async def test_the_table_of_llamacpp(model: Path, template: str, tools: Verdict,
     verdicts = {capability: finding.verdict for capability, finding in findings.items()}
     assert verdicts == ALWAYS | {"tools": tools, "parallel calls": WORKS, "reasoning": WORKS}
     assert findings["reasoning"].detail == FORMATS[reasoning_format]
-    dialect = engine.dialect_for("tiny")
+    dialect = engine.knowledge.dialect_for("tiny")
     assert (dialect.shows_tools, dialect.enforces_required, dialect.takes_logprobs_with_tools) == (tools is WORKS, False, False)
     assert dialect.constrains_json
-    assert engine.opens_thought == set()
+    assert not engine.knowledge.dialect_for("tiny").opens_thought
 
 
 async def test_a_template_without_reasoning_leaves_it_in_the_text(model: Path) -> None:
@@ -75,14 +74,14 @@ async def test_a_template_without_reasoning_leaves_it_in_the_text(model: Path) -
     assert "between <think> and </think>" in findings["reasoning"].detail
     assert findings["parallel calls"].verdict is DOES_NOT
     assert "--chat-template-file" in findings["tools"].advice
-    assert engine.opens_thought == set()
+    assert not engine.knowledge.dialect_for("tiny").opens_thought
 
 
 @pytest.mark.parametrize("reasoning_format", FORMATS)
 async def test_a_template_that_opens_the_thought_is_learned(model: Path, reasoning_format: str) -> None:
     findings, engine = await probed(model, OPENS_THOUGHT, reasoning_format)
     assert findings["reasoning"].verdict is PARTLY
-    assert engine.opens_thought == {"tiny"}
+    assert engine.knowledge.dialect_for("tiny").opens_thought
 
 
 async def test_a_template_that_wants_turns_to_alternate_is_learned(model: Path) -> None:
@@ -90,7 +89,7 @@ async def test_a_template_that_wants_turns_to_alternate_is_learned(model: Path) 
     assert findings["user messages in a row"].verdict is DOES_NOT
     assert "must alternate" in findings["user messages in a row"].detail
     assert findings["late system message"].verdict is DOES_NOT
-    assert engine.dialect_for("tiny").takes_users_in_a_row is False
+    assert engine.knowledge.dialect_for("tiny").takes_users_in_a_row is False
 
 
 async def test_the_gateway_learns_from_a_real_engine_before_its_first_stream(model: Path) -> None:
@@ -99,8 +98,8 @@ async def test_the_gateway_learns_from_a_real_engine_before_its_first_stream(mod
         async with running_gateway(url, probe=True) as gateway:
             await gateway.probed()
             (engine,) = gateway.gateway.pool.engines
-            assert engine.dialect_for("tiny").shows_tools is False
-            assert engine.opens_thought == {"tiny"}
+            assert engine.knowledge.dialect_for("tiny").shows_tools is False
+            assert engine.knowledge.dialect_for("tiny").opens_thought
             events = await gateway.stream(model="tiny", max_output_tokens=24)
     assert [item["type"] for item in events[-1]["response"]["output"]] == ["reasoning"]
 
@@ -108,6 +107,6 @@ async def test_the_gateway_learns_from_a_real_engine_before_its_first_stream(mod
 async def test_the_quick_probes_teach_all_that_the_full_set_does(model: Path) -> None:
     with running_llamacpp(model, template=THINKING_WITH_TOOLS) as url:
         async with make_session() as session:
-            engine = Engine(url, session, Settings())
-            await engine.know()
+            engine = Engine(url, session)
+            await engine.identify()
             assert learned(await probe(engine, "tiny", quick=True)) == learned(await probe(engine, "tiny"))

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.exchanges import FULL_REQUEST
 from support.streams import check_stream, parse
 
-from antiphon.core.event_style import Style
 from antiphon.core.replay import replay
 
 STREAMS = Path(__file__).parent / "streams"
@@ -71,8 +71,7 @@ def test_every_invariant_holds_and_the_sdk_knows_every_event(path: Path) -> None
 
 @pytest.mark.parametrize("path", RECORDED, ids=IDS)
 def test_summaries_padding_and_logprobs_hold_the_invariants_too(path: Path) -> None:
-    style = Style(summary=True, logprobs=True, padding="x" * 16)
-    check_stream(parse(replay([path.read_bytes()], style=style)))
+    check_stream(parse(replay([path.read_bytes()], FULL_REQUEST)))
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=IDS)

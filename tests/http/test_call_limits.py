@@ -13,9 +13,8 @@ from support.gateway import GatewayUnderTest, standing_before
 from support.sockets import connected
 from support.streams import check_stream, parse
 
-from antiphon.core.demands import Demands
 from antiphon.core.replay import replay
-from antiphon.core.text_calls import TextCalls
+from antiphon.wire.responses import CreateResponse
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"], "additionalProperties": False}
 WEATHER = {"type": "function", "name": "get_weather", "parameters": CITY}
@@ -203,7 +202,8 @@ def test_whatever_the_number_of_calls_and_their_pieces_the_first_ones_are_told(
     raw, made = answered
     edges = sorted({0, len(raw), *(cut for cut in cuts if cut < len(raw))})
     pieces = [raw[a:b] for a, b in itertools.pairwise(edges)]
-    events = parse(replay(pieces, finder=TextCalls(["f"]), demands=Demands(most_calls=limit)))
+    request = CreateResponse(input="Hi", tools=[{"type": "function", "name": "f"}], max_tool_calls=limit)
+    events = parse(replay(pieces, request))
     response = check_stream(events)
     arguments = [msgspec.json.decode(item["arguments"]) for item in response["output"] if item["type"] == "function_call"]
     allowed = made if limit is None else min(made, limit)

@@ -124,8 +124,8 @@ async def test_none_never_yields_a_call(engine: MockEngine, gateway: GatewayUnde
 
 async def test_where_constraints_and_tools_exclude_one_another_the_tools_are_told_in_words() -> None:
     async with standing_before("llamacpp", envelope("get_weather")) as (gateway, engine):
-        await gateway.gateway.pool.engines[0].know()
-        gateway.gateway.pool.engines[0].learn("mock", {"constrains_json_with_tools": False})
+        await gateway.gateway.pool.engines[0].identify()
+        gateway.gateway.pool.engines[0].knowledge.learn("mock", {"constrains_json_with_tools": False})
         assert calls(await gateway.create(tools=TOOLS, tool_choice="required")) == [("get_weather", {"city": "Paris"})]
         assert "tools" not in engine.last
         assert '"name":"get_weather"' in engine.last["messages"][0]["content"]

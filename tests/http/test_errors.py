@@ -152,7 +152,7 @@ async def test_a_bug_in_the_middle_of_a_stream_still_ends_it_properly(
     def bug(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("antiphon.core.dialect.ChunkReader.receive", bug)
+    monkeypatch.setattr("antiphon.core.chunk_reader.ChunkReader.receive", bug)
     events = await gateway.stream()
     assert events[-1]["type"] == "response.failed"
     assert "bug" in caplog.text

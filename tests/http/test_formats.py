@@ -130,8 +130,8 @@ async def test_what_grammars_cannot_keep_is_checked_here() -> None:
 
 async def test_where_constraints_and_tools_exclude_one_another_the_answer_is_checked() -> None:
     async with standing_before("llamacpp", text(f"```\n{GOOD}\n```")) as (gateway, engine):
-        await gateway.gateway.pool.engines[0].know()
-        gateway.gateway.pool.engines[0].learn("mock", {"constrains_json_with_tools": False})
+        await gateway.gateway.pool.engines[0].identify()
+        gateway.gateway.pool.engines[0].knowledge.learn("mock", {"constrains_json_with_tools": False})
         assert said(await gateway.create(text=FORMAT, tools=TOOLS)) == {"city": "Paris", "days": 3}
         assert "response_format" not in engine.last
 
@@ -140,7 +140,7 @@ async def test_an_engine_that_breaks_its_word_is_not_trusted_again() -> None:
     async with standing_before("llamacpp", text("Hello."), text("Hello."), text(GOOD)) as (gateway, engine):
         events = await gateway.stream(text=FORMAT)
         assert events[-1]["type"] == "response.failed"
-        assert "did not hold the answer to its schema" in events[-1]["response"]["error"]["message"]
+        assert "did not constrain the answer to its schema" in events[-1]["response"]["error"]["message"]
         assert said(await gateway.create(text=FORMAT)) == {"city": "Paris", "days": 3}
         assert len(engine.requests) == 3
 

@@ -309,7 +309,7 @@ async def test_a_line_to_an_engine_that_waits_for_more_holds_nothing_of_its_last
             (turn,) = [weakref.ref(turn) for turn in gateway.gateway._running]
             go_on.set()
             await answered.read()
-        await gateway.gateway.drain()
+        await gateway.gateway.drain(30)
         assert turn() is None
     finally:
         gc.enable()

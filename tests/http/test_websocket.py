@@ -15,7 +15,7 @@ from support.gateway import GatewayUnderTest, running_gateway
 from support.sockets import Socket, connected
 from support.streams import TERMINAL, check_stream
 
-from antiphon.gateway.recent_histories import Memory
+from antiphon.gateway.recent_histories import RecentHistories
 from antiphon.http.websocket import MOST_WAITING, too_old
 from antiphon.store.memory import MemoryStore
 
@@ -259,7 +259,7 @@ async def test_stream_and_background_do_not_apply(gateway: GatewayUnderTest, cap
         response = await socket.create(stream=False, background=True)
         assert response["status"] == "completed"
         assert response["background"] is False
-    await gateway.gateway.drain()
+    await gateway.gateway.drain(30)
     assert [line["notices"] for line in turns_logged(caplog)] == [["field background is unknown and was left out"]]
 
 
@@ -544,23 +544,23 @@ async def test_a_conversation_goes_on_over_a_socket(gateway: GatewayUnderTest, e
 
 
 def test_a_connection_remembers_a_bounded_number_of_responses() -> None:
-    memory = Memory(most_responses=2)
+    histories = RecentHistories(most_responses=2)
     for id in ("one", "two", "three"):
-        memory.remember(id, [b"[]"])
-    assert [memory.history(id) for id in ("one", "two", "three")] == [(), (b"[]",), (b"[]",)]
+        histories.add(id, [b"[]"])
+    assert [histories.get(id) for id in ("one", "two", "three")] == [(), (b"[]",), (b"[]",)]
 
 
 def test_a_connection_remembers_a_bounded_number_of_bytes() -> None:
-    memory = Memory(most_bytes=10)
-    memory.remember("one", [b"12345"])
-    memory.remember("two", [b"12345"])
-    memory.forget("two")
-    memory.remember("three", [b"123", b"45"])
-    assert memory.history("one") == (b"12345",)
-    memory.remember("four", [b"1"])
-    assert memory.history("one") == ()
-    memory.remember("larger than all", [b"12345678901"])
-    assert not any(memory.history(id) for id in ("three", "four", "larger than all"))
+    histories = RecentHistories(most_bytes=10)
+    histories.add("one", [b"12345"])
+    histories.add("two", [b"12345"])
+    histories.remove("two")
+    histories.add("three", [b"123", b"45"])
+    assert histories.get("one") == (b"12345",)
+    histories.add("four", [b"1"])
+    assert histories.get("one") == ()
+    histories.add("larger than all", [b"12345678901"])
+    assert not any(histories.get(id) for id in ("three", "four", "larger than all"))
 
 
 # ---- the log ---------------------------------------------------------------------------------------------------------

@@ -9,9 +9,10 @@ import aiohttp
 import aiohttp.web
 import msgspec
 
-from antiphon.app import BACKGROUND, make_app, make_runner
+from antiphon.app import BACKGROUND, Extensions, make_app, make_runner
 from antiphon.embedded.process import EngineProcess
-from antiphon.http.responses import GATEWAY
+from antiphon.gateway.checker import Checker
+from antiphon.http.keys import GATEWAY
 from antiphon.http.websocket import CONNECTIONS
 from antiphon.settings import Settings
 from antiphon.store import Store, open_store
@@ -21,6 +22,8 @@ from support.streams import check_response, check_stream, parse
 
 # The settings of every gateway under test, unless the test sets others. Fixtures may change them.
 DEFAULTS: dict[str, Any] = {"seal_key": "for the tests", "probe": False}
+# One for all gateways under test: a new process would take half a second for each.
+CHECKER = Checker(deadline=30)
 
 
 class GatewayUnderTest:
@@ -72,9 +75,13 @@ class GatewayUnderTest:
 
 @asynccontextmanager
 async def running_gateway(
-    *engines: MockEngine | str, embedded: EngineProcess | None = None, shares: Store | None = None, **settings: Any
+    *engines: MockEngine | str,
+    embedded: EngineProcess | None = None,
+    shares: Store | None = None,
+    extensions: Extensions | None = None,
+    **settings: Any,
 ) -> AsyncIterator[GatewayUnderTest]:
-    """`shares` is the store of another gateway, where this one is to stand beside it."""
+    """`shares` is the store of another gateway, beside which this one runs."""
     urls = tuple(engine if isinstance(engine, str) else engine.url for engine in engines)
     chosen = Settings(upstream=urls, port=0, **(DEFAULTS | settings))
     async with (
@@ -82,7 +89,7 @@ async def running_gateway(
         aiohttp.ClientSession() as client,
         open_store(chosen.store or "memory:") as store,
     ):
-        app = make_app(chosen, session, shares or store, embedded)
+        app = make_app(chosen, session, shares or store, embedded, extensions or Extensions(checker=CHECKER))
         runner = make_runner(app)
         await runner.setup()
         site = aiohttp.web.TCPSite(runner, "127.0.0.1", 0)

@@ -79,9 +79,11 @@ class Exchange:
         compact: bool = False,
         response_id: str | None = None,
         created_at: int | None = None,
+        asks_again: bool = True,
     ) -> None:
         """`engines`: those that may be asked, the best first. `history`: stored items before the request's own input.
-        `compact`: the answer is one sealed summary of the conversation."""
+        `compact`: the answer is one sealed summary of the conversation. `asks_again`: an answer that is rejected, or that the
+        engine failed at, may be asked for once more."""
         self.request = request
         self._environment = environment
         self._question = Question(request, engines, environment, history=history, compact=compact)
@@ -100,7 +102,8 @@ class Exchange:
         self._numbering = Numbering()
         self._usage = UsageCount()
         self._uncounted: list[Uncounted] = []
-        self._enforcement = Enforcement(may_reject=True)
+        self._asks_again = asks_again
+        self._enforcement = Enforcement(may_reject=asks_again)
         self._output = Output(
             new_id=environment.new_id,
             style=self._style(),
@@ -363,7 +366,7 @@ class Exchange:
         output, enforcement = self._output, self._enforcement
         if self._stream.template_opens_thought:
             self._question.learn_of_answer({"opens_thought": True})
-        if output.error is not None and output.can_start_over and self._learn_from(output.error):
+        if self._may_start_over() and output.error is not None and self._learn_from(output.error):
             output.start_over()
             self._usage.next_answer()
             self._ask()
@@ -378,6 +381,9 @@ class Exchange:
             output.fail(EngineDisagrees("The engine's stream ended before the answer did."))
         self._close_items()
         return True
+
+    def _may_start_over(self) -> bool:
+        return self._asks_again and self._output.can_start_over
 
     def _ask_again(self, rejection: Rejection) -> None:
         """Shows the model what is wrong with its answer, and goes on with what it writes then."""

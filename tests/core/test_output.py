@@ -1,12 +1,13 @@
 """Deltas into events: one item at a time, each done before the next, and one terminal event."""
 
-import itertools
 from typing import Any
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from support.streams import check_stream, parse
+from msgspec import structs
+from support.exchanges import REQUEST, make_environment, run_deltas
+from support.streams import check_stream
 
 from antiphon.core.deltas import (
     CallDelta,
@@ -19,31 +20,19 @@ from antiphon.core.deltas import (
     ThoughtEnded,
     UsageReport,
 )
-from antiphon.core.demands import Demands
-from antiphon.core.endings import ENDINGS
-from antiphon.core.event_style import Style
-from antiphon.core.sse import event_to_frame
-from antiphon.core.translator import Translator
+from antiphon.core.enforcement import Enforcement
+from antiphon.core.event_style import EventStyle
+from antiphon.core.finish_reasons import ENDINGS
+from antiphon.core.numbering import Numbering
+from antiphon.core.output import Output
+from antiphon.core.requirements import Requirements
+from antiphon.core.usage import UsageCount
 from antiphon.errors import ContextLengthExceeded, EngineError
-from antiphon.wire.responses import InputTokensDetails, OutputTokensDetails, Response, Usage
+from antiphon.wire.responses import InputTokensDetails, OutputTokensDetails, Usage
 
 
 def translated(*deltas: Delta, ended: bool = True, most_calls: int | None = None) -> list[dict[str, Any]]:
-    numbers = itertools.count()
-    translator = Translator(
-        Response(id="resp_1", created_at=0, model="m"),
-        new_id=lambda prefix: f"{prefix}_{next(numbers)}",
-        encode=event_to_frame,
-        style=Style(),
-        demands=Demands(most_calls=most_calls),
-    )
-    translator.start()
-    for delta in deltas:
-        translator.receive(delta)
-    translator.close(now=1, ended=ended)
-    events = parse(b"".join(translator.out), done=False)
-    check_stream(events)
-    return events
+    return run_deltas(*deltas, request=structs.replace(REQUEST, max_tool_calls=most_calls), ended=ended)
 
 
 def output(*deltas: Delta, **options: Any) -> list[dict[str, Any]]:
@@ -165,17 +154,19 @@ def test_a_call_without_a_name_is_left_out_where_no_more_may_be_made() -> None:
     assert calls(CallDelta(0, "a", "f", "{}"), CallDelta(1, "b", None, "{}"), most_calls=1) == [("a", "f", "{}")]
 
 
-def test_what_is_left_out_is_counted_and_a_placeholder_is_not() -> None:
-    translator = Translator(
-        Response(id="resp_1", created_at=0, model="m"),
-        new_id=lambda prefix: f"{prefix}_1",
-        encode=event_to_frame,
-        style=Style(),
-        demands=Demands(most_calls=1),
+def test_dropped_calls_are_counted_and_a_placeholder_is_not() -> None:
+    enforcement = Enforcement(may_reject=False)
+    enforcement.begin_answer(Requirements(most_calls=1))
+    output = Output(
+        new_id=make_environment().new_id,
+        style=EventStyle(),
+        enforcement=enforcement,
+        numbering=Numbering(),
+        usage=UsageCount(),
     )
     for delta in (CallDelta(0, "a", "f", "{}"), CallDelta(1), CallDelta(2, "c", "g", "{}"), CallDelta(3, "d", None, "{}")):
-        translator.receive(delta)
-    assert translator.left_out == 2
+        output.receive(delta)
+    assert enforcement.dropped == 2
 
 
 def test_text_after_a_call_is_a_message_of_its_own() -> None:

@@ -1,0 +1,120 @@
+"""Exchanges without an event loop: driven by deltas, by bytes, or by a scripted engine."""
+
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from antiphon.core.check_work import run_check
+from antiphon.core.deltas import Delta
+from antiphon.core.dialect import Dialect
+from antiphon.core.environment import Environment
+from antiphon.core.exchange import Exchange
+from antiphon.core.fast_path import AnyEvent
+from antiphon.core.knowledge import EngineKnowledge
+from antiphon.core.loopless import RunTool, no_tools, run_exchange
+from antiphon.core.sse import SseEncoder
+from antiphon.core.steps import Ask, Check
+from antiphon.dialects import PLAIN
+from antiphon.errors import ApiError
+from antiphon.wire.responses import CreateResponse
+from support.streams import check_stream, parse
+
+Event = dict[str, Any]
+# One engine answer: its bytes, their pieces, or the error that it refuses with.
+ScriptedAnswer = bytes | Sequence[bytes] | ApiError
+
+REQUEST = CreateResponse(model="m", input="Hi", stream=True, store=False)
+# Everything that changes how deltas look.
+FULL_REQUEST = msgspec.convert(
+    {
+        "model": "replay",
+        "input": "Hi",
+        "stream": True,
+        "store": False,
+        "reasoning": {"summary": "auto"},
+        "include": ["message.output_text.logprobs"],
+        "stream_options": {"include_obfuscation": True},
+    },
+    CreateResponse,
+)
+
+
+def make_environment(**options: Any) -> Environment:
+    """Ids are counted, and time stands still."""
+    numbers = itertools.count()
+    return Environment(new_id=lambda prefix: f"{prefix}_{next(numbers)}", now=lambda: 1, **options)
+
+
+class GivenDeltas:
+    """Takes the place of an engine's stream: whatever it receives, it means these deltas."""
+
+    template_opens_thought = False
+
+    def __init__(self, deltas: Iterable[Delta], *, ended: bool) -> None:
+        self._deltas = list(deltas)
+        self.ended = ended
+
+    def continue_part(self, data: bytes, output: object) -> bool:
+        return False
+
+    def receive(self, data: bytes) -> list[Delta]:
+        return self._deltas
+
+    def close(self) -> list[Delta]:
+        return []
+
+
+def run_deltas(*deltas: Delta, request: CreateResponse = REQUEST, ended: bool = True, dialect: Dialect = PLAIN) -> list[Event]:
+    """The events of a response whose one engine answer is these deltas, every invariant checked."""
+    exchange = Exchange(request, [EngineKnowledge(dialect)], make_environment(), response_id="resp_1", asks_again=False)
+    events = [*_run_checks(exchange), *exchange.start()]
+    exchange._stream = GivenDeltas(deltas, ended=ended)  # type: ignore[assignment]
+    events += exchange.receive(b"")
+    events += _run_checks(exchange)
+    events += exchange.finish()
+    events += _run_checks(exchange)
+    return checked([*events, *exchange.end()])
+
+
+def _run_checks(exchange: Exchange) -> list[AnyEvent]:
+    events: list[AnyEvent] = []
+    while exchange.check is not None or isinstance(exchange.step, Check):
+        work = exchange.step.work if isinstance(exchange.step, Check) else exchange.check
+        assert work is not None
+        events += exchange.checked(run_check(work))
+    return events
+
+
+def run_answers(
+    request: dict[str, Any],
+    *answers: ScriptedAnswer,
+    dialect: Dialect = PLAIN,
+    run_tool: RunTool = no_tools,
+    engines: Sequence[EngineKnowledge] = (),
+    on_ask: Callable[[Ask], None] = lambda step: None,
+    **options: Any,
+) -> list[Event]:
+    """The events of a response to this request, whose engine gives these answers, every invariant checked."""
+    script = iter(answers)
+
+    def ask(step: Ask) -> Sequence[bytes]:
+        on_ask(step)
+        answer = next(script)
+        if isinstance(answer, ApiError):
+            raise answer
+        return [answer] if isinstance(answer, bytes) else answer
+
+    converted = msgspec.convert({"model": "m", "input": "Hi", "stream": True, "store": False, **request}, CreateResponse)
+    exchange = Exchange(converted, engines or [EngineKnowledge(dialect)], make_environment(**options), response_id="resp_1")
+    events = checked(run_exchange(exchange, ask, run_tool))
+    assert next(script, None) is None, "every answer was asked for"
+    return events
+
+
+def checked(events: Iterable[Any]) -> list[Event]:
+    encoder = SseEncoder()
+    parsed = parse(b"".join(map(encoder.encode, events)), done=False)
+    check_stream(parsed)
+    return parsed
