@@ -218,18 +218,24 @@ class Exchange:
 
     def receive(self, data: bytes) -> list[AnyEvent]:
         """A piece of the engine's body, however it is split."""
-        if not self._stream.continue_part(data, self._output):
+        output = self._output
+        if not self._stream.continue_part(data, output):
             try:
                 self._receive(self._stream.receive(data))
             except ApiError as error:
                 self._receive([EngineFailed(error)])
-        events, self._output.events = self._output.events, []
+        events, output.events = output.events, []
         return events
 
     def _receive(self, deltas: Iterable[Delta]) -> None:
-        self._deferred.extend(deltas)
-        self._take_deferred()
-        if self._stream.ended:
+        output = self._output
+        for delta in deltas:
+            if output.check is None:
+                output.receive(delta)
+            else:
+                self._deferred.append(delta)
+        self.check = output.check
+        if self._stream.ended or output.error is not None:
             self.reading = False
 
     def _take_deferred(self) -> None:

@@ -59,6 +59,7 @@ class Output:
         self._forms = forms
         self._enforcement = enforcement
         self._numbering = numbering
+        self._number_delta = numbering.delta
         self._usage = usage
         self._checking: ItemState | None = None
         self._fast_path: FastPath | None = None
@@ -131,7 +132,7 @@ class Output:
             return False
         path.pieces.append(text)
         for template in path.templates:
-            self.events.append(self._numbering.delta(template, text))
+            self.events.append(self._number_delta(template, text))
         return True
 
     def fail(self, error: ApiError) -> None:

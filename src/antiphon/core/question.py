@@ -63,10 +63,11 @@ class Question:
     def convert(self) -> None:
         items, earlier = self._remaining()
         model = self._request.model or self.knowledge.default_model
+        dialect = self.knowledge.dialect_for(model)
         conversion = request_to_chat(
             self._request,
             items,
-            replace(self.knowledge.dialect_for(model), **self._facts),
+            replace(dialect, **self._facts) if self._facts else dialect,
             model,
             self._environment.sealer,
             earlier=earlier,

@@ -113,20 +113,24 @@ class Splice(NamedTuple):
 class MessageEncoder:
     """For a WebSocket, where a message has its own beginning and end."""
 
-    __slots__ = ("_splices",)
+    __slots__ = ("_head", "_splices", "_tail", "_template")
 
     end: ClassVar[tuple[bytes, ...]] = ()
 
     def __init__(self) -> None:
         self._splices: dict[DeltaTemplate, Splice] = {}
+        # The splice of the last delta, which mostly is that of the next.
+        self._template: DeltaTemplate | None = None
+        self._head = self._tail = b""
 
     def encode(self, event: AnyEvent) -> bytes:
         if type(event) is not PlainDelta:
             return self._frame(event)  # type: ignore[arg-type]
-        splice = self._splices.get(event.template)
-        if splice is None:
-            splice = self._splices[event.template] = self._to_splice(event.template)
-        return splice.head + _to_json(event.delta) + splice.tail % event.sequence_number
+        template = event.template
+        if template is not self._template:
+            self._template = template
+            self._head, self._tail = self._splices.get(template) or self._to_splice(template)
+        return self._head + _to_json(event.delta) + self._tail % event.sequence_number
 
     def _frame(self, event: Event) -> bytes:
         return _to_json(event)
@@ -135,7 +139,8 @@ class MessageEncoder:
         """The number is the last member of every event."""
         encoded = self._frame(structs.replace(template.event, delta=MARK, sequence_number=-1))
         head, _, tail = encoded.partition(ENCODED_MARK)
-        return Splice(head, tail.replace(b"%", b"%%").replace(b"-1", b"%d"))
+        splice = self._splices[template] = Splice(head, tail.replace(b"%", b"%%").replace(b"-1", b"%d"))
+        return splice
 
 
 class SseEncoder(MessageEncoder):

@@ -93,12 +93,17 @@ class Reply:
         self._given_up = True
         self._body.close()
 
-    async def finish(self) -> None:
-        """Keeps the connection for the next request if the answer is at its end, or will be in a moment."""
-        if self._engine.dialect.keeps_connections:
-            await self._body.finish(TAIL)
-        else:
+    def release(self) -> bool:
+        """Keeps the connection for the next request if the body has ended, or closes it if the engine does not keep it.
+        False: the end of the body has not come yet."""
+        if not self._engine.dialect.keeps_connections:
             self.close()
+            return True
+        return self._body.release()
+
+    async def finish(self) -> None:
+        """Keeps the connection for the next request if the body ends in a moment."""
+        await self._body.finish(TAIL)
 
 
 class Refused(Exception):

@@ -182,10 +182,11 @@ class Gateway:
             self._running.discard(run)
             if not self._running:
                 self._idle.set()
-            # In a task of its own: a client that closes right after its last event cancels what is awaited here.
-            closing = asyncio.create_task(run.close())
-            self._closing.add(closing)
-            closing.add_done_callback(self._closing.discard)
+            if (closing := run.close()) is not None:
+                # In a task of its own: a client that closes right after its last event cancels what is awaited here.
+                task = asyncio.create_task(closing)
+                self._closing.add(task)
+                task.add_done_callback(self._closing.discard)
 
     def is_busy(self, engine: Engine) -> bool:
         return any(run.engine is engine for run in self._running)

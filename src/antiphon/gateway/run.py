@@ -6,8 +6,9 @@ one go, without a task that wakes for each of them.
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from antiphon.core.exchange import Exchange
 from antiphon.core.fast_path import AnyEvent
@@ -67,6 +68,7 @@ class ResponseRun:
         self._equipment = equipment
         self._notices = notices
         self._observers = observers
+        self._add_to_batch = equipment.batch.add
         self._loop = asyncio.get_running_loop()
         self._sink: Sink = NoSink()
         self._unsent: list[AnyEvent] = []
@@ -184,8 +186,8 @@ class ResponseRun:
         if not self._read.done():
             self._read.set_result(None)
 
-    async def close(self) -> None:
-        """Leaves nothing running. A connection whose answer is at its end is kept for the next request."""
+    def close(self) -> Coroutine[Any, Any, None] | None:
+        """Leaves nothing running. What it returns is still to be awaited: the connection is kept if its body ends soon."""
         self._read.cancel()
         for task in (self._checking, self._resuming):
             if task is not None:
@@ -193,14 +195,17 @@ class ResponseRun:
         opening = self._opening
         if opening is not None and not opening.cancel() and not opening.cancelled() and opening.exception() is None:
             self._reply = self._reply or opening.result()
-        await self._leave()
+        return self._leave()
 
-    async def _leave(self) -> None:
+    def _leave(self) -> Coroutine[Any, Any, None] | None:
+        """Gives the engine's connection back, or closes it."""
         reply, self._reply = self._reply, None
-        if reply is not None and self._answer_ended:
-            await reply.finish()
-        elif reply is not None:
+        if reply is None:
+            return None
+        if not self._answer_ended:
             reply.close()
+            return None
+        return None if reply.release() else reply.finish()
 
     # ---- steps -------------------------------------------------------------------------------------------------------
 
@@ -223,7 +228,8 @@ class ResponseRun:
             self.flush()
 
     async def _ask(self, step: Ask) -> Reply | None:
-        await self._leave()
+        if (leaving := self._leave()) is not None:
+            await leaving
         engine = self._engines[step.engine]
         for observer in self._observers:
             observer.chat(step.chat, engine.root)
@@ -294,7 +300,7 @@ class ResponseRun:
             return
         if exchange.check is not None and self._checking is None:
             self._checking = asyncio.create_task(self._check())
-        self._equipment.batch.add(self)
+        self._add_to_batch(self)
 
     def ended(self, error: BaseException | None) -> None:
         if self._read.done():

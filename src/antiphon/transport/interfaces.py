@@ -44,6 +44,9 @@ class Body(Protocol):
     def close(self) -> None:
         """Closes the connection, which ends the engine's work. A body that has not ended yet ends with an error."""
 
+    def release(self) -> bool:
+        """Keeps the connection for the next request if the body has ended; false if it has not."""
+
     async def finish(self, within: float) -> None:
         """Keeps the connection for the next request if the body ends within so many seconds. Closes it otherwise."""
 

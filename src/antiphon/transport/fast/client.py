@@ -115,13 +115,20 @@ class PushedBody:
     def close(self) -> None:
         self._answer.close()
 
+    def release(self) -> bool:
+        ended = self._answer.content.is_eof()
+        if ended:
+            self._answer.release()
+        return ended
+
     async def finish(self, within: float) -> None:
         try:
             with suppress(TimeoutError, aiohttp.ClientError):
                 async with asyncio.timeout(within):
                     await self._answer.content.wait_eof()
         finally:
-            self._answer.release() if self._answer.content.is_eof() else self._answer.close()
+            if not self.release():
+                self._answer.close()
 
 
 def push(body: StreamReader, receiver: Receiver, *, compressed: bool = False) -> None:

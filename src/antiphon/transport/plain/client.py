@@ -33,14 +33,18 @@ class PulledBody:
             self._pulling.cancel()
         self._end(aiohttp.ClientConnectionError("The connection was closed."))
 
+    def release(self) -> bool:
+        ended = self._answer.content.at_eof()
+        if ended:
+            self._answer.release()
+        return ended
+
     async def finish(self, within: float) -> None:
         try:
             if self._pulling is not None:
                 await asyncio.wait({self._pulling}, timeout=within)
         finally:
-            if self._answer.content.at_eof():
-                self._answer.release()
-            else:
+            if not self.release():
                 self.close()
 
     async def _pull(self) -> None:
