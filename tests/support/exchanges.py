@@ -108,13 +108,14 @@ def run_answers(
 
     converted = msgspec.convert({"model": "m", "input": "Hi", "stream": True, "store": False, **request}, CreateResponse)
     exchange = Exchange(converted, engines or [EngineKnowledge(dialect)], make_environment(**options), response_id="resp_1")
-    events = checked(run_exchange(exchange, ask, run_tool))
+    events = checked(run_exchange(exchange, ask, run_tool), for_sdk=run_tool is no_tools)
     assert next(script, None) is None, "every answer was asked for"
     return events
 
 
-def checked(events: Iterable[Any]) -> list[Event]:
+def checked(events: Iterable[Any], *, for_sdk: bool = True) -> list[Event]:
+    """As a client would read them. `for_sdk`: the openai SDK knows all of them."""
     encoder = SseEncoder()
     parsed = parse(b"".join(map(encoder.encode, events)), done=False)
-    check_stream(parsed)
+    check_stream(parsed, for_sdk=for_sdk)
     return parsed

@@ -235,15 +235,19 @@ class Exchange:
             else:
                 self._deferred.append(delta)
         self.check = output.check
-        if self._stream.ended or output.error is not None:
-            self.reading = False
+        self._stop_reading_at_end()
 
     def _take_deferred(self) -> None:
         deferred, output = self._deferred, self._output
         while deferred and output.check is None:
             output.receive(deferred.popleft())
         self.check = output.check
-        if output.error is not None:
+        self._stop_reading_at_end()
+
+    def _stop_reading_at_end(self) -> None:
+        """An engine that has finished an answer which we reject still has its usage to report."""
+        output = self._output
+        if self._stream.ended or (output.error is not None and output.reason is None):
             self.reading = False
 
     def finish(self, error: ApiError | None = None) -> list[AnyEvent]:

@@ -1,0 +1,70 @@
+"""A tool that the gateway runs, as small as one can be: dice that always show their highest number."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from antiphon.core.calls import FunctionForm
+from antiphon.core.steps import ToolCall
+from antiphon.core.tools import Native, Toolbox, ToolResult
+from antiphon.wire.chat import ChatFunction
+from antiphon.wire.events import CallEvent, Event
+from antiphon.wire.responses import Status
+
+DICE = {"type": "dice"}
+
+
+class DiceCall(Struct, tag="dice_call"):
+    """The item that the client sees."""
+
+    id: str
+    call_id: str
+    status: Status
+    result: str | None
+
+
+class DiceCallCompleted(CallEvent, tag="response.dice_call.completed"):
+    pass
+
+
+class DiceForm(FunctionForm):
+    prefix = "dice"
+    runs_here = True
+
+    def __init__(self, *place: Any) -> None:
+        super().__init__(*place)
+        self._result: str | None = None
+
+    def fast_path(self, index: int) -> None:
+        return None
+
+    def feed(self, arguments: str) -> Iterable[Event]:
+        self._arguments.append(arguments)
+        return ()
+
+    def finish(self, status: Status) -> Iterable[Event]:
+        return ()
+
+    def complete(self, result: ToolResult) -> Iterable[Event]:
+        self._result = result.output
+        return (DiceCallCompleted(item_id=self._id, output_index=self._index),)
+
+    def item(self, status: Status) -> Any:
+        return DiceCall(self._id, self._call_id, status, self._result)
+
+
+def roll(call: ToolCall) -> ToolResult:
+    return ToolResult(str(msgspec.json.decode(call.arguments)["sides"]))
+
+
+class Dice:
+    form = DiceForm
+
+    def define(self, box: Toolbox, tool: dict[str, Any], where: str, namespace: str | None = None) -> None:
+        parameters = {"type": "object", "properties": {"sides": {"type": "integer"}}, "required": ["sides"]}
+        box.add(Native("dice", "roll"), ChatFunction(name="", description="Rolls a die.", parameters=parameters), where)
+
+    async def run(self, call: ToolCall) -> ToolResult:
+        return roll(call)
