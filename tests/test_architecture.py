@@ -1,4 +1,4 @@
-"""The rooms keep to themselves: who may import whom, what the core may not touch, and no engine's name in an if."""
+"""The source layout: who may import whom, what the core may not touch, and what is done in one place only."""
 
 import ast
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from antiphon.dialects import BY_NAME
 SOURCE = Path(antiphon.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
 
-# Room → the rooms of ours that it may import. What is not listed may import anything.
+# Package → the packages of ours that it may import. What is not listed may import anything.
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "wire": {"wire"},
@@ -33,7 +33,7 @@ IMPURE = set(
 )
 
 
-def room_of(path: Path) -> str:
+def package_of(path: Path) -> str:
     return path.relative_to(SOURCE).parts[0].removesuffix(".py")
 
 
@@ -47,11 +47,11 @@ def imports_of(path: Path) -> Iterator[str]:
             yield from ([f"antiphon.{alias.name}" for alias in node.names] if module == "antiphon" else [module])
 
 
-def test_rooms_import_only_what_they_may() -> None:
+def test_packages_import_only_what_they_may() -> None:
     breaches = [
         f"{path.relative_to(SOURCE)} imports {name}"
         for path in FILES
-        if (allowed := MAY_IMPORT.get(room_of(path))) is not None
+        if (allowed := MAY_IMPORT.get(package_of(path))) is not None
         for name in imports_of(path)
         if name.startswith("antiphon.") and name.split(".")[1] not in allowed
     ]
@@ -59,7 +59,7 @@ def test_rooms_import_only_what_they_may() -> None:
 
 
 def test_the_core_does_no_input_or_output() -> None:
-    pure = [path for path in FILES if room_of(path) in {"core", "wire", "errors", "dialects"}]
+    pure = [path for path in FILES if package_of(path) in {"core", "wire", "errors", "dialects"}]
     assert len(pure) > 10
     breaches = [f"{path.name} imports {name}" for path in pure for name in imports_of(path) if name.split(".")[0] in IMPURE]
     asynchronous = [
@@ -88,3 +88,77 @@ def test_no_engines_name_stands_in_a_condition() -> None:
             patterns = [case.pattern for case in node.cases] if isinstance(node, ast.Match) else []
             breaches += [f"{path.name}: {ast.unparse(test)}" for test in [*tests, *patterns] if mentions(test)]
     assert breaches == []
+
+
+# ---- what is done in one place only ----------------------------------------------------------------------------------
+
+# What to ask next is decided in the core: these modules are its policy, and nobody else uses them.
+POLICY = {
+    f"antiphon.core.{name}" for name in ("enforcement", "lessons", "output", "question", "repairs", "rounds", "truncation")
+}
+
+
+def test_policy_is_core() -> None:
+    outside = [path for path in FILES if package_of(path) != "core"]
+    breaches = [f"{path.relative_to(SOURCE)} imports {name}" for path in outside for name in imports_of(path) if name in POLICY]
+    assert breaches == []
+
+
+def test_one_place_numbers_events() -> None:
+    def numbers(node: ast.AST) -> bool:
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AugAssign) else []
+        return any(isinstance(target, ast.Attribute) and target.attr == "sequence_number" for target in targets)
+
+    assert {path.name for path in FILES if any(map(numbers, ast.walk(ast.parse(path.read_text()))))} == {"numbering.py"}
+
+
+def test_nothing_parses_what_we_encoded_but_the_one_reader_of_stored_events() -> None:
+    """Who knows the form of a frame: its encoder, the reader of engines' frames, and the reader of stored ones."""
+
+    def mentions_frames(node: ast.AST) -> bool:
+        return isinstance(node, ast.Constant) and isinstance(node.value, str | bytes) and "data: " in str(node.value)
+
+    knows = {path.name for path in FILES if any(map(mentions_frames, ast.walk(ast.parse(path.read_text()))))}
+    assert knows == {"sse.py", "stored_events.py"}
+    decodes = {path.name for path in FILES if "StreamEvent" in path.read_text()}
+    assert decodes == {"events.py", "stored_events.py"}
+
+
+def test_one_function_writes_what_is_known_of_an_engine() -> None:
+    writers = {path.name for path in FILES if "_learned" in path.read_text()}
+    assert writers == {"knowledge.py"}
+
+
+def modules_of(path: Path) -> str:
+    parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def test_there_are_no_import_cycles() -> None:
+    names = {modules_of(path) for path in FILES}
+    graph = {modules_of(path): {name for name in imports_at_load(path) if name in names} for path in FILES}
+    done: set[str] = set()
+
+    def visit(name: str, above: tuple[str, ...]) -> None:
+        assert name not in above, " → ".join((*above[above.index(name) :], name))
+        if name not in done:
+            for imported in graph[name]:
+                visit(imported, (*above, name))
+            done.add(name)
+
+    for name in graph:
+        visit(name, ())
+
+
+def imports_at_load(path: Path) -> Iterator[str]:
+    """What is imported when the module is, and not later inside a function."""
+    pending: list[ast.AST] = [ast.parse(path.read_text())]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            pending += ast.iter_child_nodes(node)

@@ -121,7 +121,8 @@ class Output:
     # ---- deltas ------------------------------------------------------------------------------------------------------
 
     def receive(self, delta: Delta) -> None:
-        if self.error is None or type(delta) is UsageReport:
+        # An engine that has finished an answer which was rejected still reports its usage.
+        if self.error is None or (self.reason is not None and type(delta) is UsageReport):
             _RECEIVERS[type(delta)](self, delta)
             self._fast_path = None if self._live is None or self._queue or self.error or self.check else self._live.fast_path
 

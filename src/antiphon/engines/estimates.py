@@ -20,10 +20,6 @@ async def _count(engine: Engine, text: str, model: str) -> int:
     return counted if counted is not None else -(-len(text) // CHARACTERS_PER_TOKEN)
 
 
-def prompt_length(chat: ChatRequest) -> int:
-    return -(-len(_prompt_text(chat)) // CHARACTERS_PER_TOKEN)
-
-
 def _prompt_text(chat: ChatRequest) -> str:
     """What the engine reads, close enough to count it. Images cost by their size in pixels, not by their bytes."""
     texts = []

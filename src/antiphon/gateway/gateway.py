@@ -12,15 +12,16 @@ from antiphon.core.request import request_to_items
 from antiphon.core.steps import Check
 from antiphon.dialects import PLAIN
 from antiphon.engines.pool import Pool
-from antiphon.engines.token_counts import TokenCount, count_prompt
+from antiphon.engines.token_counts import count_by_template
 from antiphon.engines.upstream import Engine
-from antiphon.errors import EngineUnavailable, InvalidRequest
+from antiphon.errors import EngineError, EngineUnavailable, InvalidRequest
 from antiphon.gateway.client_protocol import RESPONSES, ClientProtocol
 from antiphon.gateway.ids import new_id
 from antiphon.gateway.observers import MakeObserver
 from antiphon.gateway.recent_histories import RecentHistories
-from antiphon.gateway.recorder import ResponseRecorder
+from antiphon.gateway.recorder import NoRecorder, ResponseRecorder
 from antiphon.gateway.run import Equipment, ResponseRun
+from antiphon.gateway.sinks import NoSink
 from antiphon.store.protocol import Store
 from antiphon.store.records import Record
 from antiphon.wire.responses import CreateResponse
@@ -37,6 +38,17 @@ class ReadRequest(NamedTuple):
     @property
     def notices(self) -> list[str]:
         return [f"field {name} is unknown and was left out" for name in self.unknown]
+
+
+class TokenCount(NamedTuple):
+    tokens: int
+    # How it was counted, in words.
+    method: str
+
+
+BY_TEMPLATE = "counted by the engine's own template and tokenizer"
+BY_ASKING = "counted by asking the engine for one token"
+BY_LENGTH = "estimated by length: the engine counts no tokens"
 
 
 class Enqueued(NamedTuple):
@@ -157,9 +169,24 @@ class Gateway:
         request, _ = RESPONSES.read(body)
         engines = await self.pool.choose(request.model, request.prompt_cache_key)
         history = await self._recorder(request, owner).read(request_to_items(request), locks=False)
-        exchange = Exchange(request, [engines[0].knowledge], self.environment, history=history)
+        # Where nothing else counts the prompt, the engine is asked for one token.
+        request.max_output_tokens, request.stream, request.background = 1, False, None
+        exchange = Exchange(request, [engines[0].knowledge], self.environment, history=history, asks_again=False)
         await self._check_definitions(exchange)
-        return await count_prompt(engines[0], exchange.chat)
+        if (counted := await count_by_template(engines[0], exchange.chat)) is not None:
+            return TokenCount(counted, BY_TEMPLATE)
+        return await self._count_by_asking(exchange, engines[0])
+
+    async def _count_by_asking(self, exchange: Exchange, engine: Engine) -> TokenCount:
+        run = ResponseRun(exchange, [engine], NoRecorder(), self._equipment)
+        async with self.running(run):
+            await run.connect()
+            await run.run(NoSink())
+        usage = run.response.usage
+        if usage is None:
+            raise run.error or EngineError("The engine did not count the tokens of the prompt.")
+        reported = engine.knowledge.dialect_for(exchange.chat.model).reports_usage
+        return TokenCount(usage.input_tokens, BY_ASKING if reported else BY_LENGTH)
 
     async def _check_definitions(self, exchange: Exchange) -> None:
         """Raises for a schema that cannot be compiled, where no engine is going to be asked."""

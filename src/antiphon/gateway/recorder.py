@@ -192,6 +192,16 @@ class ResponseRecorder:
         return int(time.time()) + self._retention
 
 
+class NoRecorder:
+    """Of a response that is neither continued nor stored."""
+
+    async def record(self, response: Response, last: Sequence[AnyEvent]) -> None: ...
+
+    @contextlib.asynccontextmanager
+    async def locked(self) -> AsyncIterator[None]:
+        yield
+
+
 def _no_conversation(id: str) -> NotFound:
     return NotFound(f"Conversation with id {id!r} not found.", param="conversation", code="conversation_not_found")
 

@@ -19,7 +19,7 @@ from antiphon.engines.upstream import Engine, Reply
 from antiphon.errors import ApiError, EngineError, EngineStalled
 from antiphon.gateway.checker import Checker
 from antiphon.gateway.observers import Observer
-from antiphon.gateway.recorder import ResponseRecorder
+from antiphon.gateway.recorder import NoRecorder, ResponseRecorder
 from antiphon.gateway.sinks import NoSink, Sink, WriteBatch
 from antiphon.logs import log
 from antiphon.tools.runner import ToolRunner
@@ -56,7 +56,7 @@ class ResponseRun:
         self,
         exchange: Exchange,
         engines: Sequence[Engine],
-        recorder: ResponseRecorder,
+        recorder: ResponseRecorder | NoRecorder,
         equipment: Equipment,
         *,
         notices: Sequence[str] = (),

@@ -45,10 +45,11 @@ class EncodedSink:
 
     def write(self, events: Sequence[AnyEvent], *, last: bool = False) -> bool:
         encode = self._encode
-        encoded = [encode(event) for event in events]
+        # A protocol need not have a form for every event.
+        encoded = [data for event in events if (data := encode(event))]
         if last:
             encoded += self._end
-        return self._stream.write(encoded)
+        return self._stream.write(encoded) if encoded else False
 
     async def drain(self) -> None:
         await self._stream.drain()

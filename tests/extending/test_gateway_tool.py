@@ -1,0 +1,63 @@
+"""A tool that the gateway runs: `support.toy_tool` is all that it takes."""
+
+import asyncio
+
+import pytest
+from support.engine import MockEngine, answer, call, text
+from support.gateway import CHECKER, running_gateway
+from support.streams import check_stream, parse
+from support.toy_tool import DICE, Dice
+
+from antiphon.app import Extensions
+from antiphon.core.steps import ToolCall
+from antiphon.core.tools import ToolResult
+
+ROLLS = answer(call("roll", '{"sides": 6}', id="a"), call("roll", '{"sides": 20}', id="b", index=1), finish="tool_calls")
+
+
+async def test_one_response_runs_the_tool_and_goes_on(engine: MockEngine) -> None:
+    engine.will(ROLLS, text("A six and a twenty."))
+    async with running_gateway(engine, extensions=Extensions(tools={"dice": Dice()}, checker=CHECKER)) as gateway:
+        body = {"model": "mock", "input": "Roll", "tools": [DICE], "stream": True, "store": False}
+        async with gateway.client.post(gateway.url + "/v1/responses", json=body) as answered:
+            response = check_stream(parse(await answered.read()), for_sdk=False)
+    assert [item["type"] for item in response["output"]] == ["dice_call", "dice_call", "message"]
+    assert [item["result"] for item in response["output"][:2]] == ["6", "20"]
+    assert response["usage"]["total_tokens"] == 2 * 17
+    assert [message["content"] for message in engine.last["messages"][-2:]] == ["6", "20"]
+
+
+async def test_a_tool_that_fails_does_not_fail_the_response(engine: MockEngine, caplog: pytest.LogCaptureFixture) -> None:
+    class Broken(Dice):
+        async def run(self, call: ToolCall) -> ToolResult:
+            raise RuntimeError("it fell off the table")
+
+    engine.will(ROLLS, text("Never mind."))
+    async with running_gateway(engine, extensions=Extensions(tools={"dice": Broken()}, checker=CHECKER)) as gateway:
+        status, response = await gateway.post({"model": "mock", "input": "Roll", "tools": [DICE], "store": False})
+    assert (status, response["status"]) == (200, "completed")
+    assert engine.last["messages"][-1]["content"] == "The tool failed: it fell off the table"
+    assert "tool_failed" in caplog.text
+
+
+async def test_heartbeats_flow_while_a_tool_runs_and_a_client_that_leaves_stops_it(engine: MockEngine) -> None:
+    begun, stopped = asyncio.Event(), asyncio.Event()
+
+    class Slow(Dice):
+        async def run(self, call: ToolCall) -> ToolResult:
+            begun.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                stopped.set()
+            raise AssertionError
+
+    engine.will(ROLLS)
+    extensions = Extensions(tools={"dice": Slow()}, checker=CHECKER)
+    async with running_gateway(engine, extensions=extensions, heartbeat=0.02, idle_timeout=0.05) as gateway:
+        body = {"model": "mock", "input": "Roll", "tools": [DICE], "stream": True, "store": False}
+        async with gateway.client.post(gateway.url + "/v1/responses", json=body) as answered:
+            await begun.wait()
+            for _ in range(5):
+                await answered.content.readuntil(b"event: response.in_progress\n")
+        await stopped.wait()

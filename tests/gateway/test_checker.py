@@ -1,0 +1,106 @@
+"""Checks run in processes of their own: whatever they do, the gateway goes on."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+
+import msgspec
+import pytest_asyncio
+from support.engine import MockEngine, answer, call
+from support.gateway import GatewayUnderTest, running_gateway
+
+from antiphon.app import Extensions
+from antiphon.core.check_work import CheckOutcome, DefinitionWork, GrammarWork, SchemaWork
+from antiphon.core.tools import Grammar
+from antiphon.gateway.checker import Checker
+
+NUMBER = msgspec.json.encode({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]})
+# Lark tries every way to split a text of this kind, and does not come to an end in a lifetime.
+ENDLESS = Grammar(type="grammar", syntax="lark", definition='start: x x x x x x x x x x\nx: "a"* | x x')
+ENDLESS_TEXT = msgspec.json.encode({"input": "a" * 4000 + "b"}).decode()
+
+
+@pytest_asyncio.fixture
+async def checker() -> AsyncIterator[Checker]:
+    checker = Checker(deadline=30)
+    yield checker
+    checker.close()
+
+
+async def test_a_check_is_done_elsewhere_and_its_outcome_comes_back(checker: Checker) -> None:
+    assert await checker.run(SchemaWork(NUMBER, '{"n": "7"}', repair=True)) == CheckOutcome('{"n":7}')
+    assert (await checker.run(SchemaWork(NUMBER, "{}", repair=True))).complaint is not None
+
+
+async def test_definitions_are_compiled_there_too(checker: Checker) -> None:
+    assert await checker.run(DefinitionWork(NUMBER)) == CheckOutcome()
+    assert (await checker.run(DefinitionWork(b'{"type": "frob"}'))).complaint is not None
+    assert (await checker.run(DefinitionWork(Grammar("grammar", "lark", "start: (")))).complaint is not None
+
+
+async def test_work_that_takes_too_long_is_killed_and_the_next_is_done() -> None:
+    checker = Checker(deadline=1.0, most_processes=1)
+    try:
+        endless = GrammarWork(ENDLESS, ENDLESS_TEXT)
+        assert await checker.run(endless) == CheckOutcome(unfinished=True)
+        assert await checker.run(SchemaWork(NUMBER, '{"n": 7}', repair=True)) == CheckOutcome('{"n": 7}')
+    finally:
+        checker.close()
+
+
+async def test_a_process_that_dies_is_replaced(checker: Checker) -> None:
+    await checker.run(SchemaWork(NUMBER, "{}", repair=False))
+    (process,) = checker._idle
+    os.kill(process._process.pid, signal.SIGKILL)
+    process._process.wait()
+    outcomes = [await checker.run(SchemaWork(NUMBER, '{"n": 7}', repair=False)) for _ in range(2)]
+    assert outcomes == [CheckOutcome(unfinished=True), CheckOutcome('{"n": 7}')]
+
+
+async def test_text_that_cannot_be_encoded_is_not_checked(checker: Checker) -> None:
+    assert await checker.run(SchemaWork(NUMBER, "\ud800", repair=False)) == CheckOutcome(unfinished=True)
+
+
+def test_the_process_ends_when_its_gateway_does() -> None:
+    command = [sys.executable, "-m", "antiphon.gateway.check_process", "1"]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    out, _ = process.communicate(b"", timeout=60)
+    assert (process.returncode, out) == (0, b"\0\0\0\x05ready")
+
+
+# ---- behind the API --------------------------------------------------------------------------------------------------
+
+
+@pytest_asyncio.fixture
+async def impatient(engine: MockEngine) -> AsyncIterator[GatewayUnderTest]:
+    checker = Checker(deadline=0.5)
+    async with running_gateway(engine, extensions=Extensions(checker=checker)) as gateway:
+        yield gateway
+    checker.close()
+
+
+async def test_no_grammar_stops_the_gateway(impatient: GatewayUnderTest, engine: MockEngine) -> None:
+    """The engine's call is checked for half a second; others are served meanwhile."""
+    tool = {"type": "custom", "name": "say", "format": {"type": "grammar", "syntax": "lark", "definition": ENDLESS.definition}}
+    engine.will(answer(call("say", ENDLESS_TEXT)))
+    slow = asyncio.create_task(impatient.create("Hi", tools=[tool]))
+    served = 0
+    while not slow.done():
+        assert (await impatient.get("/health"))[0] == 200
+        served += 1
+    assert served > 5
+    # It could not be checked, and is passed on as it is: the tool will say what it thinks.
+    assert [item["type"] for item in (await slow)["output"]] == ["custom_tool_call"]
+
+
+async def test_a_definition_that_takes_too_long_is_said(impatient: GatewayUnderTest, engine: MockEngine) -> None:
+    """Its calls are not checked; and it is not compiled again for the next request."""
+    literals = " | ".join(f'"{number:05}"' for number in range(60_000))
+    format = {"type": "grammar", "syntax": "lark", "definition": f"start: {literals}"}
+    for _ in range(2):
+        engine.will(answer(call("say", '{"input": "1"}')))
+        await impatient.create("Hi", tools=[{"type": "custom", "name": "say", "format": format}])
+        assert "its calls are not checked: it takes too long to compile" in impatient.notice

@@ -1,0 +1,141 @@
+"""Clients that close right after the end of their stream, or in the middle of a request: nothing of them stays."""
+
+import asyncio
+import gc
+import logging
+import weakref
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+import pytest
+import pytest_asyncio
+from support.engine import MockEngine, text
+from support.gateway import GatewayUnderTest, running_gateway
+from support.raw_server import Answer, raw_server, sized
+
+from antiphon.errors import StoreUnavailable
+
+MODELS = b'{"object": "list", "data": [{"id": "mock", "owned_by": "mock"}]}'
+
+
+UNTIL_CLOSED = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
+
+
+def engine_that_closes(head: bytes) -> Answer:
+    """An engine whose body ends with its connection: no chunks, no length."""
+
+    async def write(writer: asyncio.StreamWriter) -> None:
+        if head.startswith(b"GET"):
+            writer.write(sized(MODELS))
+        else:
+            writer.write(UNTIL_CLOSED + text("Hello", " world"))
+            writer.close()
+
+    return write
+
+
+@pytest_asyncio.fixture
+async def closing() -> AsyncIterator[GatewayUnderTest]:
+    async with raw_server(engine_that_closes) as server, running_gateway(server.url) as gateway:
+        yield gateway
+
+
+async def read_and_close(gateway: GatewayUnderTest, until: bytes) -> None:
+    host, port = gateway.url.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    body = msgspec.json.encode({"model": "mock", "input": "Hi", "stream": True})
+    head = f"POST /v1/responses HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+    writer.write(head + body)
+    await reader.readuntil(until)
+    writer.transport.abort()
+
+
+def logged(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
+    return [record.members for record in caplog.records if record.message == "request"]  # type: ignore[attr-defined]
+
+
+async def test_a_client_that_closes_at_the_end_leaves_nothing_and_is_logged_as_served(
+    closing: GatewayUnderTest, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "antiphon")
+    runs: list[weakref.ref[Any]] = []
+    prepare = closing.gateway.prepare
+
+    async def remembered(*arguments: Any, **options: Any) -> Any:
+        run = await prepare(*arguments, **options)
+        runs.append(weakref.ref(run))
+        return run
+
+    closing.gateway.prepare = remembered  # type: ignore[method-assign]
+    for _ in range(40):
+        await read_and_close(closing, b"data: [DONE]\n\n")
+    # With nothing running there is nothing to wait for.
+    await closing.gateway.drain(within=600)
+    while len(logged(caplog)) < 40:
+        await asyncio.sleep(0)
+    assert closing.gateway._running == set()
+    assert {line["status"] for line in logged(caplog)} == {200}
+    gc.collect()
+    assert sum(run() is not None for run in runs) <= 1, "the last handler may not have returned yet"
+
+
+async def test_a_client_that_leaves_in_the_middle_is_a_499_and_leaves_nothing(
+    gateway: GatewayUnderTest, engine: MockEngine, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "antiphon")
+    go_on = asyncio.Event()
+
+    async def slow(write: Any) -> None:
+        await write(text("Hello").partition(b"data: [DONE]")[0][:200])
+        await go_on.wait()
+
+    engine.will(slow)
+    await read_and_close(gateway, b"response.in_progress")
+    await gateway.gateway.drain(within=600)
+    while not logged(caplog):
+        await asyncio.sleep(0)
+    assert [line["status"] for line in logged(caplog)] == [499]
+
+
+# ---- the lock of a conversation --------------------------------------------------------------------------------------
+
+
+async def test_a_conversation_is_unlocked_when_its_items_cannot_be_read(
+    gateway: GatewayUnderTest, engine: MockEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, conversation = await gateway.post({}, "/v1/conversations")
+    request = {"model": "mock", "input": "Hi", "conversation": conversation["id"]}
+
+    async def fails(*_: Any) -> None:
+        raise StoreUnavailable
+
+    with monkeypatch.context() as broken:
+        broken.setattr(gateway.gateway.store, "conversation_items", fails)
+        assert (await gateway.post(request))[0] == 503
+    assert (await gateway.post(request))[0] == 200
+
+
+async def test_a_conversation_is_unlocked_when_its_client_goes_away_while_it_is_read(
+    gateway: GatewayUnderTest, engine: MockEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, conversation = await gateway.post({}, "/v1/conversations")
+    request = {"model": "mock", "input": "Hi", "conversation": conversation["id"]}
+    reading, left = asyncio.Event(), asyncio.Event()
+
+    async def never(*_: Any) -> None:
+        reading.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            left.set()
+
+    with monkeypatch.context() as slow:
+        slow.setattr(gateway.gateway.store, "conversation_items", never)
+        asked = asyncio.create_task(gateway.post(request))
+        await reading.wait()
+        asked.cancel()
+        await left.wait()
+    while (status := (await gateway.post(request))[0]) == 409:
+        await asyncio.sleep(0)
+    assert status == 200
