@@ -11,7 +11,7 @@ from antiphon.core.lifecycle_events import failed_response_events
 from antiphon.core.validation import body_to_request
 from antiphon.errors import ApiError, Cancelled, Conflict, EngineError, EngineUnavailable, InvalidRequest, StoreUnavailable
 from antiphon.gateway.gateway import Gateway, ReadRequest
-from antiphon.gateway.recorder import record_to_response
+from antiphon.gateway.record_format import record_to_response
 from antiphon.gateway.run import ResponseRun
 from antiphon.logs import log
 from antiphon.store.records import Job

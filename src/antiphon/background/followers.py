@@ -15,7 +15,7 @@ from msgspec import structs
 from antiphon.core.lifecycle_events import opening_events, terminal_event
 from antiphon.core.numbering import Numbering
 from antiphon.core.sse import DONE, event_to_frame
-from antiphon.gateway.recorder import record_to_response
+from antiphon.gateway.record_format import record_to_response
 from antiphon.store.protocol import Store
 from antiphon.store.records import UNFINISHED, Record
 

@@ -3,13 +3,13 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-import msgspec
 from msgspec import structs
 
 from antiphon.core.fast_path import AnyEvent
 from antiphon.core.sse import SseEncoder
 from antiphon.errors import StoreUnavailable
-from antiphon.gateway.recorder import Item, ResponseRecorder
+from antiphon.gateway.record_format import Item, decode_items, encode_settings
+from antiphon.gateway.recorder import ResponseRecorder
 from antiphon.store.protocol import Store
 from antiphon.store.records import Event, Job, Record
 from antiphon.store.records import Item as StoredItem
@@ -48,7 +48,7 @@ class Journal(ResponseRecorder):
     async def read(self, own: Sequence[Item], *, locks: bool = True) -> list[Item]:
         earlier = await super().read(own, locks=locks)
         # The ids of its items were given when it was queued.
-        self._input = msgspec.json.decode(self._job.record.input)
+        self._input = decode_items(self._job.record.input)
         return earlier
 
     def lost(self) -> Lost:
@@ -99,7 +99,7 @@ class Journal(ResponseRecorder):
 
     async def record_not_run(self, response: Response, events: Sequence[AnyEvent]) -> None:
         """The end of a response that was never run: what was queued stays as it was, readable or not."""
-        settings = msgspec.json.encode(response)
+        settings = encode_settings(response)
         record = structs.replace(
             self._job.record, status=response.status, expires_at=self._expires_at(), output=b"[]", settings=settings
         )

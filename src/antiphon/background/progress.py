@@ -7,7 +7,7 @@ from msgspec import structs
 
 from antiphon.core.output_so_far import output_so_far
 from antiphon.core.stored_events import frame_to_event
-from antiphon.gateway.recorder import record_to_response
+from antiphon.gateway.record_format import record_to_response
 from antiphon.store.protocol import Store
 from antiphon.store.records import UNFINISHED, Event, Record
 from antiphon.wire.responses import OutputItem, Response

@@ -5,7 +5,8 @@ from enum import Enum
 from typing import NamedTuple
 
 from antiphon.core.calls import CallState
-from antiphon.core.output_items import ItemState, MessageState
+from antiphon.core.item_state import ItemState
+from antiphon.core.messages import MessageState
 from antiphon.core.requirements import NO_REQUIREMENTS, Requirements
 from antiphon.errors import AnswerInvalid
 

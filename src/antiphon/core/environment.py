@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from antiphon.core.calls import FORMS, Forms, FunctionForm
 from antiphon.core.event_style import REASONING_TEXT, ReasoningEvents
-from antiphon.core.sealing import NO_SEALER, Sealer
+from antiphon.core.sealed_text import NO_SEALER, Sealer
 from antiphon.core.tools import DEFINITIONS, Define, Grammar
 
 # How many definitions are remembered.

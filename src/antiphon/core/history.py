@@ -1,13 +1,9 @@
-"""The items of a conversation as they are stored, and stored items as one list."""
+"""Input items as they are stored and shown."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import msgspec
-
 Item = dict[str, Any]
-
-_items = msgspec.json.Decoder(list[Item]).decode
 
 # Item type → the prefix of its ids.
 PREFIXES = {
@@ -23,17 +19,12 @@ PREFIXES = {
 TEXT_PARTS = {"assistant": "output_text"}
 
 
-def kept_to_items(kept: Iterable[bytes]) -> list[Item]:
-    """Stored lists of items as one list."""
-    return [item for items in kept for item in _items(items)]
-
-
-def items_to_kept(items: Sequence[Item], new_id: Callable[[str], str]) -> list[Item]:
+def items_to_stored_form(items: Sequence[Item], new_id: Callable[[str], str]) -> list[Item]:
     """Input as it is stored and returned: every item has an id and a type, every message a list of parts."""
-    return [_to_kept(item, new_id) for item in items]
+    return [_to_stored_form(item, new_id) for item in items]
 
 
-def _to_kept(item: Item, new_id: Callable[[str], str]) -> Item:
+def _to_stored_form(item: Item, new_id: Callable[[str], str]) -> Item:
     kind = item.get("type") or ("message" if "role" in item else "item_reference")
     given = item.get("id")
     kept: Item = {"id": given if isinstance(given, str) and given else new_id(PREFIXES.get(kind, "item")), "type": kind} | {

@@ -27,12 +27,14 @@ from antiphon.core.enforcement import Enforcement, Verdict
 from antiphon.core.event_style import EventStyle
 from antiphon.core.fast_path import AnyEvent, FastPath
 from antiphon.core.finish_reasons import ending_of, reason_to_error
+from antiphon.core.item_state import ItemState
+from antiphon.core.messages import MessageState
 from antiphon.core.numbering import Numbering
-from antiphon.core.output_items import CompactionState, ItemState, MessageState, ReasoningState, RefusalPart, TextPart
+from antiphon.core.output_items import COMPACTED_ITEMS, ITEMS
 from antiphon.core.usage import UsageCount
 from antiphon.errors import ApiError, EngineDisagrees
 from antiphon.wire.events import Event
-from antiphon.wire.responses import Logprob, OutputItem, Status
+from antiphon.wire.responses import OutputItem, Status
 
 
 class Output:
@@ -56,6 +58,7 @@ class Output:
         self.check: CheckWork | None = None
         self._new_id = new_id
         self._style = style
+        self._items = COMPACTED_ITEMS if style.compacts else ITEMS
         self._forms = forms
         self._enforcement = enforcement
         self._numbering = numbering
@@ -142,33 +145,17 @@ class Output:
             self.error = error
             self._fast_path = None
 
-    def _receive_text(self, delta: TextDelta) -> None:
-        tail = self._tail()
-        if isinstance(tail, MessageState):
-            self._feed(tail.feed(TextPart, delta.text, delta.logprobs))
-            return
-        # Engines put line breaks between a thought and what follows it. A message does not begin with them, and white space
-        # between two calls is not a message.
-        text = delta.text.lstrip("\r\n")
-        if text and not (text.isspace() and self.opened):
-            self._begin_message(TextPart, text, delta.logprobs)
-
-    def _receive_refusal(self, delta: RefusalDelta) -> None:
-        tail = self._tail()
-        if isinstance(tail, MessageState):
-            self._feed(tail.feed(RefusalPart, delta.text))
-        else:
-            self._begin_message(RefusalPart, delta.text, None)
-
-    def _receive_reasoning(self, delta: ReasoningDelta) -> None:
-        if self._style.compacts:
+    def _receive_content(self, delta: TextDelta | RefusalDelta | ReasoningDelta) -> None:
+        state_type = self._items.get(type(delta))
+        if state_type is None:
             return
         tail = self._tail()
-        if type(tail) is ReasoningState:
-            self._feed(tail.feed(delta.text))
-        elif text := delta.text.lstrip():
-            state = ReasoningState(self._new_id(ReasoningState.prefix), self._style)
-            state.feed(text)
+        if type(tail) is state_type:
+            self._feed(tail.receive(delta))
+        elif (first := state_type.first(delta, follows_item=bool(self.opened))) is not None:
+            check = self._enforcement.requirements.answer if type(delta) is TextDelta else None
+            state = state_type(self._new_id(state_type.prefix), self._style, check)
+            state.receive(first)
             self._begin(state)
 
     def _receive_call(self, delta: CallDelta) -> None:
@@ -208,14 +195,6 @@ class Output:
 
     def _tail(self) -> ItemState | None:
         return self._queue[-1] if self._queue else self._live
-
-    def _begin_message(self, kind: type[TextPart] | type[RefusalPart], text: str, logprobs: list[Logprob] | None) -> None:
-        state_type = CompactionState if self._style.compacts else MessageState
-        checked = kind is TextPart and not self._style.compacts
-        check = self._enforcement.requirements.answer if checked else None
-        state = state_type(self._new_id(state_type.prefix), self._style, check)
-        state.feed(kind, text, logprobs)
-        self._begin(state)
 
     def _new_call(self, delta: CallDelta) -> CallState:
         state = CallState(
@@ -366,10 +345,10 @@ class Output:
 
 
 _RECEIVERS: dict[type[Any], Callable[[Output, Any], None]] = {
-    TextDelta: Output._receive_text,
-    ReasoningDelta: Output._receive_reasoning,
+    TextDelta: Output._receive_content,
+    ReasoningDelta: Output._receive_content,
+    RefusalDelta: Output._receive_content,
     CallDelta: Output._receive_call,
-    RefusalDelta: Output._receive_refusal,
     ThoughtEnded: Output._receive_thought_end,
     UsageReport: Output._receive_usage,
     Finished: Output._receive_finish,

@@ -12,7 +12,7 @@ from antiphon.core.checks import Checks, Definition, most_calls, offer_to_requir
 from antiphon.core.dialect import Dialect
 from antiphon.core.input_items import items_to_draft, tools_in_items
 from antiphon.core.requirements import Requirements
-from antiphon.core.sealing import NO_SEALER, Sealer
+from antiphon.core.sealed_text import NO_SEALER, Sealer
 from antiphon.core.text_calls import CallFinder, ConstrainedCall, TextCalls
 from antiphon.core.tool_choice import Offer, choice_to_echo, choice_to_offer
 from antiphon.core.tool_words import must_call, tools_to_words

@@ -4,7 +4,8 @@ from collections.abc import Iterable
 
 from antiphon.core.calls import CallState
 from antiphon.core.draft import AssistantTurn, Call
-from antiphon.core.output_items import ItemState, ReasoningState
+from antiphon.core.item_state import ItemState
+from antiphon.core.reasoning import ReasoningState
 
 
 def states_to_turn(states: Iterable[ItemState]) -> AssistantTurn:

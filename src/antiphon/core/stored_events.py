@@ -9,7 +9,12 @@ from antiphon.wire import UNREADABLE
 from antiphon.wire.events import Event, StreamEvent
 
 _DATA = b"\ndata: "
+_END = b"\n\n"
 _decode = msgspec.json.Decoder(StreamEvent).decode
+
+
+def split_frames(frames: bytes) -> list[bytes]:
+    return [frame + _END for frame in frames.split(_END)[:-1]]
 
 
 def frame_to_event(frame: bytes) -> Event | None:

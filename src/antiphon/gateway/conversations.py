@@ -2,18 +2,14 @@
 
 import time
 from collections.abc import Sequence
-from typing import Any
 
-import msgspec
-
-from antiphon.core.history import items_to_kept
+from antiphon.core.history import items_to_stored_form
 from antiphon.errors import InvalidRequest, NotFound
 from antiphon.gateway.ids import new_id
+from antiphon.gateway.record_format import Item, decode_metadata, encode_metadata, items_to_stored, stored_to_items
 from antiphon.store.protocol import Store
 from antiphon.store.records import Conversation as StoredConversation
 from antiphon.store.records import Item as StoredItem
-
-Item = dict[str, Any]
 
 # How many items can be added at once.
 MOST_ITEMS = 20
@@ -33,7 +29,7 @@ class Conversations:
             owner=owner,
             created_at=int(time.time()),
             expires_at=self._expires_at(),
-            metadata=msgspec.json.encode(metadata),
+            metadata=encode_metadata(metadata),
         )
         await self._store.create_conversation(conversation, _to_stored(items))
         return _to_object(conversation)
@@ -45,7 +41,7 @@ class Conversations:
         return _to_object(conversation)
 
     async def update(self, owner: str, id: str, metadata: dict[str, str]) -> Item:
-        conversation = await self._store.set_metadata(owner, id, msgspec.json.encode(metadata))
+        conversation = await self._store.set_metadata(owner, id, encode_metadata(metadata))
         if conversation is None:
             raise _not_found(id)
         return _to_object(conversation)
@@ -61,7 +57,7 @@ class Conversations:
         stored = _to_stored(items)
         if not await self._store.add_items(owner, id, stored, self._expires_at()):
             raise _not_found(id)
-        return _to_items(stored)
+        return stored_to_items(stored)
 
     async def list_items(
         self, owner: str, id: str, *, after: str | None, before: str | None, limit: int, ascending: bool
@@ -69,13 +65,13 @@ class Conversations:
         items = await self._store.list_items(owner, id, after=after, before=before, limit=limit, ascending=ascending)
         if items is None:
             raise _not_found(id)
-        return _to_items(items)
+        return stored_to_items(items)
 
     async def get_item(self, owner: str, id: str, item_id: str) -> Item:
         item = await self._store.get_item(owner, id, item_id)
         if item is None:
             raise _item_not_found(id, item_id)
-        return _to_items([item])[0]
+        return stored_to_items([item])[0]
 
     async def delete_item(self, owner: str, id: str, item_id: str) -> None:
         if not await self._store.delete_item(owner, id, item_id):
@@ -93,11 +89,7 @@ def _to_stored(items: Sequence[Item]) -> list[StoredItem]:
             raise InvalidRequest(
                 f"Invalid `items[{at}].type`: an item needs a `type`, or a `role` for a message.", param=f"items[{at}].type"
             )
-    return [StoredItem(item["id"], msgspec.json.encode(item)) for item in items_to_kept(items, new_id)]
-
-
-def _to_items(stored: Sequence[StoredItem]) -> list[Item]:
-    return [msgspec.json.decode(item.data) for item in stored]
+    return items_to_stored(items_to_stored_form(items, new_id))
 
 
 def _to_object(conversation: StoredConversation) -> Item:
@@ -105,7 +97,7 @@ def _to_object(conversation: StoredConversation) -> Item:
         "id": conversation.id,
         "object": "conversation",
         "created_at": conversation.created_at,
-        "metadata": msgspec.json.decode(conversation.metadata),
+        "metadata": decode_metadata(conversation.metadata),
     }
 
 

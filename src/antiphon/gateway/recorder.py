@@ -5,23 +5,26 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Sequence
 from functools import cached_property
-from typing import Any
-
-import msgspec
-from msgspec import UNSET, structs
 
 from antiphon.core.fast_path import AnyEvent
-from antiphon.core.history import items_to_kept, kept_to_items
+from antiphon.core.history import items_to_stored_form
 from antiphon.core.request import conversation_of
 from antiphon.errors import Conflict, InvalidRequest, NotFound
 from antiphon.gateway.ids import new_id
 from antiphon.gateway.recent_histories import RecentHistories
+from antiphon.gateway.record_format import (
+    Item,
+    decode_items,
+    encode_items,
+    encode_settings,
+    items_to_stored,
+    output_to_items,
+    stored_to_items,
+)
 from antiphon.store.protocol import Store
 from antiphon.store.records import UNFINISHED, Record
 from antiphon.store.records import Item as StoredItem
-from antiphon.wire.responses import CreateResponse, OutputItem, Response
-
-Item = dict[str, Any]
+from antiphon.wire.responses import CreateResponse, Response
 
 # A conversation is locked for this long, in seconds, and longer while its response runs: a gateway that dies blocks the
 # conversation for a minute at most.
@@ -68,7 +71,7 @@ class ResponseRecorder:
         if request.previous_response_id is not None:
             known = self._histories.get(request.previous_response_id) if self._histories is not None else ()
             self._history = known or await self._chain(request.previous_response_id)
-            return kept_to_items(self._history)
+            return decode_items(*self._history)
         if self._conversation is not None:
             return await self._read_conversation(self._conversation, locks=locks)
         return []
@@ -96,7 +99,7 @@ class ResponseRecorder:
             items = await self._store.conversation_items(self._owner, conversation)
             if items is None:
                 raise _no_conversation(conversation)
-            return [msgspec.json.decode(item.data) for item in items]
+            return stored_to_items(items)
         except BaseException:
             # Also for a client that goes away just now: the next one need not wait for the lease to run out.
             await self.unlock()
@@ -120,7 +123,7 @@ class ResponseRecorder:
     @cached_property
     def _input(self) -> list[Item]:
         """Its own input as it is stored. Made only if it is: many clients store nothing, and send a long history each time."""
-        return items_to_kept(self._own, new_id)
+        return items_to_stored_form(self._own, new_id)
 
     # ---- while it runs -----------------------------------------------------------------------------------------------
 
@@ -165,13 +168,12 @@ class ResponseRecorder:
         else:
             raise Conflict("The conversation was deleted, or another response locked it.", code="conversation_locked")
         if self._histories is not None and response.status != "failed":
-            own = msgspec.json.encode(self._input), msgspec.json.encode(response.output)
+            own = encode_items(self._input), encode_items(response.output)
             self._histories.add(self.response_id, (*self._history, *own))
 
     def _new_items(self, response: Response) -> list[StoredItem]:
         """What it adds to its conversation."""
-        output: list[Item] = msgspec.to_builtins(response.output)
-        return [StoredItem(item["id"], msgspec.json.encode(item)) for item in [*self._input, *output]]
+        return items_to_stored([*self._input, *output_to_items(response.output)])
 
     def to_record(self, response: Response) -> Record:
         return Record(
@@ -182,9 +184,9 @@ class ResponseRecorder:
             status=response.status,
             parent=self._request.previous_response_id,
             conversation=self._conversation,
-            input=msgspec.json.encode(self._input),
-            output=msgspec.json.encode(response.output),
-            settings=msgspec.json.encode(structs.replace(response, output=[], output_text=UNSET)),
+            input=encode_items(self._input),
+            output=encode_items(response.output),
+            settings=encode_settings(response),
             background=response.background,
         )
 
@@ -204,11 +206,3 @@ class NoRecorder:
 
 def _no_conversation(id: str) -> NotFound:
     return NotFound(f"Conversation with id {id!r} not found.", param="conversation", code="conversation_not_found")
-
-
-def record_to_response(record: Record) -> Response:
-    """The response object as it was stored, with its current status."""
-    response = msgspec.json.decode(record.settings, type=Response)
-    response.status = record.status
-    response.output = msgspec.json.decode(record.output, type=list[OutputItem])
-    return response

@@ -9,7 +9,7 @@ import secrets
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from antiphon.core.sealing import PREFIX, Sealer
+from antiphon.core.sealed_text import PREFIX, Sealer
 from antiphon.settings import Settings, data_directory
 
 NONCE_BYTES = 12

@@ -10,7 +10,7 @@ from antiphon.background.followers import follow
 from antiphon.errors import EngineError
 from antiphon.gateway.client_protocol import RESPONSES
 from antiphon.gateway.gateway import Enqueued
-from antiphon.gateway.recorder import record_to_response
+from antiphon.gateway.record_format import record_to_response
 from antiphon.gateway.run import ResponseRun
 from antiphon.gateway.sinks import EncodedSink, NoSink
 from antiphon.http.answers import to_json

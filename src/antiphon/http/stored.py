@@ -1,8 +1,7 @@
 """Stored responses: fetched, deleted, cancelled, and their input items."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
-import msgspec
 from aiohttp import web
 from msgspec import Meta, Struct
 
@@ -10,6 +9,7 @@ from antiphon.background.followers import ended
 from antiphon.background.progress import current_response
 from antiphon.core.validation import convert_strings
 from antiphon.errors import InvalidRequest, NotFound
+from antiphon.gateway.record_format import decode_items
 from antiphon.http.answers import to_json
 from antiphon.http.keys import GATEWAY
 from antiphon.http.middlewares import OWNER
@@ -71,7 +71,7 @@ async def _cancel(request: web.Request, record: Record) -> Record:
 
 async def input_items(request: web.Request) -> web.Response:
     page, view = query_to_page(request.query), query_to_view(request)
-    items: list[dict[str, Any]] = msgspec.json.decode((await _record(request)).input)
+    items = decode_items((await _record(request)).input)
     return to_json(to_list(view.items(cut(items, page)), page))
 
 

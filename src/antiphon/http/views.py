@@ -19,9 +19,9 @@ import msgspec
 from aiohttp import web
 
 from antiphon.core.request import SEALED_REASONING, refuse_unknown_includes
-from antiphon.core.sealing import item_to_sealed
+from antiphon.core.sealed_text import item_to_sealed
 from antiphon.core.sse import event_to_frame
-from antiphon.core.stored_events import frame_to_event
+from antiphon.core.stored_events import frame_to_event, split_frames
 from antiphon.http.keys import GATEWAY
 from antiphon.wire import events
 from antiphon.wire.events import Event
@@ -55,7 +55,7 @@ class View:
         """Stored events, each of them whole. Without a seal they are passed on unread."""
         if self._seal is None:
             return frames
-        return b"".join(self._frame(frame + b"\n\n") for frame in frames.split(b"\n\n")[:-1])
+        return b"".join(map(self._frame, split_frames(frames)))
 
     def _frame(self, frame: bytes) -> bytes:
         event = frame_to_event(frame)

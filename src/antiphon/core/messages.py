@@ -1,0 +1,225 @@
+"""The message item, its parts, and the sealed summary that takes its place in a compaction."""
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from msgspec import UNSET
+
+from antiphon.core.check_work import CheckOutcome
+from antiphon.core.deltas import Delta, RefusalDelta, TextDelta
+from antiphon.core.event_style import EventStyle
+from antiphon.core.fast_path import DeltaTemplate, FastPath
+from antiphon.core.item_state import PartPlace
+from antiphon.core.requirements import Check
+from antiphon.wire import events
+from antiphon.wire.events import Event
+from antiphon.wire.responses import (
+    Compaction,
+    Logprob,
+    OutputMessage,
+    OutputRefusal,
+    OutputText,
+    Status,
+)
+
+
+class TextPart:
+    """One `output_text` part of a message."""
+
+    def __init__(self, place: PartPlace, style: EventStyle) -> None:
+        self._place = place
+        self._style = style
+        self._pieces: list[str] = []
+        self._logprobs: list[Logprob] = []
+        self.fast_path: FastPath | None = None
+        if style.plain:
+            template = DeltaTemplate(events.OutputTextDelta(**place, delta=""))
+            self.fast_path = FastPath(TextDelta, self._pieces, template)
+
+    def open(self) -> Iterable[Event]:
+        yield events.ContentPartAdded(**self._place, part=self._part(""))
+
+    def feed(self, text: str, logprobs: list[Logprob] | None) -> Event:
+        self._pieces.append(text)
+        shown = logprobs if logprobs and self._style.logprobs else []
+        self._logprobs += shown
+        padding = self._style.obfuscation(text)
+        return events.OutputTextDelta(**self._place, delta=text, logprobs=shown, obfuscation=padding)
+
+    def close(self) -> Iterable[Event]:
+        part = self.part
+        yield events.OutputTextDone(**self._place, text=part.text, logprobs=self._logprobs)
+        yield events.ContentPartDone(**self._place, part=part)
+
+    def _part(self, text: str) -> OutputText:
+        return OutputText(text=text, logprobs=list(self._logprobs) if self._style.logprobs else UNSET)
+
+    @property
+    def written(self) -> str:
+        return "".join(self._pieces)
+
+    @property
+    def part(self) -> OutputText:
+        return self._part(self.written)
+
+
+class RefusalPart:
+    """One `refusal` part of a message. Rare and short: it has no fast path."""
+
+    fast_path = None
+
+    def __init__(self, place: PartPlace, style: EventStyle) -> None:
+        self._place = place
+        self._style = style
+        self._pieces: list[str] = []
+
+    def open(self) -> Iterable[Event]:
+        yield events.ContentPartAdded(**self._place, part=OutputRefusal(refusal=""))
+
+    def feed(self, text: str, logprobs: list[Logprob] | None = None) -> Event:
+        self._pieces.append(text)
+        return events.RefusalDelta(**self._place, delta=text, obfuscation=self._style.obfuscation(text))
+
+    def close(self) -> Iterable[Event]:
+        yield events.RefusalDone(**self._place, refusal=self.part.refusal)
+        yield events.ContentPartDone(**self._place, part=self.part)
+
+    @property
+    def written(self) -> str:
+        return "".join(self._pieces)
+
+    @property
+    def part(self) -> OutputRefusal:
+        return OutputRefusal(refusal=self.written)
+
+
+# Delta → the part that it belongs to.
+PARTS: dict[type[Delta], type[TextPart] | type[RefusalPart]] = {TextDelta: TextPart, RefusalDelta: RefusalPart}
+PartKind = type[TextPart] | type[RefusalPart]
+Piece = tuple[PartKind, str, list[Logprob] | None]
+
+
+class MessageState:
+    """A message. One that must pass a check before it is shown is buffered until it is whole, and repaired if possible."""
+
+    prefix: ClassVar[str] = "msg"
+
+    def __init__(self, item_id: str, style: EventStyle, check: Check | None = None) -> None:
+        self.check = check
+        self.outcome: CheckOutcome | None = None
+        self._id = item_id
+        self._style = style
+        self._status: Status = "in_progress"
+        self._index: int | None = None
+        self._parts: list[TextPart | RefusalPart] = []
+        self._waiting: list[Piece] = []
+
+    @classmethod
+    def first(cls, delta: TextDelta | RefusalDelta, *, follows_item: bool) -> TextDelta | RefusalDelta | None:
+        """Engines put line breaks between a thought and what follows it. A message does not begin with them, and white space
+        between two calls is not a message."""
+        if isinstance(delta, RefusalDelta):
+            return delta
+        text = delta.text.lstrip("\r\n")
+        return TextDelta(text, delta.logprobs) if text and not (text.isspace() and follows_item) else None
+
+    def receive(self, delta: TextDelta | RefusalDelta) -> Iterable[Event]:
+        return self.feed(PARTS[type(delta)], delta.text, delta.logprobs if isinstance(delta, TextDelta) else None)
+
+    def open(self, output_index: int) -> Iterable[Event]:
+        self._index = output_index
+        yield events.OutputItemAdded(output_index=output_index, item=self.item)
+        waiting, self._waiting = self._waiting, []
+        if self.outcome is not None and all(kind is TextPart for kind, _, _ in waiting):
+            waiting = [_repaired(waiting, self.outcome)]
+        for kind, text, logprobs in waiting:
+            yield from self.feed(kind, text, logprobs)
+
+    def feed(self, kind: PartKind, text: str, logprobs: list[Logprob] | None = None) -> Iterable[Event]:
+        if self._index is None:
+            self._waiting.append((kind, text, logprobs))
+            return ()
+        if self._parts and type(self._parts[-1]) is kind:
+            return (self._parts[-1].feed(text, logprobs),)
+        return self._next_part(kind(self._next_place(self._index), self._style), text, logprobs)
+
+    def _next_part(self, part: TextPart | RefusalPart, text: str, logprobs: list[Logprob] | None) -> Iterable[Event]:
+        if self._parts:
+            yield from self._parts[-1].close()
+        self._parts.append(part)
+        yield from part.open()
+        yield part.feed(text, logprobs)
+
+    def _next_place(self, output_index: int) -> PartPlace:
+        return {"item_id": self._id, "output_index": output_index, "content_index": len(self._parts)}
+
+    def close(self, status: Status) -> Iterable[Event]:
+        assert self._index is not None
+        if self._parts:
+            yield from self._parts[-1].close()
+        self._status = status
+        yield events.OutputItemDone(output_index=self._index, item=self.item)
+
+    def finishable(self) -> bool:
+        return True
+
+    def ready(self) -> bool:
+        return self.check is None or not self.check.buffered
+
+    def waive(self) -> None:
+        self.check = self.outcome = None
+
+    @property
+    def fast_path(self) -> FastPath | None:
+        return self._parts[-1].fast_path if self._parts else None
+
+    @property
+    def written(self) -> str:
+        return "".join(part.written for part in self._parts) or "".join(text for _, text, _ in self._waiting)
+
+    @property
+    def checked_text(self) -> str:
+        return self.written
+
+    @property
+    def item(self) -> OutputMessage:
+        return OutputMessage(id=self._id, status=self._status, content=[part.part for part in self._parts])
+
+
+def _repaired(waiting: list[Piece], outcome: CheckOutcome) -> Piece:
+    """All that was buffered as one piece. Tokens of a text that was repaired have no probabilities."""
+    text = "".join(text for _, text, _ in waiting)
+    if outcome.unfinished or outcome.text == text:
+        return TextPart, text, [logprob for _, _, given in waiting for logprob in given or ()]
+    return TextPart, outcome.text, None
+
+
+class CompactionState(MessageState):
+    """The summary of a conversation: no deltas; the item is emitted whole and sealed."""
+
+    prefix: ClassVar[str] = "cmp"
+
+    def open(self, output_index: int) -> Iterable[Event]:
+        self._index = output_index
+        return (events.OutputItemAdded(output_index=output_index, item=self._item("")),)
+
+    def feed(self, kind: PartKind, text: str, logprobs: list[Logprob] | None = None) -> Iterable[Event]:
+        self._waiting.append((kind, text, None))
+        return ()
+
+    def close(self, status: Status) -> Iterable[Event]:
+        assert self._index is not None
+        assert self._style.seal is not None
+        self._sealed = self._item(self._style.seal(self.written))
+        return (events.OutputItemDone(output_index=self._index, item=self._sealed),)
+
+    def _item(self, sealed: str) -> Compaction:
+        return Compaction(id=self._id, encrypted_content=sealed)
+
+    @property
+    def written(self) -> str:
+        return "".join(text for _, text, _ in self._waiting)
+
+    @property
+    def item(self) -> Compaction:  # type: ignore[override]
+        return self._sealed

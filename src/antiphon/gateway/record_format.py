@@ -1,0 +1,62 @@
+"""The store's record format: items and responses as JSON. They are encoded and decoded here, and nowhere else."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, structs
+
+from antiphon.store.records import Item as StoredItem
+from antiphon.store.records import Record
+from antiphon.wire.responses import OutputItem, Response
+
+Item = dict[str, Any]
+
+_to_item = msgspec.json.Decoder(Item).decode
+_to_items = msgspec.json.Decoder(list[Item]).decode
+_to_output = msgspec.json.Decoder(list[OutputItem]).decode
+_to_response = msgspec.json.Decoder(Response).decode
+_encode = msgspec.json.Encoder().encode
+
+
+def encode_items(items: Sequence[Item] | Sequence[OutputItem]) -> bytes:
+    return _encode(items)
+
+
+def decode_items(*encoded: bytes) -> list[Item]:
+    """Lists of items as one list."""
+    return [item for each in encoded for item in _to_items(each)]
+
+
+def items_to_stored(items: Iterable[Item]) -> list[StoredItem]:
+    return [StoredItem(item["id"], _encode(item)) for item in items]
+
+
+def stored_to_items(stored: Iterable[StoredItem]) -> list[Item]:
+    return [_to_item(item.data) for item in stored]
+
+
+def output_to_items(output: Sequence[OutputItem]) -> list[Item]:
+    items: list[Item] = msgspec.to_builtins(output)
+    return items
+
+
+def encode_settings(response: Response) -> bytes:
+    """The response object without its output, which a record has beside it."""
+    return _encode(structs.replace(response, output=[], output_text=UNSET))
+
+
+def record_to_response(record: Record) -> Response:
+    """The response object as it was stored, with its current status."""
+    response = _to_response(record.settings)
+    response.status = record.status
+    response.output = _to_output(record.output)
+    return response
+
+
+def encode_metadata(metadata: dict[str, str]) -> bytes:
+    return _encode(metadata)
+
+
+def decode_metadata(encoded: bytes) -> Item:
+    return _to_item(encoded)
