@@ -98,7 +98,7 @@ async def test_an_answer_that_breaks_its_schema_is_asked_for_again(
 
 
 @pytest.mark.parametrize("streams", [False, True])
-async def test_what_the_engine_refuses_is_an_http_error(client: AsyncOpenAI, engine: MockEngine, streams: bool) -> None:
+async def test_what_the_engine_rejects_is_an_http_error(client: AsyncOpenAI, engine: MockEngine, streams: bool) -> None:
     engine.will(Refusal(400, {"error": {"message": "no such sampler", "type": "invalid_request_error"}}))
     with pytest.raises(openai.BadRequestError, match="no such sampler"):
         await client.responses.create(model="mock", input="Hi", stream=streams)

@@ -10,7 +10,7 @@ from antiphon.core.steps import Ask, Check, Done, Estimate, RunTools, ToolCall
 from antiphon.core.tools import ToolResult
 from antiphon.errors import ApiError
 
-# Asks the engine: the pieces of its body, split in any way. What it raises before the first piece, the engine refused.
+# Asks the engine: the pieces of its body, split in any way. An error before the first piece: the engine rejected it.
 AskEngine = Callable[[Ask], Iterable[bytes]]
 RunTool = Callable[[ToolCall], ToolResult]
 
@@ -42,8 +42,8 @@ def _answer(exchange: Exchange, ask: AskEngine, step: Ask) -> Iterator[AnyEvent]
         pieces = iter(ask(step))
         # A generator asks the engine only now.
         first = next(pieces, b"")
-    except ApiError as refusal:
-        yield from exchange.refused(refusal)
+    except ApiError as rejected:
+        yield from exchange.refused(rejected)
         return
     error: ApiError | None = None
     try:
