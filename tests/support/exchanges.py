@@ -13,9 +13,9 @@ from antiphon.core.environment import Environment
 from antiphon.core.exchange import Exchange
 from antiphon.core.fast_path import AnyEvent
 from antiphon.core.knowledge import EngineKnowledge
-from antiphon.core.loopless import RunTool, no_tools, run_exchange
 from antiphon.core.sse import SseEncoder
 from antiphon.core.steps import Ask, Check
+from antiphon.core.sync_run import RunTool, no_tools, run_exchange
 from antiphon.dialects import PLAIN
 from antiphon.errors import ApiError
 from antiphon.wire.responses import CreateResponse

@@ -43,6 +43,7 @@ class CheckOutcome(Struct, frozen=True):
 
 
 def run_check(work: CheckWork) -> CheckOutcome:
+    """Runs the work in place. There is no limit to the time that a grammar or a schema of a client may take."""
     # Imported here: the libraries are large, and a process that hands the work on never needs them.
     from antiphon.core import grammars, schemas
 

@@ -49,6 +49,8 @@ def no_report(event: str, **members: Any) -> None: ...
 
 @dataclass(frozen=True, slots=True)
 class Environment:
+    """What every exchange of a program shares. Only `new_id` and `now` are required."""
+
     # A new id with this prefix.
     new_id: Callable[[str], str]
     # Seconds since 1970.

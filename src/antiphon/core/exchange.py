@@ -69,6 +69,8 @@ class Phase(Enum):
 
 
 class Exchange:
+    """One response, from its request to its terminal event. See the top of this module for the order of the calls."""
+
     def __init__(
         self,
         request: CreateResponse,

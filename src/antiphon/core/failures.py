@@ -107,6 +107,11 @@ def error_object_to_failure(error: Any, *, status: int = 500, retry_after: float
     return EngineFailure(status, str(error.get("type") or ""), str(message)[:LONGEST_MESSAGE], retry_after)
 
 
+def http_answer_to_error(status: int, body: bytes, retry_after: float | None = None) -> ApiError:
+    """The error for `Exchange.refused()`, from an engine's HTTP answer whose status is not 200."""
+    return failure_to_error(http_answer_to_failure(status, body, retry_after))
+
+
 def http_answer_to_failure(status: int, body: bytes, retry_after: float | None = None) -> EngineFailure:
     try:
         answer = msgspec.json.decode(body)

@@ -7,8 +7,8 @@ from antiphon.core.dialect import Dialect
 from antiphon.core.environment import Environment
 from antiphon.core.exchange import Exchange
 from antiphon.core.knowledge import EngineKnowledge
-from antiphon.core.loopless import run_exchange
 from antiphon.core.sse import SseEncoder
+from antiphon.core.sync_run import run_exchange
 from antiphon.wire.responses import CreateResponse
 
 PLAIN = Dialect(name="plain")

@@ -205,6 +205,7 @@ def _finder(offer: Offer) -> Callable[[], CallFinder | None]:
 
 
 def chat_to_bytes(chat: ChatRequest) -> bytes:
+    """The body of POST /v1/chat/completions."""
     return msgspec.json.encode(chat)
 
 

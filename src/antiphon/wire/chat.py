@@ -47,6 +47,8 @@ class StreamOptions(Struct):
 
 
 class ChatRequest(Struct, kw_only=True):
+    """The body of POST /v1/chat/completions."""
+
     model: str
     messages: list[ChatMessage]
     tools: list[ChatTool] | UnsetType = UNSET

@@ -43,6 +43,8 @@ class StreamOptions(Struct):
 
 
 class CreateResponse(Struct):
+    """The body of POST /v1/responses."""
+
     model: str | None = None
     input: str | list[dict[str, Any]] | None = None
     instructions: str | None = None
@@ -200,6 +202,8 @@ class OutputTokensDetails(Struct):
 
 
 class Usage(Struct):
+    """Token counts. Those of a response are summed over every engine answer that it took."""
+
     input_tokens: int
     input_tokens_details: InputTokensDetails
     output_tokens: int

@@ -5,7 +5,6 @@ import re
 from collections.abc import Collection
 from typing import NamedTuple
 
-import json_repair
 import msgspec
 
 from antiphon.core.text_calls.brackets import Brackets
@@ -118,6 +117,9 @@ def repaired(text: str) -> str | None:
     """The JSON that a text which is almost JSON most likely means."""
     if len(text) > LONGEST_REPAIRED:
         return None
+    # Imported here: it is rarely needed, and large.
+    import json_repair
+
     try:
         return json.dumps(json_repair.loads(text), ensure_ascii=False)
     except (ValueError, RecursionError):

@@ -1,5 +1,6 @@
-"""An exchange run to its end in place: no event loop, no processes. For recordings, tests and small programs."""
+"""A synchronous run of an exchange: no event loop, no processes. For recordings, tests and small programs."""
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator
 
 from antiphon.core.check_work import run_check
@@ -9,7 +10,7 @@ from antiphon.core.steps import Ask, Check, Done, Estimate, RunTools, ToolCall
 from antiphon.core.tools import ToolResult
 from antiphon.errors import ApiError
 
-# Asks the engine: the pieces of its body. Raises what the engine refuses.
+# Asks the engine: the pieces of its body, split in any way. An error before the first piece: the engine rejected it.
 AskEngine = Callable[[Ask], Iterable[bytes]]
 RunTool = Callable[[ToolCall], ToolResult]
 
@@ -19,7 +20,8 @@ def no_tools(call: ToolCall) -> ToolResult:
 
 
 def run_exchange(exchange: Exchange, ask: AskEngine, run_tool: RunTool = no_tools) -> Iterator[AnyEvent]:
-    """Every event, to the terminal one. Usage that the engine does not report stays null."""
+    """Every event, to the terminal one. `ask` posts a chat request and returns, or yields, the pieces of the engine's body; it
+    raises one of `antiphon.errors`. Usage that the engine does not report stays null."""
     yield from exchange.start()
     while not isinstance(step := exchange.step, Done):
         match step:
@@ -37,13 +39,15 @@ def run_exchange(exchange: Exchange, ask: AskEngine, run_tool: RunTool = no_tool
 
 def _answer(exchange: Exchange, ask: AskEngine, step: Ask) -> Iterator[AnyEvent]:
     try:
-        pieces = ask(step)
-    except ApiError as refusal:
-        yield from exchange.refused(refusal)
+        pieces = iter(ask(step))
+        # A generator asks the engine only now.
+        first = next(pieces, b"")
+    except ApiError as rejected:
+        yield from exchange.refused(rejected)
         return
     error: ApiError | None = None
     try:
-        for piece in pieces:
+        for piece in itertools.chain((first,), pieces):
             yield from exchange.receive(piece)
             while exchange.check is not None:
                 yield from exchange.checked(run_check(exchange.check))
