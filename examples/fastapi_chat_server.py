@@ -18,14 +18,9 @@ import antiphon
 from antiphon import AnyEvent, Ask, Check, Done, EngineKnowledge, Environment, Estimate, Exchange, SseEncoder, dialects, errors
 
 app = FastAPI()
-engine = httpx.AsyncClient(
-    base_url=os.environ["ENGINE_URL"],
-    headers={"Content-Type": "application/json"},
-    timeout=httpx.Timeout(600, connect=5),
-)
-# Both are shared by all requests: what was learned about the engine, and which schemas are valid.
-knowledge = EngineKnowledge(dialects.PLAIN)
-environment = Environment(new_id=antiphon.new_id, now=time.time)
+engine = httpx.AsyncClient(base_url=os.environ["ENGINE_URL"], timeout=httpx.Timeout(600, connect=5))
+# Shared by all requests: what was learned about the engine, and which schemas compile.
+knowledge, environment = EngineKnowledge(dialects.PLAIN), Environment(new_id=antiphon.new_id, now=time.time)
 
 
 @app.exception_handler(errors.ApiError)
@@ -41,9 +36,10 @@ async def create_response(http_request: Request) -> Response:
     request.store = False
     exchange = Exchange(request, [knowledge], environment)
     events = respond(exchange)
+    # Comes once the engine has accepted the request: an error before it is an HTTP error.
+    first = await anext(events)
     if request.stream:
-        # Waits for the first event, so that an error before it is an HTTP error.
-        return StreamingResponse(to_sse(await anext(events), events), media_type="text/event-stream")
+        return StreamingResponse(to_sse(first, events), media_type="text/event-stream")
     async for _event in events:
         pass
     if exchange.error is not None:
@@ -51,55 +47,37 @@ async def create_response(http_request: Request) -> Response:
     return Response(msgspec.json.encode(exchange.response), media_type="application/json")
 
 
-async def respond(exchange: Exchange) -> AsyncIterator[AnyEvent]:
-    """Every event of the response. Raises what goes wrong before there is anything to send."""
+async def respond(exchange: Exchange) -> AsyncIterator[list[AnyEvent]]:
     unsent = exchange.start()
-    while not isinstance(exchange.step, Done):
-        async for emitted in take_step(exchange):
-            if not emitted:
-                continue
-            for event in (*unsent, *emitted):
-                yield event
-            unsent = []
-    if unsent and exchange.error is not None:
+    while not isinstance(step := exchange.step, Done):
+        try:
+            if isinstance(step, Ask):
+                async with engine.stream("POST", "/chat/completions", content=antiphon.chat_to_bytes(step.chat)) as answer:
+                    if answer.status_code != 200:
+                        unsent += exchange.refused(antiphon.http_answer_to_error(answer.status_code, await answer.aread()))
+                        continue
+                    async for data in answer.aiter_bytes():
+                        yield [*unsent, *exchange.receive(data)]
+                        unsent = []
+                        if not exchange.reading:
+                            break
+                unsent += exchange.finish()
+            elif isinstance(step, Check):
+                unsent += exchange.checked(await asyncio.to_thread(antiphon.run_check, step.work))
+            elif isinstance(step, Estimate):
+                # The engine reports no usage. It could be estimated; here it stays null.
+                unsent += exchange.estimated([])
+        except httpx.HTTPError as broken:
+            unsent += exchange.abort(errors.EngineUnavailable(f"The connection to the engine failed: {broken!r}"))
+    if exchange.error is not None and any(isinstance(event, antiphon.events.ResponseCreated) for event in unsent):
         raise exchange.error
     # A server that stores responses stores `exchange.response` between `end()` and the last event.
-    for event in (*unsent, *exchange.end()):
-        yield event
+    yield [*unsent, *exchange.end()]
 
 
-async def take_step(exchange: Exchange) -> AsyncIterator[list[AnyEvent]]:
-    match exchange.step:
-        case Ask(chat=chat):
-            async for events in ask(exchange, antiphon.chat_to_bytes(chat)):
-                yield events
-        case Check(work=work):
-            yield exchange.checked(await asyncio.to_thread(antiphon.run_check, work))
-        case Estimate():
-            # The engine reports no usage. It could be estimated; here it stays null.
-            yield exchange.estimated([])
-
-
-async def ask(exchange: Exchange, body: bytes) -> AsyncIterator[list[AnyEvent]]:
-    try:
-        async with engine.stream("POST", "/chat/completions", content=body) as answer:
-            if answer.status_code != 200:
-                yield exchange.refused(antiphon.http_answer_to_error(answer.status_code, await answer.aread()))
-                return
-            async for data in answer.aiter_bytes():
-                yield exchange.receive(data)
-                if not exchange.reading:
-                    break
-    except httpx.HTTPError as broken:
-        yield exchange.finish(errors.EngineUnavailable(f"The connection to the engine failed: {broken!r}"))
-    else:
-        yield exchange.finish()
-
-
-async def to_sse(first: AnyEvent, events: AsyncIterator[AnyEvent]) -> AsyncIterator[bytes]:
+async def to_sse(first: list[AnyEvent], events: AsyncIterator[list[AnyEvent]]) -> AsyncIterator[bytes]:
     encoder = SseEncoder()
-    yield encoder.encode(first)
-    async for event in events:
-        yield encoder.encode(event)
-    for last in encoder.end:
-        yield last
+    yield b"".join(map(encoder.encode, first))
+    async for emitted in events:
+        yield b"".join(map(encoder.encode, emitted))
+    yield b"".join(encoder.end)

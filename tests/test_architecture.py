@@ -136,7 +136,7 @@ def modules_of(path: Path) -> str:
 
 def test_there_are_no_import_cycles() -> None:
     names = {modules_of(path) for path in FILES}
-    graph = {modules_of(path): {name for name in imports_at_load(path) if name in names} for path in FILES}
+    graph = {modules_of(path): names.intersection(imports_at_load(path, names)) for path in FILES}
     done: set[str] = set()
 
     def visit(name: str, above: tuple[str, ...]) -> None:
@@ -150,15 +150,27 @@ def test_there_are_no_import_cycles() -> None:
         visit(name, ())
 
 
-def imports_at_load(path: Path) -> Iterator[str]:
+def imports_at_load(path: Path, modules: set[str]) -> Iterator[str]:
     """What is imported when the module is, and not later inside a function."""
     pending: list[ast.AST] = [ast.parse(path.read_text())]
     while pending:
         node = pending.pop()
         if isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            members = [f"{node.module}.{alias.name}" for alias in node.names]
+            yield from (member if member in modules else node.module for member in members)
         elif isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             pending += ast.iter_child_nodes(node)
+
+
+# Who reads JSON that came over the network: a client's body or message, and an engine's answer.
+READS_JSON = {"http/engine_routes.py", "http/websocket.py"}
+
+
+def test_stored_json_is_decoded_in_one_place() -> None:
+    layers = [path for path in FILES if package_of(path) in {"gateway", "background", "http"}]
+    decodes = {
+        str(path.relative_to(SOURCE)) for path in layers if "json.decode" in path.read_text() or "Decoder(" in path.read_text()
+    }
+    assert decodes - READS_JSON == {"gateway/record_format.py", "gateway/checker.py", "gateway/check_process.py"}

@@ -15,7 +15,7 @@ from antiphon.core.failures import http_answer_to_error
 from antiphon.core.fast_path import AnyEvent, PlainDelta, expand
 from antiphon.core.knowledge import EngineKnowledge, Model
 from antiphon.core.request import chat_to_bytes
-from antiphon.core.sealing import Sealer
+from antiphon.core.sealed_text import Sealer
 from antiphon.core.sse import MessageEncoder, SseEncoder
 from antiphon.core.steps import Ask, Check, Done, Estimate, RunTools, Step, ToolCall, Uncounted
 from antiphon.core.sync_run import run_exchange
