@@ -19,8 +19,8 @@
         ├── EngineDisagrees       502   it answered, but not as Chat Completions
         └── AnswerInvalid         502   the model did not do what the request requires, in two attempts
 
-`status` and `kind` are the HTTP answer; `event_code` is the code inside a `response.failed`, where Codex tells a fatal error
-from one that it retries.
+`status` and `kind` are the HTTP answer; `event_code` is the code inside a `response.failed`, by which Codex decides
+whether to retry.
 """
 
 from dataclasses import dataclass

@@ -161,10 +161,10 @@ class Attempt:
         with store.follow(id) as wakeup:
             while True:
                 with suppress(StoreUnavailable):
-                    held = await store.renew(self._worker, [id], lease)
-                    if id not in held and not self._journal.closed:
+                    leased = await store.renew(self._worker, [id], lease)
+                    if id not in leased and not self._journal.closed:
                         raise self._journal.lost()
-                    if held.get(id):
+                    if leased.get(id):
                         self.end(Cancelled())
                 await asyncio.sleep(min(LEASE_INTERVAL, lease / 6))
                 with suppress(TimeoutError):

@@ -179,7 +179,7 @@ def pull(
 @app.command()
 def replay(
     file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A recorded stream of an engine (.sse).")],
-    dialect: Annotated[str | None, typer.Option(help="Accepted for clarity: streams tell their dialect themselves.")] = None,
+    dialect: Annotated[str | None, typer.Option(help="Accepted for clarity: a stream needs no dialect.")] = None,
 ) -> None:
     """Show the Responses events that a recorded engine stream becomes."""
     if dialect is not None and dialect not in BY_NAME:

@@ -42,7 +42,7 @@ class GrammarCheck:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A schema or grammar that a client wrote, and where it stands in the request."""
+    """A schema or grammar of a client, and its place in the request."""
 
     definition: bytes | Grammar
     where: str

@@ -1,6 +1,6 @@
 """The chunks of an engine's stream → deltas. It needs no facts about the engine.
 
-The four shapes of reasoning are told apart by the stream itself, so nobody configures them.
+The four shapes of reasoning are recognized in the stream itself: there is nothing to configure.
 """
 
 import msgspec

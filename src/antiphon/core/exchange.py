@@ -398,7 +398,7 @@ class Exchange:
         return self._asks_again and self._output.can_start_over
 
     def _ask_again(self, rejection: Rejection) -> None:
-        """Shows the model what is wrong with its answer, and goes on with what it writes then."""
+        """Shows the model what is wrong with its answer, and continues with what it writes then."""
         self._count_answer()
         if rejection.call is None and self._enforcement.requirements.must_call:
             self._question.learn_of_answer(NOT_ENFORCED)
@@ -441,7 +441,7 @@ class Exchange:
         self._usage.next_answer()
 
     def _ran_tools(self) -> bool:
-        """The gateway ran every call of this round, so the model goes on. A call of the client's ends the response."""
+        """The gateway ran every call of this round, so the model continues. A call that the client runs ends the response."""
         calls = [state for state in self._output.round if isinstance(state, CallState)]
         return bool(calls) and all(call.result is not None for call in calls)
 

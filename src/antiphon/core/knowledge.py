@@ -8,7 +8,7 @@ from antiphon.core.dialect import Dialect
 
 # Clients may ask for any name. What was learned of the oldest ones goes first.
 MOST_MODELS = 256
-# What an engine is asked for that has told no model.
+# The model's name for an engine that reports none.
 ANY_MODEL = "default"
 
 

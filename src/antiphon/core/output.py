@@ -321,7 +321,7 @@ class Output:
         return [state for state in (self.running, *unchecked) if state is not None]
 
     def resume(self) -> None:
-        """Goes on where it was blocked."""
+        """Continues where it was blocked."""
         if self._closing is not None:
             self.close_items(self._closing)
         else:

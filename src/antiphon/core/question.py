@@ -127,7 +127,7 @@ class Question:
         self.convert()
 
     def add_round(self, turn: AssistantTurn) -> None:
-        """The model called tools, and goes on with their results. It has done what `tool_choice` required."""
+        """The model called tools, and continues with their results. It has done what `tool_choice` required."""
         self._rounds.append(turn)
         self._rejection = None
         last = len(self._rounds) >= self._environment.most_rounds

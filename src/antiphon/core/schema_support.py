@@ -5,7 +5,7 @@ from typing import Any
 
 Schema = dict[str, Any]
 
-# Where schemas stand inside a schema: as it is, in a list, by name.
+# The keywords that have schemas inside: one, a list of them, several by name.
 INNER = ("items", "additionalProperties", "contains", "not", "if", "then", "else", "propertyNames")
 INNER_LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
 INNER_NAMED = ("properties", "$defs", "definitions", "patternProperties")

@@ -22,7 +22,7 @@ class AllowedTools(Struct):
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """The tools that the engine is shown, and what it is told about choosing among them."""
+    """The tools that the engine sees, and how it may choose among them."""
 
     tools: list[ChatTool]
     choice: str | Choice | UnsetType = UNSET
@@ -45,7 +45,7 @@ def choice_to_offer(choice: str | Choice | None, box: Toolbox, dialect: Dialect)
         return CHOICES.get(kind, leave_choice_out)(choice, box, dialect)
     if choice not in (None, "auto", "none", "required"):
         raise InvalidRequest(f"Invalid `tool_choice`: {choice!r} must be one of: auto, none, required.", param="tool_choice")
-    # Engines differ in how they take "none"; without tools nothing can be called.
+    # Engines treat "none" differently. Without tools nothing can be called.
     if choice == "none":
         return Offer([], only=())
     if choice == "required":
@@ -54,7 +54,7 @@ def choice_to_offer(choice: str | Choice | None, box: Toolbox, dialect: Dialect)
 
 
 def _auto(tools: list[ChatTool], dialect: Dialect, only: tuple[str, ...] | None = None) -> Offer:
-    # An engine that cannot read calls refuses "auto", but shows the tools to its model all the same.
+    # An engine that cannot parse calls rejects "auto", but shows the tools to its model all the same.
     if not tools:
         return Offer([], only=only)
     return Offer(tools, "auto" if dialect.reads_calls else "none", only, in_words=not dialect.shows_tools)
@@ -72,12 +72,13 @@ def _required(names: list[str], box: Toolbox, dialect: Dialect) -> Offer:
 
 
 def _required_call(names: list[str], box: Toolbox, dialect: Dialect) -> Offer:
-    """A call that the engine does not see to. Constrained, all the tools stay in the prompt, and so in its prefix cache."""
+    """A required call that the engine does not enforce. If its answer is constrained, all tools stay in the prompt, and in its
+    prefix cache."""
     if dialect.constrains_json:
         shown = _auto(list(box.functions.values()), dialect, tuple(names))
         in_words = shown.in_words or not dialect.constrains_json_with_tools
         return replace(shown, must_call=True, constrained=True, in_words=in_words)
-    # It may yet understand the word, and the model may do as it is told.
+    # The engine may support the word after all, and the model may follow the prompt.
     tools, in_words = [box.functions[name] for name in names], not dialect.shows_tools
     return Offer(tools, "required", tuple(names), must_call=True, prompted=True, in_words=in_words)
 

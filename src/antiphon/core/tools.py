@@ -103,7 +103,7 @@ class Toolbox:
             self.notices.append(f"tool {native.name} was offered twice: the first definition counts")
             return
         name = engine_name(native)
-        # Two tools with the same name: the later one is distinguished by what it is, not by where it stands.
+        # Two tools with the same name: the later one gets a suffix made of what it is, not of its position.
         function.name = name if name not in self.functions else _with_digest(name, native)
         self.functions[function.name] = ChatTool(function)
         self.natives[function.name] = native

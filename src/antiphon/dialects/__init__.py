@@ -31,8 +31,8 @@ LLAMACPP = replace(
     version=(Lookup("/props", "build_info"),),
     template=Template("/apply-template", "prompt"),
     grammar_member="grammar",
-    tells_tools=(Lookup("/props", "chat_template_caps/supports_tools"),),
-    tells_parallel_calls=(Lookup("/props", "chat_template_caps/supports_parallel_tool_calls"),),
+    reported_tools=(Lookup("/props", "chat_template_caps/supports_tools"),),
+    reported_parallel_calls=(Lookup("/props", "chat_template_caps/supports_parallel_tool_calls"),),
     advice={
         "system role": "--jinja --chat-template-file FILE, with a template that has a system role",
         "user messages in a row": "--jinja --chat-template-file FILE, with a template that accepts them",
@@ -127,8 +127,8 @@ OLLAMA = replace(
     window=(Lookup("/api/show", "model_info/*.context_length", asks="model"),),
     vision=(Lookup("/api/show", "capabilities/vision", asks="model"),),
     version=(Lookup("/api/version", "version"),),
-    tells_tools=(Lookup("/api/show", "capabilities/tools", asks="model"),),
-    tells_reasoning=(Lookup("/api/show", "capabilities/thinking", asks="model"),),
+    reported_tools=(Lookup("/api/show", "capabilities/tools", asks="model"),),
+    reported_reasoning=(Lookup("/api/show", "capabilities/thinking", asks="model"),),
     advice={
         "tools": "a model whose `ollama show` lists the capability tools",
         "images": "a model whose `ollama show` lists the capability vision",

@@ -261,7 +261,7 @@ class ResponseRun:
         try:
             return await self._equipment.tools[call.kind].run(call)
         except Exception as failed:
-            # A tool that fails does not fail the response: the model is told, and goes on.
+            # A tool that fails does not fail the response: the model gets the error, and continues.
             log("tool_failed", level=logging.WARNING, exc_info=failed, kind=call.kind, response_id=self.response.id)
             return ToolResult(f"The tool failed: {failed}", failed=True)
 
@@ -311,7 +311,7 @@ class ResponseRun:
             self._read.set_exception(self._reply.error(error))
 
     async def _check(self) -> None:
-        """Checks while the engine goes on; what it sends meanwhile waits in the exchange."""
+        """Checks while the engine sends more, which waits in the exchange."""
         exchange = self._exchange
         try:
             while (work := exchange.check) is not None:

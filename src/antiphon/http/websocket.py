@@ -25,12 +25,12 @@ from antiphon.wire import UNREADABLE
 PINGED = 20.0
 # How long a client may take to agree to the end, in seconds.
 FAREWELL = 1.0
-# Requests that may wait for the turns before them.
+# Requests that may wait for the responses before them.
 MOST_WAITING = 4
 
 
 class Head(Struct):
-    """What has to be known of a message before it is its turn."""
+    """What has to be known of a message before it is answered."""
 
     type: Any = None
     previous_response_id: Any = None
@@ -42,7 +42,7 @@ class Waiting(NamedTuple):
 
 
 class Leave(NamedTuple):
-    """Why a connection is closed by us."""
+    """Why the gateway closes a connection."""
 
     code: WSCloseCode
     error: ApiError | None = None
@@ -82,7 +82,7 @@ async def _connected(connection: "Connection", connections: set["Connection"], l
 
 
 def _refuse_other_origins(request: web.Request) -> None:
-    """Browsers let every page open a WebSocket to every host: a gateway without a key would be open to all of them."""
+    """Browsers let every page open a WebSocket to every host: a gateway without a key would be open to all pages."""
     origin = request.headers.get("Origin")
     if origin is not None and origin.partition("://")[2] != request.host:
         raise Forbidden("Pages of another origin may not open a WebSocket here.", code="origin_not_allowed")
@@ -92,14 +92,14 @@ def too_old(lifetime: float) -> Leave:
     return Leave(
         WSCloseCode.OK,
         InvalidRequest(
-            f"A WebSocket connection lives for {lifetime / 60:g} minutes. Open another one to go on.",
+            f"A WebSocket connection lives for {lifetime / 60:g} minutes. Open another one to continue.",
             code="websocket_connection_limit_reached",
         ),
     )
 
 
 class Connection:
-    """One client: what it asks waits in line, and is answered in that order."""
+    """One client: its requests are queued, and answered in order."""
 
     def __init__(self, request: web.Request, socket: Socket, stream: MessageStream) -> None:
         self._gateway = request.app[GATEWAY]
@@ -109,12 +109,12 @@ class Connection:
         socket.refuse_large = self._refuse_large
         self._histories = RecentHistories()
         self._max_body_bytes = request.app[LIMITS].max_body_bytes
-        # None wakes whoever waits for a request, because it is time to leave.
+        # None ends the wait for the next request, because the connection is to be closed.
         self._waiting: asyncio.Queue[Waiting | None] = asyncio.Queue()
         self._leaving: Leave | None = None
 
     async def run(self) -> None:
-        """Until the client closes, or is told to; its going away ends the engine's work at once."""
+        """Until either side closes. A client that leaves ends the engine's work at once."""
         reading, answering = asyncio.create_task(self._read()), asyncio.create_task(self._answer_all())
         try:
             done, _ = await asyncio.wait({reading, answering}, return_when=asyncio.FIRST_COMPLETED)
@@ -122,7 +122,7 @@ class Connection:
                 task.result()
             if self._leaving is not None and not self._socket.closed:
                 if self._leaving.error is not None:
-                    self._tell(self._leaving.error)
+                    self._send_error(self._leaving.error)
                 await self._socket.close(code=self._leaving.code)
         finally:
             reading.cancel()
@@ -130,12 +130,12 @@ class Connection:
             await asyncio.gather(reading, answering, return_exceptions=True)
 
     def leave(self, why: Leave) -> None:
-        """Closes the connection once the turn that runs has ended."""
+        """Closes the connection once the current response has ended."""
         if self._leaving is None:
             self._leaving = why
             self._waiting.put_nowait(None)
 
-    # ---- what comes --------------------------------------------------------------------------------------------------
+    # ---- requests ----------------------------------------------------------------------------------------------------
 
     async def _read(self) -> None:
         async for kind, data, _ in self._socket:
@@ -145,14 +145,16 @@ class Connection:
         try:
             head = _head(kind, data)
             if self._waiting.qsize() >= MOST_WAITING:
-                raise RateLimited(f"{MOST_WAITING} requests wait already. Turns follow one another: wait for their ends.")
+                raise RateLimited(
+                    f"{MOST_WAITING} requests are waiting already. Responses run one after another: wait for one to end."
+                )
         except ApiError as error:
-            self._tell(error)
+            self._send_error(error)
             return
         previous = head.previous_response_id
         self._waiting.put_nowait(Waiting(data, previous if isinstance(previous, str) else None))
 
-    # ---- what goes ---------------------------------------------------------------------------------------------------
+    # ---- responses ---------------------------------------------------------------------------------------------------
 
     async def _answer_all(self) -> None:
         while self._leaving is None and (asked := await self._waiting.get()) is not None:
@@ -163,10 +165,10 @@ class Connection:
         logged: dict[str, Any] = {}
         status = 499
         try:
-            error = await self._run_turn(asked.message, logged)
+            error = await self._respond(asked.message, logged)
             status = 200 if error is None else error.status
             if error is not None and asked.previous is not None:
-                # A client whose turn failed begins again with all of its history.
+                # A client whose response failed sends its whole history again.
                 self._histories.remove(asked.previous)
         finally:
             log(
@@ -179,8 +181,8 @@ class Connection:
                 **logged,
             )
 
-    async def _run_turn(self, message: bytes, logged: dict[str, Any]) -> ApiError | None:
-        """What went wrong, if anything: told as an error while nothing has been told, and as an event after that."""
+    async def _respond(self, message: bytes, logged: dict[str, Any]) -> ApiError | None:
+        """What went wrong, if anything: sent as an error before the first event, and as an event after it."""
         begun = False
         try:
             run = await self._gateway.begin(
@@ -201,21 +203,21 @@ class Connection:
             failed = EngineError(BUG, code="internal_error")
         logged["error"] = failed.code or failed.kind
         if not begun:
-            self._tell(failed)
+            self._send_error(failed)
         return failed
 
     def _refuse_large(self) -> None:
-        """The last word: nothing of what comes after such a message can be read."""
+        """Nothing is sent after this: what follows such a message cannot be read."""
         error = BodyTooLarge(f"The message is larger than {self._max_body_bytes} bytes.")
         self._request[LOGGED]["error"] = error.code
-        self._tell(error)
+        self._send_error(error)
         self._stream.end()
 
-    def _tell(self, error: ApiError) -> None:
-        told: dict[str, Any] = {"type": "error", "status": error.status, **error.envelope()}
+    def _send_error(self, error: ApiError) -> None:
+        message: dict[str, Any] = {"type": "error", "status": error.status, **error.envelope()}
         if error.retry_after is not None:
-            told["headers"] = {"retry-after": str(max(1, round(error.retry_after)))}
-        self._stream.write([msgspec.json.encode(told)])
+            message["headers"] = {"retry-after": str(max(1, round(error.retry_after)))}
+        self._stream.write([msgspec.json.encode(message)])
 
 
 CONNECTIONS = web.AppKey("connections", set[Connection])
@@ -223,7 +225,7 @@ CONNECTIONS = web.AppKey("connections", set[Connection])
 
 def _head(kind: WSMsgType, data: Any) -> Head:
     if kind is not WSMsgType.TEXT:
-        raise InvalidRequest("Messages are JSON, as text frames.", code="invalid_json")
+        raise InvalidRequest("A message must be JSON in a text frame.", code="invalid_json")
     try:
         head = msgspec.json.decode(data, type=Head)
     except msgspec.ValidationError:
@@ -232,6 +234,6 @@ def _head(kind: WSMsgType, data: Any) -> Head:
         raise InvalidRequest(f"The message is not JSON: {broken}.", code="invalid_json") from None
     if head.type != "response.create":
         raise InvalidRequest(
-            f"Invalid `type`: {head.type!r} is not 'response.create'.", param="type", code="unknown_event_type"
+            f"Invalid `type`: {head.type!r} must be 'response.create'.", param="type", code="unknown_event_type"
         )
     return head

@@ -186,7 +186,7 @@ DeltaEvent = (
     | CustomToolCallInputDelta
     | ShellCallCommandDelta
 )
-# Every event, told apart by its `type`.
+# Every event, by its `type`.
 StreamEvent = (
     ResponseCreated
     | ResponseQueued

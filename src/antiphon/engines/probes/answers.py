@@ -82,7 +82,7 @@ async def reasoning(client: ProbeClient) -> Observation:
         return Observation(Verdict.UNKNOWN, str(answer))
     shape = _shape(answer)
     if shape is None:
-        reported = await client.reported(client.dialect.tells_reasoning)
+        reported = await client.reported(client.dialect.reported_reasoning)
         detail = "the engine says that this model does not think" if reported is False else "no reasoning was seen"
         return Observation(Verdict.UNKNOWN, detail)
     by_default = await _think(client, **dict.fromkeys(client.dialect.extra)) if client.dialect.extra else answer

@@ -52,7 +52,7 @@ async def _are_shown(client: ProbeClient, choice: str) -> bool | None:
     prompt = await client.rendered_prompt(tools=LONG_TOOLS, tool_choice=choice)
     if prompt is not None:
         return MARK in prompt
-    if (reported := await client.reported(client.dialect.tells_tools)) is not None:
+    if (reported := await client.reported(client.dialect.reported_tools)) is not None:
         return reported
     return await client.is_in_prompt(
         MARK, {"tools": LONG_TOOLS, "tool_choice": choice}, {"tools": TOOLS, "tool_choice": choice}
@@ -60,7 +60,7 @@ async def _are_shown(client: ProbeClient, choice: str) -> bool | None:
 
 
 async def parallel_calls(client: ProbeClient) -> Observation:
-    reported = await client.reported(client.dialect.tells_parallel_calls)
+    reported = await client.reported(client.dialect.reported_parallel_calls)
     if reported is not None:
         detail = "the template has them" if reported else "the template has none"
         return Observation(Verdict.WORKS if reported else Verdict.DOES_NOT, detail, ONE_BY_ONE)

@@ -16,12 +16,12 @@ from aiohttp.client_proto import ResponseHandler
 
 from antiphon.transport.interfaces import NO_RECEIVER, Receiver, Transport
 
-# The hexadecimal size of a chunk and its line end stand within so many bytes.
+# The hexadecimal size of a chunk and its line end take at most so many bytes.
 LONGEST_SIZE = 10
 
 
 class PushingConnection(ResponseHandler):
-    """A connection that can pass its parser by, while that stands between two chunks of a pushed body."""
+    """A connection that can skip its parser while that is between two chunks of a pushed body."""
 
     between: Receiver | None = None
 
