@@ -27,7 +27,7 @@ STRICT = {**F, "strict": True, "parameters": {"type": "object", "properties": {"
 NUMBERS = {"type": "custom", "name": "add", "format": {"type": "grammar", "syntax": "regex", "definition": r"\d+ \+ \d+"}}
 
 
-def refusal(status: int, words: str, kind: str = "") -> ApiError:
+def failure(status: int, words: str, kind: str = "") -> ApiError:
     return failure_to_error(EngineFailure(status, kind, words))
 
 
@@ -76,7 +76,7 @@ def test_a_failure_in_the_middle_keeps_what_came_before_it() -> None:
 
 
 def test_an_engine_that_refuses_fails_the_response() -> None:
-    events = run_answers({}, refusal(400, "no"))
+    events = run_answers({}, failure(400, "no"))
     assert kinds(events) == ["created", "in_progress", "failed"]
     assert events[-1]["response"]["error"]["code"] == "invalid_prompt"
 
@@ -110,7 +110,7 @@ def test_an_answer_that_stays_wrong_fails() -> None:
 
 def test_a_refusal_teaches_a_lesson_that_lasts() -> None:
     asked, knowledge = Recorder(), EngineKnowledge(PLAIN)
-    no_tools = refusal(400, "this model does not support tools")
+    no_tools = failure(400, "this model does not support tools")
     run_answers({"tools": [F]}, no_tools, text("Hi"), engines=[knowledge], on_ask=asked)
     assert ["tools" in chat for chat in asked.chats] == [True, False]
     run_answers({"tools": [F]}, text("Hi"), engines=[knowledge], on_ask=asked)
@@ -119,7 +119,7 @@ def test_a_refusal_teaches_a_lesson_that_lasts() -> None:
 
 def test_a_server_that_rejects_stream_options_is_not_sent_them_again() -> None:
     asked, knowledge = Recorder(), EngineKnowledge(PLAIN)
-    rejected = refusal(400, "Unrecognized request argument supplied: stream_options")
+    rejected = failure(400, "Unrecognized request argument supplied: stream_options")
     run_answers({}, rejected, text("Hi"), engines=[knowledge], on_ask=asked)
     assert ["stream_options" in chat for chat in asked.chats] == [True, False]
 
@@ -136,7 +136,7 @@ def test_a_prompt_that_is_too_long_is_truncated() -> None:
     history = [
         {"role": role, "content": f"{role} {turn} " + "word " * 50} for turn in range(4) for role in ("user", "assistant")
     ]
-    overflow = refusal(400, "request (400 tokens) exceeds the available context size (200 tokens)", "exceed_context_size_error")
+    overflow = failure(400, "request (400 tokens) exceeds the available context size (200 tokens)", "exceed_context_size_error")
     request = {"input": [*history, {"role": "user", "content": "And now?"}], "truncation": "auto"}
     events = run_answers(request, overflow, text("Hi"), on_ask=asked)
     assert events[-1]["type"] == "response.completed"
@@ -145,7 +145,7 @@ def test_a_prompt_that_is_too_long_is_truncated() -> None:
 
 
 def test_without_truncation_it_fails() -> None:
-    overflow = refusal(400, "maximum context length is 200 tokens")
+    overflow = failure(400, "maximum context length is 200 tokens")
     events = run_answers({}, overflow)
     assert events[-1]["response"]["error"]["code"] == "context_length_exceeded"
 

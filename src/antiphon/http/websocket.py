@@ -225,7 +225,7 @@ CONNECTIONS = web.AppKey("connections", set[Connection])
 
 def _head(kind: WSMsgType, data: Any) -> Head:
     if kind is not WSMsgType.TEXT:
-        raise InvalidRequest("A message must be JSON in a text frame.", code="invalid_json")
+        raise InvalidRequest("Messages must be JSON, in text frames.", code="invalid_json")
     try:
         head = msgspec.json.decode(data, type=Head)
     except msgspec.ValidationError:
