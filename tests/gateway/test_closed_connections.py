@@ -22,23 +22,26 @@ MODELS = b'{"object": "list", "data": [{"id": "mock", "owned_by": "mock"}]}'
 UNTIL_CLOSED = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
 
 
-def engine_that_closes(head: bytes) -> Answer:
-    """An engine whose body ends with its connection: no chunks, no length."""
-
-    async def write(writer: asyncio.StreamWriter) -> None:
-        if head.startswith(b"GET"):
-            writer.write(sized(MODELS))
-        else:
-            writer.write(UNTIL_CLOSED + text("Hello", " world"))
-            writer.close()
-
-    return write
-
-
 @pytest_asyncio.fixture
 async def closing() -> AsyncIterator[GatewayUnderTest]:
-    async with raw_server(engine_that_closes) as server, running_gateway(server.url) as gateway:
-        yield gateway
+    """Behind an engine whose body ends with its connection, and that closes it late: no chunks, no length."""
+    over = asyncio.Event()
+
+    def answer(head: bytes) -> Answer:
+        async def write(writer: asyncio.StreamWriter) -> None:
+            if head.startswith(b"GET"):
+                writer.write(sized(MODELS))
+            else:
+                writer.write(UNTIL_CLOSED + text("Hello", " world"))
+                await over.wait()
+                writer.close()
+
+        return write
+
+    async with raw_server(answer) as server:
+        async with running_gateway(server.url) as gateway:
+            yield gateway
+        over.set()
 
 
 async def read_and_close(gateway: GatewayUnderTest, until: bytes) -> None:
