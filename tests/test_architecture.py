@@ -23,7 +23,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "engines": {"engines", "transport", "core", "dialects", "wire", "errors", "logs"},
     "embedded": {"embedded", "errors", "settings", "logs"},
     "tools": {"tools", "core"},
-    "gateway": {"gateway", "tools", "store", "core", "dialects", "engines", "wire", "errors", "settings", "logs"},
+    "gateway": {"gateway", "tools", "store", "core", "dialects", "engines", "wire", "errors", "logs"},
     "background": {"background", "gateway", "store", "core", "wire", "errors", "logs"},
     "http": {"http", "background", "gateway", "transport", "core", "engines", "store", "wire", "errors", "logs"},
 }

@@ -34,7 +34,7 @@ from antiphon.http.keys import CONVERSATIONS, GATEWAY, LIMITS, TRANSPORT, HttpLi
 from antiphon.http.middlewares import authenticated, enveloped, identified
 from antiphon.http.websocket import CONNECTIONS, GOING_AWAY
 from antiphon.logs import log
-from antiphon.settings import Settings
+from antiphon.settings import Settings, data_directory
 from antiphon.store.protocol import Store
 from antiphon.tools.runner import ToolRunner
 from antiphon.transport import transport_of
@@ -154,7 +154,7 @@ def make_environment(settings: Settings, tools: Mapping[str, ToolRunner]) -> Env
         new_id=new_id,
         now=time.time,
         padding=lambda: secrets.token_urlsafe(PADDED_TO),
-        sealer=make_sealer(load_key(settings)),
+        sealer=make_sealer(load_key(settings.seal_key, data_directory(settings))),
         report=log,
         check_grammars=settings.check_grammars,
         reasoning_events=REASONING_EVENTS[settings.reasoning_events],

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.gateway.seal import load_key, make_sealer
-from antiphon.settings import Settings
 
-SEALER = make_sealer(load_key(Settings(seal_key="one")))
+SEALER = make_sealer(load_key("one", Path()))
 
 
 @given(st.text())
@@ -27,14 +26,13 @@ def test_other_text_cannot_be_opened_and_is_no_error(blob: str) -> None:
 def test_another_key_or_a_damaged_blob_opens_nothing() -> None:
     blob = SEALER.seal("secret")
     assert "secret" not in blob
-    assert make_sealer(load_key(Settings(seal_key="two"))).open(blob) is None
+    assert make_sealer(load_key("two", Path())).open(blob) is None
     assert SEALER.open(blob[:-6] + "AAAAAA") is None
 
 
 def test_a_key_is_generated_once_and_only_its_user_can_read_it(tmp_path: Path) -> None:
-    settings = Settings(data_dir=str(tmp_path / "data"))
-    first = load_key(settings)
-    assert load_key(settings) == first
+    first = load_key(None, tmp_path / "data")
+    assert load_key(None, tmp_path / "data") == first
     (file,) = (tmp_path / "data").iterdir()
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
@@ -42,4 +40,4 @@ def test_a_key_is_generated_once_and_only_its_user_can_read_it(tmp_path: Path) -
 def test_without_a_writable_directory_there_is_still_a_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("in the way")
-    assert len(load_key(Settings(data_dir=str(blocked / "below")))) == 32
+    assert len(load_key(None, blocked / "below")) == 32

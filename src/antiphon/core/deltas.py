@@ -1,4 +1,4 @@
-"""The Delta union: all that the translator understands, whatever engine it came from."""
+"""The Delta union: what the chunks of every engine become."""
 
 from msgspec import Struct
 
@@ -20,7 +20,7 @@ class RefusalDelta(Struct, frozen=True, gc=False):
 
 
 class CallDelta(Struct, frozen=True, gc=False):
-    """A piece of a tool call. Engines may leave out any of these; the translator finds the call that it belongs to."""
+    """A piece of a tool call. Engines may leave out any of these; `call_pieces` finds the call that it belongs to."""
 
     index: int | None = None
     id: str | None = None

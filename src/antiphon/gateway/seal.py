@@ -5,22 +5,22 @@ import binascii
 import hashlib
 import os
 import secrets
+from pathlib import Path
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from antiphon.core.sealed_text import PREFIX, Sealer
-from antiphon.settings import Settings, data_directory
 
 NONCE_BYTES = 12
 KEY_FILE = "seal.key"
 
 
-def load_key(settings: Settings) -> bytes:
+def load_key(given: str | None, directory: Path) -> bytes:
     """Any text can be the key. Without one, a key is generated once, in a file that only this user can read."""
-    if settings.seal_key:
-        return hashlib.sha256(settings.seal_key.encode()).digest()
-    path = data_directory(settings) / KEY_FILE
+    if given:
+        return hashlib.sha256(given.encode()).digest()
+    path = directory / KEY_FILE
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         # A link makes the file appear complete or not at all, even if two gateways start at once.

@@ -102,7 +102,9 @@ async def passed_through(request: web.Request) -> web.StreamResponse:
         request.transport.close()
         return response
     finally:
-        answer.close() if not answer.content.at_eof() else answer.release()
+        # An engine that closes its connections behind our back would make the next request fail.
+        kept = answer.content.at_eof() and engine.dialect.keeps_connections
+        answer.release() if kept else answer.close()
 
 
 async def _models(request: web.Request) -> dict[str, Model]:
