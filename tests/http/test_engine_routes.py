@@ -6,10 +6,7 @@ import aiohttp
 import msgspec
 import pytest
 from support.engine import CUT, MockEngine, Refusal, Writer, chunk, text
-from support.gateway import GatewayUnderTest, running_gateway
-from support.raw_server import Answer, raw_server, sized
-
-MODELS = b'{"object": "list", "data": [{"id": "mock", "owned_by": "mock"}]}'
+from support.gateway import GatewayUnderTest, running_gateway, standing_before
 
 
 async def test_models_are_openais_list(gateway: GatewayUnderTest) -> None:
@@ -78,20 +75,10 @@ async def test_a_cut_in_a_passed_through_stream_is_seen_by_the_client(gateway: G
             await answer.content.read()
 
 
-async def test_a_connection_that_the_engine_will_close_is_not_used_again() -> None:
-    """llama.cpp announces that it keeps its connections, and closes them after each stream."""
-
-    def answer(head: bytes) -> Answer:
-        async def write(writer: asyncio.StreamWriter) -> None:
-            writer.write(sized(MODELS if head.startswith(b"GET") else text("one")))
-
-        return write
-
-    body = {"model": "mock", "messages": [{"role": "user", "content": "Hi"}], "stream": True}
-    async with raw_server(answer) as server, running_gateway(server.url, dialect="llamacpp") as gateway:
-        connections = []
-        for _ in range(2):
-            async with gateway.client.post(gateway.url + "/v1/chat/completions", json=body) as answered:
-                assert await answered.read() == text("one")
-            connections.append(server.connections)
-    assert connections[1] == connections[0] + 1
+async def test_an_engine_that_closes_its_connections_is_asked_to() -> None:
+    """llama.cpp announces that it keeps a connection, and closes it after the stream: the next request would run into that."""
+    async with standing_before("llamacpp", text("one")) as (gateway, engine):
+        body = {"model": "mock", "messages": [{"role": "user", "content": "Hi"}], "stream": True}
+        async with gateway.client.post(gateway.url + "/v1/chat/completions", json=body) as answered:
+            assert await answered.read() == text("one")
+    assert engine.headers[-1]["Connection"] == "close"

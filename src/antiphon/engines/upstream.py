@@ -24,6 +24,8 @@ LARGEST_ERROR = 64 * 1024
 # A longer Retry-After of an engine is not waited for here, but passed on to the client.
 LONGEST_WAIT = 5.0
 RETRIED = frozenset({408, 429, 502, 503, 504})
+# For an engine that announces to keep a connection, and closes it after each stream: the next request would run into that.
+CLOSE_CONNECTION = {"Connection": "close"}
 # How long the end of a stream may take, in seconds, before its connection is closed instead of kept.
 TAIL = 0.25
 
@@ -226,6 +228,8 @@ class Engine:
 
     async def post(self, path: str, body: bytes, headers: dict[str, str] | None = None) -> aiohttp.ClientResponse:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=self._options.connect_timeout)
+        if not self.dialect.keeps_connections:
+            headers = CLOSE_CONNECTION | (headers or {})
         async with ours(self.root):
             async with asyncio.timeout(self._options.first_byte_timeout):
                 return await self._session.post(

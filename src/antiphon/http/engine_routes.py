@@ -102,9 +102,7 @@ async def passed_through(request: web.Request) -> web.StreamResponse:
         request.transport.close()
         return response
     finally:
-        # An engine that closes its connections behind our back would make the next request fail.
-        kept = answer.content.at_eof() and engine.dialect.keeps_connections
-        answer.release() if kept else answer.close()
+        answer.close() if not answer.content.at_eof() else answer.release()
 
 
 async def _models(request: web.Request) -> dict[str, Model]:

@@ -17,7 +17,7 @@ from antiphon.core.think_tags import Start
 from antiphon.engines.detection import follow
 from antiphon.engines.probes.findings import NoAnswer
 from antiphon.engines.probes.questions import HELLO
-from antiphon.engines.upstream import LARGEST_ERROR, Engine, ours
+from antiphon.engines.upstream import CLOSE_CONNECTION, LARGEST_ERROR, Engine, ours
 from antiphon.errors import ApiError, ContextLengthExceeded, InvalidRequest
 from antiphon.wire import UNREADABLE
 from antiphon.wire.chat import Chunk, DeltaChunk
@@ -27,8 +27,6 @@ from antiphon.wire.responses import Usage
 TIME_LIMIT = 60.0
 # After so many requests without an answer no more are sent.
 MOST_UNANSWERED = 3
-# llama.cpp promises to keep a connection and closes it after each stream: the next request on it would fail.
-CLOSE_CONNECTION = {"Connection": "close"}
 DONE = b"[DONE]"
 LONGEST_REASON = 160
 
