@@ -7,7 +7,7 @@ from typing import Any
 
 from antiphon.background.journal import Journal, Lost
 from antiphon.background.places import Place
-from antiphon.core.lifecycle_events import failed_response_events
+from antiphon.core.lifecycle import failed_response_events
 from antiphon.core.validation import body_to_request
 from antiphon.errors import ApiError, Cancelled, Conflict, EngineError, EngineUnavailable, InvalidRequest, StoreUnavailable
 from antiphon.gateway.gateway import Gateway, ReadRequest

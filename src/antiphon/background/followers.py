@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from msgspec import structs
 
-from antiphon.core.lifecycle_events import opening_events, terminal_event
+from antiphon.core.lifecycle import opening_events, terminal_event
 from antiphon.core.numbering import Numbering
 from antiphon.core.sse import DONE, event_to_frame
 from antiphon.gateway.record_format import record_to_response

@@ -13,25 +13,23 @@ One response may take many engine answers: a repair, a lesson learned, a truncat
 this one object. Usage is the sum over all of them.
 """
 
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
 from msgspec import UNSET
 
+from antiphon.core.answer_reader import AnswerReader
 from antiphon.core.calls import CallState
 from antiphon.core.check_work import CheckOutcome, CheckWork, DefinitionWork
-from antiphon.core.deltas import Delta, EngineFailed
 from antiphon.core.enforcement import SCHEMA_NOT_KEPT, Enforcement, Rejection
-from antiphon.core.engine_stream import EngineStream
 from antiphon.core.environment import Environment
 from antiphon.core.event_style import EventStyle
 from antiphon.core.fast_path import AnyEvent
 from antiphon.core.finish_reasons import COMPLETED, ending_of
 from antiphon.core.knowledge import EngineKnowledge
 from antiphon.core.lessons import lesson_of
-from antiphon.core.lifecycle_events import in_progress_event, opening_events, set_failed, terminal_event
+from antiphon.core.lifecycle import Lifecycle
 from antiphon.core.numbering import Numbering
 from antiphon.core.output import Output
 from antiphon.core.question import Question
@@ -39,19 +37,11 @@ from antiphon.core.request import SEALED_REASONING, request_to_response, wants_s
 from antiphon.core.rounds import states_to_turn
 from antiphon.core.steps import DONE, Ask, Check, Done, Estimate, RunTools, Step, ToolCall, Uncounted
 from antiphon.core.think_tags import Start
-from antiphon.core.tools import ToolResult
+from antiphon.core.tools import Grammar, ToolResult
 from antiphon.core.usage import UsageCount
-from antiphon.errors import (
-    AnswerInvalid,
-    ApiError,
-    ContextLengthExceeded,
-    EngineDisagrees,
-    EngineError,
-    EngineUnavailable,
-)
+from antiphon.errors import AnswerInvalid, ApiError, ContextLengthExceeded, EngineDisagrees, EngineError, EngineUnavailable
 from antiphon.wire.chat import ChatRequest
-from antiphon.wire.events import Event
-from antiphon.wire.responses import CreateResponse, IncompleteDetails, Usage
+from antiphon.wire.responses import CreateResponse, Usage
 
 Item = dict[str, Any]
 
@@ -96,12 +86,9 @@ class Exchange:
             model=self._question.conversion.chat.model,
             now=int(environment.now()) if created_at is None else created_at,
         )
-        # The engine's body is wanted; and a check that has to be done meanwhile.
-        self.reading = False
-        self.check: CheckWork | None = None
         self.step: Step
         self._phase = Phase.ASKING
-        self._numbering = Numbering()
+        self._lifecycle = Lifecycle(self.response, numbering := Numbering())
         self._usage = UsageCount()
         self._uncounted: list[Uncounted] = []
         self._asks_again = asks_again
@@ -110,17 +97,15 @@ class Exchange:
             new_id=environment.new_id,
             style=self._style(),
             enforcement=self._enforcement,
-            numbering=self._numbering,
+            numbering=numbering,
             usage=self._usage,
             forms=environment.forms,
         )
-        self._stream = EngineStream()
-        # Deltas that came while the output was blocked by a check.
-        self._deferred: deque[Delta] = deque()
+        self._answer = AnswerReader(self._output)
         self._defining: DefinitionWork | None = None
+        self._defined: set[bytes | Grammar] = set()
         self._running: dict[str, CallState] = {}
         self._estimates: Sequence[Usage] = ()
-        self._terminal: Event | None = None
         if request.generate is False:
             self.step = DONE
         else:
@@ -149,7 +134,17 @@ class Exchange:
     @property
     def answer_ended(self) -> bool:
         """The engine has sent the whole of its current answer."""
-        return self._stream.ended
+        return self._answer.ended
+
+    @property
+    def reading(self) -> bool:
+        """More of the engine's body is wanted."""
+        return self._answer.reading
+
+    @property
+    def check(self) -> CheckWork | None:
+        """A check that has to be done while the engine's body is being read; give its outcome to `checked()`."""
+        return self._answer.check
 
     @property
     def notices(self) -> list[str]:
@@ -179,33 +174,28 @@ class Exchange:
     # ---- the beginning -----------------------------------------------------------------------------------------------
 
     def start(self) -> list[AnyEvent]:
-        for event in opening_events(self.response):
-            self._emit(event)
-        self.response.status = "in_progress"
-        self._emit(in_progress_event(self.response))
-        return self._emitted()
+        return self._lifecycle.start()
 
     def heartbeat(self) -> list[AnyEvent]:
         """Repeats that the response is in progress. SSE comments do not reset a client's idle timer, this does."""
-        if not isinstance(self.step, Done):
-            self._emit(in_progress_event(self.response))
-        return self._emitted()
+        return [] if isinstance(self.step, Done) else [self._lifecycle.heartbeat()]
 
     def _ask(self) -> None:
         """Checks the definitions that are not known yet, then asks the engine."""
-        known = self._environment.definitions
-        unknown = next((each for each in self._question.conversion.definitions if each.definition not in known), None)
+        conversion = self._question.conversion
+        definitions = (each.definition for each in conversion.definitions)
+        unknown = next((each for each in definitions if not self._knows(each)), None)
         if unknown is not None:
-            self._defining = DefinitionWork(unknown.definition)
+            self._defining = DefinitionWork(unknown)
             self.step = Check(self._defining)
             return
-        conversion = self._question.conversion
-        self._stream = EngineStream(self._thought_start(), conversion.finder())
         self._enforcement.begin_answer(conversion.requirements)
-        self._output.begin_answer()
+        self._answer.begin(self._thought_start(), conversion.finder())
         self._phase = Phase.ASKING
-        self.reading = True
         self.step = Ask(conversion.chat, self._question.engine)
+
+    def _knows(self, definition: bytes | Grammar) -> bool:
+        return definition in self._defined or definition in self._environment.definitions
 
     def _thought_start(self) -> Start:
         chat = self._question.conversion.chat
@@ -220,50 +210,16 @@ class Exchange:
 
     def receive(self, data: bytes) -> list[AnyEvent]:
         """A piece of the engine's body, however it is split."""
-        output = self._output
-        if not self._stream.continue_part(data, output):
-            try:
-                self._receive(self._stream.receive(data))
-            except ApiError as error:
-                self._receive([EngineFailed(error)])
-        events, output.events = output.events, []
-        return events
-
-    def _receive(self, deltas: Iterable[Delta]) -> None:
-        output = self._output
-        for delta in deltas:
-            if output.check is None:
-                output.receive(delta)
-            else:
-                self._deferred.append(delta)
-        self.check = output.check
-        self._stop_reading_at_end()
-
-    def _take_deferred(self) -> None:
-        deferred, output = self._deferred, self._output
-        while deferred and output.check is None:
-            output.receive(deferred.popleft())
-        self.check = output.check
-        self._stop_reading_at_end()
-
-    def _stop_reading_at_end(self) -> None:
-        """An engine that has finished an answer which we reject still has its usage to report."""
-        output = self._output
-        if self._stream.ended or (output.error is not None and output.reason is None):
-            self.reading = False
+        return self._answer.receive(data)
 
     def finish(self, error: ApiError | None = None) -> list[AnyEvent]:
         """The engine's body is at its end, or broke off with an error."""
-        self.reading = False
-        self._deferred.extend(self._stream.close())
-        if error is not None:
-            self._deferred.append(EngineFailed(error))
+        self._answer.finish(error)
         self._phase = Phase.ANSWERED
         return self._attempt(self._proceed)
 
     def refused(self, error: ApiError) -> list[AnyEvent]:
         """The engine refused before its first byte, or is not there."""
-        self.reading = False
         return self._attempt(lambda: self._question_after(error))
 
     def _question_after(self, error: ApiError) -> None:
@@ -294,13 +250,10 @@ class Exchange:
     def abort(self, error: ApiError) -> list[AnyEvent]:
         """Ends the response with this error, whatever it is doing."""
         if not isinstance(self.step, Done):
-            self.reading = False
-            self._deferred.clear()
             self._running.clear()
-            self.check = None
             self._enforcement.stop_rejecting()
             self._output.error = error
-            self._output.abandon()
+            self._answer.abandon()
             self.step = DONE
         return self._emitted()
 
@@ -324,14 +277,15 @@ class Exchange:
     def checked(self, outcome: CheckOutcome) -> list[AnyEvent]:
         """The outcome of the check that a step, or `check`, asked for."""
         if self._defining is not None:
-            return self._attempt(lambda: self._defined(outcome))
-        self._output.checked(outcome)
-        self._take_deferred()
+            return self._attempt(lambda: self._compiled(outcome))
+        self._answer.checked(outcome)
         return self._attempt(self._proceed)
 
-    def _defined(self, outcome: CheckOutcome) -> None:
+    def _compiled(self, outcome: CheckOutcome) -> None:
+        """A schema or grammar was compiled, or cannot be."""
         assert self._defining is not None
         definition, self._defining = self._defining.definition, None
+        self._defined.add(definition)
         complaint = "it takes too long to compile" if outcome.unfinished else outcome.complaint
         self._environment.definitions.add(definition, complaint)
         if complaint is not None:
@@ -358,7 +312,7 @@ class Exchange:
     def _advance(self) -> bool:
         """False: the next step is the caller's."""
         output = self._output
-        self._take_deferred()
+        self._answer.continue_output()
         if self._phase is Phase.ASKING:
             return False
         if output.check is not None:
@@ -376,7 +330,7 @@ class Exchange:
     def _answered(self) -> bool:
         """An engine's answer is at its end: ask again where that helps, or close it."""
         output, enforcement = self._output, self._enforcement
-        if self._stream.template_opens_thought:
+        if self._answer.template_opens_thought:
             self._question.learn_of_answer({"opens_thought": True})
         if self._may_start_over() and output.error is not None and self._learn_from(output.error):
             output.start_over()
@@ -411,7 +365,7 @@ class Exchange:
         self._output.close_items("incomplete" if cut else "completed")
 
     def _is_whole(self) -> bool:
-        return self._output.error is None and (self._stream.ended or self._output.reason is not None)
+        return self._output.error is None and (self._answer.ended or self._output.reason is not None)
 
     def _closed(self) -> None:
         """Every item of the answer is closed: another round, or the end."""
@@ -459,28 +413,13 @@ class Exchange:
 
         With an error, again: it could not be stored, and must not be reported as if it were.
         """
-        self._output.error = error or self._output.error
-        if self._terminal is not None:
-            self._numbering.take_back(self._terminal)
-        self._set_outcome()
-        self._terminal = self._numbering.number(terminal_event(self.response))
-        return [*self._emitted(), self._terminal]
-
-    def _set_outcome(self) -> None:
-        response, error, ending = self.response, self._output.error, ending_of(self._output.reason)
-        response.output = self._output.items
-        response.usage = self._usage.total(self._estimates)
-        if error is not None:
-            set_failed(response, error)
-        elif ending.incomplete:
-            response.status = "incomplete"
-            response.incomplete_details = IncompleteDetails(ending.incomplete)
-        else:
-            response.status = "completed"
-            response.completed_at = int(self._environment.now())
-
-    def _emit(self, event: Event) -> None:
-        self._output.events.append(self._numbering.number(event))
+        output = self._output
+        output.error = error or output.error
+        self.response.output = output.items
+        self.response.usage = self._usage.total(self._estimates)
+        incomplete = ending_of(output.reason).incomplete
+        terminal = self._lifecycle.end(int(self._environment.now()), incomplete=incomplete, error=output.error)
+        return [*self._emitted(), terminal]
 
     def _emitted(self) -> list[AnyEvent]:
         events, self._output.events = self._output.events, []

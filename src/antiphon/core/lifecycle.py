@@ -1,12 +1,13 @@
-"""The events that begin and end the stream of a response."""
+"""How a response begins and ends: its status, and the events that frame all others."""
 
 from msgspec import structs
 
+from antiphon.core.fast_path import AnyEvent
 from antiphon.core.numbering import Numbering
 from antiphon.errors import ApiError, Cancelled
 from antiphon.wire import events
 from antiphon.wire.events import Event
-from antiphon.wire.responses import Response, ResponseError
+from antiphon.wire.responses import IncompleteDetails, Response, ResponseError
 
 Terminal = events.ResponseCompleted | events.ResponseIncomplete | events.ResponseFailed
 
@@ -48,11 +49,40 @@ def set_failed(response: Response, error: ApiError) -> None:
     response.error = ResponseError(code=error.event_code, message=error.message)
 
 
-def failed_response_events(response: Response, error: ApiError) -> list[Event]:
+class Lifecycle:
+    """Of one response: `start()`, any number of `heartbeat()`s, `end()`."""
+
+    def __init__(self, response: Response, numbering: Numbering) -> None:
+        self._response = response
+        self._numbering = numbering
+        self._terminal: Event | None = None
+
+    def start(self) -> list[AnyEvent]:
+        emitted = opening_events(self._response)
+        self._response.status = "in_progress"
+        emitted.append(in_progress_event(self._response))
+        return [self._numbering.number(event) for event in emitted]
+
+    def heartbeat(self) -> Event:
+        return self._numbering.number(in_progress_event(self._response))
+
+    def end(self, now: int, *, incomplete: str | None, error: ApiError | None) -> Event:
+        """The terminal event. Called again, it takes the place of the one before."""
+        response = self._response
+        if self._terminal is not None:
+            self._numbering.take_back(self._terminal)
+        if error is not None:
+            set_failed(response, error)
+        elif incomplete is not None:
+            response.status = "incomplete"
+            response.incomplete_details = IncompleteDetails(incomplete)
+        else:
+            response.status, response.completed_at = "completed", now
+        self._terminal = self._numbering.number(terminal_event(response))
+        return self._terminal
+
+
+def failed_response_events(response: Response, error: ApiError) -> list[AnyEvent]:
     """All events of a response for which no engine was asked. It is failed then."""
-    numbering = Numbering()
-    emitted = opening_events(response)
-    response.status = "in_progress"
-    emitted.append(in_progress_event(response))
-    set_failed(response, error)
-    return [numbering.number(event) for event in (*emitted, terminal_event(response))]
+    lifecycle = Lifecycle(response, Numbering())
+    return [*lifecycle.start(), lifecycle.end(response.created_at, incomplete=None, error=error)]

@@ -1,0 +1,90 @@
+"""One engine answer after another: bytes in, and through to the output. What comes while a check blocks that waits here."""
+
+from collections import deque
+from collections.abc import Iterable
+
+from antiphon.core.check_work import CheckOutcome, CheckWork
+from antiphon.core.deltas import Delta, EngineFailed
+from antiphon.core.engine_stream import EngineStream
+from antiphon.core.fast_path import AnyEvent
+from antiphon.core.output import Output
+from antiphon.core.text_calls import CallFinder
+from antiphon.core.think_tags import Start
+from antiphon.errors import ApiError
+
+
+class AnswerReader:
+    """`begin()` an answer, `receive()` its bytes, `finish()` it; then the next."""
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+        self._stream = EngineStream()
+        self._deferred: deque[Delta] = deque()
+        # More of the engine's body is wanted.
+        self.reading = False
+        # A check that has to be done before the output goes on.
+        self.check: CheckWork | None = None
+
+    def begin(self, start: Start, finder: CallFinder | None) -> None:
+        self._stream = EngineStream(start, finder)
+        self._output.begin_answer()
+        self.reading = True
+
+    @property
+    def ended(self) -> bool:
+        """The engine has said that its answer is complete."""
+        return self._stream.ended
+
+    @property
+    def template_opens_thought(self) -> bool:
+        return self._stream.template_opens_thought
+
+    def receive(self, data: bytes) -> list[AnyEvent]:
+        output = self._output
+        if not self._stream.continue_part(data, output):
+            try:
+                self._pass_on(self._stream.receive(data))
+            except ApiError as error:
+                self._pass_on([EngineFailed(error)])
+        events, output.events = output.events, []
+        return events
+
+    def finish(self, error: ApiError | None) -> None:
+        """The body is at its end, or broke off with an error."""
+        self._pass_on(self._stream.close())
+        if error is not None:
+            self._pass_on([EngineFailed(error)])
+        self.reading = False
+
+    def checked(self, outcome: CheckOutcome) -> None:
+        self._output.checked(outcome)
+        self.continue_output()
+
+    def continue_output(self) -> None:
+        """Passes on what has waited, as far as nothing blocks the output."""
+        deferred, output = self._deferred, self._output
+        while deferred and output.check is None:
+            output.receive(deferred.popleft())
+        self._look_at_output()
+
+    def abandon(self) -> None:
+        self._deferred.clear()
+        self.reading = False
+        self.check = None
+        self._output.abandon()
+
+    def _pass_on(self, deltas: Iterable[Delta]) -> None:
+        output = self._output
+        for delta in deltas:
+            if output.check is None:
+                output.receive(delta)
+            else:
+                self._deferred.append(delta)
+        self._look_at_output()
+
+    def _look_at_output(self) -> None:
+        output = self._output
+        self.check = output.check
+        # An engine that has finished an answer which was rejected still has its usage to report.
+        if self._stream.ended or (output.error is not None and output.reason is None):
+            self.reading = False
