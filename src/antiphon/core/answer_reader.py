@@ -12,13 +12,15 @@ from antiphon.core.text_calls import CallFinder
 from antiphon.core.think_tags import Start
 from antiphon.errors import ApiError
 
+NOT_BEGUN = EngineStream()
+
 
 class AnswerReader:
     """`begin()` an answer, `receive()` its bytes, `finish()` it; then the next."""
 
     def __init__(self, output: Output) -> None:
         self._output = output
-        self._stream = EngineStream()
+        self._stream = NOT_BEGUN
         self._deferred: deque[Delta] = deque()
         # More of the engine's body is wanted.
         self.reading = False

@@ -1,6 +1,6 @@
 """How a response begins and ends: its status, and the events that frame all others."""
 
-from msgspec import structs
+from copy import copy
 
 from antiphon.core.fast_path import AnyEvent
 from antiphon.core.numbering import Numbering
@@ -22,7 +22,7 @@ TERMINAL: dict[str, type[Terminal]] = {
 
 def snapshot(response: Response) -> Response:
     """The response as it is now: events are encoded later, when it may have changed."""
-    return structs.replace(response)
+    return copy(response)
 
 
 def opening_events(response: Response) -> list[Event]:

@@ -1,6 +1,5 @@
 """Server-sent events: the engine's bytes → frames, our events → bytes."""
 
-from functools import cache
 from typing import ClassVar, NamedTuple, Protocol
 
 import msgspec
@@ -151,14 +150,20 @@ class SseEncoder(MessageEncoder):
     end: ClassVar[tuple[bytes, ...]] = (DONE,)
 
     def _frame(self, event: Event) -> bytes:
-        return _head(type(event)) + _to_json(event) + b"\n\n"
+        return _HEADS[type(event)] + _to_json(event) + b"\n\n"
 
 
-@cache
-def _head(kind: type[Event]) -> bytes:
-    return f"event: {kind.__struct_config__.tag}\ndata: ".encode()
+class _Heads(dict[type[Event], bytes]):
+    """The first line of a frame, by the type of its event."""
+
+    def __missing__(self, kind: type[Event]) -> bytes:
+        head = self[kind] = f"event: {kind.__struct_config__.tag}\ndata: ".encode()
+        return head
+
+
+_HEADS = _Heads()
 
 
 def event_to_frame(event: Event) -> bytes:
     """One event as it is sent and stored."""
-    return _head(type(event)) + _to_json(event) + b"\n\n"
+    return _HEADS[type(event)] + _to_json(event) + b"\n\n"

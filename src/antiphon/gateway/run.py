@@ -82,6 +82,7 @@ class ResponseRun:
         # How often the engine has sent something. The watch reads it, so that no delta has to look at the clock.
         self._reads = 0
         self._reads_before_answer = 0
+        self._watching: asyncio.TimerHandle | None = None
         self._answer_ended = False
         for observer in observers:
             observer.request(exchange.response.id, exchange.request)
@@ -134,7 +135,7 @@ class ResponseRun:
         self._sink = sink
         self._unsent += self._exchange.start()
         self.flush()
-        watching = asyncio.create_task(self._watch())
+        self._watch(silent=0.0)
         try:
             await self._drive()
         except ApiError as error:
@@ -144,7 +145,7 @@ class ResponseRun:
             log("bug", level=logging.ERROR, exc_info=bug, response_id=self.response.id)
             self.abort(EngineError(BUG, code="internal_error"))
         finally:
-            watching.cancel()
+            self._stop_watching()
         await self._end()
 
     async def _drive(self) -> None:
@@ -341,26 +342,33 @@ class ResponseRun:
         self._resuming = None
         reply.resume()
 
+    def _stop_watching(self) -> None:
+        if self._watching is not None:
+            self._watching.cancel()
+
     def _observe(self, events: Sequence[AnyEvent]) -> None:
         for observer in self._observers:
             observer.events(events)
 
-    async def _watch(self) -> None:
-        """Sends a waiting client signs of life, and gives up an engine that sends nothing at all."""
+    # ---- the watch ---------------------------------------------------------------------------------------------------
+
+    def _watch(self, silent: float) -> None:
+        """Looks again after a while. `silent`: for how long the engine has sent nothing."""
         timeouts = self._equipment.timeouts
-        reads, silent = self._reads, 0.0
-        while True:
-            limit = timeouts.idle if reads > self._reads_before_answer else timeouts.first_byte
-            pause = min(timeouts.heartbeat, limit - silent)
-            await asyncio.sleep(pause)
-            # An engine that is paused for a slow client cannot send anything.
-            quiet = reads == self._reads and self._resuming is None
-            silent = silent + pause if quiet and isinstance(self._exchange.step, Ask) else 0.0
-            reads = self._reads
-            if silent >= limit:
-                self.abort(EngineStalled("The engine said nothing for too long.", retry_after=1))
-                return
-            # A journal keeps every event; its followers get signs of life by other means.
-            if quiet and self.streams and not self.in_background:
-                self._unsent += self._exchange.heartbeat()
-                self.flush()
+        limit = timeouts.idle if self._reads > self._reads_before_answer else timeouts.first_byte
+        pause = min(timeouts.heartbeat, limit - silent)
+        self._watching = self._loop.call_later(pause, self._look, self._reads, silent, pause, limit)
+
+    def _look(self, reads: int, silent: float, pause: float, limit: float) -> None:
+        """Sends a waiting client a sign of life, and gives up an engine that sends nothing at all."""
+        # An engine that is paused for a slow client cannot send anything.
+        quiet = reads == self._reads and self._resuming is None
+        silent = silent + pause if quiet and isinstance(self._exchange.step, Ask) else 0.0
+        if silent >= limit:
+            self.abort(EngineStalled("The engine said nothing for too long.", retry_after=1))
+            return
+        # A journal keeps every event; its followers get signs of life by other means.
+        if quiet and self.streams and not self.in_background:
+            self._unsent += self._exchange.heartbeat()
+            self.flush()
+        self._watch(silent)
