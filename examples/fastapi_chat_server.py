@@ -1,6 +1,6 @@
 """The Responses API for a server that has Chat Completions: POST /v1/responses, streamed and whole.
 
-pip install antiphon fastapi httpx uvicorn
+pip install . fastapi httpx uvicorn
 ENGINE_URL=http://127.0.0.1:8080/v1 uvicorn --app-dir examples fastapi_chat_server:app
 """
 

@@ -94,7 +94,8 @@ def test_no_engines_name_stands_in_a_condition() -> None:
 
 # What to ask next is decided in the core: these modules are its policy, and nobody else uses them.
 POLICY = {
-    f"antiphon.core.{name}" for name in ("enforcement", "lessons", "output", "question", "repairs", "rounds", "truncation")
+    f"antiphon.core.{name}"
+    for name in ("enforcement", "item_sequence", "lessons", "output", "question", "repairs", "rounds", "truncation")
 }
 
 

@@ -68,75 +68,83 @@ def make_app(
     embedded: EngineProcess | None = None,
     extensions: Extensions = NO_EXTENSIONS,
 ) -> web.Application:
-    engines = [Engine(url, session, engine_options(settings)) for url in settings.upstream]
-    if embedded is not None:
-        engines.append(_embedded_engine(embedded, session, settings))
-    pool = Pool(engines)
-    retention = int(settings.retention_days * DAY)
     checker = extensions.checker or Checker(settings.check_timeout)
+    gateway = _make_gateway(settings, _make_pool(settings, session, embedded), store, checker, extensions)
     app = web.Application(
         middlewares=[identified, enveloped, authenticated(settings.api_key)], client_max_size=settings.max_body_bytes
     )
-    app[GATEWAY] = Gateway(
-        pool,
-        store,
-        make_environment(settings, extensions.tools),
-        Equipment(
-            Timeouts(settings.heartbeat, settings.first_byte_timeout, settings.idle_timeout),
-            WriteBatch(),
-            checker,
-            extensions.tools,
-        ),
-        retention=retention,
-        observers=extensions.observers,
-    )
-    app[CONVERSATIONS] = Conversations(store, retention=retention)
+    app[GATEWAY] = gateway
+    app[CONVERSATIONS] = Conversations(store, retention=gateway.retention)
     app[TRANSPORT] = transport_of(session)
     app[LIMITS] = HttpLimits(settings.context_window, settings.max_body_bytes, settings.websocket_lifetime)
     app[CONNECTIONS] = set()
-    app[BACKGROUND] = BackgroundProber(app[GATEWAY].is_busy)
-    app[WORKERS] = Workers(
-        app[GATEWAY],
-        BackgroundOptions(
-            settings.background_workers,
-            settings.background_lease,
-            settings.background_attempts,
-            settings.background_patience,
-        ),
-    )
-    app.add_routes(
-        [
-            web.post("/v1/responses", responses.create),
-            web.get("/v1/responses", websocket.converse, allow_head=False),
-            web.post("/v1/responses/compact", responses.compact),
-            web.post("/v1/responses/input_tokens", responses.input_tokens),
-            web.get("/v1/responses/{id}", stored.retrieve),
-            web.delete("/v1/responses/{id}", stored.delete),
-            web.post("/v1/responses/{id}/cancel", stored.cancel),
-            web.get("/v1/responses/{id}/input_items", stored.input_items),
-            web.post("/v1/conversations", conversations.create),
-            web.get("/v1/conversations/{id}", conversations.retrieve),
-            web.post("/v1/conversations/{id}", conversations.update),
-            web.delete("/v1/conversations/{id}", conversations.delete),
-            web.post("/v1/conversations/{id}/items", conversations.create_items),
-            web.get("/v1/conversations/{id}/items", conversations.list_items),
-            web.get("/v1/conversations/{id}/items/{item_id}", conversations.retrieve_item),
-            web.delete("/v1/conversations/{id}/items/{item_id}", conversations.delete_item),
-            web.get("/v1/models", engine_routes.models),
-            web.get("/v1/models/{id:.+}", engine_routes.model),
-            web.post("/v1/chat/completions", engine_routes.passed_through),
-            web.post("/v1/completions", engine_routes.passed_through),
-            web.post("/v1/embeddings", engine_routes.passed_through),
-            web.get("/health", engine_routes.health),
-            web.get("/ready", engine_routes.ready),
-        ]
-    )
+    app[BACKGROUND] = BackgroundProber(gateway.is_busy)
+    app[WORKERS] = Workers(gateway, background_options(settings))
+    app.add_routes(ROUTES)
     app.cleanup_ctx.append(partial(_watch, settings=settings))
     if extensions.checker is None:
         app.cleanup_ctx.append(partial(_close_checker, checker=checker))
     app.on_startup.append(_start_workers)
     app.on_shutdown.append(partial(_drain, within=settings.shutdown_timeout))
     return app
+
+
+ROUTES = [
+    web.post("/v1/responses", responses.create),
+    web.get("/v1/responses", websocket.converse, allow_head=False),
+    web.post("/v1/responses/compact", responses.compact),
+    web.post("/v1/responses/input_tokens", responses.input_tokens),
+    web.get("/v1/responses/{id}", stored.retrieve),
+    web.delete("/v1/responses/{id}", stored.delete),
+    web.post("/v1/responses/{id}/cancel", stored.cancel),
+    web.get("/v1/responses/{id}/input_items", stored.input_items),
+    web.post("/v1/conversations", conversations.create),
+    web.get("/v1/conversations/{id}", conversations.retrieve),
+    web.post("/v1/conversations/{id}", conversations.update),
+    web.delete("/v1/conversations/{id}", conversations.delete),
+    web.post("/v1/conversations/{id}/items", conversations.create_items),
+    web.get("/v1/conversations/{id}/items", conversations.list_items),
+    web.get("/v1/conversations/{id}/items/{item_id}", conversations.retrieve_item),
+    web.delete("/v1/conversations/{id}/items/{item_id}", conversations.delete_item),
+    web.get("/v1/models", engine_routes.models),
+    web.get("/v1/models/{id:.+}", engine_routes.model),
+    web.post("/v1/chat/completions", engine_routes.passed_through),
+    web.post("/v1/completions", engine_routes.passed_through),
+    web.post("/v1/embeddings", engine_routes.passed_through),
+    web.get("/health", engine_routes.health),
+    web.get("/ready", engine_routes.ready),
+]
+
+
+# ---- its parts, each with the few settings that it needs -------------------------------------------------------------
+
+
+def _make_pool(settings: Settings, session: aiohttp.ClientSession, embedded: EngineProcess | None) -> Pool:
+    engines = [Engine(url, session, engine_options(settings)) for url in settings.upstream]
+    if embedded is not None:
+        engines.append(_embedded_engine(embedded, session, settings))
+    return Pool(engines)
+
+
+def _make_gateway(settings: Settings, pool: Pool, store: Store, checker: Checker, extensions: Extensions) -> Gateway:
+    timeouts = Timeouts(settings.heartbeat, settings.first_byte_timeout, settings.idle_timeout)
+    return Gateway(
+        pool,
+        store,
+        make_environment(settings, extensions.tools),
+        Equipment(timeouts, WriteBatch(), checker, extensions.tools),
+        retention=int(settings.retention_days * DAY),
+        observers=extensions.observers,
+    )
+
+
+def background_options(settings: Settings) -> BackgroundOptions:
+    return BackgroundOptions(
+        workers=settings.background_workers,
+        lease=settings.background_lease,
+        attempts=settings.background_attempts,
+        patience=settings.background_patience,
+    )
 
 
 def engine_options(settings: Settings) -> EngineOptions:
@@ -169,6 +177,9 @@ def _embedded_engine(process: EngineProcess, session: aiohttp.ClientSession, set
     engine.knowledge.models = (Model(id=process.alias, created=0, owned_by="antiphon"),)
     process.lost, process.moved = engine.lost, engine.moved
     return engine
+
+
+# ---- how it starts and stops -----------------------------------------------------------------------------------------
 
 
 async def _watch(app: web.Application, settings: Settings) -> AsyncIterator[None]:

@@ -338,6 +338,15 @@ def test_it_can_be_aborted_at_any_time(error: ApiError, status: str, pieces: lis
     assert exchange.heartbeat() == []
 
 
+def test_what_was_not_checked_yet_is_not_shown_when_it_is_aborted() -> None:
+    exchange = make({"tools": [STRICT]})
+    exchange.checked(CheckOutcome())
+    events = [*exchange.start(), *exchange.receive(call("f", '{"n": "x"}'))]
+    assert exchange.check is not None
+    events += [*exchange.abort(Cancelled()), *exchange.end()]
+    assert output_of(checked(events)) == []
+
+
 def test_a_response_that_could_not_be_stored_is_failed_under_the_same_number() -> None:
     exchange = make({})
     events = [*exchange.start(), *exchange.receive(text("Hi")), *exchange.finish()]

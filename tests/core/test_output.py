@@ -23,6 +23,7 @@ from antiphon.core.deltas import (
 from antiphon.core.enforcement import Enforcement
 from antiphon.core.event_style import EventStyle
 from antiphon.core.finish_reasons import ENDINGS
+from antiphon.core.item_sequence import ItemSequence
 from antiphon.core.numbering import Numbering
 from antiphon.core.output import Output
 from antiphon.core.requirements import Requirements
@@ -157,13 +158,9 @@ def test_a_call_without_a_name_is_left_out_where_no_more_may_be_made() -> None:
 def test_dropped_calls_are_counted_and_a_placeholder_is_not() -> None:
     enforcement = Enforcement(may_reject=False)
     enforcement.begin_answer(Requirements(most_calls=1))
-    output = Output(
-        new_id=make_environment().new_id,
-        style=EventStyle(),
-        enforcement=enforcement,
-        numbering=Numbering(),
-        usage=UsageCount(),
-    )
+    sequence = ItemSequence(Numbering(), enforcement)
+    new_id = make_environment().new_id
+    output = Output(sequence, new_id=new_id, style=EventStyle(), enforcement=enforcement, usage=UsageCount())
     for delta in (CallDelta(0, "a", "f", "{}"), CallDelta(1), CallDelta(2, "c", "g", "{}"), CallDelta(3, "d", None, "{}")):
         output.receive(delta)
     assert enforcement.dropped == 2

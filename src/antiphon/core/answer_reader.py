@@ -7,6 +7,7 @@ from antiphon.core.check_work import CheckOutcome, CheckWork
 from antiphon.core.deltas import Delta, EngineFailed
 from antiphon.core.engine_stream import EngineStream
 from antiphon.core.fast_path import AnyEvent
+from antiphon.core.item_sequence import ItemSequence
 from antiphon.core.output import Output
 from antiphon.core.text_calls import CallFinder
 from antiphon.core.think_tags import Start
@@ -18,8 +19,9 @@ NOT_BEGUN = EngineStream()
 class AnswerReader:
     """`begin()` an answer, `receive()` its bytes, `finish()` it; then the next."""
 
-    def __init__(self, output: Output) -> None:
+    def __init__(self, output: Output, sequence: ItemSequence) -> None:
         self._output = output
+        self._sequence = sequence
         self._stream = NOT_BEGUN
         self._deferred: deque[Delta] = deque()
         # More of the engine's body is wanted.
@@ -42,13 +44,13 @@ class AnswerReader:
         return self._stream.template_opens_thought
 
     def receive(self, data: bytes) -> list[AnyEvent]:
-        output = self._output
-        if not self._stream.continue_part(data, output):
+        sequence = self._sequence
+        if not self._stream.continue_part(data, sequence):
             try:
                 self._pass_on(self._stream.receive(data))
             except ApiError as error:
                 self._pass_on([EngineFailed(error)])
-        events, output.events = output.events, []
+        events, sequence.events = sequence.events, []
         return events
 
     def finish(self, error: ApiError | None) -> None:
@@ -59,34 +61,34 @@ class AnswerReader:
         self.reading = False
 
     def checked(self, outcome: CheckOutcome) -> None:
-        self._output.checked(outcome)
+        self._sequence.checked(outcome)
         self.continue_output()
 
     def continue_output(self) -> None:
         """Passes on what has waited, as far as nothing blocks the output."""
-        deferred, output = self._deferred, self._output
-        while deferred and output.check is None:
-            output.receive(deferred.popleft())
+        deferred, sequence = self._deferred, self._sequence
+        while deferred and sequence.check is None:
+            self._output.receive(deferred.popleft())
         self._look_at_output()
 
     def abandon(self) -> None:
         self._deferred.clear()
         self.reading = False
         self.check = None
-        self._output.abandon()
+        self._sequence.abandon()
 
     def _pass_on(self, deltas: Iterable[Delta]) -> None:
-        output = self._output
+        output, sequence = self._output, self._sequence
         for delta in deltas:
-            if output.check is None:
+            if sequence.check is None:
                 output.receive(delta)
             else:
                 self._deferred.append(delta)
         self._look_at_output()
 
     def _look_at_output(self) -> None:
-        output = self._output
-        self.check = output.check
+        sequence = self._sequence
+        self.check = sequence.check
         # An engine that has finished an answer which was rejected still has its usage to report.
-        if self._stream.ended or (output.error is not None and output.reason is None):
+        if self._stream.ended or (sequence.error is not None and self._output.reason is None):
             self.reading = False

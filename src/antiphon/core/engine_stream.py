@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from antiphon.core.chunk_reader import ChunkReader
 from antiphon.core.deltas import CallDelta, Delta, ReasoningDelta, TextDelta
-from antiphon.core.output import Output
+from antiphon.core.item_sequence import ItemSequence
 from antiphon.core.sse import FrameReader
 from antiphon.core.text_calls import CallFinder
 from antiphon.core.think_tags import Start
@@ -48,7 +48,7 @@ class EngineStream:
     def template_opens_thought(self) -> bool:
         return self._reader.template_opens_thought
 
-    def continue_part(self, data: bytes, output: Output) -> bool:
+    def continue_part(self, data: bytes, sequence: ItemSequence) -> bool:
         """The fast path: the bytes only continue what is open. False: they have to be received."""
         template = self._template
         if template is None or not (data.startswith(template.head) and data.endswith(template.tail)):
@@ -60,7 +60,7 @@ class EngineStream:
         # A control character is not JSON: the full decoding reports it.
         if not text or not text.isprintable():
             return False
-        return self._reader.continues(template.kind, text) and output.continue_part(template.kind, text, template.call)
+        return self._reader.continues(template.kind, text) and sequence.continue_part(template.kind, text, template.call)
 
     def receive(self, data: bytes) -> list[Delta]:
         deltas = self._read(self._frames.receive(data))

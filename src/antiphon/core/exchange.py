@@ -27,6 +27,7 @@ from antiphon.core.environment import Environment
 from antiphon.core.event_style import EventStyle
 from antiphon.core.fast_path import AnyEvent
 from antiphon.core.finish_reasons import COMPLETED, ending_of
+from antiphon.core.item_sequence import ItemSequence
 from antiphon.core.knowledge import EngineKnowledge
 from antiphon.core.lessons import lesson_of
 from antiphon.core.lifecycle import Lifecycle
@@ -93,15 +94,16 @@ class Exchange:
         self._uncounted: list[Uncounted] = []
         self._asks_again = asks_again
         self._enforcement = Enforcement(may_reject=asks_again)
+        self._sequence = ItemSequence(numbering, self._enforcement)
         self._output = Output(
+            self._sequence,
             new_id=environment.new_id,
             style=self._style(),
             enforcement=self._enforcement,
-            numbering=numbering,
             usage=self._usage,
             forms=environment.forms,
         )
-        self._answer = AnswerReader(self._output)
+        self._answer = AnswerReader(self._output, self._sequence)
         self._defining: DefinitionWork | None = None
         self._defined: set[bytes | Grammar] = set()
         self._running: dict[str, CallState] = {}
@@ -125,7 +127,7 @@ class Exchange:
 
     @property
     def error(self) -> ApiError | None:
-        return self._output.error
+        return self._sequence.error
 
     @property
     def streams(self) -> bool:
@@ -252,7 +254,7 @@ class Exchange:
         if not isinstance(self.step, Done):
             self._running.clear()
             self._enforcement.stop_rejecting()
-            self._output.error = error
+            self._sequence.error = error
             self._answer.abandon()
             self.step = DONE
         return self._emitted()
@@ -294,7 +296,7 @@ class Exchange:
 
     def tool_result(self, call_id: str, result: ToolResult) -> list[AnyEvent]:
         self._running.pop(call_id).result = result
-        self._output.resume()
+        self._sequence.resume()
         return self._emitted() if self._running else self._attempt(self._proceed)
 
     def estimated(self, usages: Sequence[Usage]) -> list[AnyEvent]:
@@ -311,16 +313,16 @@ class Exchange:
 
     def _advance(self) -> bool:
         """False: the next step is the caller's."""
-        output = self._output
+        sequence = self._sequence
         self._answer.continue_output()
         if self._phase is Phase.ASKING:
             return False
-        if output.check is not None:
-            self.step = Check(output.check)
+        if sequence.check is not None:
+            self.step = Check(sequence.check)
             return False
         if self._phase is Phase.ANSWERED:
             return self._answered()
-        if calls := output.calls_to_run():
+        if calls := sequence.calls_to_run():
             self._running = {call.call_id: call for call in calls}
             self.step = RunTools(tuple(map(_to_tool_call, calls)))
             return False
@@ -329,17 +331,17 @@ class Exchange:
 
     def _answered(self) -> bool:
         """An engine's answer is at its end: ask again where that helps, or close it."""
-        output, enforcement = self._output, self._enforcement
+        output, sequence, enforcement = self._output, self._sequence, self._enforcement
         if self._answer.template_opens_thought:
             self._question.learn_of_answer({"opens_thought": True})
-        if self._may_start_over() and output.error is not None and self._learn_from(output.error):
+        if self._may_start_over() and sequence.error is not None and self._learn_from(sequence.error):
             output.start_over()
             self._usage.next_answer()
             self._ask()
             return False
         if self._is_whole() and ending_of(output.reason) is COMPLETED:
             enforcement.reject_missing(output.round, output.written)
-        if output.error is None and enforcement.rejection is not None:
+        if sequence.error is None and enforcement.rejection is not None:
             self._ask_again(enforcement.rejection)
             return False
         enforcement.stop_rejecting()
@@ -361,36 +363,36 @@ class Exchange:
 
     def _close_items(self) -> None:
         self._phase = Phase.CLOSING
-        cut = self._output.error is not None or ending_of(self._output.reason).incomplete
-        self._output.close_items("incomplete" if cut else "completed")
+        cut = self._sequence.error is not None or ending_of(self._output.reason).incomplete
+        self._sequence.close_items("incomplete" if cut else "completed")
 
     def _is_whole(self) -> bool:
-        return self._output.error is None and (self._answer.ended or self._output.reason is not None)
+        return self._sequence.error is None and (self._answer.ended or self._output.reason is not None)
 
     def _closed(self) -> None:
         """Every item of the answer is closed: another round, or the end."""
-        output = self._output
+        output, sequence = self._output, self._sequence
         self._learn_from_answer()
-        if output.error is None and ending_of(output.reason) is COMPLETED:
+        if sequence.error is None and ending_of(output.reason) is COMPLETED:
             if (missing := self._enforcement.missing(output.round)) is not None:
-                output.error = AnswerInvalid(f"The model was asked twice, and {missing}.")
-            elif self._question.conversion.compacts and not output.opened:
-                output.error = EngineError("The engine gave no summary of the conversation.")
+                sequence.error = AnswerInvalid(f"The model was asked twice, and {missing}.")
+            elif self._question.conversion.compacts and not sequence.opened:
+                sequence.error = EngineError("The engine gave no summary of the conversation.")
             elif self._ran_tools():
                 self._next_round()
                 return
         self._count_answer()
-        self.step = Estimate(tuple(self._uncounted)) if self._uncounted and output.error is None else DONE
+        self.step = Estimate(tuple(self._uncounted)) if self._uncounted and sequence.error is None else DONE
 
     def _learn_from_answer(self) -> None:
-        error = self._output.error
+        error = self._sequence.error
         if error is None:
             self._question.learn_of_answer({"reports_usage": self._usage.current is not None})
         elif error.code == SCHEMA_NOT_KEPT and not self.request.stop:
             self._question.learn_of_answer({"constrains_json": False})
 
     def _count_answer(self) -> None:
-        if self._usage.current is None and self._output.error is None:
+        if self._usage.current is None and self._sequence.error is None:
             self._uncounted.append(Uncounted(self.engine, self._question.conversion.chat, self._output.written))
         self._usage.next_answer()
 
@@ -413,16 +415,16 @@ class Exchange:
 
         With an error, again: it could not be stored, and must not be reported as if it were.
         """
-        output = self._output
-        output.error = error or output.error
+        output, sequence = self._output, self._sequence
+        sequence.error = error or sequence.error
         self.response.output = output.items
         self.response.usage = self._usage.total(self._estimates)
         incomplete = ending_of(output.reason).incomplete
-        terminal = self._lifecycle.end(int(self._environment.now()), incomplete=incomplete, error=output.error)
+        terminal = self._lifecycle.end(int(self._environment.now()), incomplete=incomplete, error=sequence.error)
         return [*self._emitted(), terminal]
 
     def _emitted(self) -> list[AnyEvent]:
-        events, self._output.events = self._output.events, []
+        events, self._sequence.events = self._sequence.events, []
         return events
 
 

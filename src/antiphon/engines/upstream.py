@@ -10,7 +10,7 @@ import aiohttp
 import msgspec
 
 from antiphon.core.dialect import Dialect
-from antiphon.core.failures import failure_to_error, http_answer_to_failure
+from antiphon.core.failures import http_answer_to_error
 from antiphon.core.knowledge import EngineKnowledge, Model
 from antiphon.core.request import chat_to_bytes
 from antiphon.dialects import BY_NAME, PLAIN
@@ -222,7 +222,7 @@ class Engine:
             raise Refused(unavailable, may_pass=True) from unavailable
         answer.close()
         retry_after = read_retry_after(answer.headers)
-        error = failure_to_error(http_answer_to_failure(answer.status, body, retry_after))
+        error = http_answer_to_error(answer.status, body, retry_after)
         word = answer.headers.get("x-should-retry")
         raise Refused(error, may_pass=word == "true" or (answer.status in RETRIED and word != "false"), retry_after=retry_after)
 

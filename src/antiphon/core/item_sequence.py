@@ -1,0 +1,196 @@
+"""The output items of a response in order: one is live, later ones wait. Events are numbered as they are made.
+
+Items follow one another and never interleave. What belongs to a later item waits in a queue until the live one may be closed.
+A check that takes its time blocks the sequence: nothing may be added until its outcome is there, so that the events are the
+same however long it takes. A call that the gateway runs stays live until its result is there.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+
+from antiphon.core.calls import CallState
+from antiphon.core.check_work import CheckOutcome, CheckWork
+from antiphon.core.deltas import Delta
+from antiphon.core.enforcement import Enforcement, Verdict
+from antiphon.core.fast_path import AnyEvent, FastPath
+from antiphon.core.item_state import ItemState
+from antiphon.core.numbering import Numbering
+from antiphon.errors import ApiError, EngineDisagrees
+from antiphon.wire.events import Event
+from antiphon.wire.responses import Status
+
+
+class ItemSequence:
+    def __init__(self, numbering: Numbering, enforcement: Enforcement) -> None:
+        self.events: list[AnyEvent] = []
+        self.error: ApiError | None = None
+        self.opened: list[ItemState] = []
+        self.live: ItemState | None = None
+        self.waiting: deque[ItemState] = deque()
+        # What the model wrote that is not shown.
+        self.withheld: list[str] = []
+        # The check that blocks the sequence, and the item that it is for.
+        self.check: CheckWork | None = None
+        self._checking: ItemState | None = None
+        # Everything that there is has to be closed, the last item with this status.
+        self._closing: Status | None = None
+        self._fast_path: FastPath | None = None
+        self._numbering = numbering
+        self._enforcement = enforcement
+
+    @property
+    def tail(self) -> ItemState | None:
+        """The item that the next piece of its kind belongs to."""
+        return self.waiting[-1] if self.waiting else self.live
+
+    # ---- the fast path -----------------------------------------------------------------------------------------------
+
+    def continue_part(self, kind: type[Delta], text: str, index: int | None = None) -> bool:
+        """A piece that only continues what is open. False: it has to be received as a delta."""
+        path = self._fast_path
+        if path is None or path.kind is not kind or path.index != index:
+            return False
+        path.pieces.append(text)
+        for template in path.templates:
+            self.events.append(self._numbering.delta(template, text))
+        return True
+
+    def set_fast_path(self) -> None:
+        """After every change: only an item that is live, and that nothing waits for, can be continued."""
+        blocked = self.live is None or self.waiting or self.error is not None or self.check is not None
+        self._fast_path = None if blocked else self.live.fast_path  # type: ignore[union-attr]
+
+    # ---- opening and closing -----------------------------------------------------------------------------------------
+
+    def add(self, state: ItemState) -> None:
+        self.waiting.append(state)
+        self.advance()
+
+    def feed(self, fed: Iterable[Event]) -> None:
+        """The events of an item that got another piece; it may be whole now."""
+        self._emit(fed)
+        if self.waiting:
+            self.advance()
+
+    def advance(self) -> None:
+        """Closes the live item and opens the next ones, as far as they are ready."""
+        while self.waiting and self.check is None:
+            if self.live is not None and not (self.live.finishable() and self._close_live("completed")):
+                return
+            if not self.waiting[0].ready() or not self._is_checked(self.waiting[0]):
+                return
+            self._show(self.waiting.popleft())
+
+    def close_items(self, last: Status) -> None:
+        """Closes every item, in order; only what was cut off is incomplete. It may take a check or a tool: see `resume()`."""
+        self._closing = last
+        while self.check is None and self._close_next(last):
+            pass
+
+    def _close_next(self, last: Status) -> bool:
+        """One step of closing; false if there is none to take now."""
+        if self.live is not None:
+            whole = self.waiting and self.live.finishable()
+            return self._close_live("completed" if whole else last)
+        if not self.waiting:
+            self._closing = None
+            return False
+        state = self.waiting[0]
+        if isinstance(state, CallState) and not state.name:
+            self.waiting.popleft()
+            if state.arguments and self.error is None:
+                self.error = EngineDisagrees("The engine sent a tool call without a name.")
+            return True
+        if last == "incomplete" and len(self.waiting) == 1:
+            state.waive()
+        if not self._is_checked(state):
+            return False
+        self._show(self.waiting.popleft())
+        return True
+
+    def close_unchecked(self) -> None:
+        """The live item is not the answer: it is closed as it is."""
+        if self.live is not None:
+            self.live.waive()
+            self._close_live("completed")
+
+    def _show(self, state: ItemState) -> None:
+        verdict = self._enforcement.judge(state)
+        if verdict is Verdict.SHOW:
+            self.live = state
+            self.opened.append(state)
+            self._emit(state.open(len(self.opened) - 1))
+            return
+        self.withheld.append(state.written)
+        if verdict is Verdict.FAIL:
+            self.error = self.error or self._enforcement.failure
+
+    def _close_live(self, status: Status) -> bool:
+        """False: a check or a tool comes first."""
+        state = self.live
+        assert state is not None
+        if isinstance(state, CallState) and state.must_run:
+            if status == "completed" and self.error is None and self._closing != "incomplete":
+                self._emit(() if state.finished else state.finish(status))
+                return False
+            # Its result would be of no use.
+            status = "incomplete"
+        if status == "completed" and not self._is_checked(state, streamed=True):
+            return False
+        if status == "completed" and (broken := self._enforcement.streamed_complaint(state)) is not None:
+            self.error = self.error or broken
+            status = "incomplete"
+        self._emit(state.close(status))
+        self.live = None
+        return True
+
+    def abandon(self) -> None:
+        """Closes everything as it is: no check and no tool is waited for. What must be checked first is not shown at all."""
+        self.check = self._checking = self._closing = self._fast_path = None
+        while self.live is not None or self.waiting:
+            if self.live is not None:
+                self._emit(self.live.close("incomplete"))
+                self.live = None
+                continue
+            state = self.waiting.popleft()
+            if state.ready() and not _needs_check(state, streamed=False):
+                self._show(state)
+
+    # ---- what blocks it ----------------------------------------------------------------------------------------------
+
+    def _is_checked(self, state: ItemState, *, streamed: bool = False) -> bool:
+        """Asks for the check of a buffered item before it is shown, and of a streamed one before it is closed."""
+        if state.check is None or not _needs_check(state, streamed=streamed):
+            return True
+        self.check, self._checking = state.check.work(state.checked_text), state
+        return False
+
+    def checked(self, outcome: CheckOutcome) -> None:
+        assert self._checking is not None
+        self._checking.outcome = outcome
+        self.check = self._checking = None
+        self.resume()
+
+    def calls_to_run(self) -> Sequence[CallState]:
+        """The calls that the gateway can run now: the live one, and those that wait and need no check first."""
+        states = [self.live, *(state for state in self.waiting if state.ready() and state.check is None)]
+        calls = [state for state in states if isinstance(state, CallState) and state.must_run]
+        # A live call whose arguments are not whole yet is not run; nor is anything that waits behind it.
+        return calls if isinstance(self.live, CallState) and self.live.finished else ()
+
+    def resume(self) -> None:
+        """Continues where it was blocked."""
+        if self._closing is not None:
+            self.close_items(self._closing)
+        else:
+            self.advance()
+
+    def _emit(self, made: Iterable[Event]) -> None:
+        number = self._numbering.number
+        self.events.extend(number(event) for event in made)
+
+
+def _needs_check(state: ItemState, *, streamed: bool) -> bool:
+    """`streamed`: of an item that was emitted as it came. Otherwise of one that is buffered."""
+    check = state.check
+    return check is not None and state.outcome is None and check.buffered is not streamed
