@@ -152,7 +152,7 @@ async def test_what_cannot_be_read_is_failed_and_others_go_on(
     engine: MockEngine, tmp_path: Path, statement: str, damaged: bytes
 ) -> None:
     path = tmp_path / "responses.db"
-    async with running_gateway(engine, store=f"sqlite:{path}", background_workers=0) as idle:
+    async with running_gateway(engine, store=f"sqlite:{path}", poll=0.02, background_workers=0) as idle:
         background = Background(idle)
         id, other = [(await background.create())["id"] for _ in range(2)]
         damage(path, statement, damaged, id)
@@ -170,7 +170,7 @@ async def test_what_cannot_be_read_is_failed_and_others_go_on(
 
 async def test_what_is_to_be_failed_need_not_be_readable(engine: MockEngine, tmp_path: Path) -> None:
     path = tmp_path / "responses.db"
-    async with running_gateway(engine, store=f"sqlite:{path}", background_workers=0) as idle:
+    async with running_gateway(engine, store=f"sqlite:{path}", poll=0.02, background_workers=0) as idle:
         background = Background(idle)
         id, other = [(await background.create())["id"] for _ in range(2)]
         await die_with(idle.gateway.store, 1)
@@ -263,7 +263,7 @@ async def test_who_follows_one_that_is_handed_over_hears_its_one_end(engine: Moc
     script, _ = held_back("Hel", "lo")
     engine.will(script)
     kept = f"sqlite:{tmp_path / 'responses.db'}"
-    async with running_gateway(engine, store=kept, background_workers=0) as idle:
+    async with running_gateway(engine, store=kept, poll=0.02, background_workers=0) as idle:
         background = Background(idle)
         id = (await background.create())["id"]
         async with running_gateway(engine, store=kept, shutdown_timeout=0.05):

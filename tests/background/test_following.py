@@ -134,7 +134,7 @@ async def test_a_silent_engine_is_said_to_be_at_work_and_nothing_is_kept_of_that
     script, go_on = held_back("Hel", "lo")
     engine.will(script)
     async with (
-        running_gateway(engine, heartbeat=0.05) as gateway,
+        running_gateway(engine, heartbeat=0.05, poll=0.02) as gateway,
         opened(gateway, input="Hi", background=True, stream=True) as content,
     ):
         frames = [await content.readuntil(b"\n\n")]
@@ -149,7 +149,7 @@ async def test_a_silent_engine_is_said_to_be_at_work_and_nothing_is_kept_of_that
 
 
 async def test_who_waits_for_one_in_the_queue_is_not_forgotten(engine: MockEngine) -> None:
-    async with running_gateway(engine, background_workers=0, heartbeat=0.05) as gateway:
+    async with running_gateway(engine, background_workers=0, heartbeat=0.05, poll=0.02) as gateway:
         background = Background(gateway)
         id = (await background.create())["id"]
         async with opened(gateway, f"/v1/responses/{id}?stream=true&starting_after=1") as content:

@@ -139,8 +139,8 @@ async def test_what_waits_is_given_back_before_what_runs_is_waited_for(engine: M
     engine.will(script)
     kept = f"sqlite:{tmp_path / 'responses.db'}"
     async with AsyncExitStack() as idles, AsyncExitStack() as working:
-        idle = await idles.enter_async_context(running_gateway(engine, store=kept, background_workers=0))
-        await working.enter_async_context(running_gateway(engine, store=kept, background_workers=1))
+        idle = await idles.enter_async_context(running_gateway(engine, store=kept, poll=0.02, background_workers=0))
+        await working.enter_async_context(running_gateway(engine, store=kept, poll=0.02, background_workers=1))
         background = Background(idle)
         room = await Room.occupied(idle)
         id = (await background.create(conversation=room.id))["id"]

@@ -15,7 +15,8 @@ from support.streams import TERMINAL, parse
 
 from antiphon.store.records import UNFINISHED
 
-KILLS = 50
+SAMPLE = pytest.param(8, id="sample")
+ALL = pytest.param(50, id="all", marks=pytest.mark.slow)
 pytestmark = pytest.mark.timeout(900)
 
 
@@ -57,7 +58,8 @@ class Client:
         self.queued.clear()
 
 
-async def test_nothing_that_was_acknowledged_is_lost(engine: MockEngine, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kills", [SAMPLE, ALL])
+async def test_nothing_that_was_acknowledged_is_lost(engine: MockEngine, tmp_path: Path, kills: int) -> None:
     chance = random.Random(7)
     port = await free_port()
     arguments = ["serve", "--port", str(port), "--upstream", engine.url, "--store", f"sqlite:{tmp_path / 'responses.db'}"]
@@ -65,7 +67,7 @@ async def test_nothing_that_was_acknowledged_is_lost(engine: MockEngine, tmp_pat
     acknowledged = 0
     async with aiohttp.ClientSession() as session:
         client = Client(session, f"http://127.0.0.1:{port}/v1/responses")
-        for _ in range(KILLS):
+        for _ in range(kills):
             async with served(*arguments, **settings) as (process, line):
                 assert line.startswith("Antiphon is ready")
                 await client.check()
@@ -76,4 +78,4 @@ async def test_nothing_that_was_acknowledged_is_lost(engine: MockEngine, tmp_pat
             acknowledged += len(client.stored) + len(client.queued)
         async with served(*arguments, **settings):
             await client.check()
-    assert acknowledged > KILLS
+    assert acknowledged > kills

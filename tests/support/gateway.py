@@ -16,6 +16,7 @@ from antiphon.http.keys import GATEWAY
 from antiphon.http.websocket import CONNECTIONS
 from antiphon.settings import Settings
 from antiphon.store import Store, open_store
+from antiphon.store.wakeups import POLL_SECONDS
 from antiphon.transport import make_session
 from support.engine import LLAMACPPS_OWN, Answer, MockEngine
 from support.streams import check_response, check_stream, parse
@@ -79,15 +80,16 @@ async def running_gateway(
     embedded: EngineProcess | None = None,
     shares: Store | None = None,
     extensions: Extensions | None = None,
+    poll: float = POLL_SECONDS,
     **settings: Any,
 ) -> AsyncIterator[GatewayUnderTest]:
-    """`shares` is the store of another gateway, beside which this one runs."""
+    """`shares` is the store of another gateway, beside which this one runs. `poll` is the poll interval of its own store."""
     urls = tuple(engine if isinstance(engine, str) else engine.url for engine in engines)
     chosen = Settings(upstream=urls, port=0, **(DEFAULTS | settings))
     async with (
         make_session(chosen.transport) as session,
         aiohttp.ClientSession() as client,
-        open_store(chosen.store or "memory:") as store,
+        open_store(chosen.store or "memory:", poll=poll) as store,
     ):
         app = make_app(chosen, session, shares or store, embedded, extensions or Extensions(checker=CHECKER))
         runner = make_runner(app)
