@@ -11,14 +11,14 @@ from functools import partial
 import aiohttp
 from aiohttp import web
 
-from antiphon.background.attempts import BackgroundOptions
+from antiphon.background.attempts import RETRY_INTERVAL, BackgroundOptions
 from antiphon.background.workers import Workers
 from antiphon.core.environment import Environment
 from antiphon.core.event_style import PADDED_TO, REASONING_EVENTS
 from antiphon.core.knowledge import Model
 from antiphon.embedded.process import EngineProcess
-from antiphon.engines.pool import Pool
-from antiphon.engines.prober import BackgroundProber
+from antiphon.engines.pool import ASK_AGAIN, Pool
+from antiphon.engines.prober import IDLE_CHECK_INTERVAL, BackgroundProber
 from antiphon.engines.upstream import Engine, EngineOptions
 from antiphon.gateway.checker import Checker
 from antiphon.gateway.conversations import Conversations
@@ -32,7 +32,7 @@ from antiphon.gateway.sinks import WriteBatch
 from antiphon.http import conversations, engine_routes, responses, stored, websocket
 from antiphon.http.keys import CONVERSATIONS, GATEWAY, LIMITS, TRANSPORT, HttpLimits
 from antiphon.http.middlewares import authenticated, enveloped, identified
-from antiphon.http.websocket import CONNECTIONS, GOING_AWAY
+from antiphon.http.websocket import CONNECTIONS, FAREWELL, GOING_AWAY, PINGED
 from antiphon.logs import log
 from antiphon.settings import Settings
 from antiphon.store.protocol import Store
@@ -48,6 +48,20 @@ CLOSING_TIME = 2.0
 
 
 @dataclass(frozen=True, slots=True)
+class Intervals:
+    """Seconds that parts of the gateway wait before they act again. Tests make them shorter or longer."""
+
+    engine_retry: float = ASK_AGAIN
+    probe_idle: float = IDLE_CHECK_INTERVAL
+    background_retry: float = RETRY_INTERVAL
+    websocket_ping: float = PINGED
+    websocket_farewell: float = FAREWELL
+
+
+DEFAULT_INTERVALS = Intervals()
+
+
+@dataclass(frozen=True, slots=True)
 class Extensions:
     """What a program that embeds the gateway may add to it."""
 
@@ -56,6 +70,7 @@ class Extensions:
     observers: Sequence[MakeObserver] = ()
     # A checker that others use too; it is not closed with the application.
     checker: Checker | None = None
+    intervals: Intervals = DEFAULT_INTERVALS
 
 
 NO_EXTENSIONS = Extensions()
@@ -71,7 +86,8 @@ def make_app(
     engines = [Engine(url, session, engine_options(settings)) for url in settings.upstream]
     if embedded is not None:
         engines.append(_embedded_engine(embedded, session, settings))
-    pool = Pool(engines)
+    intervals = extensions.intervals
+    pool = Pool(engines, intervals.engine_retry)
     retention = int(settings.retention_days * DAY)
     checker = extensions.checker or Checker(settings.check_timeout)
     app = web.Application(
@@ -92,9 +108,15 @@ def make_app(
     )
     app[CONVERSATIONS] = Conversations(store, retention=retention)
     app[TRANSPORT] = transport_of(session)
-    app[LIMITS] = HttpLimits(settings.context_window, settings.max_body_bytes, settings.websocket_lifetime)
+    app[LIMITS] = HttpLimits(
+        settings.context_window,
+        settings.max_body_bytes,
+        settings.websocket_lifetime,
+        intervals.websocket_ping,
+        intervals.websocket_farewell,
+    )
     app[CONNECTIONS] = set()
-    app[BACKGROUND] = BackgroundProber(app[GATEWAY].is_busy)
+    app[BACKGROUND] = BackgroundProber(app[GATEWAY].is_busy, intervals.probe_idle)
     app[WORKERS] = Workers(
         app[GATEWAY],
         BackgroundOptions(
@@ -102,6 +124,7 @@ def make_app(
             settings.background_lease,
             settings.background_attempts,
             settings.background_patience,
+            intervals.background_retry,
         ),
     )
     app.add_routes(

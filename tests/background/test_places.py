@@ -2,23 +2,24 @@
 
 import asyncio
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support import gateway as gateways
 from support.background import Background, held_back
 from support.engine import MockEngine, Writer, text
-from support.gateway import GatewayUnderTest, running_gateway
 
-from antiphon.background import attempts, workers
+from antiphon.app import Intervals
+from antiphon.background import workers
 from antiphon.store import Store
 
 pytestmark = pytest.mark.timeout(30)
 
 
-@pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attempts, "RETRY_INTERVAL", 0.02)
+# What waits looks again soon.
+running_gateway = partial(gateways.running_gateway, intervals=Intervals(background_retry=0.02))
 
 
 class Room:
@@ -29,7 +30,7 @@ class Room:
         self.id = id
 
     @classmethod
-    async def occupied(cls, gateway: GatewayUnderTest) -> "Room":
+    async def occupied(cls, gateway: gateways.GatewayUnderTest) -> "Room":
         _, conversation = await gateway.post({}, "/v1/conversations")
         room = cls(gateway.gateway.store, conversation["id"])
         assert await room._store.lock_conversation("", room.id, "resp_other", 60)

@@ -8,6 +8,7 @@ import pytest
 from support.engine import CUT, DONE, MockEngine, Refusal, Writer, chunk, text
 from support.gateway import GatewayUnderTest, free_port, running_gateway
 
+from antiphon.app import Intervals
 from antiphon.engines.upstream import FOREIGN, ours
 from antiphon.errors import EngineError
 
@@ -77,17 +78,13 @@ async def test_after_the_first_byte_nothing_is_tried_again(gateway: GatewayUnder
     assert len(engine.requests) == 1
 
 
-async def test_an_engine_that_breaks_off_is_not_ready_until_it_is_asked_again(
-    engine: MockEngine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("antiphon.engines.pool.ASK_AGAIN", 600)
-
+async def test_an_engine_that_breaks_off_is_not_ready_until_it_is_asked_again(engine: MockEngine) -> None:
     async def cut(write: Writer) -> None:
         await write(chunk({"content": "half"}))
         await write(CUT)
 
     engine.will(cut)
-    async with running_gateway(engine) as gateway:
+    async with running_gateway(engine, intervals=Intervals(engine_retry=600)) as gateway:
         await gateway.stream()
         (known,) = gateway.gateway.pool.engines
         assert not known.ready

@@ -15,6 +15,7 @@ from support.gateway import GatewayUnderTest, running_gateway
 from support.sockets import Socket, connected
 from support.streams import TERMINAL, check_stream
 
+from antiphon.app import Intervals
 from antiphon.gateway.recent_histories import RecentHistories
 from antiphon.http.websocket import MOST_WAITING, too_old
 from antiphon.store.memory import MemoryStore
@@ -116,15 +117,12 @@ async def test_a_turn_that_runs_when_the_connections_time_is_over_is_told_to_its
 # ---- messages that are too large -------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def short_farewell(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("antiphon.http.websocket.FAREWELL", 0.05)
+SHORT_FAREWELL = Intervals(websocket_farewell=0.05)
 
 
-@pytest.mark.usefixtures("short_farewell")
 async def test_a_message_that_is_too_large_is_refused(engine: MockEngine, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "antiphon")
-    async with running_gateway(engine, max_body_bytes=2000) as gateway, connected(gateway) as socket:
+    async with running_gateway(engine, max_body_bytes=2000, intervals=SHORT_FAREWELL) as gateway, connected(gateway) as socket:
         error = await socket.refused("x" * 3000)
         assert (error["status"], error["error"]["code"]) == (413, "request_too_large")
         assert "2000 bytes" in error["error"]["message"]
@@ -134,10 +132,9 @@ async def test_a_message_that_is_too_large_is_refused(engine: MockEngine, caplog
     assert line["error"] == "request_too_large"
 
 
-@pytest.mark.usefixtures("short_farewell")
 async def test_a_message_may_be_as_large_as_it_may_be_and_not_larger(engine: MockEngine) -> None:
     body = b'{"type": "response.create", "model": "mock", "input": "Hi"}'
-    async with running_gateway(engine, max_body_bytes=2000) as gateway, connected(gateway) as socket:
+    async with running_gateway(engine, max_body_bytes=2000, intervals=SHORT_FAREWELL) as gateway, connected(gateway) as socket:
         await socket.connection.send_str(body.ljust(2000).decode())
         await socket.turn()
         await socket.connection.send_str(body.ljust(2001).decode())
@@ -146,9 +143,8 @@ async def test_a_message_may_be_as_large_as_it_may_be_and_not_larger(engine: Moc
     assert len(engine.requests) == 1
 
 
-@pytest.mark.usefixtures("short_farewell")
 async def test_a_message_that_is_too_large_in_all_its_frames_is_refused(engine: MockEngine) -> None:
-    async with running_gateway(engine, max_body_bytes=2000) as gateway:
+    async with running_gateway(engine, max_body_bytes=2000, intervals=SHORT_FAREWELL) as gateway:
         with raw_socket(gateway) as client:
             await asyncio.to_thread(client.sendall, frame(0x01, b"x" * 1500) + frame(0x80, b"x" * 1500))
             received = await asyncio.to_thread(read_all, client)
@@ -168,11 +164,13 @@ async def test_a_client_that_reads_only_when_it_has_sent_all_hears_of_it(engine:
     assert received.endswith(CLOSED_AS_TOO_LARGE)
 
 
-@pytest.mark.usefixtures("short_farewell")
 async def test_nothing_of_a_turn_that_runs_follows_the_refusal_of_a_large_message(engine: MockEngine) -> None:
     go_on, script = held()
     engine.will(script)
-    async with running_gateway(engine, max_body_bytes=2000) as gateway, connected(gateway) as connection:
+    async with (
+        running_gateway(engine, max_body_bytes=2000, intervals=SHORT_FAREWELL) as gateway,
+        connected(gateway) as connection,
+    ):
         await connection.send()
         await until_told(connection)
         error = await connection.refused("x" * 3000)
@@ -210,9 +208,9 @@ def read_all(client: socket.socket) -> bytes:
     return received
 
 
-async def test_a_client_is_pinged(engine: MockEngine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("antiphon.http.websocket.PINGED", 0.05)
-    async with running_gateway(engine) as gateway, connected(gateway, autoping=False) as socket:
+async def test_a_client_is_pinged(engine: MockEngine) -> None:
+    often = Intervals(websocket_ping=0.05)
+    async with running_gateway(engine, intervals=often) as gateway, connected(gateway, autoping=False) as socket:
         message = await socket.connection.receive()
         assert message.type is aiohttp.WSMsgType.PING
 

@@ -9,7 +9,7 @@ import aiohttp
 import aiohttp.web
 import msgspec
 
-from antiphon.app import BACKGROUND, Extensions, make_app, make_runner
+from antiphon.app import BACKGROUND, DEFAULT_INTERVALS, Extensions, Intervals, make_app, make_runner
 from antiphon.embedded.process import EngineProcess
 from antiphon.gateway.checker import Checker
 from antiphon.http.keys import GATEWAY
@@ -80,6 +80,7 @@ async def running_gateway(
     embedded: EngineProcess | None = None,
     shares: Store | None = None,
     extensions: Extensions | None = None,
+    intervals: Intervals = DEFAULT_INTERVALS,
     poll: float = POLL_SECONDS,
     **settings: Any,
 ) -> AsyncIterator[GatewayUnderTest]:
@@ -91,7 +92,8 @@ async def running_gateway(
         aiohttp.ClientSession() as client,
         open_store(chosen.store or "memory:", poll=poll) as store,
     ):
-        app = make_app(chosen, session, shares or store, embedded, extensions or Extensions(checker=CHECKER))
+        extensions = extensions or Extensions(checker=CHECKER, intervals=intervals)
+        app = make_app(chosen, session, shares or store, embedded, extensions)
         runner = make_runner(app)
         await runner.setup()
         site = aiohttp.web.TCPSite(runner, "127.0.0.1", 0)
