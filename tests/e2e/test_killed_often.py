@@ -1,4 +1,4 @@
-"""A gateway on SQLite that is killed at any moment, again and again: what it has said is true after every restart."""
+"""A gateway on SQLite that is killed again and again: what it has acknowledged is there after every restart."""
 
 import asyncio
 import random
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.timeout(900)
 
 
 class Client:
-    """Has responses made until its gateway dies, and remembers those that it was told of."""
+    """Sends requests until its gateway dies, and remembers the responses that were acknowledged."""
 
     def __init__(self, session: aiohttp.ClientSession, url: str) -> None:
         self._session = session
@@ -45,11 +45,11 @@ class Client:
             return str(response["status"])
 
     async def check(self) -> None:
-        """All that was acknowledged is there, and what was queued comes to an end."""
+        """Everything that was acknowledged is there, and queued responses end."""
         for id in self.stored:
             assert await self.status(id) == "completed"
         for id in self.queued:
-            # To its end, which may have to wait until the lease of the one that was killed has run out.
+            # The end may come only after the lease of the killed gateway has expired.
             async with self._session.get(f"{self._url}/{id}", params={"stream": "true"}) as answer:
                 events = parse(await answer.read())
             assert [event["type"] in TERMINAL for event in events].count(True) == 1

@@ -378,7 +378,7 @@ async def test_an_engine_that_comes_back_is_probed_again() -> None:
         assert (dialect.reads_calls, dialect.takes_system_role) == (True, True)
 
 
-async def test_a_lost_connection_alone_is_no_reason_to_probe_again() -> None:
+async def test_a_lost_connection_alone_does_not_start_the_probes_again() -> None:
     mock = KINDS["vllm"].engine()
     async with started(mock), running_gateway(mock, probe=True) as gateway:
         await gateway.probed()

@@ -1,4 +1,4 @@
-"""A gateway in front of test engines, on a real socket, and the few ways in which tests talk to it."""
+"""A gateway in front of test engines, on a real socket, and the requests that tests send to it."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -108,7 +108,7 @@ async def running_gateway(
 async def standing_before(
     owned_by: str, *answers: Answer, **settings: Any
 ) -> AsyncIterator[tuple[GatewayUnderTest, MockEngine]]:
-    """A gateway in front of an engine of this kind, which will answer so."""
+    """A gateway in front of an engine of this kind, which gives these answers."""
     engine = MockEngine(owned_by=owned_by, own_fields=LLAMACPPS_OWN if owned_by == "llamacpp" else ())
     await engine.start()
     engine.will(*answers)

@@ -1,4 +1,4 @@
-"""The weakest models make valid calls and valid answers behind Antiphon, every time. llama.cpp itself keeps no choice."""
+"""Behind Antiphon even the weakest models always make valid calls and answers. llama.cpp alone enforces no tool choice."""
 
 import pytest
 from support.gateway import running_gateway
@@ -13,12 +13,12 @@ ALL = pytest.param(REQUESTS, id="all", marks=pytest.mark.slow)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_random_weights_meet_every_demand(tiny: str, kind: Kind) -> None:
+async def test_random_weights_meet_every_requirement(tiny: str, kind: Kind) -> None:
     async with running_gateway(tiny) as gateway:
         row = await measure(kind, Subject("tiny", BYTE_BY_BYTE), tiny, gateway.url, REQUESTS)
     assert row.failures == ()
     assert row.through == REQUESTS
-    # A schema is kept by the engine itself; choices are not.
+    # llama.cpp itself enforces schemas, but not tool choices.
     assert row.directly == (REQUESTS if kind == "json_schema" else 0)
 
 
@@ -26,7 +26,7 @@ async def test_random_weights_meet_every_demand(tiny: str, kind: Kind) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("requests", [SAMPLE, ALL])
 @pytest.mark.parametrize("kind", KINDS)
-async def test_smollm2_meets_every_demand(smollm2: str, kind: Kind, requests: int) -> None:
+async def test_smollm2_meets_every_requirement(smollm2: str, kind: Kind, requests: int) -> None:
     async with running_gateway(smollm2) as gateway:
         row = await measure(kind, Subject("smollm2"), smollm2, gateway.url, requests, directly=False)
     assert row.failures == ()
