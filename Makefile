@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 UPSTREAM ?=
 ARGS ?=
 
-.PHONY: setup serve test check lint types bench golden clean
+.PHONY: setup serve test test-models check lint types bench golden clean
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Antiphon needs Python 3.11 or newer")'
@@ -30,7 +30,11 @@ serve: $(VENV)/installed
 	$(BIN)/antiphon serve $(if $(UPSTREAM),--upstream $(UPSTREAM)) $(ARGS)
 
 test: $(VENV)/installed-dev
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -m "not slow" $(ARGS)
+
+# The tests that `make test` leaves out: every request of the model tests, and every kill of the crash test.
+test-models: $(VENV)/installed-dev
+	$(BIN)/python -m pytest -m slow $(ARGS)
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .

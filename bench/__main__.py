@@ -1,4 +1,4 @@
-"""Loads each subject in turn, several rounds, and tells their CPU per delta as a ratio to nginx's."""
+"""Loads each subject in turn, several rounds, and reports their CPU per delta as a ratio to nginx's."""
 
 import argparse
 import signal

@@ -1,4 +1,4 @@
-"""How often an engine does what a request demands, asked directly and through Antiphon: valid calls, and valid answers.
+"""How often an engine does what a request requires, asked directly and through Antiphon: valid calls, and valid answers.
 
 Writes the table `results/choices.md`. Only structure counts: that a call was made, of a tool that was allowed, with arguments
 that follow their schema; that an answer follows its schema.
@@ -51,7 +51,7 @@ class Row:
     count: int
     directly: int
     through: int
-    # What went wrong through Antiphon, for whoever reads the output.
+    # What went wrong through Antiphon, for the reader of the output.
     failures: tuple[str, ...]
 
     def __str__(self) -> str:
@@ -83,7 +83,7 @@ async def _all(session: aiohttp.ClientSession, url: str, asked: list[tuple[Case,
 
 
 def _fault(case: Case, data: bytes) -> str | None:
-    """Why a response is not what was demanded; None if it is."""
+    """Why a response is not what was required; None if it is."""
     response = list(_events(data))[-1]["response"] if case.responses["stream"] else msgspec.json.decode(data)
     if response["status"] != "completed":
         return f"{response['status']}: {response['error'] or response['incomplete_details']} {str(response['output'])[:300]}"

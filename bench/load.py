@@ -28,7 +28,7 @@ class Found(msgspec.Struct):
 
 
 class Api(NamedTuple):
-    """How a route is asked, how its stream tells a delta, and what it must have said before its end."""
+    """The request of a route, how its stream shows a delta, and what it must contain before its end."""
 
     path: str
     body: str
@@ -47,7 +47,7 @@ APIS["unstored"] = APIS["responses"]._replace(body=RESPONSES.replace('"stream"',
 
 
 class BadStream(Exception):
-    """A stream that did not come as it should."""
+    """A stream that is not as expected."""
 
 
 def unchunked(data: bytes) -> list[bytes]:

@@ -68,7 +68,7 @@ def _stop(child: subprocess.Popen[bytes]) -> None:
 def cpu_seconds(pid: int) -> float:
     """User and system time of a process and its children, as far as they live."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    # The name in parentheses may hold anything, so the fields are counted from behind it.
+    # The name in parentheses may contain anything, so the fields are counted from behind it.
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND + sum(cpu_seconds(int(child)) for child in children)
 

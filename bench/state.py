@@ -1,4 +1,4 @@
-"""What state costs a gateway: storing a response, and continuing one by its id instead of sending all that came before it."""
+"""What state costs a gateway: storing a response, and continuing one by its id instead of sending the whole history."""
 
 import argparse
 import contextlib

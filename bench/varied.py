@@ -1,4 +1,4 @@
-"""Varied requests that demand something: a call, a certain call, one of certain calls, an answer that follows a schema.
+"""Varied requests that require something: a call, a certain call, one of certain calls, an answer that follows a schema.
 
 Each is there twice, as a client of the Responses API would send it and as it would be sent to the engine itself, so that what
 comes back can be counted side by side.

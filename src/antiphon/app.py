@@ -11,14 +11,14 @@ from functools import partial
 import aiohttp
 from aiohttp import web
 
-from antiphon.background.attempts import BackgroundOptions
+from antiphon.background.attempts import RETRY_INTERVAL, BackgroundOptions
 from antiphon.background.workers import Workers
 from antiphon.core.environment import Environment
 from antiphon.core.event_style import PADDED_TO, REASONING_EVENTS
 from antiphon.core.knowledge import Model
 from antiphon.embedded.process import EngineProcess
-from antiphon.engines.pool import Pool
-from antiphon.engines.prober import BackgroundProber
+from antiphon.engines.pool import ASK_AGAIN, Pool
+from antiphon.engines.prober import IDLE_CHECK_INTERVAL, BackgroundProber
 from antiphon.engines.upstream import Engine, EngineOptions
 from antiphon.gateway.checker import Checker
 from antiphon.gateway.conversations import Conversations
@@ -32,7 +32,7 @@ from antiphon.gateway.sinks import WriteBatch
 from antiphon.http import conversations, engine_routes, responses, stored, websocket
 from antiphon.http.keys import CONVERSATIONS, GATEWAY, LIMITS, TRANSPORT, HttpLimits
 from antiphon.http.middlewares import authenticated, enveloped, identified
-from antiphon.http.websocket import CONNECTIONS, GOING_AWAY
+from antiphon.http.websocket import CONNECTIONS, FAREWELL, GOING_AWAY, PINGED
 from antiphon.logs import log
 from antiphon.settings import Settings, data_directory
 from antiphon.store.protocol import Store
@@ -48,6 +48,20 @@ CLOSING_TIME = 2.0
 
 
 @dataclass(frozen=True, slots=True)
+class Intervals:
+    """Seconds that parts of the gateway wait before they act again. Tests make them shorter or longer."""
+
+    engine_retry: float = ASK_AGAIN
+    probe_idle: float = IDLE_CHECK_INTERVAL
+    background_retry: float = RETRY_INTERVAL
+    websocket_ping: float = PINGED
+    websocket_farewell: float = FAREWELL
+
+
+DEFAULT_INTERVALS = Intervals()
+
+
+@dataclass(frozen=True, slots=True)
 class Extensions:
     """What a program that embeds the gateway may add to it."""
 
@@ -56,6 +70,7 @@ class Extensions:
     observers: Sequence[MakeObserver] = ()
     # A checker that others use too; it is not closed with the application.
     checker: Checker | None = None
+    intervals: Intervals = DEFAULT_INTERVALS
 
 
 NO_EXTENSIONS = Extensions()
@@ -68,18 +83,25 @@ def make_app(
     embedded: EngineProcess | None = None,
     extensions: Extensions = NO_EXTENSIONS,
 ) -> web.Application:
-    checker = extensions.checker or Checker(settings.check_timeout)
-    gateway = _make_gateway(settings, _make_pool(settings, session, embedded), store, checker, extensions)
+    checker, intervals = extensions.checker or Checker(settings.check_timeout), extensions.intervals
+    pool = Pool(_make_engines(settings, session, embedded), intervals.engine_retry)
+    gateway = _make_gateway(settings, pool, store, checker, extensions)
     app = web.Application(
         middlewares=[identified, enveloped, authenticated(settings.api_key)], client_max_size=settings.max_body_bytes
     )
     app[GATEWAY] = gateway
     app[CONVERSATIONS] = Conversations(store, retention=gateway.retention)
     app[TRANSPORT] = transport_of(session)
-    app[LIMITS] = HttpLimits(settings.context_window, settings.max_body_bytes, settings.websocket_lifetime)
+    app[LIMITS] = HttpLimits(
+        settings.context_window,
+        settings.max_body_bytes,
+        settings.websocket_lifetime,
+        intervals.websocket_ping,
+        intervals.websocket_farewell,
+    )
     app[CONNECTIONS] = set()
-    app[BACKGROUND] = BackgroundProber(gateway.is_busy)
-    app[WORKERS] = Workers(gateway, background_options(settings))
+    app[BACKGROUND] = BackgroundProber(gateway.is_busy, intervals.probe_idle)
+    app[WORKERS] = Workers(gateway, background_options(settings, intervals.background_retry))
     app.add_routes(ROUTES)
     app.cleanup_ctx.append(partial(_watch, settings=settings))
     if extensions.checker is None:
@@ -119,11 +141,11 @@ ROUTES = [
 # ---- its parts, each with the few settings that it needs -------------------------------------------------------------
 
 
-def _make_pool(settings: Settings, session: aiohttp.ClientSession, embedded: EngineProcess | None) -> Pool:
+def _make_engines(settings: Settings, session: aiohttp.ClientSession, embedded: EngineProcess | None) -> list[Engine]:
     engines = [Engine(url, session, engine_options(settings)) for url in settings.upstream]
     if embedded is not None:
         engines.append(_embedded_engine(embedded, session, settings))
-    return Pool(engines)
+    return engines
 
 
 def _make_gateway(settings: Settings, pool: Pool, store: Store, checker: Checker, extensions: Extensions) -> Gateway:
@@ -138,12 +160,13 @@ def _make_gateway(settings: Settings, pool: Pool, store: Store, checker: Checker
     )
 
 
-def background_options(settings: Settings) -> BackgroundOptions:
+def background_options(settings: Settings, retry_interval: float) -> BackgroundOptions:
     return BackgroundOptions(
         workers=settings.background_workers,
         lease=settings.background_lease,
         attempts=settings.background_attempts,
         patience=settings.background_patience,
+        retry_interval=retry_interval,
     )
 
 

@@ -1,4 +1,4 @@
-"""Leases and attempts: a background response survives its worker, its store's bad moments, and its gateway."""
+"""Leases and attempts: a background response survives the death of its worker, outages of its store, and its gateway."""
 
 import asyncio
 import sqlite3
@@ -39,7 +39,7 @@ async def store(clock: Clock) -> AsyncIterator[Store]:
 
 
 async def die_with(store: Store, times: int) -> None:
-    """Begins what waits so often as workers would that died each time."""
+    """Claims the next job so many times, as workers would that died each time."""
     for _ in range(times):
         assert await store.claim("dead", 0, 9) is not None
 
@@ -58,16 +58,16 @@ async def test_a_worker_that_lost_its_lease_gives_up_at_once(engine: MockEngine,
         assert job is not None
         assert (job.record.id, job.attempt) == (id, 2)
         await engine.cancelled.wait()
-        told = [Event(0, b'event: x\ndata: {"type":"x","sequence_number":0}\n\n')]
-        # What it held in the conversation is the other's, which has the same name.
+        sent = [Event(0, b'event: x\ndata: {"type":"x","sequence_number":0}\n\n')]
+        # The conversation stays locked: the lock belongs to the new attempt, which has the same id.
         assert not await store.lock_conversation("", conversation["id"], "resp_other", 60)
-        assert await store.append_events(id, "another", 2, told)
+        assert await store.append_events(id, "another", 2, sent)
         progress = await store.events("", id)
         assert progress is not None
-        assert (progress.status, progress.events) == ("in_progress", told)
+        assert (progress.status, progress.events) == ("in_progress", sent)
 
 
-async def test_what_a_dead_worker_began_begins_anew(engine: MockEngine, store: Store) -> None:
+async def test_a_response_of_a_dead_worker_is_run_again(engine: MockEngine, store: Store) -> None:
     async with running_gateway(engine, shares=store, background_workers=0) as idle:
         background = Background(idle)
         id = (await background.create())["id"]
@@ -77,7 +77,7 @@ async def test_what_a_dead_worker_began_begins_anew(engine: MockEngine, store: S
         check_stream(await background.follow(id))
 
 
-async def test_what_was_begun_too_often_is_failed_and_says_so(engine: MockEngine, store: Store) -> None:
+async def test_a_response_that_was_begun_too_often_fails_with_the_reason(engine: MockEngine, store: Store) -> None:
     async with running_gateway(engine, shares=store, background_workers=0) as idle:
         background = Background(idle)
         id = (await background.create())["id"]
@@ -90,7 +90,7 @@ async def test_what_was_begun_too_often_is_failed_and_says_so(engine: MockEngine
     assert engine.requests == []
 
 
-async def test_what_was_to_be_cancelled_by_a_dead_worker_is_cancelled_by_another(engine: MockEngine, store: Store) -> None:
+async def test_a_cancellation_that_a_dead_worker_left_is_done_by_another(engine: MockEngine, store: Store) -> None:
     async with running_gateway(engine, shares=store, background_workers=0) as idle:
         background = Background(idle)
         id = (await background.create())["id"]
@@ -103,15 +103,15 @@ async def test_what_was_to_be_cancelled_by_a_dead_worker_is_cancelled_by_another
 
 
 @pytest.mark.parametrize("operation", ["chain", "append_events", "finish"])
-async def test_a_store_that_is_away_for_a_moment_costs_nothing(
+async def test_a_short_outage_of_the_store_loses_nothing(
     engine: MockEngine, store: Store, monkeypatch: pytest.MonkeyPatch, operation: str
 ) -> None:
     script, go_on = held_back("Hel", "lo")
-    works, refused = getattr(store, operation), asyncio.Event()
+    works, failed = getattr(store, operation), asyncio.Event()
 
     async def away(*work: Any) -> Any:
-        if not refused.is_set():
-            refused.set()
+        if not failed.is_set():
+            failed.set()
             raise StoreUnavailable
         return await works(*work)
 
@@ -123,14 +123,14 @@ async def test_a_store_that_is_away_for_a_moment_costs_nothing(
         engine.will(script)
         async with running_gateway(engine, shares=store):
             if operation != "finish":
-                await refused.wait()
+                await failed.wait()
             go_on.set()
             assert (await background.ended(id))["status"] == "completed"
-        assert refused.is_set()
+        assert failed.is_set()
         check_stream(await background.follow(id))
 
 
-# ---- what cannot be read ---------------------------------------------------------------------------------------------
+# ---- damaged requests ------------------------------------------------------------------------------------------------
 
 REQUEST = "UPDATE jobs SET request = ? WHERE id = ?"
 INPUT = "UPDATE responses SET input = ? WHERE id = ?"
@@ -148,11 +148,11 @@ def damage(path: Path, statement: str, *values: object) -> None:
     [(REQUEST, b'{"input": "H'), (REQUEST, b'{"input": "Hi", "stop": {}}'), (INPUT, b'[{"id": "msg_1')],
     ids=["no JSON", "a field of another shape", "input that is cut off"],
 )
-async def test_what_cannot_be_read_is_failed_and_others_go_on(
+async def test_a_request_that_cannot_be_read_fails_and_others_continue(
     engine: MockEngine, tmp_path: Path, statement: str, damaged: bytes
 ) -> None:
     path = tmp_path / "responses.db"
-    async with running_gateway(engine, store=f"sqlite:{path}", background_workers=0) as idle:
+    async with running_gateway(engine, store=f"sqlite:{path}", poll=0.02, background_workers=0) as idle:
         background = Background(idle)
         id, other = [(await background.create())["id"] for _ in range(2)]
         damage(path, statement, damaged, id)
@@ -168,9 +168,9 @@ async def test_what_cannot_be_read_is_failed_and_others_go_on(
     assert len(engine.requests) == 1
 
 
-async def test_what_is_to_be_failed_need_not_be_readable(engine: MockEngine, tmp_path: Path) -> None:
+async def test_a_response_with_unreadable_settings_can_be_failed(engine: MockEngine, tmp_path: Path) -> None:
     path = tmp_path / "responses.db"
-    async with running_gateway(engine, store=f"sqlite:{path}", background_workers=0) as idle:
+    async with running_gateway(engine, store=f"sqlite:{path}", poll=0.02, background_workers=0) as idle:
         background = Background(idle)
         id, other = [(await background.create())["id"] for _ in range(2)]
         await die_with(idle.gateway.store, 1)
@@ -185,7 +185,7 @@ async def test_what_is_to_be_failed_need_not_be_readable(engine: MockEngine, tmp
         assert check_stream(await background.follow(id)) == response
 
 
-async def test_what_was_to_be_cancelled_is_cancelled_readable_or_not(engine: MockEngine, store: Store) -> None:
+async def test_a_request_that_cannot_be_read_can_be_cancelled(engine: MockEngine, store: Store) -> None:
     async with running_gateway(engine, shares=store, background_workers=0) as idle:
         background = Background(idle)
         id = (await background.create())["id"]
@@ -199,7 +199,7 @@ async def test_what_was_to_be_cancelled_is_cancelled_readable_or_not(engine: Moc
             assert (await background.ended(id))["status"] == "cancelled"
 
 
-async def test_what_failed_before_it_was_begun_keeps_its_input(store: Store) -> None:
+async def test_a_response_that_failed_before_it_was_begun_keeps_its_input(store: Store) -> None:
     async with running_gateway(f"http://127.0.0.1:{await free_port()}", shares=store, background_patience=0.1) as gateway:
         response = await Background(gateway).made("Hi")
         assert response["status"] == "failed"
@@ -222,7 +222,7 @@ async def test_a_gateway_that_stops_lets_a_running_response_finish(engine: MockE
     assert record.status == "completed"
 
 
-async def test_a_gateway_that_stops_hands_over_what_takes_too_long(engine: MockEngine, tmp_path: Path) -> None:
+async def test_a_gateway_that_stops_gives_back_a_response_that_takes_too_long(engine: MockEngine, tmp_path: Path) -> None:
     script, _ = held_back("Hel", "lo")
     engine.will(script)
     kept = f"sqlite:{tmp_path / 'responses.db'}"
@@ -237,7 +237,7 @@ async def test_a_gateway_that_stops_hands_over_what_takes_too_long(engine: MockE
         check_stream(await background.follow(id))
 
 
-async def test_handing_over_uses_up_no_attempt(engine: MockEngine, tmp_path: Path) -> None:
+async def test_giving_a_response_back_uses_up_no_attempt(engine: MockEngine, tmp_path: Path) -> None:
     settings: dict[str, Any] = {
         "store": f"sqlite:{tmp_path / 'responses.db'}",
         "background_attempts": 1,
@@ -259,11 +259,11 @@ async def test_handing_over_uses_up_no_attempt(engine: MockEngine, tmp_path: Pat
         assert progress.attempt == 4
 
 
-async def test_who_follows_one_that_is_handed_over_hears_its_one_end(engine: MockEngine, tmp_path: Path) -> None:
+async def test_a_follower_of_a_response_that_is_given_back_gets_one_terminal_event(engine: MockEngine, tmp_path: Path) -> None:
     script, _ = held_back("Hel", "lo")
     engine.will(script)
     kept = f"sqlite:{tmp_path / 'responses.db'}"
-    async with running_gateway(engine, store=kept, background_workers=0) as idle:
+    async with running_gateway(engine, store=kept, poll=0.02, background_workers=0) as idle:
         background = Background(idle)
         id = (await background.create())["id"]
         async with running_gateway(engine, store=kept, shutdown_timeout=0.05):
@@ -278,7 +278,7 @@ async def test_who_follows_one_that_is_handed_over_hears_its_one_end(engine: Moc
         assert events[-1]["response"]["output"][0]["content"][0]["text"] == "Hello world"
 
 
-async def test_a_gateway_that_stops_fails_what_nobody_can_take_over(engine: MockEngine, store: Store) -> None:
+async def test_a_gateway_that_stops_fails_a_response_that_no_other_can_take_over(engine: MockEngine, store: Store) -> None:
     script, _ = held_back("Hel", "lo")
     engine.will(script)
     async with running_gateway(engine, shares=store, background_workers=0) as idle:

@@ -1,35 +1,36 @@
-"""Who waits for something else keeps no other from being made, and no more are made at once than there are workers."""
+"""A response that waits does not block others, and as many run at once as there are workers."""
 
 import asyncio
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support import gateway as gateways
 from support.background import Background, held_back
 from support.engine import MockEngine, Writer, text
-from support.gateway import GatewayUnderTest, running_gateway
 
-from antiphon.background import attempts, workers
+from antiphon.app import Intervals
+from antiphon.background import workers
 from antiphon.store import Store
 
 pytestmark = pytest.mark.timeout(30)
 
 
-@pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attempts, "RETRY_INTERVAL", 0.02)
+# A response that waits tries again soon.
+running_gateway = partial(gateways.running_gateway, intervals=Intervals(background_retry=0.02))
 
 
 class Room:
-    """A conversation in which it is another's turn until `free()`."""
+    """A conversation that another response has locked until `free()`."""
 
     def __init__(self, store: Store, id: str) -> None:
         self._store = store
         self.id = id
 
     @classmethod
-    async def occupied(cls, gateway: GatewayUnderTest) -> "Room":
+    async def occupied(cls, gateway: gateways.GatewayUnderTest) -> "Room":
         _, conversation = await gateway.post({}, "/v1/conversations")
         room = cls(gateway.gateway.store, conversation["id"])
         assert await room._store.lock_conversation("", room.id, "resp_other", 60)
@@ -39,7 +40,7 @@ class Room:
         assert await self._store.unlock_conversation("", self.id, "resp_other")
 
 
-async def test_one_that_waits_for_a_conversation_keeps_no_other_from_being_made(engine: MockEngine) -> None:
+async def test_a_response_that_waits_for_a_conversation_does_not_block_others(engine: MockEngine) -> None:
     async with running_gateway(engine, background_workers=1) as gateway:
         background = Background(gateway)
         room = await Room.occupied(gateway)
@@ -67,7 +68,7 @@ class Busy:
         await write(text("Hello"))
 
 
-async def test_no_more_are_at_the_engine_than_there_are_workers_however_many_waited(engine: MockEngine) -> None:
+async def test_the_engine_never_gets_more_responses_than_there_are_workers(engine: MockEngine) -> None:
     busy = Busy()
     engine.otherwise = lambda body: busy
     async with running_gateway(engine, background_workers=2) as gateway:
@@ -84,24 +85,24 @@ async def test_no_more_are_at_the_engine_than_there_are_workers_however_many_wai
     assert (busy.most, len(engine.requests)) == (2, 10)
 
 
-async def test_only_so_many_are_held_while_they_wait(engine: MockEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_number_of_claimed_responses_is_limited(engine: MockEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_gateway(engine, background_workers=1) as gateway:
         background, store = Background(gateway), gateway.gateway.store
-        held, most, full = set[str](), 0, asyncio.Event()
+        claimed, most, full = set[str](), 0, asyncio.Event()
         claim, finish = store.claim, store.finish
 
         async def claim_and_count(*asked: Any) -> Any:
             nonlocal most
             job = await claim(*asked)
             if job is not None:
-                held.add(job.record.id)
-                most = max(most, len(held))
-            if len(held) == workers.CLAIMED_PER_PLACE:
+                claimed.add(job.record.id)
+                most = max(most, len(claimed))
+            if len(claimed) == workers.CLAIMED_PER_PLACE:
                 full.set()
             return job
 
         async def finish_and_count(record: Any, *rest: Any) -> Any:
-            held.discard(record.id)
+            claimed.discard(record.id)
             return await finish(record, *rest)
 
         monkeypatch.setattr(store, "claim", claim_and_count)
@@ -115,7 +116,7 @@ async def test_only_so_many_are_held_while_they_wait(engine: MockEngine, monkeyp
         assert most == workers.CLAIMED_PER_PLACE
 
 
-async def test_one_that_waits_for_a_place_is_cancelled_at_once(engine: MockEngine) -> None:
+async def test_a_response_that_waits_for_a_place_is_cancelled_at_once(engine: MockEngine) -> None:
     script, go_on = held_back("Hel", "lo")
     engine.will(script)
     async with running_gateway(engine, background_workers=1) as gateway:
@@ -130,17 +131,17 @@ async def test_one_that_waits_for_a_place_is_cancelled_at_once(engine: MockEngin
         assert (await background.get(running))["status"] == "in_progress"
         go_on.set()
         assert (await background.ended(running))["status"] == "completed"
-        # The place that the other stood in line for is still there.
+        # The place that the other waited for is still there.
         assert (await background.made())["status"] == "completed"
 
 
-async def test_what_waits_is_given_back_before_what_runs_is_waited_for(engine: MockEngine, tmp_path: Path) -> None:
+async def test_waiting_responses_are_given_back_before_running_ones_are_waited_for(engine: MockEngine, tmp_path: Path) -> None:
     script, go_on = held_back("Hel", "lo")
     engine.will(script)
     kept = f"sqlite:{tmp_path / 'responses.db'}"
     async with AsyncExitStack() as idles, AsyncExitStack() as working:
-        idle = await idles.enter_async_context(running_gateway(engine, store=kept, background_workers=0))
-        await working.enter_async_context(running_gateway(engine, store=kept, background_workers=1))
+        idle = await idles.enter_async_context(running_gateway(engine, store=kept, poll=0.02, background_workers=0))
+        await working.enter_async_context(running_gateway(engine, store=kept, poll=0.02, background_workers=1))
         background = Background(idle)
         room = await Room.occupied(idle)
         id = (await background.create(conversation=room.id))["id"]
@@ -155,7 +156,7 @@ async def test_what_waits_is_given_back_before_what_runs_is_waited_for(engine: M
         assert (await background.get(running))["status"] == "completed"
 
 
-async def test_what_waits_where_nobody_can_take_it_over_is_failed(engine: MockEngine) -> None:
+async def test_a_waiting_response_that_no_gateway_can_take_over_fails(engine: MockEngine) -> None:
     async with running_gateway(engine, background_workers=0) as idle:
         async with running_gateway(engine, shares=idle.gateway.store, background_workers=1):
             room = await Room.occupied(idle)

@@ -1,4 +1,4 @@
-"""A background response that runs is shown with its output so far, which is folded from its events at any point of them."""
+"""A running background response is shown with its output so far, which is built from its stored events."""
 
 import asyncio
 from pathlib import Path
@@ -39,7 +39,7 @@ def frames_of(raw: bytes) -> list[bytes]:
 
 
 def shown(frames: list[bytes]) -> list[Item]:
-    """The output that these events have told of, in a response as clients get it."""
+    """The output of these events, in a response as clients get it."""
     response = Response(id="resp_1", created_at=0, model="m", background=True, store=True)
     response.output = stored_output(Event(number, frame) for number, frame in enumerate(frames))
     encoded = msgspec.json.decode(msgspec.json.encode(response))
@@ -50,14 +50,14 @@ def shown(frames: list[bytes]) -> list[Item]:
 
 
 def texts_of(item: Item) -> list[str]:
-    """All of an item that is told in deltas."""
+    """All parts of an item that are sent in deltas."""
     parts = [part.get("text", part.get("refusal")) for name in ("content", "summary") for part in item.get(name, ())]
     whole = [item[name] for name in ("arguments", "input") if isinstance(item.get(name), str)]
     return [*parts, *whole, *item.get("action", {}).get("commands", ())]
 
 
 def leads_to(so_far: Any, final: Any) -> bool:
-    """Nothing was told that is not in the end where it was."""
+    """Everything so far is in the final output, at the same place."""
     if isinstance(so_far, dict):
         members = [name for name in so_far if name != "status"]
         return all(name in final and leads_to(so_far[name], final[name]) for name in members)
@@ -72,28 +72,28 @@ def check_every_prefix(frames: list[bytes]) -> None:
     events = [parse(frame, done=False)[0] for frame in frames]
     final: list[Item] = events[-1]["response"]["output"]
     assert shown(frames[:-1]) == final
-    done, told, open_now = 0, 0, False
+    done, sent, open_now = 0, 0, False
     for at, event in enumerate(events[:-1]):
         if event["type"].startswith("response.output_item."):
-            open_now, told = event["type"] == "response.output_item.added", 0
+            open_now, sent = event["type"] == "response.output_item.added", 0
             done += not open_now
-        told += len(event.get("delta", ""))
+        sent += len(event.get("delta", ""))
         output = shown(frames[: at + 1])
         assert output[:done] == final[:done]
         assert len(output) == done + open_now
         if open_now:
             assert output[-1].get("status", "in_progress") == "in_progress"
             assert leads_to(output[-1], final[done]), (output[-1], final[done])
-            assert sum(map(len, texts_of(output[-1]))) == told
+            assert sum(map(len, texts_of(output[-1]))) == sent
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=IDS)
-def test_any_beginning_of_a_recording_is_a_response_that_leads_to_its_end(path: Path) -> None:
+def test_every_prefix_of_a_recording_gives_a_prefix_of_its_output(path: Path) -> None:
     check_every_prefix(frames_of((GOLDEN / "events" / path.name).read_bytes()))
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=IDS)
-def test_so_it_is_with_summaries_padding_and_logprobs(path: Path) -> None:
+def test_every_prefix_with_summaries_padding_and_logprobs_gives_a_prefix_of_the_output(path: Path) -> None:
     check_every_prefix(frames_of(replay([path.read_bytes()], FULL_REQUEST)))
 
 
@@ -110,7 +110,9 @@ TOOLS: dict[str, tuple[Item, str]] = {
 
 
 @pytest.mark.parametrize("kind", TOOLS)
-async def test_so_it_is_with_every_kind_of_call(gateway: GatewayUnderTest, engine: MockEngine, kind: str) -> None:
+async def test_every_prefix_with_a_call_gives_a_prefix_of_the_output(
+    gateway: GatewayUnderTest, engine: MockEngine, kind: str
+) -> None:
     tool, arguments = TOOLS[kind]
     engine.will(answer(chunk({"content": "Look."}), call(kind, arguments), finish="tool_calls"))
     events = await gateway.stream("Hi", tools=[tool], background=True)
@@ -124,12 +126,12 @@ def kinds_of(ending: str) -> set[type[wire.Event]]:
     return {kind for kind in kinds if str(kind.__struct_config__.tag).endswith(ending)}
 
 
-def test_every_event_that_tells_something_new_has_a_row() -> None:
+def test_every_event_with_new_output_has_a_row() -> None:
     assert kinds_of(".delta") == set(DELTAS)
     assert kinds_of(".added") == {*PARTS, wire.OutputItemAdded}
 
 
-def test_events_of_a_kind_that_is_not_known_change_nothing() -> None:
+def test_events_of_an_unknown_type_change_nothing() -> None:
     frames = frames_of((GOLDEN / "events" / RECORDED[-1].name).read_bytes())
     unknown = b'event: response.new.delta\ndata: {"type":"response.new.delta","delta":"x"}\n\n'
     assert shown([frame for each in frames for frame in (each, unknown)]) == shown(frames)
@@ -146,7 +148,7 @@ async def saying(background: Background, id: str, number: int) -> dict[str, Any]
     return response
 
 
-async def test_what_has_been_said_so_far_is_shown_by_any_gateway(engine: MockEngine) -> None:
+async def test_every_gateway_shows_the_output_so_far(engine: MockEngine) -> None:
     script, go_on = held_back("Hel", "lo")
     engine.will(script)
     async with (
@@ -165,7 +167,7 @@ async def test_what_has_been_said_so_far_is_shown_by_any_gateway(engine: MockEng
         assert final["output"][0]["id"] == message["id"]
 
 
-async def test_items_that_are_done_are_whole_while_another_is_open(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+async def test_finished_items_are_complete_while_another_is_in_progress(gateway: GatewayUnderTest, engine: MockEngine) -> None:
     go_on = asyncio.Event()
     thought = chunk({"role": "assistant", "reasoning_content": "I should look."})
 
@@ -184,7 +186,7 @@ async def test_items_that_are_done_are_whole_while_another_is_open(gateway: Gate
     assert [item["status"] for item in (await background.ended(id))["output"]] == ["completed", "completed"]
 
 
-async def test_one_that_ends_while_it_is_looked_at_is_shown_whole(
+async def test_a_response_that_ends_while_it_is_read_is_complete(
     gateway: GatewayUnderTest, engine: MockEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script, go_on = held_back("Hel", "lo")

@@ -1,4 +1,4 @@
-"""Codex in front of the gateway that the test has."""
+"""Codex, configured for the gateway under test."""
 
 from pathlib import Path
 

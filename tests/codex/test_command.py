@@ -16,7 +16,7 @@ pytestmark = pytest.mark.timeout(120, func_only=True)
 
 
 class Person:
-    """Somebody with an empty home, who types commands."""
+    """A person with an empty home directory who types commands."""
 
     def __init__(self, folder: Path, path: Path) -> None:
         self.home, self.repository, temporary = folder / "home", folder / "repository", folder / "temporary"
@@ -47,7 +47,7 @@ def person(tmp_path: Path, binary: Path) -> Person:
     return Person(tmp_path, binary.parent)
 
 
-async def test_a_gateway_is_started_where_none_runs_and_the_task_is_done(person: Person, engine: MockEngine) -> None:
+async def test_a_gateway_is_started_if_none_runs_and_the_task_is_done(person: Person, engine: MockEngine) -> None:
     person.environment |= {"ANTIPHON_UPSTREAM": engine.url, "ANTIPHON_PORT": str(await free_port())}
     engine.will(calls(shell("echo hi > hello.txt")), text("It is there."))
     options = ["--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"]
@@ -59,7 +59,7 @@ async def test_a_gateway_is_started_where_none_runs_and_the_task_is_done(person:
     assert not (person.home / ".codex").exists(), "the user's own configuration is not touched"
 
 
-async def test_a_running_gateway_is_used_and_its_key_sent(person: Person, engine: MockEngine) -> None:
+async def test_a_running_gateway_is_used_with_its_key(person: Person, engine: MockEngine) -> None:
     async with running_gateway(engine, api_key=("secret",)) as gateway:
         person.environment |= {"ANTIPHON_PORT": gateway.url.rpartition(":")[2], "ANTIPHON_API_KEY": "secret"}
         code, output = await person.types("codex", "exec", "--skip-git-repo-check", "Say hello")
@@ -77,14 +77,16 @@ async def test_the_configuration_can_be_shown(person: Person, gateway: GatewayUn
     assert shown["model_providers"]["antiphon"]["base_url"] == f"{gateway.url}/v1"
 
 
-async def test_without_codex_it_says_how_to_get_it(person: Person, gateway: GatewayUnderTest, tmp_path: Path) -> None:
+async def test_without_codex_the_error_says_how_to_install_it(
+    person: Person, gateway: GatewayUnderTest, tmp_path: Path
+) -> None:
     person.environment |= {"PATH": str(tmp_path), "ANTIPHON_PORT": gateway.url.rpartition(":")[2]}
     code, output = await person.types("codex")
     assert code == 2
     assert "npm install -g @openai/codex" in output
 
 
-async def test_a_wrong_setting_is_said(person: Person) -> None:
+async def test_a_wrong_setting_is_an_error(person: Person) -> None:
     person.environment["ANTIPHON_CONTEXT_WINDOW"] = "none"
     code, output = await person.types("codex", "exec", "x")
     assert code == 2

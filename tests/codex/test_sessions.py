@@ -1,4 +1,4 @@
-"""What happens to a long or an unlucky session: compaction, resumption, a full context, an engine that dies."""
+"""Long and interrupted sessions: compaction, resumption, a full context, an engine that dies."""
 
 import pytest
 from support.codex import Codex, calls, shell
@@ -19,7 +19,7 @@ TOO_LONG = {
 
 # A provider of that name is asked for a compaction item; any other is asked for a summary in a turn of its own.
 @pytest.mark.parametrize("provider", ["Antiphon", "OpenAI"])
-async def test_a_history_that_grew_too_long_is_compacted(codex: Codex, engine: MockEngine, provider: str) -> None:
+async def test_a_history_that_is_too_long_is_compacted(codex: Codex, engine: MockEngine, provider: str) -> None:
     codex.config["model_providers.gateway.name"] = provider
     codex.config["model_auto_compact_token_limit"] = 6000
     usage = chunk(usage={"prompt_tokens": 20000, "completion_tokens": 5, "total_tokens": 20005})
@@ -53,7 +53,7 @@ async def test_a_session_is_resumed_with_its_history(codex: Codex, engine: MockE
     assert question == {"role": "user", "content": "What did I ask for?"}
 
 
-async def test_a_full_context_is_said_plainly_and_tried_once(codex: Codex, engine: MockEngine) -> None:
+async def test_a_full_context_is_reported_and_not_retried(codex: Codex, engine: MockEngine) -> None:
     engine.will(*[Refusal(400, TOO_LONG)] * 9)
     run = await codex.run("Read everything")
     assert run.code != 0
@@ -63,7 +63,7 @@ async def test_a_full_context_is_said_plainly_and_tried_once(codex: Codex, engin
     assert len(engine.requests) == 1
 
 
-async def test_an_engine_that_dies_in_the_middle_is_asked_again(codex: Codex, engine: MockEngine) -> None:
+async def test_an_engine_that_dies_in_an_answer_is_asked_again(codex: Codex, engine: MockEngine) -> None:
     async def die(write: Writer) -> None:
         await write(chunk({"role": "assistant", "content": "I shall "}))
         await write(CUT)

@@ -38,7 +38,7 @@ async def test_a_freeform_patch_makes_one_file_and_edits_another(codex: Codex, e
     assert [msgspec.json.decode(made["arguments"]) for made in replayed] == [{"input": ADD}, {"input": EDIT}]
 
 
-async def test_the_gateway_itself_tells_codex_that_the_model_can_patch(codex: Codex, engine: MockEngine) -> None:
+async def test_the_catalog_of_the_gateway_enables_patches(codex: Codex, engine: MockEngine) -> None:
     del codex.config["model_catalog_json"]
     # Only a provider whose key comes from a command is asked for its models.
     codex.config["model_providers.gateway.auth.command"] = "echo"
@@ -48,14 +48,14 @@ async def test_the_gateway_itself_tells_codex_that_the_model_can_patch(codex: Co
     assert (codex.repository / "new.txt").read_text() == "made by a patch\n"
 
 
-async def test_a_patch_goes_through_the_shell_as_well(codex: Codex, engine: MockEngine) -> None:
+async def test_a_patch_works_through_the_shell_too(codex: Codex, engine: MockEngine) -> None:
     engine.will(calls(shell(f"apply_patch <<'EOF'\n{ADD}EOF")), text("Patched."))
     run = await codex.does("Create new.txt")
     assert (codex.repository / "new.txt").read_text() == "made by a patch\n"
     assert run.last_message == "Patched."
 
 
-async def test_an_image_that_is_viewed_comes_to_the_engine_after_the_result(codex: Codex, engine: MockEngine) -> None:
+async def test_a_viewed_image_is_sent_to_the_engine_after_the_result(codex: Codex, engine: MockEngine) -> None:
     (codex.repository / "dot.png").write_bytes(DOT)
     engine.will(calls(call("view_image", arguments(path=str(codex.repository / "dot.png")))), text("A dot."))
     run = await codex.does("What is in dot.png?")
@@ -82,7 +82,7 @@ async def test_a_tool_of_an_mcp_server_is_called(codex: Codex, engine: MockEngin
 
 
 def team(engine: MockEngine, spawn: bytes, wait: Callable[[str], bytes]) -> Script:
-    """A parent that spawns an agent and waits for it, and the agent itself, which is told by its task."""
+    """A parent that spawns an agent and waits for it, and the agent itself, which is recognized by its task."""
 
     def reply(body: Body) -> bytes:
         results = [message["content"] for message in body["messages"] if message["role"] == "tool"]
@@ -95,7 +95,7 @@ def team(engine: MockEngine, spawn: bytes, wait: Callable[[str], bytes]) -> Scri
     return asked(engine, reply)
 
 
-async def test_a_sub_agent_does_its_part_and_is_waited_for(codex: Codex, engine: MockEngine) -> None:
+async def test_a_sub_agent_does_its_task_while_its_parent_waits(codex: Codex, engine: MockEngine) -> None:
     def wait(spawned: str) -> bytes:
         agent = msgspec.json.decode(spawned)["agent_id"]
         return call("multi_agent_v1__wait_agent", arguments(targets=[agent]), id="call_2")
@@ -110,7 +110,7 @@ async def test_a_sub_agent_does_its_part_and_is_waited_for(codex: Codex, engine:
     assert len(engine.requests) == 5
 
 
-async def test_an_agent_of_a_team_is_told_its_task_in_a_message(codex: Codex, engine: MockEngine) -> None:
+async def test_an_agent_of_a_team_gets_its_task_in_a_message(codex: Codex, engine: MockEngine) -> None:
     codex.config["features.multi_agent_v2"] = True
     spawn = call("collaboration__spawn_agent", arguments(task_name="part", message=PART, fork_turns="none"))
     wait = call("collaboration__wait_agent", arguments(timeout_ms=10000), id="call_2")

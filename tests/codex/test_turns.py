@@ -1,4 +1,4 @@
-"""What a turn of Codex is made of: reasoning of any shape, one system message, calls, and the shape of the answer."""
+"""The parts of a turn of Codex: reasoning of any shape, one system message, calls, and the shape of the answer."""
 
 from pathlib import Path
 

@@ -23,14 +23,14 @@ def codex(codex: Codex) -> Codex:
 
 @pytest.fixture
 def turns(caplog: pytest.LogCaptureFixture) -> Callable[[], list[dict[str, Any]]]:
-    """What the log tells of the requests so far."""
+    """The requests in the log so far."""
     caplog.set_level(logging.INFO, "antiphon")
 
-    def told() -> list[dict[str, Any]]:
+    def logged() -> list[dict[str, Any]]:
         lines = [record.members for record in caplog.records if record.message == "request"]  # type: ignore[attr-defined]
         return [line for line in lines if line["path"] == "/v1/responses" and line["method"] != "GET"]
 
-    return told
+    return logged
 
 
 Turns = Callable[[], list[dict[str, Any]]]
@@ -40,7 +40,7 @@ async def test_a_plain_turn(codex: Codex, engine: MockEngine, turns: Turns) -> N
     engine.will(text("Good ", "morning."))
     run = await codex.does("Greet me")
     assert run.last_message == "Good morning."
-    # It warms up first, which the engine hears nothing of.
+    # It warms up first. The engine gets no request for that.
     assert [(turn["method"], turn["status"]) for turn in turns()] == [("WEBSOCKET", 200)] * 2
     assert len(engine.requests) == 1
     assert "<permissions instructions>" in engine.last["messages"][0]["content"]
@@ -71,7 +71,7 @@ async def test_the_engine_is_asked_the_same_as_over_http(codex: Codex, engine: M
 
 
 def comparable(body: Body) -> Any:
-    """All but the output of a command, which tells how long it took."""
+    """All but the output of a command, which says how long it took."""
     messages = [message | {"content": ""} if message["role"] == "tool" else message for message in body["messages"]]
     return body | {"messages": messages}
 
@@ -79,7 +79,7 @@ def comparable(body: Body) -> Any:
 @pytest.mark.parametrize(
     "why", [too_old(3600), GOING_AWAY, Leave(WSCloseCode.INTERNAL_ERROR)], ids=["age", "shutdown", "error"]
 )
-async def test_it_goes_on_over_another_connection_once_one_was_closed(
+async def test_a_session_continues_on_another_connection_after_one_was_closed(
     codex: Codex, engine: MockEngine, gateway: GatewayUnderTest, turns: Turns, why: Leave
 ) -> None:
     def closing(body: Body) -> bytes:
@@ -99,7 +99,7 @@ async def test_it_goes_on_over_another_connection_once_one_was_closed(
     assert len({turn["request_id"] for turn in turns()}) == 2
 
 
-async def test_it_comes_back_when_the_line_is_cut_in_the_middle_of_an_answer(
+async def test_codex_reconnects_when_the_connection_is_cut_in_an_answer(
     codex: Codex, engine: MockEngine, gateway: GatewayUnderTest, turns: Turns
 ) -> None:
     async def torn(write: Writer) -> None:
@@ -135,7 +135,7 @@ async def test_a_continuation_that_fails_is_tried_again_with_the_whole_history(
     assert {turn["method"] for turn in turns()} == {"WEBSOCKET"}
 
 
-async def test_a_refusal_is_shown_as_it_is_over_http(codex: Codex, engine: MockEngine) -> None:
+async def test_a_rejection_is_shown_as_over_http(codex: Codex, engine: MockEngine) -> None:
     engine.objects_to = lambda body: "The moon is in the wrong house."
     run = await codex.run("Greet me")
     assert run.code != 0
@@ -144,7 +144,7 @@ async def test_a_refusal_is_shown_as_it_is_over_http(codex: Codex, engine: MockE
     assert len(engine.requests) == 1
 
 
-async def test_a_context_that_is_too_small_is_told_as_such(codex: Codex, engine: MockEngine) -> None:
+async def test_a_context_that_is_too_small_is_reported_as_such(codex: Codex, engine: MockEngine) -> None:
     engine.objects_to = lambda body: (
         "This model's maximum context length is 100 tokens. Please reduce the length of the messages."
     )

@@ -5,7 +5,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.finding import Merged, cut, merge, read, splits
+from support.call_finder import Merged, cut, merge, read, splits
 
 from antiphon.core.deltas import CallDelta, TextDelta
 from antiphon.core.text_calls import ConstrainedCall

@@ -19,7 +19,6 @@ from support.tiny_model import write_tiny_model
 
 from antiphon.cli.doctor import make_reports
 from antiphon.cli.serve import NoEngine
-from antiphon.engines import detection
 from antiphon.engines.prober import PROBES
 from antiphon.settings import Settings
 
@@ -104,15 +103,14 @@ async def test_an_unknown_model_is_an_error(engines: dict[str, MockEngine]) -> N
 
 
 async def test_without_an_upstream_the_well_known_ports_are_searched(
-    engines: dict[str, MockEngine], monkeypatch: pytest.MonkeyPatch
+    engines: dict[str, MockEngine],
 ) -> None:
     port = int(engines["vllm"].url.rpartition(":")[2])
-    monkeypatch.setattr(detection, "WELL_KNOWN_PORTS", {port: "vLLM", await free_port(): "nobody"})
-    (report,) = await make_reports(Settings(), None)
+    (report,) = await make_reports(Settings(), None, {port: "vLLM", await free_port(): "nobody"})
     assert (report.url, report.dialect, len(report.findings)) == (engines["vllm"].url, "vllm", len(CAPABILITIES))
-    monkeypatch.setattr(detection, "WELL_KNOWN_PORTS", {await free_port(): "nobody"})
+    empty = {await free_port(): "nobody"}
     with pytest.raises(NoEngine, match="no engine was found"):
-        await make_reports(Settings(), None)
+        await make_reports(Settings(), None, empty)
 
 
 @pytest.mark.parametrize(

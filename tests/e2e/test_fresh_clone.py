@@ -1,4 +1,4 @@
-"""A fresh clone needs Python, make and a package index, and nothing else: `make serve`, and there is an answer."""
+"""A fresh clone needs only Python, make and a package index: after `make serve` it answers."""
 
 import shutil
 import signal
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.smollm2, pytest.mark.timeout(900)]
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory, model_cache: Path) -> Iterator[str]:
-    """Of what `make serve` started in a fresh clone; its model had been fetched before."""
+    """The URL of a gateway that `make serve` started in a fresh clone. Its model was downloaded before."""
     clone = tmp_path_factory.mktemp("clone") / "antiphon"
     subprocess.run(["git", "clone", "--quiet", ROOT, clone], check=True)
     make = [shutil.which("make") or "make", "serve", f"PYTHON={sys.executable}", "ARGS=--model smollm2 --port 0"]

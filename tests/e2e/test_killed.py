@@ -1,4 +1,4 @@
-"""A gateway that is killed in the middle of a background response, and the next one that makes it."""
+"""A gateway that is killed during a background response, and the next one, which runs it again."""
 
 import asyncio
 from pathlib import Path
@@ -23,7 +23,7 @@ async def read_events(content: aiohttp.StreamReader, seen: list[dict[str, Any]])
 
 
 async def follow(client: aiohttp.ClientSession, url: str, seen: list[dict[str, Any]]) -> None:
-    """A client that comes back for as long as it has not heard of the end."""
+    """A client that reconnects until it has the terminal event."""
     id = seen[0]["response"]["id"]
     while seen[-1]["type"] not in TERMINAL:
         query = {"stream": "true", "starting_after": str(seen[-1]["sequence_number"])}

@@ -36,7 +36,7 @@ def client_of(gateway: GatewayUnderTest, key: str = "any") -> AsyncOpenAI:
 
 
 async def turn(connection: AsyncResponsesConnection) -> Any:
-    """The response at the end of the turn that comes next; all that led to it is checked, also by the SDK's own types."""
+    """The next response. Its events are checked, also by the SDK's own types."""
     frames = [await connection.recv_bytes()]
     while msgspec.json.decode(frames[-1])["type"] not in TERMINAL:
         frames.append(await connection.recv_bytes())
@@ -44,7 +44,7 @@ async def turn(connection: AsyncResponsesConnection) -> Any:
     return [SERVER_EVENT.validate_json(frame) for frame in frames][-1].response
 
 
-async def test_turns_follow_one_another_on_one_connection(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+async def test_responses_follow_one_another_on_one_connection(gateway: GatewayUnderTest, engine: MockEngine) -> None:
     engine.will(text("It is ", "Ada."), text("Ada."))
     async with client_of(gateway) as client, client.responses.connect() as connection:
         await connection.response.create(model="mock", input="What is your name?", store=False)
@@ -56,7 +56,7 @@ async def test_turns_follow_one_another_on_one_connection(gateway: GatewayUnderT
     assert [message["content"] for message in engine.last["messages"]] == ["What is your name?", "It is Ada.", "Again?"]
 
 
-async def test_a_tool_is_called_and_its_result_is_all_that_is_sent(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+async def test_after_a_call_only_its_result_is_sent(gateway: GatewayUnderTest, engine: MockEngine) -> None:
     engine.will(answer(call("get_weather", '{"city": "Bath"}'), finish="tool_calls"), text("It rains."))
     async with client_of(gateway) as client, client.responses.connect() as connection:
         await connection.response.create(model="mock", input="Weather in Bath?", tools=[TOOL], store=False)
@@ -79,7 +79,7 @@ async def test_a_warm_up_generates_nothing_and_is_continued(gateway: GatewayUnde
         assert (await turn(connection)).status == "completed"
 
 
-async def test_an_error_is_the_sdks_own_and_the_connection_goes_on(gateway: GatewayUnderTest) -> None:
+async def test_an_error_is_the_sdks_own_and_the_connection_stays_open(gateway: GatewayUnderTest) -> None:
     async with client_of(gateway) as client, client.responses.connect() as connection:
         await connection.response.create(model="mock", input="Hi", previous_response_id="resp_nowhere")
         error: Any = await connection.recv()

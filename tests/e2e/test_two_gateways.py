@@ -1,4 +1,4 @@
-"""Two gateways, each a process of its own, on one Postgres: what one begins the other follows, ends and goes on with."""
+"""Two gateways in two processes on one Postgres: a response of one is followed, cancelled and continued through the other."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -58,7 +58,9 @@ async def two_gateways(engine: MockEngine, postgres: PostgresServer) -> AsyncIte
         yield both[0], both[1]
 
 
-async def test_what_one_begins_the_other_follows_and_continues(engine: MockEngine, postgres: PostgresServer) -> None:
+async def test_a_response_of_one_gateway_is_followed_and_continued_through_the_other(
+    engine: MockEngine, postgres: PostgresServer
+) -> None:
     script, go_on = held_back("Hel", "lo")
     engine.will(script, text("Again."))
     async with two_gateways(engine, postgres) as (one, other):
@@ -78,7 +80,7 @@ async def test_what_one_begins_the_other_follows_and_continues(engine: MockEngin
         assert [message["content"] for message in engine.last["messages"]] == ["Hi", "Hello", "Again"]
 
 
-async def test_what_one_begins_the_other_cancels(engine: MockEngine, postgres: PostgresServer) -> None:
+async def test_a_response_of_one_gateway_is_cancelled_through_the_other(engine: MockEngine, postgres: PostgresServer) -> None:
     script, _ = held_back("Hel", "lo")
     engine.will(script)
     async with two_gateways(engine, postgres) as (one, other):
@@ -92,7 +94,7 @@ async def test_what_one_begins_the_other_cancels(engine: MockEngine, postgres: P
         assert (await one.get(response["id"]))["status"] == "cancelled"
 
 
-async def test_what_a_killed_gateway_was_making_the_other_makes(engine: MockEngine, postgres: PostgresServer) -> None:
+async def test_a_response_of_a_killed_gateway_is_run_by_the_other(engine: MockEngine, postgres: PostgresServer) -> None:
     script, _ = held_back("Hel", "lo")
     engine.will(text("Kept."), script, text("Hello", " again"))
     store = postgres.new_database()
@@ -100,7 +102,7 @@ async def test_what_a_killed_gateway_was_making_the_other_makes(engine: MockEngi
         _, kept = await one.post(input="Keep this")
         engine.asked.clear()
         _, response = await one.post(input="Hi", background=True)
-        # Nobody else is there yet: it is this one that makes it.
+        # There is no other gateway yet, so this one runs it.
         await engine.asked.wait()
         async with gateway(engine, store, session) as other:
             following = asyncio.create_task(other.follow(response["id"]))
@@ -113,17 +115,17 @@ async def test_what_a_killed_gateway_was_making_the_other_makes(engine: MockEngi
 
 async def test_a_restart_of_postgres_loses_nothing_that_was_acknowledged(engine: MockEngine, postgres: PostgresServer) -> None:
     acknowledged: list[str] = []
-    refused = 0
+    rejected = 0
 
     async def ask(which: Gateway, over: asyncio.Event) -> None:
-        nonlocal refused
+        nonlocal rejected
         while not over.is_set():
             status, response = await which.post(input="Hi")
             if status == 200:
                 acknowledged.append(response["id"])
             else:
                 assert status in (502, 503), response
-                refused += 1
+                rejected += 1
 
     async with two_gateways(engine, postgres) as (one, other):
         over = asyncio.Event()
@@ -138,6 +140,6 @@ async def test_a_restart_of_postgres_loses_nothing_that_was_acknowledged(engine:
         over.set()
         async with asyncio.timeout(30):
             await asyncio.gather(*asking)
-        assert refused > 0, "the restart was noticed"
+        assert rejected > 0, "the restart was noticed"
         for id in acknowledged:
             assert (await other.get(id))["status"] == "completed"

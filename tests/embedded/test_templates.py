@@ -132,6 +132,6 @@ async def test_llamacpp_parses_calls_in_our_format(ask: Ask) -> None:
         (None, (), False),
     ],
 )
-def test_ours_is_for_chatml_models_that_have_no_tools(template: str | None, tokens: tuple[str, ...], ours: bool) -> None:
+def test_our_template_is_for_chatml_models_without_tools(template: str | None, tokens: tuple[str, ...], ours: bool) -> None:
     chosen = template_for(GgufHeader(chat_template=template, context=None, tokens=frozenset(tokens)))
     assert (chosen is not None) is ours

@@ -137,9 +137,9 @@ async def test_the_dialect_can_be_given(engine: MockEngine) -> None:
     assert engine.last["max_completion_tokens"] == 20
 
 
-async def test_the_well_known_ports_are_tried(engine: MockEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_well_known_ports_are_tried(engine: MockEngine) -> None:
     port, own = int(engine.url.rpartition(":")[2]), await free_port()
-    monkeypatch.setattr("antiphon.engines.detection.WELL_KNOWN_PORTS", {port: "x", own: "y"})
+    ports = {port: "x", own: "y"}
     async with aiohttp.ClientSession() as session:
-        assert await find_local_engines(session, {}, own_port=own) == [engine.url]
-        assert await find_local_engines(session, {}, own_port=port) == []
+        assert await find_local_engines(session, {}, own_port=own, ports=ports) == [engine.url]
+        assert await find_local_engines(session, {}, own_port=port, ports=ports) == []

@@ -12,9 +12,9 @@ from support.engine import answer as whole
 from support.gateway import free_port, running_gateway
 from support.known_engines import KINDS, NO_PARSER, restamped, shape
 
+from antiphon.app import Intervals
 from antiphon.dialects import LLAMACPP, VLLM
-from antiphon.engines import prober
-from antiphon.engines.prober import PROBES, Probe, learned, probe, teach
+from antiphon.engines.prober import PROBES, BackgroundProber, Probe, learned, probe, teach
 from antiphon.engines.probes.findings import Finding, Verdict
 from antiphon.engines.upstream import Engine
 from antiphon.transport import make_session
@@ -323,8 +323,7 @@ async def test_the_gateway_learns_while_it_serves_requests() -> None:
     assert [message["role"] for message in mock.last["messages"]] == ["user"], "and later requests follow what was learned"
 
 
-async def test_probes_let_clients_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prober, "IDLE_CHECK_INTERVAL", 0.01)
+async def test_probes_let_clients_go_first() -> None:
     mock = KINDS["vllm"].engine()
     go_on = asyncio.Event()
 
@@ -333,7 +332,7 @@ async def test_probes_let_clients_go_first(monkeypatch: pytest.MonkeyPatch) -> N
         await go_on.wait()
         await write(text("lo"))
 
-    async with started(mock), running_gateway(mock) as gateway:
+    async with started(mock), running_gateway(mock, intervals=Intervals(probe_idle=0.01)) as gateway:
         (engine,) = gateway.gateway.pool.engines
         mock.will(lasting)
         client = asyncio.create_task(gateway.create())
@@ -379,7 +378,7 @@ async def test_an_engine_that_comes_back_is_probed_again() -> None:
         assert (dialect.reads_calls, dialect.takes_system_role) == (True, True)
 
 
-async def test_a_lost_connection_alone_is_no_reason_to_probe_again() -> None:
+async def test_a_lost_connection_alone_does_not_start_the_probes_again() -> None:
     mock = KINDS["vllm"].engine()
     async with started(mock), running_gateway(mock, probe=True) as gateway:
         await gateway.probed()
@@ -418,15 +417,16 @@ async def test_probing_can_be_switched_off(engine: MockEngine) -> None:
     assert len(engine.requests) == 1
 
 
-async def test_a_bug_in_a_probe_reaches_no_client(
-    engine: MockEngine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_bug_in_a_probe_reaches_no_client(engine: MockEngine, caplog: pytest.LogCaptureFixture) -> None:
     async def broken(client: object) -> Any:
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr(prober, "PROBES", (Probe("bugs", broken, lambda dialect: True),))
-    async with running_gateway(engine, probe=True) as gateway:
-        await gateway.probed()
+    probes = (Probe("bugs", broken, lambda dialect: True),)
+    async with running_gateway(engine) as gateway:
+        await gateway.gateway.pool.ready_event.wait()
+        prober = BackgroundProber(gateway.gateway.is_busy, probes=probes)
+        prober.start(gateway.gateway.pool.engines[0])
+        await prober.wait()
         assert (await gateway.create())["output_text"] == "Hello world"
     assert "probing failed" in [record.getMessage() for record in caplog.records]
 

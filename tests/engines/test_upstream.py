@@ -1,4 +1,4 @@
-"""The line to an engine: what is tried again, what is passed on, and that nothing foreign gets through."""
+"""The connection to an engine: what is tried again, what is passed on, and how errors of the client library are translated."""
 
 import asyncio
 import inspect
@@ -8,6 +8,7 @@ import pytest
 from support.engine import CUT, DONE, MockEngine, Refusal, Writer, chunk, text
 from support.gateway import GatewayUnderTest, free_port, running_gateway
 
+from antiphon.app import Intervals
 from antiphon.engines.upstream import FOREIGN, ours
 from antiphon.errors import EngineError
 
@@ -35,7 +36,7 @@ async def test_every_error_of_the_client_library_is_translated() -> None:
     assert all(issubclass(error, EngineError) for _, error, _ in FOREIGN)
 
 
-async def test_an_engine_that_asks_for_patience_is_tried_again(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+async def test_an_engine_that_is_busy_is_tried_again(gateway: GatewayUnderTest, engine: MockEngine) -> None:
     engine.will(Refusal(429, SLOW_DOWN, {"Retry-After": "0"}), Refusal(503, SLOW_DOWN, {"Retry-After": "0"}), text("Hi"))
     assert (await gateway.create())["output_text"] == "Hi"
     assert len(engine.requests) == 3
@@ -51,7 +52,7 @@ async def test_a_long_wait_is_passed_on_to_the_client(gateway: GatewayUnderTest,
 
 
 @pytest.mark.parametrize(("status", "word", "tries"), [(503, "false", 1), (500, "true", 2), (500, None, 1), (400, None, 1)])
-async def test_the_engines_word_on_trying_again_is_honoured(
+async def test_the_engines_retry_header_is_followed(
     gateway: GatewayUnderTest, engine: MockEngine, status: int, word: str | None, tries: int
 ) -> None:
     headers = {"Retry-After": "0"} | ({"x-should-retry": word} if word else {})
@@ -77,17 +78,13 @@ async def test_after_the_first_byte_nothing_is_tried_again(gateway: GatewayUnder
     assert len(engine.requests) == 1
 
 
-async def test_an_engine_that_breaks_off_is_not_ready_until_it_is_asked_again(
-    engine: MockEngine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("antiphon.engines.pool.ASK_AGAIN", 600)
-
+async def test_an_engine_that_breaks_off_is_not_ready_until_it_answers_again(engine: MockEngine) -> None:
     async def cut(write: Writer) -> None:
         await write(chunk({"content": "half"}))
         await write(CUT)
 
     engine.will(cut)
-    async with running_gateway(engine) as gateway:
+    async with running_gateway(engine, intervals=Intervals(engine_retry=600)) as gateway:
         await gateway.stream()
         (known,) = gateway.gateway.pool.engines
         assert not known.ready
@@ -159,7 +156,7 @@ async def test_the_connection_is_kept_for_the_next_request(gateway: GatewayUnder
     assert ports == [1, 1, 1]
 
 
-async def test_an_engine_that_compresses_all_the_same_is_read(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+async def test_a_compressed_answer_is_read(gateway: GatewayUnderTest, engine: MockEngine) -> None:
     engine.compresses = True
 
     async def slow(write: Writer) -> None:
@@ -172,7 +169,7 @@ async def test_an_engine_that_compresses_all_the_same_is_read(gateway: GatewayUn
     assert engine.headers[-1]["Accept-Encoding"] == "identity"
 
 
-async def test_the_key_of_the_engine_is_ours_and_not_the_clients(engine: MockEngine) -> None:
+async def test_the_engine_gets_its_own_key_and_not_the_clients(engine: MockEngine) -> None:
     async with running_gateway(engine, upstream_key="engine-key", api_key=("client-key",)) as gateway:
         status, _ = await gateway.post({"input": "Hi"}, headers={"Authorization": "Bearer client-key"})
     assert status == 200

@@ -1,4 +1,4 @@
-"""Responses in the background: queued, made, fetched and followed."""
+"""Background responses: queued, run, fetched and followed."""
 
 import asyncio
 from typing import Any
@@ -22,7 +22,7 @@ def background(gateway: GatewayUnderTest) -> Background:
 # ---- made ------------------------------------------------------------------------------------------------------------
 
 
-async def test_a_response_is_queued_at_once_and_made_later(background: Background, engine: MockEngine) -> None:
+async def test_a_response_is_queued_at_once_and_run_later(background: Background, engine: MockEngine) -> None:
     queued = await background.create("Hi", metadata={"a": "b"})
     assert (queued["status"], queued["background"], queued["output"]) == ("queued", True, [])
     response = await background.ended(queued["id"])
@@ -49,7 +49,7 @@ async def test_progress_can_be_seen(background: Background, engine: MockEngine) 
     assert (await background.ended(id))["status"] == "completed"
 
 
-async def test_its_input_keeps_the_ids_that_it_was_queued_with(engine: MockEngine) -> None:
+async def test_input_items_keep_the_ids_from_the_queue(engine: MockEngine) -> None:
     async with running_gateway(engine) as gateway:
         background = Background(gateway)
         id = (await background.create("Hi"))["id"]
@@ -59,7 +59,7 @@ async def test_its_input_keeps_the_ids_that_it_was_queued_with(engine: MockEngin
         assert before["data"][0]["content"] == [{"type": "input_text", "text": "Hi"}]
 
 
-async def test_it_continues_what_was_said_and_is_continued(background: Background, engine: MockEngine) -> None:
+async def test_a_background_response_continues_another_and_is_continued(background: Background, engine: MockEngine) -> None:
     first = await background.gateway.create("One")
     second = await background.made("Two", previous_response_id=first["id"])
     assert second["previous_response_id"] == first["id"]
@@ -68,7 +68,7 @@ async def test_it_continues_what_was_said_and_is_continued(background: Backgroun
     assert [message["content"] for message in engine.last["messages"]] == said
 
 
-async def test_what_is_not_finished_cannot_be_continued(background: Background, engine: MockEngine) -> None:
+async def test_an_unfinished_response_cannot_be_continued(background: Background, engine: MockEngine) -> None:
     script, go_on = held_back("Hel", "lo")
     engine.will(script)
     id = (await background.create())["id"]
@@ -79,7 +79,7 @@ async def test_what_is_not_finished_cannot_be_continued(background: Background, 
     await background.gateway.create("Again", previous_response_id=id)
 
 
-async def test_no_more_are_made_at_once_than_there_are_workers(engine: MockEngine) -> None:
+async def test_as_many_responses_run_at_once_as_there_are_workers(engine: MockEngine) -> None:
     scripts = [held_back("Hel", "lo") for _ in range(2)]
     engine.will(*(script for script, _ in scripts))
     async with running_gateway(engine, background_workers=1) as gateway:
@@ -94,7 +94,7 @@ async def test_no_more_are_made_at_once_than_there_are_workers(engine: MockEngin
     assert len(engine.requests) == 2
 
 
-async def test_an_engine_that_fails_makes_a_failed_response(background: Background, engine: MockEngine) -> None:
+async def test_a_failure_of_the_engine_is_a_failed_response(background: Background, engine: MockEngine) -> None:
     engine.will(Refusal(500, {"error": {"message": "out of memory"}}))
     response = await background.made()
     assert response["status"] == "failed"
@@ -116,7 +116,7 @@ async def test_an_engine_that_is_away_is_waited_for(engine: MockEngine) -> None:
             await late.stop()
 
 
-async def test_an_engine_that_stays_away_is_not_waited_for_without_end() -> None:
+async def test_the_wait_for_an_engine_that_stays_away_ends() -> None:
     async with running_gateway(f"http://127.0.0.1:{await free_port()}", background_patience=0.1) as gateway:
         background = Background(gateway)
         response = await background.made()
@@ -127,7 +127,7 @@ async def test_an_engine_that_stays_away_is_not_waited_for_without_end() -> None
         check_stream(events)
 
 
-# ---- refused ---------------------------------------------------------------------------------------------------------
+# ---- rejected --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ async def test_an_engine_that_stays_away_is_not_waited_for_without_end() -> None
         ({"previous_response_id": "resp_a", "conversation": "conv_b"}, "conversation"),
     ],
 )
-async def test_a_bad_request_is_refused_before_it_is_queued(
+async def test_a_bad_request_is_rejected_before_it_is_queued(
     gateway: GatewayUnderTest, engine: MockEngine, fields: dict[str, Any], param: str
 ) -> None:
     status, body = await gateway.post({"model": "mock", "input": "Hi", "background": True, **fields})
@@ -150,12 +150,12 @@ async def test_a_bad_request_is_refused_before_it_is_queued(
     assert engine.requests == []
 
 
-async def test_a_compaction_is_not_made_in_the_background(gateway: GatewayUnderTest) -> None:
+async def test_a_compaction_cannot_run_in_the_background(gateway: GatewayUnderTest) -> None:
     status, body = await gateway.post({"input": "Hi", "background": True}, "/v1/responses/compact")
     assert (status, body["object"]) == (200, "response.compaction")
 
 
-async def test_what_was_left_out_is_noticed_when_it_is_queued(background: Background) -> None:
+async def test_what_was_left_out_is_named_in_the_notice_when_it_is_queued(background: Background) -> None:
     await background.create("Hi", colour="red")
     assert "colour" in background.gateway.notice
 
@@ -174,7 +174,7 @@ async def test_a_conversation_gets_the_items_when_it_is_finished(background: Bac
     assert len(engine.last["messages"]) == 3
 
 
-async def test_a_conversation_that_is_anothers_is_waited_for(background: Background, engine: MockEngine) -> None:
+async def test_a_locked_conversation_is_waited_for(background: Background, engine: MockEngine) -> None:
     gateway = background.gateway
     _, conversation = await gateway.post({}, "/v1/conversations")
     script, go_on = held_back("Hel", "lo")
@@ -190,7 +190,7 @@ async def test_a_conversation_that_is_anothers_is_waited_for(background: Backgro
     assert [message["content"] for message in engine.last["messages"]] == ["One", "Hello", "Two"]
 
 
-async def test_a_conversation_that_stays_anothers_fails_it(engine: MockEngine) -> None:
+async def test_a_conversation_that_stays_locked_fails_the_response(engine: MockEngine) -> None:
     async with running_gateway(engine, background_patience=0.1) as gateway:
         _, conversation = await gateway.post({}, "/v1/conversations")
         assert await gateway.gateway.store.lock_conversation("", conversation["id"], "resp_other", 60)
@@ -200,6 +200,6 @@ async def test_a_conversation_that_stays_anothers_fails_it(engine: MockEngine) -
         assert engine.requests == []
 
 
-async def test_a_conversation_that_is_nowhere_is_a_404(gateway: GatewayUnderTest) -> None:
+async def test_an_unknown_conversation_is_a_404(gateway: GatewayUnderTest) -> None:
     status, body = await gateway.post({"input": "Hi", "background": True, "conversation": "conv_nowhere"})
     assert (status, body["error"]["code"]) == (404, "conversation_not_found")

@@ -1,4 +1,4 @@
-"""A response has at most so many calls as its request allows: the others are left out of it, and told of beside it."""
+"""A response has as many calls as its request allows. Further calls are left out, and counted in a notice or in the log."""
 
 import itertools
 import logging
@@ -50,7 +50,7 @@ async def test_calls_beyond_the_limit_never_become_items(gateway: GatewayUnderTe
     assert (response["status"], response["max_tool_calls"], call_ids(response)) == ("completed", 2, ["a", "b"])
 
 
-async def test_whoever_waits_for_the_whole_answer_is_told_of_what_is_not_in_it(
+async def test_the_notice_of_a_whole_answer_names_the_calls_that_were_left_out(
     gateway: GatewayUnderTest, engine: MockEngine
 ) -> None:
     engine.will(THREE, THREE)
@@ -60,7 +60,7 @@ async def test_whoever_waits_for_the_whole_answer_is_told_of_what_is_not_in_it(
     assert gateway.notice == ""
 
 
-async def test_the_log_tells_what_was_left_out_of_a_stream(
+async def test_the_log_names_the_calls_that_were_left_out_of_a_stream(
     gateway: GatewayUnderTest, engine: MockEngine, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "antiphon")
@@ -84,7 +84,7 @@ async def test_tools_of_every_kind_count(gateway: GatewayUnderTest, engine: Mock
     assert [item["type"] for item in response["output"]] == ["shell_call", "custom_tool_call"]
 
 
-async def test_calls_that_stand_in_the_text_count_too(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+async def test_calls_in_the_text_count_too(gateway: GatewayUnderTest, engine: MockEngine) -> None:
     written = [f'<tool_call>{{"name": "get_weather", "arguments": {city}}}</tool_call>' for city in (PARIS, ROME)]
     engine.will(text("Let me see.", *written, "That is all."))
     response = await gateway.create(tools=TOOLS, max_tool_calls=1)
@@ -102,35 +102,35 @@ async def test_the_rest_of_the_answer_is_kept(gateway: GatewayUnderTest, engine:
     assert output[2]["content"][0]["text"] == "And last."
 
 
-async def test_a_limit_of_one_is_told_to_the_engine(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+async def test_a_limit_of_one_is_sent_to_the_engine(gateway: GatewayUnderTest, engine: MockEngine) -> None:
     for limit, parallel in ((1, False), (2, True)):
         response = await gateway.create(tools=TOOLS, max_tool_calls=limit)
         assert engine.last["parallel_tool_calls"] is parallel
         assert response["parallel_tool_calls"] is True, "what was asked for is echoed"
 
 
-async def test_the_smaller_of_two_limits_holds(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+async def test_the_smaller_of_two_limits_applies(gateway: GatewayUnderTest, engine: MockEngine) -> None:
     engine.will(THREE)
     assert call_ids(await gateway.create(tools=TOOLS, max_tool_calls=2, parallel_tool_calls=False)) == ["a"]
     assert "left out: 2 beyond the 1" in gateway.notice
 
 
-async def test_a_call_that_was_not_to_be_made_at_all_is_told_of(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+async def test_a_call_that_was_not_allowed_is_counted_in_the_notice(gateway: GatewayUnderTest, engine: MockEngine) -> None:
     engine.will(answer(chunk({"content": "Hm."}), call("get_weather", PARIS)))
     await gateway.create(tools=TOOLS, tool_choice="none")
     assert "left out: 1 beyond the 0" in gateway.notice
 
 
-async def test_a_limit_below_one_is_refused(gateway: GatewayUnderTest) -> None:
+async def test_a_limit_below_one_is_rejected(gateway: GatewayUnderTest) -> None:
     status, body = await gateway.post({"input": "Hi", "max_tool_calls": 0})
     assert status == 400
     assert body["error"]["param"] == "max_tool_calls"
 
 
-# ---- calls that are demanded, or asked for again ---------------------------------------------------------------------
+# ---- required calls, and calls that are asked for again --------------------------------------------------------------
 
 
-async def test_a_demanded_call_is_made_and_the_limit_holds() -> None:
+async def test_a_required_call_is_made_and_the_limit_applies() -> None:
     async with standing_before("vllm", THREE) as (gateway, engine):
         response = await gateway.create(tools=TOOLS, tool_choice="required", max_tool_calls=1)
         assert call_ids(response) == ["a"]
@@ -163,9 +163,7 @@ async def test_a_call_that_is_left_out_is_not_asked_for_again(gateway: GatewayUn
     assert len(engine.requests) == 1
 
 
-async def test_the_words_that_only_a_left_out_call_follows_are_the_answer(
-    gateway: GatewayUnderTest, engine: MockEngine
-) -> None:
+async def test_text_before_a_call_that_was_left_out_is_the_answer(gateway: GatewayUnderTest, engine: MockEngine) -> None:
     format = {"type": "json_schema", "name": "n", "schema": CITY}
     said = [chunk({"content": '{"city": "Par'}), chunk({"content": 'is"}'})]
     engine.will(answer(call("send_mail", "{}", id="a"), said[0], call("send_mail", "{}", id="b", index=1), said[1]))
@@ -196,7 +194,7 @@ def answers(draw: st.DrawFn) -> tuple[bytes, int]:
 
 
 @given(answers(), st.one_of(st.none(), st.integers(0, 4)), st.lists(st.integers(0, 4000), max_size=20))
-def test_whatever_the_number_of_calls_and_their_pieces_the_first_ones_are_told(
+def test_the_first_calls_are_emitted_however_they_are_split(
     answered: tuple[bytes, int], limit: int | None, cuts: list[int]
 ) -> None:
     raw, made = answered

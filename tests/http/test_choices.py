@@ -1,4 +1,4 @@
-"""A call that must be made is made: by the engine, as a constrained answer, or asked twice. It is valid, or fails clearly."""
+"""A required call is made by the engine, as a constrained answer, or when asked again. It is valid, or the response fails."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ def calls(response: dict[str, Any]) -> list[tuple[str, Any]]:
     return [(item["name"], msgspec.json.decode(item["arguments"])) for item in response["output"] if "arguments" in item]
 
 
-# ---- how a demanded call is come by ----------------------------------------------------------------------------------
+# ---- how a required call is obtained ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("choice", ["required", NAMED, ALLOWED], ids=["required", "named", "allowed"])
@@ -69,7 +69,7 @@ async def test_an_engine_that_only_claims_to_enforce_is_constrained_when_asked_a
         assert "response_format" in engine.last
 
 
-async def test_any_other_engine_is_asked_in_words_and_asked_again() -> None:
+async def test_any_other_engine_is_asked_in_the_prompt_and_asked_again() -> None:
     made = answer(call("get_weather", PARIS), finish="tool_calls")
     async with standing_before("somebody", text("Hello."), made) as (gateway, engine):
         response = await gateway.create(tools=TOOLS, tool_choice=NAMED)
@@ -81,7 +81,7 @@ async def test_any_other_engine_is_asked_in_words_and_asked_again() -> None:
         assert response["usage"]["total_tokens"] == 34
 
 
-async def test_a_call_that_is_not_made_even_then_fails_the_response() -> None:
+async def test_a_required_call_that_is_still_missing_fails_the_response() -> None:
     async with standing_before("somebody", text("Hello."), text("No.")) as (gateway, engine):
         events = await gateway.stream(tools=TOOLS, tool_choice="required")
         assert events[-1]["type"] == "response.failed"
@@ -93,7 +93,7 @@ async def test_a_call_that_is_not_made_even_then_fails_the_response() -> None:
         assert body["error"]["code"] == "answer_invalid"
 
 
-async def test_a_demanded_call_that_is_cut_off_is_incomplete_and_not_asked_for_again() -> None:
+async def test_a_required_call_that_is_cut_off_is_incomplete_and_not_asked_for_again() -> None:
     cut = text('{"name": "get_weather", "arguments": {"ci', finish="length")
     async with standing_before("llamacpp", cut) as (gateway, engine):
         response = await gateway.create(tools=TOOLS, tool_choice="required")
@@ -115,14 +115,14 @@ async def test_a_tool_outside_those_allowed_is_not_called() -> None:
         assert "send_mail" not in [event.get("item", {}).get("name") for event in events]
 
 
-async def test_none_never_yields_a_call(engine: MockEngine, gateway: GatewayUnderTest) -> None:
+async def test_with_the_choice_none_there_is_never_a_call(engine: MockEngine, gateway: GatewayUnderTest) -> None:
     engine.will(answer(chunk({"content": "Hm."}), call("get_weather", PARIS), finish="tool_calls"))
     response = await gateway.create(tools=TOOLS, tool_choice="none")
     assert [item["type"] for item in response["output"]] == ["message"]
     assert "tools" not in engine.last
 
 
-async def test_where_constraints_and_tools_exclude_one_another_the_tools_are_told_in_words() -> None:
+async def test_tools_that_exclude_constraints_are_described_in_the_prompt() -> None:
     async with standing_before("llamacpp", envelope("get_weather")) as (gateway, engine):
         await gateway.gateway.pool.engines[0].identify()
         gateway.gateway.pool.engines[0].knowledge.learn("mock", {"constrains_json_with_tools": False})
@@ -132,7 +132,7 @@ async def test_where_constraints_and_tools_exclude_one_another_the_tools_are_tol
         assert engine.last["response_format"]["json_schema"]["name"] == "tool_call"
 
 
-async def test_a_demand_goes_before_the_format_of_an_answer() -> None:
+async def test_a_required_call_takes_precedence_over_the_format_of_an_answer() -> None:
     format = {"type": "json_schema", "name": "n", "schema": CITY}
     async with standing_before("llamacpp", envelope("get_weather")) as (gateway, engine):
         response = await gateway.create(tools=TOOLS, tool_choice="required", text={"format": format})
@@ -149,7 +149,7 @@ def weather(arguments: str, call_id: str = "call_1") -> bytes:
     return answer(call("get_weather", arguments, id=call_id), finish="tool_calls")
 
 
-async def test_strict_arguments_that_nearly_fit_are_mended(engine: MockEngine, gateway: GatewayUnderTest) -> None:
+async def test_strict_arguments_that_nearly_fit_are_repaired(engine: MockEngine, gateway: GatewayUnderTest) -> None:
     engine.will(weather('{"city": "Paris", "days": "3", "mood": "good"}'))
     assert calls(await gateway.create(tools=STRICT)) == [("get_weather", {"city": "Paris", "days": 3})]
     assert len(engine.requests) == 1
@@ -163,7 +163,7 @@ async def test_strict_arguments_that_do_not_fit_are_asked_for_again(engine: Mock
     assert '"city" is a required property' in engine.last["messages"][-1]["content"]
 
 
-async def test_asked_again_an_engine_that_can_is_held_to_the_parameters() -> None:
+async def test_an_engine_that_is_asked_again_is_constrained_to_the_parameters() -> None:
     async with standing_before("llamacpp", weather('{"town": "Paris"}'), envelope("get_weather")) as (gateway, engine):
         assert calls(await gateway.create(tools=[*STRICT, MAIL])) == [("get_weather", {"city": "Paris"})]
         schema = engine.last["response_format"]["json_schema"]["schema"]
@@ -188,13 +188,13 @@ async def test_arguments_that_are_not_strict_are_passed_on_as_they_are(engine: M
     assert calls(await gateway.create(tools=TOOLS)) == [("get_weather", {"town": "Paris"})]
 
 
-async def test_a_strict_tool_whose_parameters_are_no_schema_is_refused(gateway: GatewayUnderTest) -> None:
+async def test_a_strict_tool_whose_parameters_are_no_schema_is_rejected(gateway: GatewayUnderTest) -> None:
     broken = {**STRICT[0], "parameters": {"type": "objekt"}}
     status, body = await gateway.post({"input": "Hi", "tools": [MAIL, broken]})
     assert status == 400
     assert body["error"]["param"] == "tools[1].parameters"
 
 
-async def test_one_call_at_most_where_parallel_calls_are_off(engine: MockEngine, gateway: GatewayUnderTest) -> None:
+async def test_strict_calls_are_limited_to_one_without_parallel_calls(engine: MockEngine, gateway: GatewayUnderTest) -> None:
     engine.will(answer(call("get_weather", PARIS, id="a"), call("send_mail", "{}", id="b", index=1), finish="tool_calls"))
     assert len(calls(await gateway.create(tools=TOOLS, parallel_tool_calls=False))) == 1

@@ -1,4 +1,4 @@
-"""Conversations: their items, and the responses that are made in them, one at a time."""
+"""Conversations: their items, and the responses that run in them, one at a time."""
 
 import asyncio
 from typing import Any
@@ -51,7 +51,7 @@ async def test_items_are_added_listed_fetched_and_deleted(gateway: GatewayUnderT
     assert (status, body["error"]["code"]) == (404, "item_not_found")
 
 
-async def test_a_bad_item_is_refused_by_its_place(gateway: GatewayUnderTest) -> None:
+async def test_a_bad_item_is_rejected_by_its_place(gateway: GatewayUnderTest) -> None:
     status, body = await gateway.post({"items": [HELLO, {"text": "?"}]}, "/v1/conversations")
     assert (status, body["error"]["param"]) == (400, "items[1].type")
     status, body = await gateway.post({"items": [HELLO] * 21}, "/v1/conversations")
@@ -69,7 +69,7 @@ async def test_a_response_is_made_in_a_conversation(gateway: GatewayUnderTest, e
     assert await texts(gateway, conversation) == ["Hello", "How are you?", "Hi.", "And now?", "Fine."]
 
 
-async def test_one_response_at_a_time(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+async def test_a_conversation_runs_one_response_at_a_time(gateway: GatewayUnderTest, engine: MockEngine) -> None:
     conversation = await created(gateway)
     go_on = asyncio.Event()
 
@@ -89,7 +89,7 @@ async def test_one_response_at_a_time(gateway: GatewayUnderTest, engine: MockEng
     assert await texts(gateway, conversation) == ["One", "Hm", "Three", "Hello world"]
 
 
-async def test_a_refused_request_gives_its_turn_back(gateway: GatewayUnderTest) -> None:
+async def test_a_rejected_request_unlocks_its_conversation(gateway: GatewayUnderTest) -> None:
     conversation = await created(gateway)
     bad = [{"type": "function_call_output", "call_id": "nobody", "output": ""}]
     for _ in range(2):
@@ -98,7 +98,7 @@ async def test_a_refused_request_gives_its_turn_back(gateway: GatewayUnderTest) 
     await gateway.create("Hi", conversation=conversation["id"])
 
 
-async def test_a_conversation_that_is_not_there_and_two_histories_are_refused(gateway: GatewayUnderTest) -> None:
+async def test_an_unknown_conversation_and_two_histories_are_rejected(gateway: GatewayUnderTest) -> None:
     status, body = await gateway.post({"input": "Hi", "conversation": "conv_nowhere"})
     assert (status, body["error"]["code"]) == (404, "conversation_not_found")
     status, body = await gateway.post({"input": "Hi", "conversation": {"id": 5}})
@@ -109,14 +109,14 @@ async def test_a_conversation_that_is_not_there_and_two_histories_are_refused(ga
     assert (status, body["error"]["param"]) == (400, "conversation")
 
 
-async def test_what_is_not_stored_is_still_said_in_its_conversation(gateway: GatewayUnderTest) -> None:
+async def test_an_unstored_response_still_adds_to_its_conversation(gateway: GatewayUnderTest) -> None:
     conversation = await created(gateway)
     response = await gateway.create("Hi", conversation=conversation["id"], store=False)
     assert await texts(gateway, conversation) == ["Hi", "Hello world"]
     assert (await gateway.get(f"/v1/responses/{response['id']}"))[0] == 404
 
 
-async def test_what_one_key_keeps_another_cannot_reach(engine: MockEngine) -> None:
+async def test_a_conversation_of_one_key_cannot_be_reached_by_another(engine: MockEngine) -> None:
     ours, theirs = ({"Authorization": f"Bearer {key}"} for key in ("ours", "theirs"))
     async with running_gateway(engine, api_key=("ours", "theirs")) as gateway:
         _, conversation = await gateway.post({"items": [HELLO]}, "/v1/conversations", headers=ours)

@@ -9,7 +9,7 @@ from support.engine import CUT, MockEngine, Refusal, Writer, chunk, text
 from support.gateway import GatewayUnderTest, running_gateway, standing_before
 
 
-async def test_models_are_openais_list(gateway: GatewayUnderTest) -> None:
+async def test_models_are_listed_as_by_openai(gateway: GatewayUnderTest) -> None:
     async with gateway.client.get(gateway.url + "/v1/models") as answer:
         listed = await answer.json()
     assert listed["object"] == "list"
@@ -22,7 +22,7 @@ async def test_models_are_openais_list(gateway: GatewayUnderTest) -> None:
         assert (await answer.json())["error"]["code"] == "model_not_found"
 
 
-async def test_ready_tells_the_engines(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+async def test_ready_lists_the_engines(gateway: GatewayUnderTest, engine: MockEngine) -> None:
     async with gateway.client.get(gateway.url + "/ready") as answer:
         assert await answer.json() == {
             "status": "ready",
@@ -40,7 +40,7 @@ async def test_a_chat_request_is_passed_through_byte_for_byte(gateway: GatewayUn
     assert engine.last == body
 
 
-async def test_an_engines_refusal_is_passed_through_too(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+async def test_an_error_of_the_engine_is_passed_through_too(gateway: GatewayUnderTest, engine: MockEngine) -> None:
     engine.will(Refusal(418, {"error": {"message": "teapot"}}, {"x-odd": "1"}))
     status, answer = await gateway.post(
         {"model": "mock", "messages": [{"role": "user", "content": "Hi"}]}, path="/v1/chat/completions"

@@ -56,7 +56,7 @@ async def test_context_overflow_is_a_failed_stream_or_a_400(gateway: GatewayUnde
     assert is_envelope(answer)
 
 
-async def test_what_the_engine_refuses_is_a_400_with_its_reason(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+async def test_a_rejection_by_the_engine_is_a_400_with_its_reason(gateway: GatewayUnderTest, engine: MockEngine) -> None:
     for stream in (True, False):
         engine.will(Refusal(400, {"error": {"message": "unrecognized type frob", "code": 400}}))
         status, answer = await gateway.post({"input": "Hi", "stream": stream})
@@ -106,7 +106,7 @@ async def test_a_body_that_is_too_large_is_a_413(engine: MockEngine) -> None:
         assert (await gateway.post(at_most + b" "))[0] == 413
 
 
-async def test_unknown_routes_and_methods_are_told_apart(gateway: GatewayUnderTest) -> None:
+async def test_an_unknown_route_is_a_404_and_an_unknown_method_a_405(gateway: GatewayUnderTest) -> None:
     status, answer = await gateway.post({}, path="/v1/nothing")
     assert status == 404
     assert is_envelope(answer)
@@ -115,14 +115,14 @@ async def test_unknown_routes_and_methods_are_told_apart(gateway: GatewayUnderTe
         assert is_envelope(await wrong.json())
 
 
-async def test_a_broken_upgrade_is_refused_so_that_codex_falls_back_at_once(gateway: GatewayUnderTest) -> None:
+async def test_a_broken_upgrade_is_rejected_so_that_codex_falls_back_at_once(gateway: GatewayUnderTest) -> None:
     headers = {"Connection": "Upgrade", "Upgrade": "websocket"}
     async with gateway.client.get(gateway.url + "/v1/responses", headers=headers) as answer:
         assert answer.status == 426
         assert is_envelope(await answer.json())
 
 
-async def test_every_answer_has_a_request_id_and_a_sane_one_of_the_client_is_kept(gateway: GatewayUnderTest) -> None:
+async def test_every_answer_has_a_request_id_and_a_valid_one_of_the_client_is_kept(gateway: GatewayUnderTest) -> None:
     await gateway.post({"input": "Hi"}, headers={"x-request-id": "mine-1"})
     assert gateway.headers["x-request-id"] == "mine-1"
     await gateway.post({"input": "Hi"}, headers={"x-request-id": 'x" forged'})
@@ -134,7 +134,7 @@ async def test_every_answer_has_a_request_id_and_a_sane_one_of_the_client_is_kep
     assert "OpenAI-Model" not in gateway.headers
 
 
-async def test_a_bug_of_ours_is_not_a_500(
+async def test_a_bug_in_the_gateway_is_not_a_500(
     gateway: GatewayUnderTest, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def bug(*_: object) -> None:
@@ -175,7 +175,7 @@ KEYS = ("first-key", "second-key")
         (None, 401),
     ],
 )
-async def test_keys(engine: MockEngine, header: str | None, status: int) -> None:
+async def test_a_key_is_required_if_one_is_set(engine: MockEngine, header: str | None, status: int) -> None:
     async with running_gateway(engine, api_key=KEYS) as gateway:
         headers = {"Authorization": header} if header else {}
         for path in ("/v1/responses", "/v1/chat/completions"):
@@ -208,7 +208,7 @@ async def test_neither_prompts_nor_answers_nor_keys_are_logged(engine: MockEngin
     assert not any("secret" in line for line in lines)
 
 
-async def test_not_ready_yet_is_a_503_with_retry_after() -> None:
+async def test_an_engine_that_is_not_ready_is_a_503_with_retry_after() -> None:
     async with running_gateway("http://127.0.0.1:9", retries=0) as gateway:
         async with gateway.client.get(gateway.url + "/ready") as ready:
             assert ready.status == 503

@@ -1,4 +1,4 @@
-"""An answer that has to be JSON is: constrained where the engine can, else mended, asked for again, or refused clearly."""
+"""An answer that must be JSON is constrained by the engine, or repaired, or asked for again; else the response fails."""
 
 from typing import Any
 
@@ -36,7 +36,9 @@ def said(response: dict[str, Any]) -> Any:
     ],
     ids=["as it is", "in a fence", "as a string, with a comma", "in other quotes, with more"],
 )
-async def test_an_answer_that_says_it_is_mended(engine: MockEngine, gateway: GatewayUnderTest, written: str) -> None:
+async def test_an_answer_that_contains_the_json_is_repaired(
+    engine: MockEngine, gateway: GatewayUnderTest, written: str
+) -> None:
     engine.will(text(written[:9], written[9:]))
     events = await gateway.stream(text=FORMAT)
     assert said(events[-1]["response"]) == {"city": "Paris", "days": 3}
@@ -44,7 +46,7 @@ async def test_an_answer_that_says_it_is_mended(engine: MockEngine, gateway: Gat
     assert msgspec.json.encode(SCHEMA).decode() in engine.last["messages"][0]["content"]
 
 
-async def test_an_answer_that_does_not_is_asked_for_again(engine: MockEngine, gateway: GatewayUnderTest) -> None:
+async def test_an_answer_without_the_json_is_asked_for_again(engine: MockEngine, gateway: GatewayUnderTest) -> None:
     engine.will(text("Three days in Paris."), text(GOOD))
     events = await gateway.stream(text=FORMAT)
     assert said(events[-1]["response"]) == {"city": "Paris", "days": 3}
@@ -62,7 +64,7 @@ async def test_an_answer_that_stays_wrong_fails_the_response(engine: MockEngine,
     assert events[-1]["response"]["output"] == []
 
 
-async def test_an_engine_that_thinks_and_says_nothing_is_asked_again(engine: MockEngine, gateway: GatewayUnderTest) -> None:
+async def test_an_engine_that_only_reasons_is_asked_again(engine: MockEngine, gateway: GatewayUnderTest) -> None:
     engine.will(answer(chunk({"reasoning_content": "Paris…"})), text(GOOD))
     response = await gateway.create(text=FORMAT)
     assert said(response) == {"city": "Paris", "days": 3}
@@ -77,14 +79,14 @@ async def test_an_answer_that_is_cut_off_is_shown_as_it_is(engine: MockEngine, g
     assert len(engine.requests) == 1
 
 
-async def test_an_engine_that_is_lost_in_mid_answer_fails_it(engine: MockEngine, gateway: GatewayUnderTest) -> None:
+async def test_a_connection_that_breaks_in_the_answer_fails_the_response(engine: MockEngine, gateway: GatewayUnderTest) -> None:
     engine.will(chunk({"content": '{"city": "Pa'}))
     events = await gateway.stream(text=FORMAT)
     assert events[-1]["type"] == "response.failed"
     assert len(engine.requests) == 1
 
 
-async def test_words_before_a_call_need_not_be_json(engine: MockEngine, gateway: GatewayUnderTest) -> None:
+async def test_text_before_a_call_need_not_be_json(engine: MockEngine, gateway: GatewayUnderTest) -> None:
     engine.will(answer(chunk({"content": "Let me look."}), call("get_weather", "{}"), finish="tool_calls"))
     response = await gateway.create(text=FORMAT, tools=TOOLS)
     assert [item["type"] for item in response["output"]] == ["message", "function_call"]
@@ -98,7 +100,7 @@ async def test_a_json_object_is_any_object(engine: MockEngine, gateway: GatewayU
     assert "one JSON object" in engine.requests[0]["messages"][0]["content"]
 
 
-async def test_a_schema_that_is_none_is_refused_by_name(gateway: GatewayUnderTest) -> None:
+async def test_an_invalid_schema_is_rejected_by_name(gateway: GatewayUnderTest) -> None:
     for schema in ({"type": "objekt"}, {"$ref": "http://127.0.0.1:1/schema.json"}):
         format = {"type": "json_schema", "name": "n", "schema": schema}
         status, body = await gateway.post({"input": "Hi", "text": {"format": format}})
@@ -109,18 +111,18 @@ async def test_a_schema_that_is_none_is_refused_by_name(gateway: GatewayUnderTes
 # ---- engines with it -------------------------------------------------------------------------------------------------
 
 
-async def test_an_engine_that_constrains_is_streamed_as_it_writes() -> None:
+async def test_the_answer_of_an_engine_that_constrains_is_streamed() -> None:
     async with standing_before("llamacpp", text(GOOD[:9], GOOD[9:])) as (gateway, engine):
         events = await gateway.stream(text=FORMAT)
         assert said(events[-1]["response"]) == {"city": "Paris", "days": 3}
         assert len([event for event in events if event["type"] == "response.output_text.delta"]) == 2
         assert engine.last["response_format"]["type"] == "json_schema"
-        assert engine.last["dry_multiplier"] > 0, "what is written for ever is made unlikely"
+        assert engine.last["dry_multiplier"] > 0, "endless repetition is made unlikely"
         await gateway.create()
         assert "dry_multiplier" not in engine.last
 
 
-async def test_what_grammars_cannot_keep_is_checked_here() -> None:
+async def test_what_grammars_cannot_enforce_is_checked_by_the_gateway() -> None:
     tall = {**SCHEMA, "properties": {**SCHEMA["properties"], "days": {"type": "integer", "multipleOf": 2}}}  # type: ignore[dict-item]
     format = {"format": {**FORMAT["format"], "schema": tall}}
     async with standing_before("llamacpp", text(GOOD), text('{"city": "Paris", "days": 4}')) as (gateway, engine):
@@ -128,7 +130,7 @@ async def test_what_grammars_cannot_keep_is_checked_here() -> None:
         assert "multiple of 2" in engine.last["messages"][-1]["content"]
 
 
-async def test_where_constraints_and_tools_exclude_one_another_the_answer_is_checked() -> None:
+async def test_an_answer_is_checked_if_tools_exclude_constraints() -> None:
     async with standing_before("llamacpp", text(f"```\n{GOOD}\n```")) as (gateway, engine):
         await gateway.gateway.pool.engines[0].identify()
         gateway.gateway.pool.engines[0].knowledge.learn("mock", {"constrains_json_with_tools": False})
@@ -136,7 +138,7 @@ async def test_where_constraints_and_tools_exclude_one_another_the_answer_is_che
         assert "response_format" not in engine.last
 
 
-async def test_an_engine_that_breaks_its_word_is_not_trusted_again() -> None:
+async def test_an_engine_that_broke_a_constraint_is_checked_from_then_on() -> None:
     async with standing_before("llamacpp", text("Hello."), text("Hello."), text(GOOD)) as (gateway, engine):
         events = await gateway.stream(text=FORMAT)
         assert events[-1]["type"] == "response.failed"
@@ -145,16 +147,16 @@ async def test_an_engine_that_breaks_its_word_is_not_trusted_again() -> None:
         assert len(engine.requests) == 3
 
 
-# ---- what a refusal teaches ------------------------------------------------------------------------------------------
+# ---- what a rejection teaches ----------------------------------------------------------------------------------------
 
 
-def refusal(message: str) -> Refusal:
+def rejection(message: str) -> Refusal:
     return Refusal(400, {"error": {"message": message, "code": 400}})
 
 
-async def test_a_schema_that_the_engine_cannot_take_is_put_in_words() -> None:
+async def test_a_schema_that_the_engine_rejects_is_described_in_the_prompt() -> None:
     message = "Unable to generate parser for this template. Automatic parser generation failed: JSON schema error at #: frob"
-    async with standing_before("llamacpp", refusal(message), text(f"```\n{GOOD}\n```"), text(GOOD)) as (gateway, engine):
+    async with standing_before("llamacpp", rejection(message), text(f"```\n{GOOD}\n```"), text(GOOD)) as (gateway, engine):
         assert said(await gateway.create(text=FORMAT)) == {"city": "Paris", "days": 3}
         assert "response_format" not in engine.last
         # The next schema may fare better.
@@ -164,21 +166,21 @@ async def test_a_schema_that_the_engine_cannot_take_is_put_in_words() -> None:
 
 async def test_an_engine_without_a_tool_parser_is_asked_without_auto() -> None:
     message = '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'
-    async with standing_before("vllm", refusal(message), text("Hello."), text("Hello.")) as (gateway, engine):
+    async with standing_before("vllm", rejection(message), text("Hello."), text("Hello.")) as (gateway, engine):
         await gateway.create(tools=TOOLS)
         await gateway.create(tools=TOOLS)
         assert [request["tool_choice"] for request in engine.requests] == ["auto", "none", "none"]
         assert all(request["tools"] for request in engine.requests)
 
 
-async def test_a_model_without_tools_is_shown_them_in_words() -> None:
+async def test_a_model_without_tools_gets_them_in_the_prompt() -> None:
     message = "registry.ollama.ai/library/gemma:2b does not support tools"
     history = [
         {"role": "user", "content": "Weather?"},
         {"type": "function_call", "call_id": "c1", "name": "get_weather", "arguments": '{"city": "Paris"}'},
         {"type": "function_call_output", "call_id": "c1", "output": "Rain."},
     ]
-    async with standing_before("somebody", refusal(message), text("It rains.")) as (gateway, engine):
+    async with standing_before("somebody", rejection(message), text("It rains.")) as (gateway, engine):
         await gateway.create(history, tools=TOOLS)
         sent = engine.last
         assert "tools" not in sent
@@ -196,7 +198,7 @@ NOT_READ = chunk(error={"code": 500, "message": "The model produced output that 
     [answer(chunk({"content": "Let me see."}), NOT_READ), answer(chunk({"content": ""}), finish="parse_error")],
     ids=["llama.cpp's error", "LMDeploy's finish reason"],
 )
-async def test_a_call_that_the_engine_cannot_read_is_asked_for_again_and_read_here(failing: bytes) -> None:
+async def test_a_call_that_the_engine_cannot_parse_is_asked_for_again_and_parsed_by_the_gateway(failing: bytes) -> None:
     written = text("<tool_call>\n{'name': 'get_weather', 'arguments': {}}\n</tool_call>")
     async with standing_before("somebody", failing, written) as (gateway, engine):
         events = await gateway.stream(tools=TOOLS)
@@ -208,29 +210,29 @@ async def test_a_call_that_the_engine_cannot_read_is_asked_for_again_and_read_he
         assert engine.last["tool_choice"] == "auto"
 
 
-async def test_what_the_client_has_seen_of_a_call_is_not_asked_for_again() -> None:
+async def test_a_call_that_the_client_has_seen_is_not_asked_for_again() -> None:
     async with standing_before("somebody", answer(call("get_weather", "{"), NOT_READ)) as (gateway, engine):
         events = await gateway.stream(tools=TOOLS)
         assert events[-1]["type"] == "response.failed"
         assert len(engine.requests) == 1
 
 
-async def test_a_template_that_wants_turns_gets_them() -> None:
+async def test_a_template_that_requires_alternating_roles_gets_them() -> None:
     message = "Conversation roles must alternate user/assistant/user/assistant/..."
     users = [{"role": "user", "content": "One."}, {"role": "user", "content": "Two."}]
-    async with standing_before("somebody", refusal(message), text("Three.")) as (gateway, engine):
+    async with standing_before("somebody", rejection(message), text("Three.")) as (gateway, engine):
         await gateway.create(users)
         assert engine.last["messages"] == [{"role": "user", "content": "One.\nTwo."}]
 
 
-async def test_a_template_without_a_system_role_gets_none() -> None:
-    async with standing_before("somebody", refusal("System role not supported"), text("Hi.")) as (gateway, engine):
+async def test_a_template_without_a_system_role_gets_no_system_message() -> None:
+    async with standing_before("somebody", rejection("System role not supported"), text("Hi.")) as (gateway, engine):
         await gateway.create("Hi", instructions="Be brief.")
         assert engine.last["messages"] == [{"role": "user", "content": "Be brief.\n\nHi"}]
 
 
-async def test_a_refusal_that_teaches_nothing_is_passed_on() -> None:
-    async with standing_before("somebody", refusal("temperature is too high")) as (gateway, engine):
+async def test_a_rejection_that_teaches_nothing_is_passed_on() -> None:
+    async with standing_before("somebody", rejection("temperature is too high")) as (gateway, engine):
         status, body = await gateway.post({"input": "Hi"})
         assert status == 400
         assert "temperature" in body["error"]["message"]

@@ -29,7 +29,7 @@ async def test_a_good_call_is_passed_on(gateway: GatewayUnderTest, engine: MockE
     assert r"\d+ \+ \d+" in engine.last["tools"][0]["function"]["description"]
 
 
-async def test_a_bad_call_is_asked_for_again_with_the_complaint(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+async def test_a_bad_call_is_asked_for_again_with_the_error(gateway: GatewayUnderTest, engine: MockEngine) -> None:
     first = answer(chunk({"content": "Let me add."}), call("add", '{"input": "one plus two"}', id="bad"), finish="tool_calls")
     engine.will(first, adds("1 + 2", "good"))
     events = await gateway.stream(tools=[TOOL])
@@ -53,13 +53,13 @@ async def test_a_bad_call_at_the_very_end_is_not_lost(gateway: GatewayUnderTest,
     assert len(engine.requests) == 1
 
 
-async def test_without_a_stream_it_is_the_same(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+async def test_an_answer_that_is_not_streamed_is_checked_too(gateway: GatewayUnderTest, engine: MockEngine) -> None:
     engine.will(adds("one"), adds("1 + 2"))
     response = await gateway.create(tools=[TOOL])
     assert [item["input"] for item in response["output"]] == ["1 + 2"]
 
 
-async def test_with_checking_off_the_input_streams_as_it_comes(engine: MockEngine) -> None:
+async def test_without_checking_the_input_is_streamed_as_it_comes(engine: MockEngine) -> None:
     engine.will(adds("one plus two"))
     async with running_gateway(engine, check_grammars=False) as gateway:
         events = await gateway.stream(tools=[TOOL])
@@ -67,20 +67,20 @@ async def test_with_checking_off_the_input_streams_as_it_comes(engine: MockEngin
     assert len([event for event in events if event["type"] == "response.custom_tool_call_input.delta"]) == 2
 
 
-async def test_a_grammar_that_cannot_be_read_is_said(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+async def test_a_grammar_that_cannot_be_read_is_named_in_the_notice(gateway: GatewayUnderTest, engine: MockEngine) -> None:
     engine.will(adds("anything"))
     broken = {**TOOL, "format": {"type": "grammar", "syntax": "lark", "definition": "start: ("}}
     assert inputs(await gateway.stream(tools=[broken])) == ["anything"]
     assert "grammar of tool add cannot be read" in gateway.notice
 
 
-async def test_an_answer_whose_body_does_not_end_does_not_spoil_the_next(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+async def test_a_body_that_does_not_end_does_not_disturb_the_next_answer(gateway: GatewayUnderTest, engine: MockEngine) -> None:
     async def lingering(write: Writer) -> None:
         await write(adds("one"))
         await asyncio.Event().wait()
 
     async def later(write: Writer) -> None:
-        # The connection of the first answer has been given up by now, and says so.
+        # The connection of the first answer has been closed by now.
         await engine.cancelled.wait()
         await write(adds("1 + 2"))
 

@@ -1,4 +1,4 @@
-"""How long an input is, and what becomes of one that is too long."""
+"""The length of an input, and the truncation of one that is too long."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ async def counted(gateway: GatewayUnderTest, **body: Any) -> int:
     return tokens
 
 
-async def test_by_the_engines_template_and_tokenizer() -> None:
+async def test_input_is_counted_by_the_engines_template_and_tokenizer() -> None:
     paths = {
         "/apply-template": lambda body: {"prompt": " ".join(message["content"] for message in body["messages"])},
         "/tokenize": lambda body: {"tokens": body["content"].split()},
@@ -33,14 +33,16 @@ async def test_by_the_engines_template_and_tokenizer() -> None:
     await engine.stop()
 
 
-async def test_else_by_asking_for_one_token(engine: MockEngine, gateway: GatewayUnderTest) -> None:
+async def test_without_a_tokenizer_input_is_counted_by_asking_for_one_token(
+    engine: MockEngine, gateway: GatewayUnderTest
+) -> None:
     engine.will(text("H", finish="length"))
     assert await counted(gateway, input="Hi") == 12
     assert engine.last["max_tokens"] == 1
     assert "one token" in gateway.notice
 
 
-async def test_with_all_that_came_before(engine: MockEngine, gateway: GatewayUnderTest) -> None:
+async def test_the_history_is_counted_too(engine: MockEngine, gateway: GatewayUnderTest) -> None:
     first = await gateway.create("One")
     _, conversation = await gateway.post({"items": [{"role": "user", "content": "Two"}]}, "/v1/conversations")
     await counted(gateway, input="Three", previous_response_id=first["id"])
@@ -52,7 +54,7 @@ async def test_with_all_that_came_before(engine: MockEngine, gateway: GatewayUnd
     assert [message["content"] for message in engine.last["messages"]] == ["Two", "Four"]
 
 
-async def test_a_bad_request_is_refused_as_ever(gateway: GatewayUnderTest) -> None:
+async def test_a_bad_request_is_rejected(gateway: GatewayUnderTest) -> None:
     status, body = await gateway.post({"input": [{}]}, "/v1/responses/input_tokens")
     assert (status, body["error"]["param"]) == (400, "input[0].type")
 
@@ -95,21 +97,21 @@ async def test_the_oldest_turns_are_left_out_until_it_fits() -> None:
         assert len(engine.requests) == 3
 
 
-async def test_what_does_not_fit_even_alone_is_refused() -> None:
+async def test_a_message_that_does_not_fit_even_alone_is_rejected() -> None:
     async with standing_before("llamacpp", *[overflow(9000, 10)] * 9) as (gateway, engine):
         status, body = await gateway.post({"input": history(3), "truncation": "auto"})
         assert (status, body["error"]["code"]) == (400, "context_length_exceeded")
         assert asked_of(engine) == ["And now?"]
 
 
-async def test_nothing_is_left_out_unasked() -> None:
+async def test_without_truncation_nothing_is_left_out() -> None:
     async with standing_before("llamacpp", overflow(2000, 1000)) as (gateway, engine):
         status, body = await gateway.post({"input": history(3)})
         assert (status, body["error"]["code"]) == (400, "context_length_exceeded")
         assert len(engine.requests) == 1
 
 
-def test_the_output_of_a_call_that_is_gone_goes_too() -> None:
+def test_the_output_of_a_call_that_was_left_out_is_left_out_too() -> None:
     items = [
         {"role": "user", "content": "a" * 100},
         {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
@@ -128,5 +130,5 @@ def test_the_output_of_a_call_that_is_gone_goes_too() -> None:
         ("too long", 0.25, 0.5),
     ],
 )
-def test_the_engines_words_say_how_much_has_to_go(words: str, dropped: float, least: float) -> None:
+def test_the_engines_error_message_says_how_much_must_be_left_out(words: str, dropped: float, least: float) -> None:
     assert least <= share_to_drop(words, dropped) <= least + 0.1

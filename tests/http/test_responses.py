@@ -24,7 +24,7 @@ async def test_a_string_is_a_user_message_and_the_text_comes_back(gateway: Gatew
     assert response["output"][0]["id"].startswith("msg_")
 
 
-async def test_streaming_and_not_streaming_tell_the_same(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+async def test_streaming_and_not_streaming_give_the_same_response(gateway: GatewayUnderTest, engine: MockEngine) -> None:
     stream = answer(chunk({"reasoning_content": "hm"}), chunk({"content": "Yes"}), call("f", '{"a": 1}'))
     tools = [{"type": "function", "name": "f", "parameters": {"type": "object"}}]
     engine.will(stream, stream)
@@ -41,7 +41,7 @@ async def test_streaming_and_not_streaming_tell_the_same(gateway: GatewayUnderTe
     assert [item["type"] for item in whole["output"]] == ["reasoning", "message", "function_call"]
 
 
-async def test_nothing_is_asked_of_the_engine_but_what_it_knows(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+async def test_the_engine_gets_only_fields_that_it_knows(gateway: GatewayUnderTest, engine: MockEngine) -> None:
     await gateway.create(
         temperature=0.5,
         top_p=0.9,
@@ -101,14 +101,14 @@ async def test_a_cut_answer_is_incomplete(gateway: GatewayUnderTest, engine: Moc
     assert response["output"][-1]["status"] == "incomplete"
 
 
-async def test_one_call_only_where_parallel_calls_are_off(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+async def test_without_parallel_calls_there_is_at_most_one_call(gateway: GatewayUnderTest, engine: MockEngine) -> None:
     engine.will(answer(call("f", "{}", id="a"), call("f", "{}", id="b", index=1), finish="tool_calls"))
     response = await gateway.create(tools=[{"type": "function", "name": "f"}], parallel_tool_calls=False)
     assert engine.last["parallel_tool_calls"] is False
     assert [item["call_id"] for item in response["output"]] == ["a"]
 
 
-async def test_a_summary_is_told_where_it_is_asked_for(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+async def test_a_requested_summary_is_emitted(gateway: GatewayUnderTest, engine: MockEngine) -> None:
     engine.will(answer(chunk({"reasoning": "hm"}), chunk({"content": "Yes"})))
     events = await gateway.stream(reasoning={"summary": "auto"})
     kinds = [event["type"] for event in events]
@@ -119,7 +119,7 @@ async def test_a_summary_is_told_where_it_is_asked_for(gateway: GatewayUnderTest
     assert item["content"] == [{"type": "reasoning_text", "text": "hm"}]
 
 
-async def test_the_other_name_of_the_reasoning_events_is_a_setting(engine: MockEngine) -> None:
+async def test_the_names_of_the_reasoning_events_are_a_setting(engine: MockEngine) -> None:
     engine.will(answer(chunk({"reasoning": "hm"}), chunk({"content": "Yes"})))
     async with running_gateway(engine, reasoning_events="reasoning") as gateway:
         kinds = [event["type"] for event in await gateway.stream()]
@@ -128,7 +128,7 @@ async def test_the_other_name_of_the_reasoning_events_is_a_setting(engine: MockE
     assert "response.reasoning_text.delta" not in kinds
 
 
-async def test_padding_hides_the_length_of_a_token_where_it_is_asked_for(gateway: GatewayUnderTest) -> None:
+async def test_requested_padding_hides_the_length_of_a_token(gateway: GatewayUnderTest) -> None:
     events = await gateway.stream(stream_options={"include_obfuscation": True})
     deltas = [event for event in events if event["type"].endswith(".delta")]
     assert {(len(event["delta"]) + len(event["obfuscation"])) % 16 for event in deltas} == {0}
@@ -153,7 +153,7 @@ async def test_logprobs_come_with_the_text(gateway: GatewayUnderTest, engine: Mo
     ]
 
 
-async def test_usage_is_estimated_and_said_so_where_the_engine_reports_none(
+async def test_usage_that_the_engine_does_not_report_is_estimated_with_a_notice(
     gateway: GatewayUnderTest, engine: MockEngine
 ) -> None:
     silent = b"".join([chunk({"content": "four" * 10}), chunk(finish="stop"), DONE])
@@ -168,7 +168,7 @@ async def test_usage_is_estimated_and_said_so_where_the_engine_reports_none(
     assert gateway.notice == "", "an engine that reports usage after all is believed"
 
 
-async def test_usage_is_counted_by_the_engines_tokenizer_where_it_has_one() -> None:
+async def test_usage_is_counted_by_the_engines_tokenizer_if_it_has_one() -> None:
     tokenize = {"/tokenize": lambda body: {"tokens": body["content"].split()}}
     engine = MockEngine(owned_by="llamacpp", own_fields=["reasoning_format"], paths=tokenize)
     await engine.start()
@@ -179,9 +179,9 @@ async def test_usage_is_counted_by_the_engines_tokenizer_where_it_has_one() -> N
     assert (response["usage"]["input_tokens"], response["usage"]["output_tokens"]) == (4, 3)
 
 
-async def test_stream_options_are_left_out_for_an_engine_that_refuses_them(engine: MockEngine) -> None:
-    refused = engine.objects_to
-    engine.objects_to = lambda body: "unknown field: stream_options" if "stream_options" in body else refused(body)
+async def test_stream_options_are_left_out_for_an_engine_that_rejects_them(engine: MockEngine) -> None:
+    objects_to = engine.objects_to
+    engine.objects_to = lambda body: "unknown field: stream_options" if "stream_options" in body else objects_to(body)
     async with running_gateway(engine, retries=0) as gateway:
         await gateway.stream()
         assert "stream_options" not in engine.last
@@ -189,14 +189,14 @@ async def test_stream_options_are_left_out_for_an_engine_that_refuses_them(engin
     assert ["stream_options" in body for body in engine.requests] == [True, False, False]
 
 
-async def test_a_whole_answer_where_a_stream_was_asked_for_is_read_too(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+async def test_a_whole_answer_in_place_of_a_stream_is_read_too(gateway: GatewayUnderTest, engine: MockEngine) -> None:
     whole = {"choices": [{"index": 0, "message": {"role": "assistant", "content": "Hi"}, "finish_reason": "stop"}]}
     engine.will(Refusal(200, whole))
     response = await gateway.create()
     assert response["output_text"] == "Hi"
 
 
-async def test_an_engine_with_a_silent_start_keeps_its_client_informed(engine: MockEngine) -> None:
+async def test_a_client_gets_heartbeats_while_its_engine_has_not_begun(engine: MockEngine) -> None:
     heard = asyncio.Event()
 
     async def silent(write: Writer) -> None:
@@ -216,7 +216,7 @@ async def test_an_engine_with_a_silent_start_keeps_its_client_informed(engine: M
     assert check_stream(events)["status"] == "completed"
 
 
-async def test_a_client_that_goes_away_ends_the_engines_work(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+async def test_a_client_that_disconnects_ends_the_engines_work(gateway: GatewayUnderTest, engine: MockEngine) -> None:
     async def endless(write: Writer) -> None:
         await write(chunk({"content": "and"}))
         await asyncio.Event().wait()
@@ -229,7 +229,7 @@ async def test_a_client_that_goes_away_ends_the_engines_work(gateway: GatewayUnd
         assert await engine.cancelled.wait()
 
 
-async def test_a_client_that_goes_away_before_the_first_byte_ends_the_engines_work_too(
+async def test_a_client_that_disconnects_before_the_first_byte_ends_the_engines_work_too(
     gateway: GatewayUnderTest, engine: MockEngine
 ) -> None:
     async def endless(write: Writer) -> None:
@@ -278,7 +278,9 @@ async def test_a_slow_client_pauses_the_engine(gateway: GatewayUnderTest, engine
 
 
 @pytest.mark.timeout(30)
-async def test_an_engine_that_is_ahead_of_its_gateway_is_read_to_its_end(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+async def test_an_engine_that_is_faster_than_the_gateway_is_read_to_its_end(
+    gateway: GatewayUnderTest, engine: MockEngine
+) -> None:
     async def ahead(write: Writer) -> None:
         for _ in range(100):
             await write(chunk({"content": "word "}) * 20)
@@ -290,7 +292,7 @@ async def test_an_engine_that_is_ahead_of_its_gateway_is_read_to_its_end(gateway
         assert response["output"][0]["content"][0]["text"] == "word " * 2000
 
 
-async def test_a_line_to_an_engine_that_waits_for_more_holds_nothing_of_its_last_response(
+async def test_an_idle_connection_to_an_engine_keeps_nothing_of_its_last_response(
     gateway: GatewayUnderTest, engine: MockEngine
 ) -> None:
     go_on = asyncio.Event()
@@ -313,7 +315,7 @@ async def test_a_line_to_an_engine_that_waits_for_more_holds_nothing_of_its_last
         assert turn() is None
     finally:
         gc.enable()
-    # The line is kept all the same.
+    # The connection is kept.
     assert gateway.gateway.pool.engines[0]._session.connector is not None
     assert any(gateway.gateway.pool.engines[0]._session.connector._conns.values())
 

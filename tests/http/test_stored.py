@@ -1,4 +1,4 @@
-"""A response that was stored can be continued, fetched and deleted, by whoever stored it."""
+"""A response that was stored can be continued, fetched and deleted, by its owner."""
 
 import asyncio
 import time
@@ -19,7 +19,7 @@ TOOLS = [{"type": "function", "name": "get_weather", "parameters": {"type": "obj
 # ---- continued -------------------------------------------------------------------------------------------------------
 
 
-async def test_a_response_is_continued_with_all_that_was_said(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+async def test_a_response_is_continued_with_its_whole_history(gateway: GatewayUnderTest, engine: MockEngine) -> None:
     engine.will(text("It is Ada."), text("Ada."))
     first = await gateway.create("What is your name?", instructions="Be brief.")
     assert first["store"] is True
@@ -47,7 +47,7 @@ async def test_calls_and_reasoning_are_part_of_the_history(gateway: GatewayUnder
     assert engine.last["messages"][: len(before)] == before
 
 
-async def test_the_end_of_a_stream_is_not_told_before_it_is_kept(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+async def test_the_terminal_event_is_sent_after_the_response_was_stored(gateway: GatewayUnderTest, engine: MockEngine) -> None:
     events = await gateway.stream("Hi")
     engine.will(text("Again."))
     await gateway.create("Again", previous_response_id=events[-1]["response"]["id"])
@@ -61,7 +61,7 @@ async def test_one_response_can_be_continued_twice(gateway: GatewayUnderTest, en
         assert [message["content"] for message in engine.last["messages"]] == ["One", "Hello world", word]
 
 
-async def test_what_was_not_stored_cannot_be_continued(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+async def test_a_response_that_was_not_stored_cannot_be_continued(gateway: GatewayUnderTest, engine: MockEngine) -> None:
     first = await gateway.create("Hi", store=False)
     assert first["store"] is False
     for id in (first["id"], "resp_nowhere"):
@@ -71,7 +71,7 @@ async def test_what_was_not_stored_cannot_be_continued(gateway: GatewayUnderTest
         assert body["error"]["param"] == "previous_response_id"
 
 
-async def test_an_output_without_its_call_is_refused_by_its_place_in_the_input(gateway: GatewayUnderTest) -> None:
+async def test_an_output_without_its_call_is_rejected_by_its_place_in_the_input(gateway: GatewayUnderTest) -> None:
     first = await gateway.create("Hi")
     output = [{"type": "function_call_output", "call_id": "nobody", "output": ""}]
     status, body = await gateway.post({"input": output, "previous_response_id": first["id"]})
@@ -79,7 +79,7 @@ async def test_an_output_without_its_call_is_refused_by_its_place_in_the_input(g
     assert body["error"]["param"] == "input[0].call_id"
 
 
-async def test_a_failed_response_is_kept_too(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+async def test_a_failed_response_is_stored_too(gateway: GatewayUnderTest, engine: MockEngine) -> None:
     engine.will(chunk({"content": "Hal"}))
     failed = (await gateway.stream("Hi"))[-1]["response"]
     assert failed["status"] == "failed"
@@ -87,7 +87,7 @@ async def test_a_failed_response_is_kept_too(gateway: GatewayUnderTest, engine: 
     assert (status, kept["status"]) == (200, "failed")
 
 
-async def test_a_request_that_its_engine_refuses_leaves_nothing(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+async def test_a_request_that_its_engine_rejects_stores_nothing(gateway: GatewayUnderTest, engine: MockEngine) -> None:
     engine.will(Refusal(400, {"error": {"message": "no"}}))
     status, _ = await gateway.post({"input": "Hi"})
     assert status == 400
@@ -96,7 +96,7 @@ async def test_a_request_that_its_engine_refuses_leaves_nothing(gateway: Gateway
 # ---- fetched, listed, deleted ----------------------------------------------------------------------------------------
 
 
-async def test_a_stored_response_is_fetched_as_it_was_told(gateway: GatewayUnderTest) -> None:
+async def test_a_stored_response_is_fetched_as_it_was_sent(gateway: GatewayUnderTest) -> None:
     response = await gateway.create("Hi", metadata={"a": "b"}, tools=TOOLS)
     status, fetched = await gateway.get(f"/v1/responses/{response['id']}")
     assert status == 200
@@ -104,7 +104,7 @@ async def test_a_stored_response_is_fetched_as_it_was_told(gateway: GatewayUnder
     assert fetched == response
 
 
-async def test_a_deleted_response_is_gone(gateway: GatewayUnderTest) -> None:
+async def test_a_deleted_response_cannot_be_fetched(gateway: GatewayUnderTest) -> None:
     first = await gateway.create("One")
     second = await gateway.create("Two", previous_response_id=first["id"])
     path = f"/v1/responses/{first['id']}"
@@ -112,7 +112,7 @@ async def test_a_deleted_response_is_gone(gateway: GatewayUnderTest) -> None:
     for method in ("GET", "DELETE"):
         status, body = await gateway.get(path, method=method)
         assert (status, body["error"]["code"]) == (404, "response_not_found")
-    # What continued it begins behind it.
+    # A response that continued it starts after it.
     await gateway.create("Three", previous_response_id=second["id"])
 
 
@@ -136,13 +136,13 @@ async def test_the_input_is_listed_page_by_page(gateway: GatewayUnderTest) -> No
 @pytest.mark.parametrize(
     ("query", "param"), [("limit=0", "limit"), ("limit=x", "limit"), ("order=up", "order"), ("after=nobody", "after")]
 )
-async def test_a_page_that_cannot_be_is_refused_by_name(gateway: GatewayUnderTest, query: str, param: str) -> None:
+async def test_an_impossible_page_is_rejected_by_name(gateway: GatewayUnderTest, query: str, param: str) -> None:
     response = await gateway.create("Hi")
     status, body = await gateway.get(f"/v1/responses/{response['id']}/input_items?{query}")
     assert (status, body["error"]["param"]) == (400, param)
 
 
-async def test_only_what_runs_in_the_background_can_be_cancelled(gateway: GatewayUnderTest) -> None:
+async def test_only_a_background_response_can_be_cancelled(gateway: GatewayUnderTest) -> None:
     response = await gateway.create("Hi")
     status, body = await gateway.get(f"/v1/responses/{response['id']}/cancel", method="POST")
     assert (status, body["error"]["code"]) == (400, "not_a_background_response")
@@ -153,7 +153,7 @@ async def test_only_what_runs_in_the_background_can_be_cancelled(gateway: Gatewa
 # ---- whose it is -----------------------------------------------------------------------------------------------------
 
 
-async def test_what_one_key_stored_another_cannot_reach(engine: MockEngine) -> None:
+async def test_a_response_of_one_key_cannot_be_reached_by_another(engine: MockEngine) -> None:
     ours, theirs = ({"Authorization": f"Bearer {key}"} for key in ("ours", "theirs"))
     async with running_gateway(engine, api_key=("ours", "theirs")) as gateway:
         _, response = await gateway.post({"input": "Hi"}, headers=ours)
@@ -169,7 +169,7 @@ async def test_what_one_key_stored_another_cannot_reach(engine: MockEngine) -> N
 # ---- a store that fails ----------------------------------------------------------------------------------------------
 
 
-async def test_a_response_that_cannot_be_kept_is_not_said_to_be(gateway: GatewayUnderTest, monkeypatch: Any) -> None:
+async def test_a_response_that_cannot_be_stored_fails(gateway: GatewayUnderTest, monkeypatch: Any) -> None:
     async def fails(record: object) -> None:
         raise StoreUnavailable
 
@@ -187,7 +187,7 @@ async def test_a_response_that_cannot_be_kept_is_not_said_to_be(gateway: Gateway
 
 
 @pytest.mark.timeout(20)
-async def test_a_gateway_removes_what_has_expired_and_what_is_too_much(
+async def test_expired_responses_and_those_beyond_the_size_limit_are_removed(
     engine: MockEngine, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     now = int(time.time())

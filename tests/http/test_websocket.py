@@ -15,7 +15,7 @@ from support.gateway import GatewayUnderTest, running_gateway
 from support.sockets import Socket, connected
 from support.streams import TERMINAL, check_stream
 
-from antiphon.gateway.recent_histories import RecentHistories
+from antiphon.app import Intervals
 from antiphon.http.websocket import MOST_WAITING, too_old
 from antiphon.store.memory import MemoryStore
 
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("both_transports"
 TOOLS = [{"type": "function", "name": "get_weather", "parameters": {"type": "object", "properties": {}}}]
 
 
-def held() -> tuple[asyncio.Event, Any]:
+def paused() -> tuple[asyncio.Event, Any]:
     """An answer that stops after its first word until the event is set."""
     go_on = asyncio.Event()
 
@@ -36,7 +36,7 @@ def held() -> tuple[asyncio.Event, Any]:
     return go_on, script
 
 
-async def until_told(socket: Socket) -> list[dict[str, Any]]:
+async def until_first_word(socket: Socket) -> list[dict[str, Any]]:
     """The events up to the first word."""
     events = [await socket.event()]
     while events[-1]["type"] != "response.output_text.delta":
@@ -45,7 +45,7 @@ async def until_told(socket: Socket) -> list[dict[str, Any]]:
 
 
 async def to_the_end(socket: Socket, events: list[dict[str, Any]]) -> dict[str, Any]:
-    """The response of a turn that has begun with these events."""
+    """The response of a run that has begun with these events."""
     while events[-1]["type"] not in TERMINAL:
         events.append(await socket.event())
     return check_stream(events)
@@ -54,7 +54,7 @@ async def to_the_end(socket: Socket, events: list[dict[str, Any]]) -> dict[str, 
 # ---- the connection --------------------------------------------------------------------------------------------------
 
 
-async def test_without_an_upgrade_one_is_asked_for(gateway: GatewayUnderTest) -> None:
+async def test_a_request_without_an_upgrade_gets_a_426(gateway: GatewayUnderTest) -> None:
     status, body = await gateway.get("/v1/responses")
     assert status == 426
     assert body["error"]["code"] == "upgrade_required"
@@ -62,10 +62,10 @@ async def test_without_an_upgrade_one_is_asked_for(gateway: GatewayUnderTest) ->
 
 async def test_the_upgrade_needs_a_key_like_every_request(engine: MockEngine) -> None:
     async with running_gateway(engine, api_key=("secret", "other")) as gateway:
-        with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+        with pytest.raises(aiohttp.WSServerHandshakeError) as rejected:
             async with connected(gateway):
                 pass
-        assert refused.value.status == 401
+        assert rejected.value.status == 401
         async with connected(gateway, headers={"Authorization": "Bearer secret"}) as socket:
             response = await socket.create()
         for key, status in (("secret", 200), ("other", 404)):
@@ -73,12 +73,12 @@ async def test_the_upgrade_needs_a_key_like_every_request(engine: MockEngine) ->
             assert stored[0] == status
 
 
-async def test_a_page_of_another_origin_may_not_connect(gateway: GatewayUnderTest) -> None:
+async def test_a_page_of_another_origin_cannot_connect(gateway: GatewayUnderTest) -> None:
     for origin in ("http://elsewhere.example", "null", "http://[broken"):
-        with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+        with pytest.raises(aiohttp.WSServerHandshakeError) as rejected:
             async with connected(gateway, headers={"Origin": origin}):
                 pass
-        assert refused.value.status == 403
+        assert rejected.value.status == 403
     async with connected(gateway, headers={"Origin": gateway.url}) as socket:
         assert (await socket.create())["status"] == "completed"
 
@@ -88,7 +88,7 @@ async def test_a_connection_has_an_id(gateway: GatewayUnderTest) -> None:
         assert socket.connection._response.headers["x-request-id"] == "mine"
 
 
-async def test_a_connection_lives_for_so_long_and_is_then_told_so(engine: MockEngine) -> None:
+async def test_a_connection_that_is_too_old_is_closed_with_an_error(engine: MockEngine) -> None:
     async with running_gateway(engine, websocket_lifetime=0.05) as gateway, connected(gateway) as socket:
         error = await socket.event()
         assert error["type"] == "error"
@@ -97,14 +97,14 @@ async def test_a_connection_lives_for_so_long_and_is_then_told_so(engine: MockEn
         assert await socket.closed() == 1000
 
 
-async def test_a_turn_that_runs_when_the_connections_time_is_over_is_told_to_its_end(
+async def test_a_run_is_finished_before_its_connection_is_closed_for_its_age(
     gateway: GatewayUnderTest, engine: MockEngine
 ) -> None:
-    go_on, script = held()
+    go_on, script = paused()
     engine.will(script)
     async with connected(gateway) as socket:
         await socket.send()
-        events = await until_told(socket)
+        events = await until_first_word(socket)
         (connection,) = gateway.connections
         connection.leave(too_old(3600))
         go_on.set()
@@ -116,15 +116,12 @@ async def test_a_turn_that_runs_when_the_connections_time_is_over_is_told_to_its
 # ---- messages that are too large -------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def short_farewell(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("antiphon.http.websocket.FAREWELL", 0.05)
+SHORT_FAREWELL = Intervals(websocket_farewell=0.05)
 
 
-@pytest.mark.usefixtures("short_farewell")
-async def test_a_message_that_is_too_large_is_refused(engine: MockEngine, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_message_that_is_too_large_is_rejected(engine: MockEngine, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "antiphon")
-    async with running_gateway(engine, max_body_bytes=2000) as gateway, connected(gateway) as socket:
+    async with running_gateway(engine, max_body_bytes=2000, intervals=SHORT_FAREWELL) as gateway, connected(gateway) as socket:
         error = await socket.refused("x" * 3000)
         assert (error["status"], error["error"]["code"]) == (413, "request_too_large")
         assert "2000 bytes" in error["error"]["message"]
@@ -134,10 +131,9 @@ async def test_a_message_that_is_too_large_is_refused(engine: MockEngine, caplog
     assert line["error"] == "request_too_large"
 
 
-@pytest.mark.usefixtures("short_farewell")
-async def test_a_message_may_be_as_large_as_it_may_be_and_not_larger(engine: MockEngine) -> None:
+async def test_a_message_may_have_exactly_the_largest_size(engine: MockEngine) -> None:
     body = b'{"type": "response.create", "model": "mock", "input": "Hi"}'
-    async with running_gateway(engine, max_body_bytes=2000) as gateway, connected(gateway) as socket:
+    async with running_gateway(engine, max_body_bytes=2000, intervals=SHORT_FAREWELL) as gateway, connected(gateway) as socket:
         await socket.connection.send_str(body.ljust(2000).decode())
         await socket.turn()
         await socket.connection.send_str(body.ljust(2001).decode())
@@ -146,9 +142,8 @@ async def test_a_message_may_be_as_large_as_it_may_be_and_not_larger(engine: Moc
     assert len(engine.requests) == 1
 
 
-@pytest.mark.usefixtures("short_farewell")
-async def test_a_message_that_is_too_large_in_all_its_frames_is_refused(engine: MockEngine) -> None:
-    async with running_gateway(engine, max_body_bytes=2000) as gateway:
+async def test_a_message_whose_frames_are_too_large_together_is_rejected(engine: MockEngine) -> None:
+    async with running_gateway(engine, max_body_bytes=2000, intervals=SHORT_FAREWELL) as gateway:
         with raw_socket(gateway) as client:
             await asyncio.to_thread(client.sendall, frame(0x01, b"x" * 1500) + frame(0x80, b"x" * 1500))
             received = await asyncio.to_thread(read_all, client)
@@ -156,7 +151,7 @@ async def test_a_message_that_is_too_large_in_all_its_frames_is_refused(engine: 
     assert received.endswith(CLOSED_AS_TOO_LARGE)
 
 
-async def test_a_client_that_reads_only_when_it_has_sent_all_hears_of_it(engine: MockEngine) -> None:
+async def test_a_client_that_reads_only_after_sending_everything_gets_the_error(engine: MockEngine) -> None:
     def send_then_read(client: socket.socket) -> bytes:
         client.sendall(frame(0x81, bytes(3_000_000)))
         return read_all(client)
@@ -168,13 +163,15 @@ async def test_a_client_that_reads_only_when_it_has_sent_all_hears_of_it(engine:
     assert received.endswith(CLOSED_AS_TOO_LARGE)
 
 
-@pytest.mark.usefixtures("short_farewell")
-async def test_nothing_of_a_turn_that_runs_follows_the_refusal_of_a_large_message(engine: MockEngine) -> None:
-    go_on, script = held()
+async def test_nothing_of_the_current_run_follows_the_error_for_a_large_message(engine: MockEngine) -> None:
+    go_on, script = paused()
     engine.will(script)
-    async with running_gateway(engine, max_body_bytes=2000) as gateway, connected(gateway) as connection:
+    async with (
+        running_gateway(engine, max_body_bytes=2000, intervals=SHORT_FAREWELL) as gateway,
+        connected(gateway) as connection,
+    ):
         await connection.send()
-        await until_told(connection)
+        await until_first_word(connection)
         error = await connection.refused("x" * 3000)
         go_on.set()
         assert error["error"]["code"] == "request_too_large"
@@ -210,9 +207,9 @@ def read_all(client: socket.socket) -> bytes:
     return received
 
 
-async def test_a_client_is_pinged(engine: MockEngine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("antiphon.http.websocket.PINGED", 0.05)
-    async with running_gateway(engine) as gateway, connected(gateway, autoping=False) as socket:
+async def test_a_client_is_pinged(engine: MockEngine) -> None:
+    often = Intervals(websocket_ping=0.05)
+    async with running_gateway(engine, intervals=often) as gateway, connected(gateway, autoping=False) as socket:
         message = await socket.connection.receive()
         assert message.type is aiohttp.WSMsgType.PING
 
@@ -220,9 +217,7 @@ async def test_a_client_is_pinged(engine: MockEngine, monkeypatch: pytest.Monkey
 # ---- events ----------------------------------------------------------------------------------------------------------
 
 
-async def test_each_frame_is_one_event_and_they_are_the_same_as_over_http(
-    gateway: GatewayUnderTest, engine: MockEngine
-) -> None:
+async def test_each_frame_is_one_event_and_the_events_are_those_of_http(gateway: GatewayUnderTest, engine: MockEngine) -> None:
     thought = chunk({"reasoning_content": "I should look."})
     answers = [
         text("Hello", " world"),
@@ -236,16 +231,18 @@ async def test_each_frame_is_one_event_and_they_are_the_same_as_over_http(
             over_socket = await socket.turn()
             assert [shape(event) for event in over_socket] == [shape(event) for event in over_http]
         assert engine.requests[0] == engine.requests[1]
-        # What follows the terminal event is the next turn: there is no [DONE].
+        # What follows the terminal event is the next response: there is no [DONE].
         await socket.create()
 
 
 def shape(event: dict[str, Any]) -> Any:
-    told = {name: value for name, value in event.items() if name in ("type", "sequence_number", "delta", "text", "arguments")}
-    return told | {"status": event.get("response", {}).get("status")}
+    compared = {
+        name: value for name, value in event.items() if name in ("type", "sequence_number", "delta", "text", "arguments")
+    }
+    return compared | {"status": event.get("response", {}).get("status")}
 
 
-async def test_long_events_are_frames_of_their_own_too(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+async def test_a_long_event_is_one_frame_too(gateway: GatewayUnderTest, engine: MockEngine) -> None:
     """Three forms of a frame's length: up to 125, up to 65535, and beyond."""
     engine.will(text("x" * 500, "y" * 70_000))
     async with connected(gateway) as socket:
@@ -253,7 +250,9 @@ async def test_long_events_are_frames_of_their_own_too(gateway: GatewayUnderTest
         assert response["output"][0]["content"][0]["text"] == "x" * 500 + "y" * 70_000
 
 
-async def test_stream_and_background_do_not_apply(gateway: GatewayUnderTest, caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_fields_stream_and_background_have_no_effect(
+    gateway: GatewayUnderTest, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO, "antiphon")
     async with connected(gateway) as socket:
         response = await socket.create(stream=False, background=True)
@@ -263,7 +262,7 @@ async def test_stream_and_background_do_not_apply(gateway: GatewayUnderTest, cap
     assert [line["notices"] for line in turns_logged(caplog)] == [["field background is unknown and was left out"]]
 
 
-async def test_a_silent_engine_keeps_its_client_informed(engine: MockEngine) -> None:
+async def test_a_client_gets_heartbeats_while_its_engine_is_silent(engine: MockEngine) -> None:
     heard = asyncio.Event()
 
     async def silent(write: Writer) -> None:
@@ -279,7 +278,7 @@ async def test_a_silent_engine_keeps_its_client_informed(engine: MockEngine) -> 
         await to_the_end(socket, events)
 
 
-async def test_input_that_nothing_is_to_be_generated_for_is_taken_in(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+async def test_input_can_be_sent_without_generating_an_answer(gateway: GatewayUnderTest, engine: MockEngine) -> None:
     async with connected(gateway) as socket:
         await socket.send("Remember this.", generate=False, store=False, tools=TOOLS, tool_choice="required")
         warm = (await socket.turn())[-1]["response"]
@@ -293,12 +292,12 @@ async def test_input_that_nothing_is_to_be_generated_for_is_taken_in(gateway: Ga
 # ---- turns -----------------------------------------------------------------------------------------------------------
 
 
-async def test_turns_are_sequential(gateway: GatewayUnderTest, engine: MockEngine) -> None:
-    go_on, script = held()
+async def test_requests_are_answered_one_after_another(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    go_on, script = paused()
     engine.will(script, text("second"))
     async with connected(gateway) as socket:
         await socket.send("First")
-        events = await until_told(socket)
+        events = await until_first_word(socket)
         await socket.send("Second")
         # An unknown message is answered at once, so the request before it has been read as well.
         await socket.connection.send_str("{}")
@@ -310,12 +309,12 @@ async def test_turns_are_sequential(gateway: GatewayUnderTest, engine: MockEngin
         assert [body["messages"][0]["content"] for body in engine.requests] == ["First", "Second"]
 
 
-async def test_more_than_a_few_requests_do_not_wait(gateway: GatewayUnderTest, engine: MockEngine) -> None:
-    go_on, script = held()
+async def test_only_a_few_requests_can_wait(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    go_on, script = paused()
     engine.will(script)
     async with connected(gateway) as socket:
         await socket.send()
-        events = await until_told(socket)
+        events = await until_first_word(socket)
         for _ in range(MOST_WAITING + 1):
             await socket.send()
         error = await socket.event()
@@ -329,12 +328,12 @@ async def test_more_than_a_few_requests_do_not_wait(gateway: GatewayUnderTest, e
 
 
 @pytest.mark.parametrize("how", ["closes", "vanishes"])
-async def test_a_client_that_goes_away_ends_the_engines_work(gateway: GatewayUnderTest, engine: MockEngine, how: str) -> None:
-    _, script = held()
+async def test_a_client_that_disconnects_ends_the_engines_work(gateway: GatewayUnderTest, engine: MockEngine, how: str) -> None:
+    _, script = paused()
     engine.will(script)
     async with connected(gateway) as socket:
         await socket.send()
-        await until_told(socket)
+        await until_first_word(socket)
         if how == "vanishes":
             socket.connection._response.close()
     async with asyncio.timeout(10):
@@ -366,14 +365,14 @@ async def test_a_slow_client_pauses_the_engine(gateway: GatewayUnderTest, engine
     assert written == 1000
 
 
-async def test_shutting_down_lets_a_turn_finish_and_then_says_goodbye(engine: MockEngine) -> None:
-    go_on, script = held()
+async def test_shutting_down_lets_a_run_finish_and_then_closes_the_connection(engine: MockEngine) -> None:
+    go_on, script = paused()
     engine.will(script)
     running = running_gateway(engine, shutdown_timeout=30)
     gateway = await running.__aenter__()
     async with connected(gateway) as socket, connected(gateway) as idle:
         await socket.send()
-        events = await until_told(socket)
+        events = await until_first_word(socket)
         stopping = asyncio.create_task(running.__aexit__(None, None, None))
         assert await idle.closed() == 1001
         go_on.set()
@@ -382,14 +381,14 @@ async def test_shutting_down_lets_a_turn_finish_and_then_says_goodbye(engine: Mo
         await stopping
 
 
-async def test_shutting_down_ends_a_turn_that_takes_too_long_with_a_terminal_event(engine: MockEngine) -> None:
-    _, script = held()
+async def test_shutting_down_ends_a_run_that_takes_too_long_with_a_terminal_event(engine: MockEngine) -> None:
+    _, script = paused()
     engine.will(script)
     running = running_gateway(engine, shutdown_timeout=0.1)
     gateway = await running.__aenter__()
     async with connected(gateway) as socket:
         await socket.send()
-        events = await until_told(socket)
+        events = await until_first_word(socket)
         stopping = asyncio.create_task(running.__aexit__(None, None, None))
         failed = await to_the_end(socket, events)
         assert "shutting down" in failed["error"]["message"]
@@ -399,7 +398,7 @@ async def test_shutting_down_ends_a_turn_that_takes_too_long_with_a_terminal_eve
 
 # ---- errors ----------------------------------------------------------------------------------------------------------
 
-REFUSED: dict[str, tuple[str, str | None, str]] = {
+REJECTED: dict[str, tuple[str, str | None, str]] = {
     "not JSON": ("{", None, "invalid_json"),
     "not an object": ("[]", None, "invalid_json"),
     "without a type": ("{}", "type", "unknown_event_type"),
@@ -408,11 +407,9 @@ REFUSED: dict[str, tuple[str, str | None, str]] = {
 }
 
 
-@pytest.mark.parametrize("message", REFUSED)
-async def test_a_message_that_cannot_be_used_is_an_error_and_the_connection_stays_open(
-    gateway: GatewayUnderTest, message: str
-) -> None:
-    sent, param, code = REFUSED[message]
+@pytest.mark.parametrize("message", REJECTED)
+async def test_an_invalid_message_is_an_error_and_the_connection_stays_open(gateway: GatewayUnderTest, message: str) -> None:
+    sent, param, code = REJECTED[message]
     async with connected(gateway) as socket:
         await socket.connection.send_str(sent)
         error = await socket.event()
@@ -424,7 +421,7 @@ async def test_a_message_that_cannot_be_used_is_an_error_and_the_connection_stay
         assert (await socket.create())["status"] == "completed"
 
 
-async def test_binary_frames_are_refused(gateway: GatewayUnderTest) -> None:
+async def test_binary_frames_are_rejected(gateway: GatewayUnderTest) -> None:
     async with connected(gateway) as socket:
         await socket.connection.send_bytes(b'{"type": "response.create", "input": "Hi"}')
         assert "text frames" in (await socket.event())["error"]["message"]
@@ -463,7 +460,7 @@ def said(engine: MockEngine) -> list[str]:
     return [message["content"] for message in engine.last["messages"]]
 
 
-async def test_what_is_not_stored_is_continued_on_its_connection(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+async def test_an_unstored_response_is_continued_on_its_connection(gateway: GatewayUnderTest, engine: MockEngine) -> None:
     async with connected(gateway) as socket:
         first = await socket.create("One", store=False)
         second = await socket.create("Two", store=False, previous_response_id=first["id"])
@@ -474,7 +471,7 @@ async def test_what_is_not_stored_is_continued_on_its_connection(gateway: Gatewa
         assert said(engine) == ["One", "Hello world", "Another"]
 
 
-async def test_what_is_not_stored_is_unknown_to_other_connections(gateway: GatewayUnderTest) -> None:
+async def test_an_unstored_response_is_unknown_to_other_connections(gateway: GatewayUnderTest) -> None:
     async with connected(gateway) as socket, connected(gateway) as other:
         first = await socket.create("One", store=False)
         error = await other.refused("Two", previous_response_id=first["id"])
@@ -483,7 +480,7 @@ async def test_what_is_not_stored_is_unknown_to_other_connections(gateway: Gatew
         assert status == 400
 
 
-async def test_what_is_stored_is_known_to_all(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+async def test_a_stored_response_is_known_to_all_connections(gateway: GatewayUnderTest, engine: MockEngine) -> None:
     over_http = await gateway.create("One")
     async with connected(gateway) as socket:
         second = await socket.create("Two", previous_response_id=over_http["id"])
@@ -534,33 +531,13 @@ async def test_a_continuation_that_fails_evicts_what_it_continued(
         assert error["error"]["code"] == "previous_response_not_found"
 
 
-async def test_a_conversation_goes_on_over_a_socket(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+async def test_a_conversation_continues_over_a_websocket(gateway: GatewayUnderTest, engine: MockEngine) -> None:
     _, conversation = await gateway.post({}, "/v1/conversations")
     async with connected(gateway) as socket:
         await socket.create("One", conversation=conversation["id"])
         await socket.create("Two", conversation=conversation["id"], store=False)
     await gateway.create("Three", conversation=conversation["id"])
     assert said(engine) == ["One", "Hello world", "Two", "Hello world", "Three"]
-
-
-def test_a_connection_remembers_a_bounded_number_of_responses() -> None:
-    histories = RecentHistories(most_responses=2)
-    for id in ("one", "two", "three"):
-        histories.add(id, [b"[]"])
-    assert [histories.get(id) for id in ("one", "two", "three")] == [(), (b"[]",), (b"[]",)]
-
-
-def test_a_connection_remembers_a_bounded_number_of_bytes() -> None:
-    histories = RecentHistories(most_bytes=10)
-    histories.add("one", [b"12345"])
-    histories.add("two", [b"12345"])
-    histories.remove("two")
-    histories.add("three", [b"123", b"45"])
-    assert histories.get("one") == (b"12345",)
-    histories.add("four", [b"1"])
-    assert histories.get("one") == ()
-    histories.add("larger than all", [b"12345678901"])
-    assert not any(histories.get(id) for id in ("three", "four", "larger than all"))
 
 
 # ---- the log ---------------------------------------------------------------------------------------------------------
@@ -571,14 +548,14 @@ def turns_logged(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
     return [line for line in lines if line["method"] == "WEBSOCKET"]
 
 
-async def test_the_log_has_a_line_for_each_turn(gateway: GatewayUnderTest, caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_log_has_a_line_for_each_request(gateway: GatewayUnderTest, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "antiphon")
     async with connected(gateway, headers={"x-request-id": "mine"}) as socket:
         response = await socket.create(flavour="sweet")
         await socket.refused(temperature=5)
-    told, refused = turns_logged(caplog)
-    assert (told["request_id"], told["path"], told["status"]) == ("mine", "/v1/responses", 200)
-    assert (told["response_id"], told["outcome"], told["output_tokens"]) == (response["id"], "completed", 5)
-    assert told["notices"] == ["field flavour is unknown and was left out"]
-    assert (refused["status"], refused["error"]) == (400, "invalid_request_error")
-    assert "Hi" not in msgspec.json.encode([told, refused]).decode()
+    completed, rejected = turns_logged(caplog)
+    assert (completed["request_id"], completed["path"], completed["status"]) == ("mine", "/v1/responses", 200)
+    assert (completed["response_id"], completed["outcome"], completed["output_tokens"]) == (response["id"], "completed", 5)
+    assert completed["notices"] == ["field flavour is unknown and was left out"]
+    assert (rejected["status"], rejected["error"]) == (400, "invalid_request_error")
+    assert "Hi" not in msgspec.json.encode([completed, rejected]).decode()

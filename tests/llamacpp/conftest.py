@@ -13,7 +13,7 @@ from antiphon.embedded.templates import template_for
 
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of an engine whose weights are random."""
+    """The URL of an engine whose weights are random."""
     path = write_tiny_model(tmp_path_factory.mktemp("models") / "tiny.gguf", context=16384)
     with running_llamacpp(path, context=16384) as url:
         yield url

@@ -1,4 +1,4 @@
-"""An agent's conversation on real llama.cpp: what was said stays in the engine's cache, turn after turn."""
+"""An agent's conversation on real llama.cpp: its history stays in the engine's cache, turn after turn."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from antiphon.embedded.gguf_header import read_header
 from antiphon.embedded.templates import template_for
 
 TURNS = 10
-# About as long, beside what is said in a turn, as the instructions of a coding agent are.
+# Compared with one turn, about as long as the instructions of a coding agent.
 INSTRUCTIONS = "You are an agent that looks after a garden. " * 200
 TOOLS = [
     {
@@ -33,7 +33,7 @@ async def turn(gateway: GatewayUnderTest, history: list[dict[str, Any]], number:
     """One question, its call, and the answer to its result; the share of the prompts that was in the cache."""
     shares: list[float] = []
     history.append({"role": "user", "content": f"Look after the beans, day {number}."})
-    # Demanded and free choices take turns, streams and whole answers too: none of this may change the prompt's beginning.
+    # Required and free choices alternate, and streams and whole answers too. None of this may change the start of the prompt.
     choice = ("required", {"type": "function", "name": "water_bed"}, "required")[number % 3]
     for tool_choice in (choice, "auto"):
         fields = {
@@ -57,7 +57,7 @@ async def turn(gateway: GatewayUnderTest, history: list[dict[str, Any]], number:
 
 
 @pytest.mark.parametrize("has_tools", [True, False], ids=["tools in the template", "tools in words"])
-async def test_from_the_second_turn_on_nine_tenths_of_the_prompt_are_cached(tmp_path: Any, has_tools: bool) -> None:
+async def test_nine_tenths_of_the_prompt_are_cached_from_the_second_turn_on(tmp_path: Any, has_tools: bool) -> None:
     path = write_tiny_model(tmp_path / "tiny.gguf", context=32768)
     template = template_for(read_header(path)) if has_tools else None
     with running_llamacpp(path, template=template, context=32768, slots=2) as url:

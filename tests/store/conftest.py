@@ -1,6 +1,6 @@
 """Every test of the contract runs with every store."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,11 +17,13 @@ def clock() -> Clock:
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     if request.param == "postgres":
         server: PostgresServer = request.getfixturevalue("postgres")
-        return server.new_database()
-    return f"sqlite:{tmp_path / 'responses.db'}" if request.param == "sqlite" else "memory:"
+        with server.shared_database() as database:
+            yield database
+    else:
+        yield f"sqlite:{tmp_path / 'responses.db'}" if request.param == "sqlite" else "memory:"
 
 
 @pytest_asyncio.fixture

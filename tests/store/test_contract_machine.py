@@ -83,9 +83,17 @@ class StoreMachine(RuleBasedStateMachine):
     def time_passes(self, seconds: int) -> None:
         self.clock.forward(seconds)
 
+    def without_cycle(self, id: str, parent: str | None) -> str | None:
+        """A parent is always older than its response. The order of a chain that contains a cycle is not defined."""
+        ancestor = parent
+        while ancestor is not None and ancestor != id:
+            ancestor = self.model.records[ancestor].parent if ancestor in self.model.records else None
+        return parent if ancestor is None else None
+
     @rule(id=responses, owner=owners, parent=responses | st.none(), lifetime=lifetimes)
     def put(self, id: str, owner: str, parent: str | None, lifetime: int) -> None:
-        fresh = record(id, owner, parent=parent, expires_at=self.expires(lifetime), output=f"[{next(self.numbers)}]".encode())
+        members = {"parent": self.without_cycle(id, parent), "output": f"[{next(self.numbers)}]".encode()}
+        fresh = record(id, owner, expires_at=self.expires(lifetime), **members)
         self.check(self.store.put(fresh), self.model.put(fresh))
 
     @rule(id=responses, owner=owners)
@@ -128,7 +136,8 @@ class StoreMachine(RuleBasedStateMachine):
         id=responses, owner=owners, conversation_id=conversations | st.none(), lifetime=lifetimes, parent=responses | st.none()
     )
     def enqueue(self, id: str, owner: str, conversation_id: str | None, lifetime: int, parent: str | None = None) -> None:
-        fresh = queued(id, owner, conversation=conversation_id, expires_at=self.expires(lifetime), parent=parent)
+        members = {"conversation": conversation_id, "parent": self.without_cycle(id, parent)}
+        fresh = queued(id, owner, expires_at=self.expires(lifetime), **members)
         self.check(self.store.enqueue(fresh, b"request"), self.model.enqueue(fresh, b"request"))
 
     @rule(worker=workers)

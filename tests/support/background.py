@@ -1,4 +1,4 @@
-"""Background responses as tests make and watch them."""
+"""Background responses, as tests create and follow them."""
 
 import asyncio
 from typing import Any

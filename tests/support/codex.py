@@ -65,7 +65,7 @@ def installed() -> Path:
 
 @dataclass(frozen=True)
 class Run:
-    """What became of one `codex exec`."""
+    """The result of one `codex exec`."""
 
     code: int
     output: str  # both of its streams, as a person would see them
@@ -102,7 +102,7 @@ class Codex:
         (self.home / "catalog.json").write_bytes(msgspec.json.encode({"models": [MODEL]}))
 
     async def run(self, *arguments: str) -> Run:
-        """`codex exec` with these arguments, to its end, whatever that is."""
+        """`codex exec` with these arguments, to its end, successful or not."""
         self.write_configuration()
         message, log = self.home / "last_message", self.home / "log"
         message.unlink(missing_ok=True)

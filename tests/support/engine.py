@@ -1,4 +1,4 @@
-"""An engine for the tests, over a real socket, as strict as a real one: it refuses what llama.cpp or vLLM would refuse."""
+"""An engine for the tests, over a real socket, as strict as a real one: it rejects what llama.cpp or vLLM would reject."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable

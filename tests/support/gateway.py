@@ -1,4 +1,4 @@
-"""A gateway in front of test engines, on a real socket, and the few ways in which tests talk to it."""
+"""A gateway in front of test engines, on a real socket, and the requests that tests send to it."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -9,13 +9,14 @@ import aiohttp
 import aiohttp.web
 import msgspec
 
-from antiphon.app import BACKGROUND, Extensions, make_app, make_runner
+from antiphon.app import BACKGROUND, DEFAULT_INTERVALS, Extensions, Intervals, make_app, make_runner
 from antiphon.embedded.process import EngineProcess
 from antiphon.gateway.checker import Checker
 from antiphon.http.keys import GATEWAY
 from antiphon.http.websocket import CONNECTIONS
 from antiphon.settings import Settings
 from antiphon.store import Store, open_store
+from antiphon.store.wakeups import POLL_SECONDS
 from antiphon.transport import make_session
 from support.engine import LLAMACPPS_OWN, Answer, MockEngine
 from support.streams import check_response, check_stream, parse
@@ -79,17 +80,20 @@ async def running_gateway(
     embedded: EngineProcess | None = None,
     shares: Store | None = None,
     extensions: Extensions | None = None,
+    intervals: Intervals = DEFAULT_INTERVALS,
+    poll: float = POLL_SECONDS,
     **settings: Any,
 ) -> AsyncIterator[GatewayUnderTest]:
-    """`shares` is the store of another gateway, beside which this one runs."""
+    """`shares` is the store of another gateway, beside which this one runs. `poll` is the poll interval of its own store."""
     urls = tuple(engine if isinstance(engine, str) else engine.url for engine in engines)
     chosen = Settings(upstream=urls, port=0, **(DEFAULTS | settings))
     async with (
         make_session(chosen.transport) as session,
         aiohttp.ClientSession() as client,
-        open_store(chosen.store or "memory:") as store,
+        open_store(chosen.store or "memory:", poll=poll) as store,
     ):
-        app = make_app(chosen, session, shares or store, embedded, extensions or Extensions(checker=CHECKER))
+        extensions = extensions or Extensions(checker=CHECKER, intervals=intervals)
+        app = make_app(chosen, session, shares or store, embedded, extensions)
         runner = make_runner(app)
         await runner.setup()
         site = aiohttp.web.TCPSite(runner, "127.0.0.1", 0)
@@ -104,7 +108,7 @@ async def running_gateway(
 async def standing_before(
     owned_by: str, *answers: Answer, **settings: Any
 ) -> AsyncIterator[tuple[GatewayUnderTest, MockEngine]]:
-    """A gateway in front of an engine of this kind, which will answer so."""
+    """A gateway in front of an engine of this kind, which gives these answers."""
     engine = MockEngine(owned_by=owned_by, own_fields=LLAMACPPS_OWN if owned_by == "llamacpp" else ())
     await engine.start()
     engine.will(*answers)

@@ -1,4 +1,4 @@
-"""Engines as a probe meets them: each refuses, shows and answers as the real one does.
+"""Engines as a probe meets them: each rejects, shows and answers as the real one does.
 
 vLLM's answers are recorded streams with the request's model, names and counts stamped into them. Of the others there are no
 recordings; they say what their sources say.
@@ -46,7 +46,7 @@ def has_picture(body: Body) -> bool:
 
 
 def tolerant_objection(body: Body) -> str | None:
-    """The strict engine's word, but for what templates decide: developer messages, and system messages that come late."""
+    """The strict engine's objections, except where templates decide: developer messages, and system messages that come late."""
     kept = [
         message
         for at, message in enumerate(body["messages"])

@@ -71,7 +71,7 @@ def _serve(asked: dict[str, Any]) -> None:
     params = xllamacpp.CommonParams()
     params.model.path = asked["path"]
     params.model_alias = {asked["alias"]}
-    # One, for a tiny model: several wait for one another, and that takes for ever on a machine that is busy.
+    # One, for a tiny model: several wait for one another, and that takes very long on a busy machine.
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = asked["threads"]
     format_name = "COMMON_REASONING_FORMAT_" + asked["reasoning_format"].upper().replace("-", "_")
     params.reasoning_format = xllamacpp.common_reasoning_format[format_name]

@@ -22,14 +22,14 @@ class Socket:
         await self.connection.send_str(msgspec.json.encode(body).decode())
 
     async def event(self) -> Event:
-        """The next frame, which holds one event and nothing around it."""
+        """The next frame, which is exactly one event."""
         message = await self.connection.receive()
         assert message.type is aiohttp.WSMsgType.TEXT, message
         event: Event = msgspec.json.decode(message.data)
         return event
 
     async def turn(self) -> list[Event]:
-        """All events of the turn that comes next, every invariant checked."""
+        """All events of the next response, every invariant checked."""
         events = [await self.event()]
         while events[-1]["type"] not in TERMINAL:
             events.append(await self.event())
@@ -37,20 +37,20 @@ class Socket:
         return events
 
     async def create(self, input: Any = "Hi", **fields: Any) -> dict[str, Any]:
-        """The response at the end of a turn."""
+        """The response at the end of its run."""
         await self.send(input, **fields)
         response: dict[str, Any] = (await self.turn())[-1]["response"]
         return response
 
     async def refused(self, input: Any = "Hi", **fields: Any) -> Event:
-        """The error that a request is answered with."""
+        """The error that answers a request."""
         await self.send(input, **fields)
         error = await self.event()
         assert error["type"] == "error", error
         return error
 
     async def closed(self) -> int | None:
-        """With which code the gateway closed the connection, which it must have done now."""
+        """The code with which the gateway has closed the connection."""
         message = await self.connection.receive()
         assert message.type is aiohttp.WSMsgType.CLOSE, message
         return self.connection.close_code

@@ -1,4 +1,4 @@
-"""Reading a Responses stream strictly, and what must hold of every one of them."""
+"""A strict reader of Responses streams, and the invariants of every stream."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ NEVER_NULL = set(
     "temperature top_p presence_penalty frequency_penalty top_logprobs service_tier truncation text store background".split()
 )
 
-# Calls whose arguments are streamed: the member of the item, and the events that tell it.
+# Calls whose arguments are streamed: the member of the item, and its events.
 STREAMED = {
     "function_call": ("arguments", "response.function_call_arguments"),
     "custom_tool_call": ("input", "response.custom_tool_call_input"),
@@ -64,7 +64,7 @@ def check_response(response: dict[str, Any]) -> None:
 
 
 def check_stream(events: list[Event], *, for_sdk: bool = True) -> dict[str, Any]:
-    """Holds every invariant of a Responses stream against these events, and gives the final response."""
+    """Checks every invariant of a Responses stream, and returns the final response."""
     beginning = BEGINNING if events[0]["response"]["background"] else [BEGINNING[0], BEGINNING[2]]
     assert [event["type"] for event in events[: len(beginning)]] == beginning
     assert [event["sequence_number"] for event in events] == list(range(len(events)))

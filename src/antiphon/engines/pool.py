@@ -13,8 +13,9 @@ ASK_AGAIN = 1.0
 
 
 class Pool:
-    def __init__(self, engines: Sequence[Engine]) -> None:
+    def __init__(self, engines: Sequence[Engine], retry_interval: float = ASK_AGAIN) -> None:
         self.engines = list(engines)
+        self._retry_interval = retry_interval
         # Set when the first engine is ready.
         self.ready_event = asyncio.Event()
         self._round_robin = itertools.count()
@@ -31,7 +32,7 @@ class Pool:
             serving = self._serving(model)
         if not serving:
             addresses = ", ".join(engine.root for engine in self._candidates(model))
-            raise EngineUnavailable(f"No engine answers at {addresses} yet.", retry_after=ASK_AGAIN)
+            raise EngineUnavailable(f"No engine answers at {addresses} yet.", retry_after=self._retry_interval)
         if key is None:
             first = next(self._round_robin) % len(serving)
             return serving[first:] + serving[:first]
@@ -50,7 +51,7 @@ class Pool:
             await asyncio.gather(*(engine.identify() for engine in self.engines))
             if self.ready:
                 self.ready_event.set()
-            await asyncio.sleep(ASK_AGAIN)
+            await asyncio.sleep(self._retry_interval)
 
 
 def _rendezvous(key: str, root: str) -> bytes:

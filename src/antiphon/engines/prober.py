@@ -63,11 +63,17 @@ async def probe(engine: Engine, model: str, *, quick: bool = False, time_limit: 
 
 
 async def findings_of(
-    engine: Engine, model: str, *, quick: bool, time_limit: float = TIME_LIMIT, wait_until_idle: Wait = no_wait
+    engine: Engine,
+    model: str,
+    *,
+    quick: bool,
+    time_limit: float = TIME_LIMIT,
+    wait_until_idle: Wait = no_wait,
+    probes: Sequence[Probe] = PROBES,
 ) -> AsyncIterator[Finding]:
     """`wait_until_idle` is awaited before each request."""
     client = ProbeClient(engine, model, time_limit, wait_until_idle)
-    for probe in PROBES:
+    for probe in probes:
         if not quick or probe.is_quick(engine.dialect):
             yield await _find(probe, client)
 
@@ -103,8 +109,15 @@ class BackgroundProber:
     """Runs the quick probes of each engine that is found, while no client uses it: on an engine with one slot a client would
     wait for a probe."""
 
-    def __init__(self, is_busy: Callable[[Engine], bool]) -> None:
+    def __init__(
+        self,
+        is_busy: Callable[[Engine], bool],
+        idle_check_interval: float = IDLE_CHECK_INTERVAL,
+        probes: Sequence[Probe] = PROBES,
+    ) -> None:
         self._is_busy = is_busy
+        self._idle_check_interval = idle_check_interval
+        self._probes = probes
         self._running: dict[Engine, asyncio.Task[None]] = {}
 
     def start(self, engine: Engine) -> None:
@@ -128,14 +141,18 @@ class BackgroundProber:
     async def _wait_until_idle(self, engine: Engine) -> None:
         # There is no event for an engine that becomes idle, and a short delay does no harm.
         while self._is_busy(engine):  # noqa: ASYNC110
-            await asyncio.sleep(IDLE_CHECK_INTERVAL)
+            await asyncio.sleep(self._idle_check_interval)
 
     async def _probe(self, engine: Engine) -> None:
         for model in engine.models[:PROBED_AT_START]:
             findings: list[Finding] = []
             try:
                 async for finding in findings_of(
-                    engine, model.id, quick=True, wait_until_idle=lambda: self._wait_until_idle(engine)
+                    engine,
+                    model.id,
+                    quick=True,
+                    wait_until_idle=lambda: self._wait_until_idle(engine),
+                    probes=self._probes,
                 ):
                     findings.append(finding)
                     teach(engine, model.id, [finding])

@@ -15,6 +15,10 @@ class HttpLimits(NamedTuple):
     max_body_bytes: int
     # Seconds that a WebSocket may stay open.
     websocket_lifetime: float
+    # Seconds between two pings of a WebSocket.
+    websocket_ping: float
+    # Seconds that a client has to answer the close of its WebSocket.
+    websocket_farewell: float
 
 
 GATEWAY = web.AppKey("gateway", Gateway)

@@ -54,8 +54,8 @@ GOING_AWAY = Leave(WSCloseCode.GOING_AWAY)
 async def converse(request: web.Request) -> web.StreamResponse:
     limits = request.app[LIMITS]
     socket = Socket(
-        heartbeat=PINGED,
-        farewell=FAREWELL,
+        heartbeat=limits.websocket_ping,
+        farewell=limits.websocket_farewell,
         # A message of this size is the first that aiohttp takes for too large.
         max_msg_size=limits.max_body_bytes + 1,
         compress=False,

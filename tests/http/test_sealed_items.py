@@ -1,4 +1,4 @@
-"""What clients carry back for us: sealed reasoning and compactions."""
+"""Sealed reasoning and compactions, which clients send back."""
 
 from support.engine import MockEngine, answer, call, chunk, text
 from support.gateway import GatewayUnderTest, running_gateway
@@ -7,7 +7,7 @@ SEALED = ["reasoning.encrypted_content"]
 TOOL = {"type": "function", "name": "f", "parameters": {"type": "object", "properties": {}}}
 
 
-async def test_reasoning_comes_sealed_where_it_is_asked_for_and_is_opened_on_the_way_back(
+async def test_requested_reasoning_is_sealed_and_is_opened_when_it_is_sent_back(
     gateway: GatewayUnderTest, engine: MockEngine
 ) -> None:
     engine.will(answer(chunk({"reasoning": "I think so."}), call("f", "{}"), finish="tool_calls"), text("Done."))
@@ -21,12 +21,12 @@ async def test_reasoning_comes_sealed_where_it_is_asked_for_and_is_opened_on_the
     assert gateway.notice == ""
 
 
-async def test_without_being_asked_for_nothing_is_sealed(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+async def test_nothing_is_sealed_unless_it_is_requested(gateway: GatewayUnderTest, engine: MockEngine) -> None:
     engine.will(answer(chunk({"reasoning": "I think so."}), chunk({"content": "Yes"})))
     assert "encrypted_content" not in (await gateway.create())["output"][0]
 
 
-async def test_a_foreign_seal_is_ignored_with_a_notice(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+async def test_the_seal_of_another_key_is_ignored_with_a_notice(gateway: GatewayUnderTest, engine: MockEngine) -> None:
     foreign = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "In short."}], "encrypted_content": "gAAAA"}
     await gateway.create([{"role": "user", "content": "Hi"}, foreign, {"role": "assistant", "content": "Yes"}])
     assert "In short." in engine.last["messages"][1]["content"]
@@ -41,7 +41,7 @@ async def test_a_heading_becomes_the_bold_first_line_of_the_summary(gateway: Gat
     assert item["content"] == [{"type": "reasoning_text", "text": "## Look around\nI see\n# x"}]
 
 
-async def test_a_trigger_gives_one_sealed_summary_and_it_is_context_afterwards(
+async def test_a_compaction_trigger_gives_one_sealed_summary_that_is_context_afterwards(
     gateway: GatewayUnderTest, engine: MockEngine
 ) -> None:
     engine.will(answer(chunk({"reasoning": "hm"}), chunk({"content": "The user wants "}), chunk({"content": "a file."})))
@@ -74,7 +74,7 @@ async def test_an_engine_that_gives_no_summary_is_an_error(gateway: GatewayUnder
     assert "no summary" in body["error"]["message"]
 
 
-async def test_a_summary_that_was_cut_off_is_not_given_for_a_whole_one(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+async def test_a_summary_that_was_cut_off_is_an_error(gateway: GatewayUnderTest, engine: MockEngine) -> None:
     engine.will(text("The user wan", finish="length"))
     status, body = await gateway.post({"input": "Hi"}, path="/v1/responses/compact")
     assert status == 502

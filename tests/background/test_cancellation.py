@@ -1,4 +1,4 @@
-"""A background response that is not wanted any more: cancelled while it waits, while it runs, and when it is over."""
+"""The cancellation of a background response: while it waits, while it runs, and after its end."""
 
 import asyncio
 
@@ -16,7 +16,7 @@ def background(gateway: GatewayUnderTest) -> Background:
     return Background(gateway)
 
 
-async def test_one_that_waits_is_cancelled_and_its_followers_hear_of_it(engine: MockEngine) -> None:
+async def test_a_queued_response_is_cancelled_and_its_followers_get_the_terminal_event(engine: MockEngine) -> None:
     async with running_gateway(engine, background_workers=0) as gateway:
         background = Background(gateway)
         id = (await background.create())["id"]
@@ -31,7 +31,7 @@ async def test_one_that_waits_is_cancelled_and_its_followers_hear_of_it(engine: 
     assert engine.requests == []
 
 
-async def test_one_that_runs_is_cancelled_and_its_engine_let_go(background: Background, engine: MockEngine) -> None:
+async def test_a_running_response_is_cancelled_and_its_engine_released(background: Background, engine: MockEngine) -> None:
     script, _ = held_back("Hel", "lo")
     engine.will(script)
     id = (await background.create(stream=False))["id"]
@@ -46,7 +46,7 @@ async def test_one_that_runs_is_cancelled_and_its_engine_let_go(background: Back
     assert await background.follow(id) == events
 
 
-async def test_one_whose_engine_has_not_answered_yet_is_cancelled(background: Background, engine: MockEngine) -> None:
+async def test_a_response_whose_engine_has_not_answered_yet_is_cancelled(background: Background, engine: MockEngine) -> None:
     never = asyncio.Event()
 
     async def silent(write: Writer) -> None:
@@ -59,7 +59,7 @@ async def test_one_whose_engine_has_not_answered_yet_is_cancelled(background: Ba
     await engine.cancelled.wait()
 
 
-async def test_one_that_waits_for_its_engine_is_cancelled() -> None:
+async def test_a_response_that_waits_for_its_engine_is_cancelled() -> None:
     async with running_gateway(f"http://127.0.0.1:{await free_port()}") as gateway:
         background = Background(gateway)
         id = (await background.create())["id"]
@@ -68,7 +68,7 @@ async def test_one_that_waits_for_its_engine_is_cancelled() -> None:
         assert check_stream(await background.follow(id))["status"] == "cancelled"
 
 
-async def test_one_that_is_over_is_shown_as_it_is(background: Background, engine: MockEngine) -> None:
+async def test_cancelling_a_finished_response_returns_it_unchanged(background: Background, engine: MockEngine) -> None:
     engine.will(Refusal(500, {"error": {"message": "broken"}}))
     failed, completed = await background.made(), await background.made()
     assert (failed["status"], completed["status"]) == ("failed", "completed")
@@ -76,7 +76,7 @@ async def test_one_that_is_over_is_shown_as_it_is(background: Background, engine
         assert await background.cancel(response["id"]) == response
 
 
-async def test_cancelling_twice_is_as_good_as_once(background: Background, engine: MockEngine) -> None:
+async def test_cancelling_twice_does_the_same_as_once(background: Background, engine: MockEngine) -> None:
     script, _ = held_back("Hel", "lo")
     engine.will(script)
     id = (await background.create())["id"]
@@ -85,14 +85,14 @@ async def test_cancelling_twice_is_as_good_as_once(background: Background, engin
     assert first == second == await background.cancel(id)
 
 
-async def test_what_is_nowhere_or_not_in_the_background_cannot_be_cancelled(gateway: GatewayUnderTest) -> None:
+async def test_an_unknown_response_and_one_in_the_foreground_cannot_be_cancelled(gateway: GatewayUnderTest) -> None:
     assert (await gateway.post(b"", "/v1/responses/resp_nowhere/cancel"))[0] == 404
     id = (await gateway.create("Hi"))["id"]
     status, body = await gateway.post(b"", f"/v1/responses/{id}/cancel")
     assert (status, body["error"]["code"]) == (400, "not_a_background_response")
 
 
-async def test_one_that_was_cancelled_leaves_its_conversation_to_others(background: Background, engine: MockEngine) -> None:
+async def test_a_cancelled_response_unlocks_its_conversation(background: Background, engine: MockEngine) -> None:
     gateway = background.gateway
     _, conversation = await gateway.post({}, "/v1/conversations")
     script, _ = held_back("Hel", "lo")
@@ -102,12 +102,12 @@ async def test_one_that_was_cancelled_leaves_its_conversation_to_others(backgrou
     await background.cancel(id)
     response = await gateway.create("Two", conversation=conversation["id"])
     assert response["status"] == "completed"
-    # What had been said until then was said; how much of the answer that was depends on the moment.
+    # The conversation has what was said until then; how much of the answer that is depends on the moment.
     contents = [message["content"] for message in engine.last["messages"]]
     assert (contents[0], contents[-1]) == ("One", "Two")
 
 
-async def test_deleting_one_that_runs_cancels_it_first(background: Background, engine: MockEngine) -> None:
+async def test_deleting_a_running_response_cancels_it_first(background: Background, engine: MockEngine) -> None:
     script, _ = held_back("Hel", "lo")
     engine.will(script)
     id = (await background.create())["id"]
@@ -121,7 +121,7 @@ async def test_deleting_one_that_runs_cancels_it_first(background: Background, e
     assert (await background.gateway.get(f"/v1/responses/{id}"))[0] == 404
 
 
-async def test_one_that_is_cancelled_at_another_gateway_hears_of_it(background: Background, engine: MockEngine) -> None:
+async def test_a_response_can_be_cancelled_through_another_gateway(background: Background, engine: MockEngine) -> None:
     script, _ = held_back("Hel", "lo")
     engine.will(script)
     async with running_gateway(engine, shares=background.gateway.gateway.store, background_workers=0) as other:

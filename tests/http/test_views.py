@@ -1,4 +1,4 @@
-"""`include` on what is fetched: sealed on the way out, where that is asked for."""
+"""`include` for stored items: reasoning is sealed when it is fetched, if the client asks for that."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ async def fetched(gateway: GatewayUnderTest, path: str) -> dict[str, Any]:
 
 
 async def opened(gateway: GatewayUnderTest, engine: MockEngine, item: dict[str, Any]) -> str:
-    """What reaches the engine of a reasoning item of which a client kept nothing but the seal."""
+    """What the engine gets when a client sends back only the seal of a reasoning item."""
     kept = {"type": "reasoning", "summary": [], "encrypted_content": item["encrypted_content"]}
     await gateway.create([{"role": "user", "content": "Hi"}, kept, {"role": "assistant", "content": "Yes"}], store=False)
     assert gateway.notice == ""
@@ -57,14 +57,16 @@ async def test_a_stored_response_is_shown_with_its_reasoning_sealed(
     assert await fetched(gateway, path) == made, "nothing of it was stored"
 
 
-async def test_a_client_can_go_on_without_the_store_by_what_it_fetched(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+async def test_a_client_can_continue_without_the_store_from_what_it_fetched(
+    gateway: GatewayUnderTest, engine: MockEngine
+) -> None:
     engine.will(THINKING)
     made = await gateway.create(tools=[TOOL])
     reasoning = (await fetched(gateway, f"/v1/responses/{made['id']}?{SEALED}"))["output"][0]
     assert "I think so." in await opened(gateway, engine, reasoning)
 
 
-async def test_what_is_sealed_already_is_shown_as_it_is(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+async def test_reasoning_that_is_sealed_already_is_unchanged(gateway: GatewayUnderTest, engine: MockEngine) -> None:
     engine.will(THINKING)
     made = await gateway.create(tools=[TOOL], include=["reasoning.encrypted_content"])
     for query in ("", f"?{SEALED}"):
@@ -112,7 +114,7 @@ async def test_a_background_response_that_is_followed_is_sealed_in_its_events(
 
 
 @pytest.mark.parametrize("thought", [{"content": "I know."}, {"content": [{"text": "I know."}, {"text": None}, "?"]}])
-async def test_reasoning_is_sealed_in_whatever_form_it_was_sent(
+async def test_reasoning_is_sealed_in_every_form_in_which_it_can_be_sent(
     gateway: GatewayUnderTest, engine: MockEngine, thought: dict[str, Any]
 ) -> None:
     _, conversation = await gateway.post({"items": [{"type": "reasoning", **thought}]}, "/v1/conversations")
@@ -127,7 +129,7 @@ async def test_reasoning_without_a_text_has_nothing_to_seal(gateway: GatewayUnde
     assert await fetched(gateway, f"{path}?{SEALED}") == await fetched(gateway, path)
 
 
-async def test_what_cannot_be_included_is_refused_by_its_place(gateway: GatewayUnderTest) -> None:
+async def test_an_unknown_include_is_rejected_by_its_place(gateway: GatewayUnderTest) -> None:
     response = f"/v1/responses/{(await gateway.create())['id']}"
     _, conversation = await gateway.post({"items": [THOUGHT]}, "/v1/conversations")
     items = f"/v1/conversations/{conversation['id']}/items"
@@ -139,10 +141,10 @@ async def test_what_cannot_be_included_is_refused_by_its_place(gateway: GatewayU
         assert "'everything'" in body["error"]["message"]
     status, body = await gateway.post({"items": [THOUGHT]}, items + query)
     assert (status, body["error"]["param"]) == (400, "include[1]")
-    assert len((await fetched(gateway, items))["data"]) == 1, "what was refused was not added"
+    assert len((await fetched(gateway, items))["data"]) == 1, "the rejected item was not added"
 
 
-async def test_what_is_always_shown_may_be_asked_for(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+async def test_an_include_for_what_is_always_shown_is_accepted(gateway: GatewayUnderTest, engine: MockEngine) -> None:
     image = {"type": "input_image", "image_url": "data:image/png;base64,AAAA"}
     engine.will(text("A picture."))
     made = await gateway.create([{"role": "user", "content": [image]}])
@@ -151,7 +153,7 @@ async def test_what_is_always_shown_may_be_asked_for(gateway: GatewayUnderTest, 
         assert (await fetched(gateway, path + query))["data"][0]["content"] == [image]
 
 
-async def test_padding_may_be_asked_for_on_what_is_fetched_and_changes_nothing(gateway: GatewayUnderTest) -> None:
+async def test_padding_of_a_fetched_response_is_accepted_and_changes_nothing(gateway: GatewayUnderTest) -> None:
     background = Background(gateway)
     id = (await background.made())["id"]
     plain = await background.follow(id)

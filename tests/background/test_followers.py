@@ -1,4 +1,4 @@
-"""A background response is followed from any event on, by anybody who may see it, as often as they like."""
+"""A background response is followed from any event on, by any number of clients of its owner."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -31,7 +31,7 @@ def numbers(events: Events) -> list[int]:
 
 @asynccontextmanager
 async def opened(gateway: GatewayUnderTest, path: str = "/v1/responses", **body: Any) -> AsyncIterator[aiohttp.StreamReader]:
-    """A stream that is read piece by piece, and dropped at the end."""
+    """A stream that is read piece by piece. The connection is closed at the end."""
     async with aiohttp.ClientSession() as client:
         request = client.post(gateway.url + path, json=body) if body else client.get(gateway.url + path)
         async with request as answer:
@@ -45,7 +45,7 @@ async def next_event(content: aiohttp.StreamReader) -> dict[str, Any]:
     return parse(frame, done=False)[0]
 
 
-async def test_a_response_that_streams_is_followed_at_once(gateway: GatewayUnderTest, background: Background) -> None:
+async def test_a_streamed_background_response_is_followed_at_once(gateway: GatewayUnderTest, background: Background) -> None:
     events = await gateway.stream("Hi", background=True)
     assert [event["type"] for event in events[:3]] == BEGINNING
     assert [event["response"]["status"] for event in events[:3]] == ["queued", "queued", "in_progress"]
@@ -55,7 +55,7 @@ async def test_a_response_that_streams_is_followed_at_once(gateway: GatewayUnder
     assert await background.follow(final["id"]) == events
 
 
-async def test_one_that_waits_is_said_to_be_queued(engine: MockEngine) -> None:
+async def test_a_follower_of_a_queued_response_gets_its_status(engine: MockEngine) -> None:
     async with running_gateway(engine, background_workers=0) as gateway:
         async with opened(gateway, input="Hi", background=True, stream=True) as content:
             first = [await next_event(content), await next_event(content)]
@@ -66,7 +66,7 @@ async def test_one_that_waits_is_said_to_be_queued(engine: MockEngine) -> None:
         assert {event["response"]["status"] for event in first} == {"queued"}
 
 
-async def test_a_client_that_drops_comes_back_to_what_it_missed(
+async def test_a_client_that_reconnects_gets_the_events_that_it_missed(
     gateway: GatewayUnderTest, background: Background, engine: MockEngine
 ) -> None:
     script, go_on = held_back("Hel", "lo")
@@ -81,7 +81,7 @@ async def test_a_client_that_drops_comes_back_to_what_it_missed(
     assert not engine.cancelled.is_set()
 
 
-async def test_it_is_followed_from_any_event_on(background: Background) -> None:
+async def test_a_response_can_be_followed_from_any_event_on(background: Background) -> None:
     id = (await background.made())["id"]
     events = await background.follow(id)
     check_stream(events)
@@ -89,7 +89,7 @@ async def test_it_is_followed_from_any_event_on(background: Background) -> None:
         assert await background.follow(id, after) == events[after + 1 :]
 
 
-async def test_many_follow_at_once_and_hear_the_same(background: Background, engine: MockEngine) -> None:
+async def test_all_followers_get_the_same_events(background: Background, engine: MockEngine) -> None:
     script, go_on = held_back("Hel", "lo")
     engine.will(script)
     id = (await background.create())["id"]
@@ -103,7 +103,7 @@ async def test_many_follow_at_once_and_hear_the_same(background: Background, eng
     assert len(engine.requests) == 1
 
 
-async def test_a_long_answer_is_told_whole(background: Background, engine: MockEngine) -> None:
+async def test_a_long_answer_is_followed_completely(background: Background, engine: MockEngine) -> None:
     pieces = [f"{number} " * 50 for number in range(3000)]
     engine.will(text(*pieces))
     response = check_stream(await background.gateway.stream("Count", background=True))
@@ -111,7 +111,7 @@ async def test_a_long_answer_is_told_whole(background: Background, engine: MockE
 
 
 @pytest.mark.parametrize("streams", [True, False])
-async def test_its_text_is_told_as_it_comes_whether_or_not_it_was_asked_to_stream(
+async def test_followers_get_the_text_as_it_comes_whether_or_not_the_request_streams(
     gateway: GatewayUnderTest, background: Background, engine: MockEngine, streams: bool
 ) -> None:
     script, go_on = held_back("Hel", "lo")
@@ -130,11 +130,11 @@ async def test_its_text_is_told_as_it_comes_whether_or_not_it_was_asked_to_strea
     assert check_stream(seen)["output"][0]["content"][0]["text"] == "Hello"
 
 
-async def test_a_silent_engine_is_said_to_be_at_work_and_nothing_is_kept_of_that(engine: MockEngine) -> None:
+async def test_followers_of_a_silent_engine_get_heartbeats_that_are_not_stored(engine: MockEngine) -> None:
     script, go_on = held_back("Hel", "lo")
     engine.will(script)
     async with (
-        running_gateway(engine, heartbeat=0.05) as gateway,
+        running_gateway(engine, heartbeat=0.05, poll=0.02) as gateway,
         opened(gateway, input="Hi", background=True, stream=True) as content,
     ):
         frames = [await content.readuntil(b"\n\n")]
@@ -148,8 +148,8 @@ async def test_a_silent_engine_is_said_to_be_at_work_and_nothing_is_kept_of_that
         assert [event["type"] for event in seen].count("response.in_progress") == 1
 
 
-async def test_who_waits_for_one_in_the_queue_is_not_forgotten(engine: MockEngine) -> None:
-    async with running_gateway(engine, background_workers=0, heartbeat=0.05) as gateway:
+async def test_followers_of_a_queued_response_get_heartbeats(engine: MockEngine) -> None:
+    async with running_gateway(engine, background_workers=0, heartbeat=0.05, poll=0.02) as gateway:
         background = Background(gateway)
         id = (await background.create())["id"]
         async with opened(gateway, f"/v1/responses/{id}?stream=true&starting_after=1") as content:
@@ -159,20 +159,20 @@ async def test_who_waits_for_one_in_the_queue_is_not_forgotten(engine: MockEngin
 # ---- what cannot be followed -----------------------------------------------------------------------------------------
 
 
-async def test_only_a_background_response_is_streamed_again(gateway: GatewayUnderTest) -> None:
+async def test_only_a_background_response_can_be_followed(gateway: GatewayUnderTest) -> None:
     id = (await gateway.create("Hi"))["id"]
     status, body = await gateway.get(f"/v1/responses/{id}?stream=true")
     assert (status, body["error"]["param"]) == (400, "stream")
 
 
 @pytest.mark.parametrize("after", ["-1", "many", "1.5"])
-async def test_a_number_that_is_none_is_refused(background: Background, after: str) -> None:
+async def test_an_invalid_starting_after_is_rejected(background: Background, after: str) -> None:
     id = (await background.made())["id"]
     status, body = await background.gateway.get(f"/v1/responses/{id}?stream=true&starting_after={after}")
     assert (status, body["error"]["param"]) == (400, "starting_after")
 
 
-async def test_another_owner_sees_nothing_of_it(engine: MockEngine) -> None:
+async def test_another_owner_gets_a_404(engine: MockEngine) -> None:
     script, go_on = held_back("Hel", "lo")
     engine.will(script)
     ada, bob = ({"headers": {"Authorization": f"Bearer {key}"}} for key in ("ada", "bob"))
@@ -194,8 +194,8 @@ LAST = 39
 
 
 @asynccontextmanager
-async def begun_anew(engine: MockEngine) -> AsyncIterator[tuple[Background, str, Events]]:
-    """A response, and what its follower heard, who had seen events up to LAST of an attempt whose worker died then."""
+async def taken_over(engine: MockEngine) -> AsyncIterator[tuple[Background, str, Events]]:
+    """A response, and the events of its follower, which had those up to LAST of a first attempt whose worker died."""
     async with running_gateway(engine, background_workers=0) as idle:
         store = idle.gateway.store
         async with opened(idle, input="Hi", background=True, stream=True) as content:
@@ -203,9 +203,9 @@ async def begun_anew(engine: MockEngine) -> AsyncIterator[tuple[Background, str,
             id = seen[0]["response"]["id"]
             job = await store.claim("dead", 0, 9)
             assert job is not None
-            told = [Event(at, b'event: x\ndata: {"type":"x","sequence_number":%d}\n\n' % at) for at in range(LAST + 1)]
-            assert await store.append_events(id, "dead", job.attempt, told)
-            seen += [await next_event(content) for _ in told[2:]]
+            sent = [Event(at, b'event: x\ndata: {"type":"x","sequence_number":%d}\n\n' % at) for at in range(LAST + 1)]
+            assert await store.append_events(id, "dead", job.attempt, sent)
+            seen += [await next_event(content) for _ in sent[2:]]
             # Another gateway takes it over.
             async with running_gateway(engine, shares=store):
                 seen += parse(await content.read())
@@ -213,21 +213,23 @@ async def begun_anew(engine: MockEngine) -> AsyncIterator[tuple[Background, str,
         yield background, id, seen
 
 
-async def test_who_saw_more_of_an_earlier_attempt_hears_the_end_once_under_the_next_number(engine: MockEngine) -> None:
-    async with begun_anew(engine) as (background, id, seen):
+async def test_a_follower_that_is_ahead_of_the_new_attempt_gets_its_terminal_event_with_the_next_number(
+    engine: MockEngine,
+) -> None:
+    async with taken_over(engine) as (background, id, seen):
         assert numbers(seen) == list(range(LAST + 2))
         assert [event["type"] for event in seen if event["type"] != "x"] == [*BEGINNING[:2], "response.completed"]
         assert seen[-1]["response"] == await background.get(id)
         check_stream(whole := await background.follow(id))
-        # Who comes back cannot be known to have seen the end of the attempt that counts.
+        # It is unknown whether a client that comes back has seen the end of the last attempt.
         for after in (len(whole) - 1, LAST, LAST + 1):
             again = await background.follow(id, after)
             assert [(event["type"], event["sequence_number"]) for event in again] == [("response.completed", after + 1)]
 
 
-async def test_who_saw_less_of_an_earlier_attempt_goes_on_with_the_new_one(engine: MockEngine) -> None:
+async def test_a_follower_that_is_behind_the_new_attempt_continues_with_its_events(engine: MockEngine) -> None:
     engine.will(text(*"abcdefghij" * 10))
-    async with begun_anew(engine) as (background, id, seen):
+    async with taken_over(engine) as (background, id, seen):
         check_stream(whole := await background.follow(id))
         assert len(whole) > LAST + 20
         assert seen[LAST + 1 :] == whole[LAST + 1 :]

@@ -1,4 +1,4 @@
-"""State by the openai SDK, each route of it, and by the Agents SDK, each way it has."""
+"""State through the openai SDK, on each route, and through the Agents SDK, in each of its ways."""
 
 from collections.abc import AsyncIterator
 from typing import Literal

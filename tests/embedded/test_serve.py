@@ -183,17 +183,11 @@ async def test_pull_shows_where_the_model_is(tmp_path: Path) -> None:
 # ---- which engines are served ----------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def ports(monkeypatch: pytest.MonkeyPatch) -> dict[int, str]:
-    """The well-known ports. Empty until a test adds one."""
-    known: dict[int, str] = {}
-    monkeypatch.setattr("antiphon.engines.detection.WELL_KNOWN_PORTS", known)
-    return known
-
-
-async def chosen(**settings: Any) -> tuple[tuple[str, ...], str | None]:
+async def chosen(*engines: MockEngine, **settings: Any) -> tuple[tuple[str, ...], str | None]:
+    """The ports of these engines are the well-known ones."""
+    ports = {int(engine.url.rpartition(":")[2]): "mock" for engine in engines}
     async with make_session() as session:
-        found, embedded = await choose_engines(Settings(**settings), session)
+        found, embedded = await choose_engines(Settings(**settings), session, ports)
     return found.upstream, embedded.alias if embedded is not None else None
 
 
@@ -202,17 +196,15 @@ async def test_only_named_engines_are_served_and_a_named_model() -> None:
     assert await chosen(upstream=("http://a",), model="smollm2") == (("http://a",), "smollm2")
 
 
-async def test_a_named_model_is_served_alone(engine: MockEngine, ports: dict[int, str]) -> None:
-    ports[int(engine.url.rpartition(":")[2])] = "mock"
-    assert await chosen(model="/models/pebble.gguf") == ((), "pebble")
+async def test_a_named_model_is_served_alone(engine: MockEngine) -> None:
+    assert await chosen(engine, model="/models/pebble.gguf") == ((), "pebble")
 
 
-async def test_an_engine_that_is_found_is_served(engine: MockEngine, ports: dict[int, str]) -> None:
-    ports[int(engine.url.rpartition(":")[2])] = "mock"
-    assert await chosen() == ((engine.url,), None)
+async def test_an_engine_that_is_found_is_served(engine: MockEngine) -> None:
+    assert await chosen(engine) == ((engine.url,), None)
 
 
-async def test_without_any_engine_the_embedded_one_starts(ports: dict[int, str], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_any_engine_the_embedded_one_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert await chosen() == ((), "smollm2")
     monkeypatch.setattr("antiphon.cli.serve.can_embed", lambda: False)
     with pytest.raises(NoEngine, match=r"pip install 'antiphon\[embedded\]'"):

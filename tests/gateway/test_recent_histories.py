@@ -1,0 +1,23 @@
+"""The histories that a connection remembers."""
+
+from antiphon.gateway.recent_histories import RecentHistories
+
+
+def test_the_number_of_responses_is_limited() -> None:
+    histories = RecentHistories(most_responses=2)
+    for id in ("one", "two", "three"):
+        histories.add(id, [b"[]"])
+    assert [histories.get(id) for id in ("one", "two", "three")] == [(), (b"[]",), (b"[]",)]
+
+
+def test_the_number_of_bytes_is_limited() -> None:
+    histories = RecentHistories(most_bytes=10)
+    histories.add("one", [b"12345"])
+    histories.add("two", [b"12345"])
+    histories.remove("two")
+    histories.add("three", [b"123", b"45"])
+    assert histories.get("one") == (b"12345",)
+    histories.add("four", [b"1"])
+    assert histories.get("one") == ()
+    histories.add("larger than all", [b"12345678901"])
+    assert not any(histories.get(id) for id in ("three", "four", "larger than all"))

@@ -1,0 +1,33 @@
+"""Behind Antiphon even the weakest models always make valid calls and answers. llama.cpp alone enforces no tool choice."""
+
+import pytest
+from support.gateway import running_gateway
+
+from bench.choices import BYTE_BY_BYTE, measure
+from bench.varied import KINDS, Kind, Subject
+
+REQUESTS = 50
+# The first of the same varied requests: a real model takes seconds for each.
+SAMPLE = pytest.param(8, id="sample")
+ALL = pytest.param(REQUESTS, id="all", marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_random_weights_meet_every_requirement(tiny: str, kind: Kind) -> None:
+    async with running_gateway(tiny) as gateway:
+        row = await measure(kind, Subject("tiny", BYTE_BY_BYTE), tiny, gateway.url, REQUESTS)
+    assert row.failures == ()
+    assert row.through == REQUESTS
+    # llama.cpp itself enforces schemas, but not tool choices.
+    assert row.directly == (REQUESTS if kind == "json_schema" else 0)
+
+
+@pytest.mark.smollm2
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("requests", [SAMPLE, ALL])
+@pytest.mark.parametrize("kind", KINDS)
+async def test_smollm2_meets_every_requirement(smollm2: str, kind: Kind, requests: int) -> None:
+    async with running_gateway(smollm2) as gateway:
+        row = await measure(kind, Subject("smollm2"), smollm2, gateway.url, requests, directly=False)
+    assert row.failures == ()
+    assert row.through == requests
