@@ -70,7 +70,7 @@ def run_deltas(*deltas: Delta, request: CreateResponse = REQUEST, ended: bool = 
     """The events of a response whose one engine answer is these deltas, every invariant checked."""
     exchange = Exchange(request, [EngineKnowledge(dialect)], make_environment(), response_id="resp_1", asks_again=False)
     events = [*_run_checks(exchange), *exchange.start()]
-    exchange._answer._stream = GivenDeltas(deltas, ended=ended)  # type: ignore[assignment]
+    exchange.answer._stream = GivenDeltas(deltas, ended=ended)  # type: ignore[assignment]
     events += exchange.receive(b"")
     events += _run_checks(exchange)
     events += exchange.finish()

@@ -103,7 +103,8 @@ class Exchange:
             usage=self._usage,
             forms=environment.forms,
         )
-        self._answer = AnswerReader(self._output, self._sequence)
+        # The engine answer that is being read; `receive`, `reading` and `check` are its own.
+        self.answer = AnswerReader(self._output, self._sequence)
         self._defining: DefinitionWork | None = None
         self._defined: set[bytes | Grammar] = set()
         self._running: dict[str, CallState] = {}
@@ -136,17 +137,17 @@ class Exchange:
     @property
     def answer_ended(self) -> bool:
         """The engine has sent the whole of its current answer."""
-        return self._answer.ended
+        return self.answer.ended
 
     @property
     def reading(self) -> bool:
         """More of the engine's body is wanted."""
-        return self._answer.reading
+        return self.answer.reading
 
     @property
     def check(self) -> CheckWork | None:
         """A check that has to be done while the engine's body is being read; give its outcome to `checked()`."""
-        return self._answer.check
+        return self.answer.check
 
     @property
     def notices(self) -> list[str]:
@@ -192,7 +193,7 @@ class Exchange:
             self.step = Check(self._defining)
             return
         self._enforcement.begin_answer(conversion.requirements)
-        self._answer.begin(self._thought_start(), conversion.finder())
+        self.answer.begin(self._thought_start(), conversion.finder())
         self._phase = Phase.ASKING
         self.step = Ask(conversion.chat, self._question.engine)
 
@@ -212,11 +213,11 @@ class Exchange:
 
     def receive(self, data: bytes) -> list[AnyEvent]:
         """A piece of the engine's body, however it is split."""
-        return self._answer.receive(data)
+        return self.answer.receive(data)
 
     def finish(self, error: ApiError | None = None) -> list[AnyEvent]:
         """The engine's body is at its end, or broke off with an error."""
-        self._answer.finish(error)
+        self.answer.finish(error)
         self._phase = Phase.ANSWERED
         return self._attempt(self._proceed)
 
@@ -255,7 +256,7 @@ class Exchange:
             self._running.clear()
             self._enforcement.stop_rejecting()
             self._sequence.error = error
-            self._answer.abandon()
+            self.answer.abandon()
             self.step = DONE
         return self._emitted()
 
@@ -280,7 +281,7 @@ class Exchange:
         """The outcome of the check that a step, or `check`, asked for."""
         if self._defining is not None:
             return self._attempt(lambda: self._compiled(outcome))
-        self._answer.checked(outcome)
+        self.answer.checked(outcome)
         return self._attempt(self._proceed)
 
     def _compiled(self, outcome: CheckOutcome) -> None:
@@ -314,7 +315,7 @@ class Exchange:
     def _advance(self) -> bool:
         """False: the next step is the caller's."""
         sequence = self._sequence
-        self._answer.continue_output()
+        self.answer.continue_output()
         if self._phase is Phase.ASKING:
             return False
         if sequence.check is not None:
@@ -332,7 +333,7 @@ class Exchange:
     def _answered(self) -> bool:
         """An engine's answer is at its end: ask again where that helps, or close it."""
         output, sequence, enforcement = self._output, self._sequence, self._enforcement
-        if self._answer.template_opens_thought:
+        if self.answer.template_opens_thought:
             self._question.learn_of_answer({"opens_thought": True})
         if self._may_start_over() and sequence.error is not None and self._learn_from(sequence.error):
             output.start_over()
@@ -367,7 +368,7 @@ class Exchange:
         self._sequence.close_items("incomplete" if cut else "completed")
 
     def _is_whole(self) -> bool:
-        return self._sequence.error is None and (self._answer.ended or self._output.reason is not None)
+        return self._sequence.error is None and (self.answer.ended or self._output.reason is not None)
 
     def _closed(self) -> None:
         """Every item of the answer is closed: another round, or the end."""

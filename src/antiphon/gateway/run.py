@@ -63,6 +63,7 @@ class ResponseRun:
         observers: Sequence[Observer] = (),
     ) -> None:
         self._exchange = exchange
+        self._answer = exchange.answer
         self._engines = engines
         self.recorder = recorder
         self._equipment = equipment
@@ -288,18 +289,18 @@ class ResponseRun:
         """One piece of the engine's body, straight from the socket."""
         if self._read.done():
             return
-        exchange = self._exchange
+        answer = self._answer
         self._reads += 1
         try:
-            self._unsent += exchange.receive(data)
+            self._unsent += answer.receive(data)
         except Exception as error:
             # Nothing may be raised into the parser; the run itself reports what went wrong.
             self._read.set_exception(error)
             return
-        if not exchange.reading:
+        if not answer.reading:
             self._read.set_result(None)
             return
-        if exchange.check is not None and self._checking is None:
+        if answer.check is not None and self._checking is None:
             self._checking = asyncio.create_task(self._check())
         self._add_to_batch(self)
 

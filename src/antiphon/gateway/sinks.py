@@ -45,10 +45,12 @@ class EncodedSink:
 
     def write(self, events: Sequence[AnyEvent], *, last: bool = False) -> bool:
         encode = self._encode
-        # A protocol need not have a form for every event.
-        encoded = [data for event in events if (data := encode(event))]
+        encoded = [encode(events[0])] if len(events) == 1 else [encode(event) for event in events]
         if last:
             encoded += self._end
+        # A protocol need not have a form for every event.
+        if not all(encoded):
+            encoded = [data for data in encoded if data]
         return self._stream.write(encoded) if encoded else False
 
     async def drain(self) -> None:
