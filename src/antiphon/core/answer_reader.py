@@ -28,11 +28,14 @@ class AnswerReader:
         self.reading = False
         # A check that has to be done before the output goes on.
         self.check: CheckWork | None = None
+        # One of the two has changed: the caller has to look.
+        self.needs_caller = False
 
     def begin(self, start: Start, finder: CallFinder | None) -> None:
         self._stream = EngineStream(start, finder)
         self._output.begin_answer()
         self.reading = True
+        self.needs_caller = False
 
     @property
     def ended(self) -> bool:
@@ -92,3 +95,4 @@ class AnswerReader:
         # An engine that has finished an answer which was rejected still has its usage to report.
         if self._stream.ended or (sequence.error is not None and self._output.reason is None):
             self.reading = False
+        self.needs_caller = not self.reading or self.check is not None

@@ -50,17 +50,19 @@ class EngineStream:
 
     def continue_part(self, data: bytes, sequence: ItemSequence) -> bool:
         """The fast path: the bytes only continue what is open. False: they have to be received."""
-        template = self._template
-        if template is None or not (data.startswith(template.head) and data.endswith(template.tail)):
+        if self._template is None:
             return False
-        raw = data[len(template.head) : len(data) - len(template.tail)]
+        head, tail, kind, call = self._template
+        if not (data.startswith(head) and data.endswith(tail)):
+            return False
+        raw = data[len(head) : -len(tail)]
         if not raw.isascii() or b'"' in raw or b"\\" in raw:
             return False
         text = raw.decode("ascii")
         # A control character is not JSON: the full decoding reports it.
         if not text or not text.isprintable():
             return False
-        return self._reader.continues(template.kind, text) and sequence.continue_part(template.kind, text, template.call)
+        return self._reader.continues(kind, text) and sequence.continue_part(kind, text, call)
 
     def receive(self, data: bytes) -> list[Delta]:
         deltas = self._read(self._frames.receive(data))

@@ -292,17 +292,19 @@ class ResponseRun:
         answer = self._answer
         self._reads += 1
         try:
-            self._unsent += answer.receive(data)
+            events = answer.receive(data)
         except Exception as error:
             # Nothing may be raised into the parser; the run itself reports what went wrong.
             self._read.set_exception(error)
             return
-        if not answer.reading:
+        self._unsent = self._unsent + events if self._unsent else events
+        if not answer.needs_caller:
+            self._add_to_batch(self)
+        elif not answer.reading:
             self._read.set_result(None)
-            return
-        if answer.check is not None and self._checking is None:
-            self._checking = asyncio.create_task(self._check())
-        self._add_to_batch(self)
+        else:
+            self._add_to_batch(self)
+            self._checking = self._checking or asyncio.create_task(self._check())
 
     def ended(self, error: BaseException | None) -> None:
         if self._read.done():

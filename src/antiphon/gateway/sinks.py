@@ -45,12 +45,13 @@ class EncodedSink:
 
     def write(self, events: Sequence[AnyEvent], *, last: bool = False) -> bool:
         encode = self._encode
-        encoded = [encode(events[0])] if len(events) == 1 else [encode(event) for event in events]
+        if len(events) == 1 and not last:
+            data = encode(events[0])
+            return self._stream.write((data,)) if data else False
+        # A protocol need not have a form for every event.
+        encoded = [data for event in events if (data := encode(event))]
         if last:
             encoded += self._end
-        # A protocol need not have a form for every event.
-        if not all(encoded):
-            encoded = [data for data in encoded if data]
         return self._stream.write(encoded) if encoded else False
 
     async def drain(self) -> None:
