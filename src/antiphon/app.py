@@ -17,7 +17,7 @@ from antiphon.core.environment import Environment
 from antiphon.core.event_style import PADDED_TO, REASONING_EVENTS
 from antiphon.core.knowledge import Model
 from antiphon.embedded.process import EngineProcess
-from antiphon.engines.pool import ASK_AGAIN, Pool
+from antiphon.engines.pool import ENGINE_RETRY_INTERVAL, Pool
 from antiphon.engines.prober import IDLE_CHECK_INTERVAL, BackgroundProber
 from antiphon.engines.upstream import Engine, EngineOptions
 from antiphon.gateway.checker import Checker
@@ -32,7 +32,7 @@ from antiphon.gateway.sinks import WriteBatch
 from antiphon.http import conversations, engine_routes, responses, stored, websocket
 from antiphon.http.keys import CONVERSATIONS, GATEWAY, LIMITS, TRANSPORT, HttpLimits
 from antiphon.http.middlewares import authenticated, enveloped, identified
-from antiphon.http.websocket import CONNECTIONS, FAREWELL, GOING_AWAY, PINGED
+from antiphon.http.websocket import CLOSE_TIMEOUT, CONNECTIONS, GOING_AWAY, PING_INTERVAL
 from antiphon.logs import log
 from antiphon.settings import Settings, data_directory
 from antiphon.store.protocol import Store
@@ -51,11 +51,11 @@ CLOSING_TIME = 2.0
 class Intervals:
     """Seconds that parts of the gateway wait before they act again. Tests make them shorter or longer."""
 
-    engine_retry: float = ASK_AGAIN
+    engine_retry: float = ENGINE_RETRY_INTERVAL
     probe_idle: float = IDLE_CHECK_INTERVAL
     background_retry: float = RETRY_INTERVAL
-    websocket_ping: float = PINGED
-    websocket_farewell: float = FAREWELL
+    websocket_ping: float = PING_INTERVAL
+    websocket_farewell: float = CLOSE_TIMEOUT
 
 
 DEFAULT_INTERVALS = Intervals()

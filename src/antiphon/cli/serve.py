@@ -20,7 +20,7 @@ from antiphon.embedded import CannotEmbed
 from antiphon.embedded.process import EngineProcess, can_embed
 from antiphon.embedded.weights import DEFAULT_MODEL
 from antiphon.engines.detection import WELL_KNOWN_PORTS, find_local_engines
-from antiphon.engines.pool import ASK_AGAIN
+from antiphon.engines.pool import ENGINE_RETRY_INTERVAL
 from antiphon.engines.upstream import Engine
 from antiphon.http.keys import GATEWAY
 from antiphon.settings import Settings, data_directory
@@ -155,7 +155,7 @@ async def _announce(app: web.Application, address: Address) -> None:
                     await app[BACKGROUND].wait()
             typer.echo(f"  {describe(engine)}")
             pending.remove(engine)
-        await asyncio.sleep(ASK_AGAIN)
+        await asyncio.sleep(ENGINE_RETRY_INTERVAL)
 
 
 def describe(engine: Engine) -> str:

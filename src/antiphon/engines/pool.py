@@ -9,11 +9,11 @@ from antiphon.engines.upstream import Engine
 from antiphon.errors import EngineUnavailable
 
 # Seconds until an engine that did not answer is tried again.
-ASK_AGAIN = 1.0
+ENGINE_RETRY_INTERVAL = 1.0
 
 
 class Pool:
-    def __init__(self, engines: Sequence[Engine], retry_interval: float = ASK_AGAIN) -> None:
+    def __init__(self, engines: Sequence[Engine], retry_interval: float = ENGINE_RETRY_INTERVAL) -> None:
         self.engines = list(engines)
         self._retry_interval = retry_interval
         # Set when the first engine is ready.

@@ -22,9 +22,9 @@ from antiphon.transport import MessageStream, Socket
 from antiphon.wire import UNREADABLE
 
 # How often a client is pinged, in seconds; one that does not answer in half of that is gone.
-PINGED = 20.0
+PING_INTERVAL = 20.0
 # How long a client may take to agree to the end, in seconds.
-FAREWELL = 1.0
+CLOSE_TIMEOUT = 1.0
 # Requests that may wait for the responses before them.
 MOST_WAITING = 4
 
