@@ -1,6 +1,6 @@
 """What an answer must satisfy: by its tools, the choice among them, and its format."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -54,8 +54,8 @@ class Definition:
 class Checks:
     """The checks of one answer, and the definitions that they are made of."""
 
-    def __init__(self, unreadable: Mapping[bytes | Grammar, str]) -> None:
-        self._unreadable = unreadable
+    def __init__(self, complaint_about: Callable[[bytes | Grammar], str | None]) -> None:
+        self._complaint_about = complaint_about
         self.definitions: list[Definition] = []
         self.calls: dict[str, Check] = {}
         self.answer: Check | None = None
@@ -63,7 +63,7 @@ class Checks:
     def readable(self, definition: Definition) -> bool:
         """Notes the definition; false if it is known not to compile."""
         self.definitions.append(definition)
-        return definition.definition not in self._unreadable
+        return self._complaint_about(definition.definition) is None
 
 
 def offer_to_requirements(

@@ -1,8 +1,11 @@
 """What an exchange gets from its caller, the same for every exchange: ids, time, the cipher, settings, tools."""
 
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+import msgspec
 
 from antiphon.core.calls import FORMS, Forms, FunctionForm
 from antiphon.core.event_style import REASONING_TEXT, ReasoningEvents
@@ -27,21 +30,25 @@ class KnownDefinitions:
 
     def __init__(self, most: int = MOST_DEFINITIONS) -> None:
         self._most = most
-        self._known: dict[bytes | Grammar, str | None] = {}
-        # Those that do not compile, and why.
-        self.unreadable: dict[bytes | Grammar, str] = {}
+        # By digest: a definition may be large.
+        self._complaints: dict[bytes, str | None] = {}
 
     def __contains__(self, definition: bytes | Grammar) -> bool:
-        return definition in self._known
+        return _digest(definition) in self._complaints
+
+    def complaint(self, definition: bytes | Grammar) -> str | None:
+        """Why it does not compile; None if it does, or if that is not known."""
+        return self._complaints.get(_digest(definition))
 
     def add(self, definition: bytes | Grammar, complaint: str | None) -> None:
-        self._known[definition] = complaint
-        if complaint is not None:
-            self.unreadable[definition] = complaint
-        while len(self._known) > self._most:
-            oldest = next(iter(self._known))
-            del self._known[oldest]
-            self.unreadable.pop(oldest, None)
+        self._complaints[_digest(definition)] = complaint
+        while len(self._complaints) > self._most:
+            del self._complaints[next(iter(self._complaints))]
+
+
+def _digest(definition: bytes | Grammar) -> bytes:
+    encoded = definition if isinstance(definition, bytes) else msgspec.json.encode(definition)
+    return hashlib.blake2b(encoded, digest_size=16).digest()
 
 
 def no_report(event: str, **members: Any) -> None: ...

@@ -73,7 +73,7 @@ class Question:
             earlier=earlier,
             check_grammars=self._environment.check_grammars,
             tool_definitions=self._environment.tool_definitions,
-            unreadable=self._environment.definitions.unreadable,
+            complaint_about=self._environment.definitions.complaint,
         )
         for turn in self._rounds:
             conversion.chat.messages.extend(turn.messages(conversion.dialect))

@@ -79,8 +79,6 @@ INCLUDABLE = frozenset(
     }
 )
 
-NOTHING_KNOWN: Mapping[bytes | Grammar, str] = {}
-
 VERBOSITY = {
     "low": "Keep your answers short: only what was asked for.",
     "medium": "",
@@ -146,16 +144,16 @@ def request_to_chat(
     earlier: int = 0,
     check_grammars: bool = True,
     tool_definitions: Mapping[str, Define] = DEFINITIONS,
-    unreadable: Mapping[bytes | Grammar, str] = NOTHING_KNOWN,
+    complaint_about: Callable[[bytes | Grammar], str | None] = lambda definition: None,
 ) -> Conversion:
-    """`earlier`: how many of the items were stored, and not sent with this request. `unreadable`: the definitions that are
-    known not to compile, and why."""
+    """`earlier`: how many of the items were stored, and not sent with this request. `complaint_about`: why a
+    schema or grammar is known not to compile."""
     refuse_unsupported(request)
     box = tools_to_box(request.tools or (), tools_in_items(items, earlier=earlier), tool_definitions)
     draft = items_to_draft(items, box.name_of, sealer.open, earlier=earlier)
     compacts = any(item.get("type") == "compaction_trigger" for item in items)
     offer = choice_to_offer("none" if compacts else request.tool_choice, box, dialect)
-    checks = Checks(unreadable)
+    checks = Checks(complaint_about)
     requirements = offer_to_requirements(request, offer, box, dialect, checks, compacts=compacts, check_grammars=check_grammars)
     text = request.text or TextOptions()
     chat = ChatRequest(
@@ -171,7 +169,7 @@ def request_to_chat(
         user=_given(request.user),
         stream_options=StreamOptions() if dialect.takes_stream_options else UNSET,
     )
-    notices = [*draft.notices, *box.notices, *_unreadable_to_notices(checks.definitions, unreadable)]
+    notices = [*draft.notices, *box.notices, *_unreadable_to_notices(checks.definitions, complaint_about)]
     if offer.tools and not offer.in_words:
         chat.tools = offer.tools
         chat.tool_choice = offer.choice
@@ -188,9 +186,11 @@ def request_to_chat(
     )
 
 
-def _unreadable_to_notices(definitions: Iterable[Definition], unreadable: Mapping[bytes | Grammar, str]) -> Iterable[str]:
+def _unreadable_to_notices(
+    definitions: Iterable[Definition], complaint_about: Callable[[bytes | Grammar], str | None]
+) -> Iterable[str]:
     for definition in definitions:
-        reason = unreadable.get(definition.definition)
+        reason = complaint_about(definition.definition)
         if reason is not None and definition.required:
             raise InvalidRequest(f"Invalid `{definition.where}`: not a JSON schema: {reason}.", param=definition.where)
         if reason is not None:
