@@ -24,7 +24,7 @@ from antiphon.embedded import CannotEmbed
 from antiphon.embedded.gguf_header import read_header
 from antiphon.embedded.templates import template_for
 from antiphon.embedded.weights import find_weights
-from antiphon.settings import Settings
+from antiphon.settings import Settings, models_directory
 from bench.processes import BenchFailed, free_port, running
 from bench.varied import KINDS, Body, Case, Kind, Subject, varied
 
@@ -148,7 +148,7 @@ class Served:
 
 async def served(folder: Path) -> list[Served]:
     """SmolLM2, fetched if need be, and random weights."""
-    smollm2 = await find_weights("smollm2", Settings())
+    smollm2 = await find_weights("smollm2", models_directory(Settings()))
     tiny = write_tiny_model(folder / "random-weights.gguf", context=16384)
     return [
         Served(Subject("SmolLM2-135M"), smollm2.path, template_for(smollm2.header)),

@@ -131,6 +131,10 @@ def cache_directory(settings: Settings) -> Path:
     return platformdirs.user_cache_path(APP, appauthor=False)
 
 
+def models_directory(settings: Settings) -> Path:
+    return cache_directory(settings) / "models"
+
+
 # Settings that take several values.
 LISTS = frozenset({"upstream", "api_key"})
 

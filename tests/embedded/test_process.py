@@ -16,8 +16,7 @@ from support.streams import check_stream, parse
 from support.tiny_model import write_tiny_model
 
 from antiphon.embedded import CannotEmbed
-from antiphon.embedded.process import DEFAULT_PAUSES, EngineProcess, RestartPauses
-from antiphon.settings import Settings
+from antiphon.embedded.process import DEFAULT_PAUSES, EngineProcess, ModelOptions, RestartPauses
 
 # Seconds between two looks at something that has no event. The test's timeout limits the wait.
 STEP = 0.02
@@ -25,9 +24,9 @@ STEP = 0.02
 
 @asynccontextmanager
 async def running_embedded(
-    model: Path, *engines: MockEngine, pauses: RestartPauses = DEFAULT_PAUSES, **settings: Any
+    model: Path, *engines: MockEngine, pauses: RestartPauses = DEFAULT_PAUSES, **options: Any
 ) -> AsyncIterator[tuple[GatewayUnderTest, EngineProcess]]:
-    embedded = EngineProcess(str(model), Settings(**{"model_threads": 1, **settings}), pauses)
+    embedded = EngineProcess(str(model), ModelOptions(Path(), **{"threads": 1, **options}), pauses)
     running = asyncio.create_task(embedded.run())
     try:
         async with running_gateway(*engines, embedded=embedded) as gateway:
@@ -50,7 +49,7 @@ def is_listening(url: str) -> bool:
 
 async def test_a_model_is_served_with_its_name_its_window_and_tools(tmp_path: Path) -> None:
     model = write_tiny_model(tmp_path / "pebble.gguf", context=2048)
-    async with running_embedded(model, model_slots=3) as (gateway, embedded):
+    async with running_embedded(model, slots=3) as (gateway, embedded):
         events = await gateway.stream(model="pebble", max_output_tokens=20)
         assert events[-1]["response"]["usage"]["output_tokens"] <= 20
         (engine,) = gateway.gateway.pool.engines
@@ -65,7 +64,7 @@ async def test_a_model_is_served_with_its_name_its_window_and_tools(tmp_path: Pa
 
 async def test_the_context_can_be_chosen(tmp_path: Path) -> None:
     model = write_tiny_model(tmp_path / "pebble.gguf", context=2048)
-    async with running_embedded(model, model_context=512) as (gateway, _):
+    async with running_embedded(model, context=512) as (gateway, _):
         assert gateway.gateway.pool.engines[0].models[0].window == 512
 
 
@@ -81,7 +80,7 @@ async def test_a_killed_engine_fails_its_stream_once_and_comes_back(tmp_path: Pa
     # Long enough for the requests before the restart.
     pauses = RestartPauses(first=3.0)
     model = write_tiny_model(tmp_path / "pebble.gguf", context=131072, ends=False)
-    async with running_embedded(model, pauses=pauses, model_context=32768) as (gateway, embedded):
+    async with running_embedded(model, pauses=pauses, context=32768) as (gateway, embedded):
         url, first = embedded.url, embedded.pid
         assert first is not None
         body = {"model": "pebble", "input": "Hi", "stream": True}
@@ -131,7 +130,7 @@ def deaths(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
 
 async def test_a_port_in_use_is_replaced(tmp_path: Path) -> None:
     model = write_tiny_model(tmp_path / "pebble.gguf")
-    embedded = EngineProcess(str(model), Settings(model_threads=1))
+    embedded = EngineProcess(str(model), ModelOptions(Path(), threads=1))
     taken = embedded.url
     other = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", int(taken.rpartition(":")[2]))
     async with other, running_gateway(embedded=embedded) as gateway:
@@ -148,13 +147,13 @@ async def test_a_model_that_cannot_be_loaded_is_reported_with_llamacpps_message(
     model = write_tiny_model(tmp_path / "pebble.gguf")
     model.write_bytes(model.read_bytes()[:-5000])
     with pytest.raises(CannotEmbed, match=r"could not be served: it exited with code 1\n[\s\S]*failed to load model"):
-        await EngineProcess(str(model), Settings()).run()
+        await EngineProcess(str(model), ModelOptions(Path())).run()
 
 
 async def test_without_llamacpp_the_error_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(CannotEmbed, match=r"pip install 'antiphon\[embedded\]'"):
-        await EngineProcess(str(tmp_path / "any.gguf"), Settings()).run()
+        await EngineProcess(str(tmp_path / "any.gguf"), ModelOptions(Path())).run()
 
 
 async def test_the_models_name_chooses_between_engines(engine: MockEngine, tmp_path: Path) -> None:
@@ -169,7 +168,7 @@ async def test_the_models_name_chooses_between_engines(engine: MockEngine, tmp_p
 
 
 async def test_a_request_for_a_model_that_is_still_loading_goes_to_no_other_engine(engine: MockEngine, tmp_path: Path) -> None:
-    embedded = EngineProcess(str(tmp_path / "pebble.gguf"), Settings())
+    embedded = EngineProcess(str(tmp_path / "pebble.gguf"), ModelOptions(Path()))
     async with running_gateway(engine, embedded=embedded) as gateway:
         assert (await gateway.create())["output_text"] == "Hello world"
         status, _ = await gateway.post({"model": "pebble", "input": "Hi"})

@@ -10,12 +10,11 @@ from support.tiny_model import write_tiny_model
 from antiphon.embedded import CannotEmbed, weights
 from antiphon.embedded.packaged_models import PackagedModel
 from antiphon.embedded.weights import find_weights
-from antiphon.settings import Settings
 
 
 async def test_a_file_is_served_under_its_stem(tmp_path: Path) -> None:
     model = write_tiny_model(tmp_path / "Pebble-1B.Q4.gguf", context=512)
-    found = await find_weights(str(model), Settings())
+    found = await find_weights(str(model), Path())
     assert (found.path, found.alias, found.header.context) == (model, "Pebble-1B.Q4", 512)
 
 
@@ -25,7 +24,7 @@ async def test_a_packaged_model_is_in_the_cache(tmp_path: Path, monkeypatch: pyt
     data = write_tiny_model(cached).read_bytes()
     digest = hashlib.sha256(data).hexdigest()
     monkeypatch.setitem(weights.PACKAGED, "pebble", PackagedModel("pebble", "x==1", "x/y.gguf", len(data), digest))
-    found = await find_weights("pebble", Settings(cache_dir=str(tmp_path)))
+    found = await find_weights("pebble", tmp_path / "models")
     assert (found.path, found.alias) == (cached, "pebble")
 
 
@@ -42,13 +41,13 @@ async def test_a_packaged_model_is_in_the_cache(tmp_path: Path, monkeypatch: pyt
 )
 async def test_a_wrong_model_is_an_error(model: str, message: str) -> None:
     with pytest.raises(CannotEmbed, match=message):
-        await find_weights(model, Settings())
+        await find_weights(model, Path())
 
 
 async def test_the_hub_needs_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(CannotEmbed, match=r"pip install 'antiphon\[hf\]'"):
-        await find_weights("hf:owner/name/x.gguf", Settings())
+        await find_weights("hf:owner/name/x.gguf", Path())
 
 
 async def test_a_model_of_the_hub_is_downloaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,10 +65,10 @@ async def test_a_model_of_the_hub_is_downloaded(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{runner.addresses[0][1]}")
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hub"))
     try:
-        found = await find_weights("hf:owner/name/folder/Pebble.gguf", Settings())
+        found = await find_weights("hf:owner/name/folder/Pebble.gguf", Path())
         assert found.path.read_bytes() == data
         assert found.alias == "Pebble"
         with pytest.raises(CannotEmbed, match=r"hf:owner/name/other\.gguf could not be downloaded"):
-            await find_weights("hf:owner/name/other.gguf", Settings())
+            await find_weights("hf:owner/name/other.gguf", Path())
     finally:
         await runner.cleanup()

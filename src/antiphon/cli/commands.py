@@ -170,7 +170,7 @@ def pull(
     """Download a model for the embedded engine ahead of time, and print its path."""
     try:
         chosen = settings.load({}, file=config)
-        weights = asyncio.run(find_weights(model, chosen))
+        weights = asyncio.run(find_weights(model, settings.models_directory(chosen)))
     except (settings.SettingsError, CannotEmbed) as reason:
         _fail(str(reason))
     typer.echo(weights.path)

@@ -17,13 +17,13 @@ from antiphon import logs
 from antiphon.app import BACKGROUND, make_app, make_runner
 from antiphon.core.knowledge import Model
 from antiphon.embedded import CannotEmbed
-from antiphon.embedded.process import EngineProcess, can_embed
+from antiphon.embedded.process import EngineProcess, ModelOptions, can_embed
 from antiphon.embedded.weights import DEFAULT_MODEL
 from antiphon.engines.detection import WELL_KNOWN_PORTS, find_local_engines
 from antiphon.engines.pool import ENGINE_RETRY_INTERVAL
 from antiphon.engines.upstream import Engine
 from antiphon.http.keys import GATEWAY
-from antiphon.settings import Settings, data_directory
+from antiphon.settings import Settings, data_directory, models_directory
 from antiphon.store import default_url, open_store
 from antiphon.transport import make_session
 
@@ -107,12 +107,23 @@ async def _serve(settings: Settings) -> None:
                 await _end(running)
 
 
+def model_options(settings: Settings) -> ModelOptions:
+    return ModelOptions(
+        folder=models_directory(settings),
+        context=settings.model_context,
+        slots=settings.model_slots,
+        gpu_layers=settings.model_gpu_layers,
+        threads=settings.model_threads,
+        verbose=settings.log_level == "debug",
+    )
+
+
 async def choose_engines(
     settings: Settings, session: aiohttp.ClientSession, ports: Mapping[int, str] = WELL_KNOWN_PORTS
 ) -> tuple[Settings, EngineProcess | None]:
     """The engines that are named; else those found on this machine; else the embedded one."""
     if settings.model is not None:
-        return settings, EngineProcess(settings.model, settings)
+        return settings, EngineProcess(settings.model, model_options(settings))
     if settings.upstream:
         return settings, None
     found = await find_local_engines(session, {}, own_port=settings.port, ports=ports)
@@ -120,7 +131,7 @@ async def choose_engines(
         return msgspec.structs.replace(settings, upstream=tuple(found)), None
     if not can_embed():
         raise no_engine_found(ports)
-    return settings, EngineProcess(DEFAULT_MODEL, settings)
+    return settings, EngineProcess(DEFAULT_MODEL, model_options(settings))
 
 
 async def _until_stopped(running: asyncio.Task[None] | None) -> None:

