@@ -8,8 +8,9 @@ import sys
 from collections.abc import AsyncIterator
 
 import msgspec
+import pytest
 import pytest_asyncio
-from support.engine import MockEngine, answer, call
+from support.engine import MockEngine, Writer, answer, call
 from support.gateway import GatewayUnderTest, running_gateway
 
 from antiphon.app import Extensions
@@ -104,3 +105,22 @@ async def test_a_definition_that_takes_too_long_is_said(impatient: GatewayUnderT
         engine.will(answer(call("say", '{"input": "1"}')))
         await impatient.create("Hi", tools=[{"type": "custom", "name": "say", "format": format}])
         assert "its calls are not checked: it takes too long to compile" in impatient.notice
+
+
+async def test_a_bug_behind_a_check_ends_the_stream_properly(
+    gateway: GatewayUnderTest, engine: MockEngine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    tool = {"type": "custom", "name": "say", "format": {"type": "grammar", "syntax": "regex", "definition": "a+"}}
+
+    def bug(*_: object) -> None:
+        raise ZeroDivisionError
+
+    async def slowly(write: Writer) -> None:
+        await write(call("say", '{"input": "aaa"}'))
+        await engine.cancelled.wait()
+
+    monkeypatch.setattr("antiphon.core.item_sequence.ItemSequence.checked", bug)
+    engine.will(slowly)
+    events = await gateway.stream("Hi", tools=[tool])
+    assert events[-1]["type"] == "response.failed"
+    assert "bug" in caplog.text

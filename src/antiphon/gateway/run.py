@@ -242,13 +242,14 @@ class ResponseRun:
             return None
 
     async def _check_once(self, step: Check) -> None:
-        if self._checking is not None:
-            await asyncio.wait({self._checking})
+        if (checking := self._checking) is not None:
+            await asyncio.wait({checking})
+            checking.result()
         else:
             self._unsent += self._exchange.checked(await self._equipment.checker.run(step.work))
 
     async def _run_tools(self, step: RunTools) -> None:
-        """All at once; each result is shown as soon as its turn comes."""
+        """All at once; each result is shown as soon as those before it are."""
 
         async def run(call: ToolCall) -> None:
             result = await self._run_tool(call)
@@ -321,10 +322,14 @@ class ResponseRun:
             while (work := exchange.check) is not None:
                 self._unsent += exchange.checked(await self._equipment.checker.run(work))
                 self.flush()
+            if not exchange.reading and not self._read.done():
+                self._read.set_result(None)
+        except Exception as bug:
+            if self._read.done():
+                raise
+            self._read.set_exception(bug)
         finally:
             self._checking = None
-        if not exchange.reading and not self._read.done():
-            self._read.set_result(None)
 
     # ---- the client --------------------------------------------------------------------------------------------------
 
