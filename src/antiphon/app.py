@@ -26,9 +26,10 @@ from antiphon.gateway.gateway import Gateway
 from antiphon.gateway.housekeeping import sweep_store
 from antiphon.gateway.ids import new_id
 from antiphon.gateway.observers import MakeObserver
-from antiphon.gateway.run import Equipment, Timeouts
+from antiphon.gateway.run import Equipment
 from antiphon.gateway.seal import load_key, make_sealer
 from antiphon.gateway.sinks import WriteBatch
+from antiphon.gateway.watch import Timeouts
 from antiphon.http import conversations, engine_routes, responses, stored, websocket
 from antiphon.http.keys import CONVERSATIONS, GATEWAY, LIMITS, TRANSPORT, HttpLimits
 from antiphon.http.middlewares import authenticated, enveloped, identified

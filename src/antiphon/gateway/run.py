@@ -21,22 +21,12 @@ from antiphon.gateway.checker import Checker
 from antiphon.gateway.observers import Observer
 from antiphon.gateway.recorder import NoRecorder, ResponseRecorder
 from antiphon.gateway.sinks import NoSink, Sink, WriteBatch
+from antiphon.gateway.watch import EngineWatch, Timeouts
 from antiphon.logs import log
 from antiphon.tools.runner import ToolRunner
 from antiphon.wire.responses import Response
 
 BUG = "The gateway failed. This is a bug; the log has its trace."
-
-
-@dataclass(frozen=True, slots=True)
-class Timeouts:
-    """In seconds."""
-
-    # After this much silence a waiting client gets a sign of life.
-    heartbeat: float
-    # An engine that is silent for longer is given up: before its first byte, when it reads the prompt, and after it.
-    first_byte: float
-    idle: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +70,7 @@ class ResponseRun:
         self._read: asyncio.Future[None] = self._loop.create_future()
         self._checking: asyncio.Task[None] | None = None
         self._resuming: asyncio.Task[None] | None = None
-        # How often the engine has sent something. The watch reads it, so that no delta has to look at the clock.
-        self._reads = 0
-        self._reads_before_answer = 0
-        self._watching: asyncio.TimerHandle | None = None
+        self._watch = EngineWatch(equipment.timeouts)
         self._answer_ended = False
         for observer in observers:
             observer.request(exchange.response.id, exchange.request)
@@ -136,7 +123,7 @@ class ResponseRun:
         self._sink = sink
         self._unsent += self._exchange.start()
         self.flush()
-        self._watch(silent=0.0)
+        self._watch.start(self)
         try:
             await self._drive()
         except ApiError as error:
@@ -146,7 +133,7 @@ class ResponseRun:
             log("bug", level=logging.ERROR, exc_info=bug, response_id=self.response.id)
             self.abort(EngineError(BUG, code="internal_error"))
         finally:
-            self._stop_watching()
+            self._watch.stop()
         await self._end()
 
     async def _drive(self) -> None:
@@ -274,7 +261,7 @@ class ResponseRun:
         """Lets the engine's bytes through until the exchange wants no more."""
         self._reply = reply
         self._read = self._loop.create_future()
-        self._reads_before_answer = self._reads
+        self._watch.begin_answer()
         self._answer_ended = False
         error: ApiError | None = None
         reply.push(self)
@@ -291,7 +278,7 @@ class ResponseRun:
         if self._read.done():
             return
         answer = self._answer
-        self._reads += 1
+        self._watch.reads += 1
         try:
             events = answer.receive(data)
         except Exception as error:
@@ -350,33 +337,25 @@ class ResponseRun:
         self._resuming = None
         reply.resume()
 
-    def _stop_watching(self) -> None:
-        if self._watching is not None:
-            self._watching.cancel()
-
     def _observe(self, events: Sequence[AnyEvent]) -> None:
         for observer in self._observers:
             observer.events(events)
 
-    # ---- the watch ---------------------------------------------------------------------------------------------------
+    # ---- what the watch sees -----------------------------------------------------------------------------------------
 
-    def _watch(self, silent: float) -> None:
-        """Looks again after a while. `silent`: for how long the engine has sent nothing."""
-        timeouts = self._equipment.timeouts
-        limit = timeouts.idle if self._reads > self._reads_before_answer else timeouts.first_byte
-        pause = min(timeouts.heartbeat, limit - silent)
-        self._watching = self._loop.call_later(pause, self._look, self._reads, silent, pause, limit)
+    @property
+    def is_asking(self) -> bool:
+        return isinstance(self._exchange.step, Ask)
 
-    def _look(self, reads: int, silent: float, pause: float, limit: float) -> None:
-        """Sends a waiting client a sign of life, and gives up an engine that sends nothing at all."""
-        # An engine that is paused for a slow client cannot send anything.
-        quiet = reads == self._reads and self._resuming is None
-        silent = silent + pause if quiet and isinstance(self._exchange.step, Ask) else 0.0
-        if silent >= limit:
-            self.abort(EngineStalled("The engine said nothing for too long.", retry_after=1))
-            return
+    @property
+    def is_paused(self) -> bool:
+        return self._resuming is not None
+
+    def when_quiet(self) -> None:
         # A journal keeps every event; its followers get signs of life by other means.
-        if quiet and self.streams and not self.in_background:
+        if self.streams and not self.in_background:
             self._unsent += self._exchange.heartbeat()
             self.flush()
-        self._watch(silent)
+
+    def when_stalled(self) -> None:
+        self.abort(EngineStalled("The engine said nothing for too long.", retry_after=1))

@@ -1,0 +1,65 @@
+"""Watches an engine that answers: a silent one gets its client a sign of life, and is given up after a while."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """In seconds."""
+
+    # After this much silence a waiting client gets a sign of life.
+    heartbeat: float
+    # An engine that is silent for longer is given up: before its first byte, when it reads the prompt, and after it.
+    first_byte: float
+    idle: float
+
+
+class Watched(Protocol):
+    @property
+    def is_asking(self) -> bool:
+        """An engine has something to send."""
+
+    @property
+    def is_paused(self) -> bool:
+        """A slow client keeps the engine from sending."""
+
+    def when_quiet(self) -> None: ...
+    def when_stalled(self) -> None: ...
+
+
+class EngineWatch:
+    """`start()` it, add to `reads` for each piece that the engine sends, `stop()` it. No piece has to look at the clock."""
+
+    def __init__(self, timeouts: Timeouts) -> None:
+        self.reads = 0
+        self._reads_before_answer = 0
+        self._timeouts = timeouts
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def begin_answer(self) -> None:
+        self._reads_before_answer = self.reads
+
+    def start(self, watched: Watched, silent: float = 0.0) -> None:
+        """`silent`: for how long the engine has sent nothing."""
+        limit = self._timeouts.idle if self.reads > self._reads_before_answer else self._timeouts.first_byte
+        pause = min(self._timeouts.heartbeat, limit - silent)
+        # Only the timer refers to what is watched: nothing is left of it when that is cancelled.
+        self._timer = self._loop.call_later(pause, self._look, watched, self.reads, silent + pause, limit)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _look(self, watched: Watched, reads: int, silent: float, limit: float) -> None:
+        quiet = reads == self.reads and not watched.is_paused
+        if not quiet or not watched.is_asking:
+            silent = 0.0
+        if silent >= limit:
+            watched.when_stalled()
+            return
+        if quiet:
+            watched.when_quiet()
+        self.start(watched, silent)
