@@ -61,6 +61,14 @@ async def test_a_process_that_dies_is_replaced(checker: Checker) -> None:
     assert outcomes == [CheckOutcome(unfinished=True), CheckOutcome('{"n": 7}')]
 
 
+async def test_a_process_that_cannot_be_started_leaves_the_work_unfinished(
+    checker: Checker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    assert await checker.run(SchemaWork(NUMBER, "{}", repair=False)) == CheckOutcome(unfinished=True)
+    assert "check_process_not_started" in caplog.text
+
+
 async def test_text_that_cannot_be_encoded_is_not_checked(checker: Checker) -> None:
     assert await checker.run(SchemaWork(NUMBER, "\ud800", repair=False)) == CheckOutcome(unfinished=True)
 

@@ -6,6 +6,7 @@ its process, and the next one gets a new process.
 
 import asyncio
 import contextlib
+import logging
 import subprocess
 import sys
 import threading
@@ -54,7 +55,11 @@ class Checker:
     def _ask(self, message: bytes) -> CheckOutcome | None:
         with self._lock:
             process = self._idle.pop() if self._idle else None
-        process = process or CheckProcess(self._deadline)
+        try:
+            process = process or CheckProcess(self._deadline)
+        except OSError as failed:
+            log("check_process_not_started", level=logging.ERROR, reason=str(failed))
+            return None
         outcome = process.ask(message)
         with self._lock:
             # Only a whole answer leaves a process fit for the next check.
