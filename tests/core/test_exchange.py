@@ -270,17 +270,37 @@ def test_a_schema_that_cannot_be_compiled_is_the_clients_error(outcome: CheckOut
     assert exchange.error.param == "text.format.schema"
 
 
-def test_a_check_that_takes_too_long_is_an_error_where_a_schema_binds() -> None:
+def test_a_check_that_takes_too_long_is_an_error_where_a_schema_binds_and_the_model_is_not_asked_again() -> None:
     exchange = make({"tools": [STRICT]})
     exchange.checked(CheckOutcome())
-    events = [*exchange.start(), *exchange.receive(answer(call("f", '{"n": 1}'))), *exchange.finish()]
-    for _ in range(2):
-        events += exchange.checked(CheckOutcome(unfinished=True))
-        if isinstance(exchange.step, Ask):
-            events += [*exchange.receive(answer(call("f", '{"n": 1}'))), *exchange.finish()]
+    events = [*exchange.start(), *exchange.receive(answer(call("f", '{"n": 1}')))]
+    events += [*exchange.checked(CheckOutcome(unfinished=True)), *exchange.finish()]
+    assert isinstance(exchange.step, Done)
     response = checked([*events, *exchange.end()])[-1]["response"]
     assert (response["status"], response["output"]) == ("failed", [])
-    assert "could not be checked in time" in response["error"]["message"]
+    assert "could not be checked" in response["error"]["message"]
+
+
+def test_a_check_that_takes_too_long_teaches_nothing_about_the_engine() -> None:
+    knowledge = EngineKnowledge(replace(PLAIN, constrains_json=True))
+    format = {"type": "json_schema", "name": "x", "schema": {"type": "object"}}
+    request = msgspec.convert({"model": "m", "input": "Hi", "stream": True, "text": {"format": format}}, CreateResponse)
+    exchange = Exchange(request, [knowledge], make_environment())
+    exchange.checked(CheckOutcome())
+    events = [*exchange.start(), *exchange.receive(text("{}")), *exchange.finish()]
+    events += exchange.checked(CheckOutcome(unfinished=True))
+    assert checked([*events, *exchange.end()])[-1]["type"] == "response.failed"
+    assert knowledge.dialect_for("m").constrains_json
+
+
+def test_a_definition_that_took_too_long_is_tried_again_with_the_next_request() -> None:
+    environment = make_environment()
+    for _ in range(2):
+        exchange = Exchange(CreateResponse(model="m", input="Hi", tools=[NUMBERS]), [EngineKnowledge(PLAIN)], environment)
+        assert isinstance(exchange.step, Check)
+        exchange.checked(CheckOutcome(unfinished=True))
+        assert isinstance(exchange.step, Ask)
+        assert any("it takes too long to compile" in notice for notice in exchange.notices)
 
 
 CALLS = [call("add", '{"input": "1 + 2"}', id="a"), call("f", "{}", id="b", index=1), chunk({"content": "Done."})]

@@ -61,6 +61,16 @@ async def test_a_process_that_dies_is_replaced(checker: Checker) -> None:
     assert outcomes == [CheckOutcome(unfinished=True), CheckOutcome('{"n": 7}')]
 
 
+async def test_closing_ends_the_checks_that_run() -> None:
+    checker = Checker(deadline=600, most_processes=1)
+    await checker.run(SchemaWork(NUMBER, "{}", repair=False))
+    endless = asyncio.create_task(checker.run(GrammarWork(ENDLESS, ENDLESS_TEXT)))
+    while not checker._busy:
+        await asyncio.sleep(0)
+    checker.close()
+    assert await endless == CheckOutcome(unfinished=True)
+
+
 async def test_a_process_that_cannot_be_started_leaves_the_work_unfinished(
     checker: Checker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -106,7 +116,7 @@ async def test_no_grammar_stops_the_gateway(impatient: GatewayUnderTest, engine:
 
 
 async def test_a_definition_that_takes_too_long_is_said(impatient: GatewayUnderTest, engine: MockEngine) -> None:
-    """Its calls are not checked; and it is not compiled again for the next request."""
+    """Its calls are not checked."""
     literals = " | ".join(f'"{number:05}"' for number in range(60_000))
     format = {"type": "grammar", "syntax": "lark", "definition": f"start: {literals}"}
     for _ in range(2):

@@ -12,7 +12,7 @@ from antiphon.errors import AnswerInvalid
 
 # The code of the error for an answer that the engine should have constrained to a schema, and did not.
 SCHEMA_NOT_KEPT = "schema_not_kept"
-NOT_CHECKED = "it could not be checked in time"
+NOT_CHECKED = "The answer could not be checked against its schema in time."
 
 
 class Verdict(Enum):
@@ -38,7 +38,7 @@ class Enforcement:
         self.rejection: Rejection | None = None
         # Why an item must not be shown, although it cannot be asked for again.
         self.failure: AnswerInvalid | None = None
-        self._may_reject = may_reject
+        self._rejects = self._may_reject = may_reject
         self._shown_calls = 0
         self._dropped: list[CallState] = []
 
@@ -52,7 +52,7 @@ class Enforcement:
 
     def begin_round(self) -> None:
         """What was required of the answers before this one has been done."""
-        self._may_reject = True
+        self._may_reject = self._rejects
         self._shown_calls = 0
 
     # ---- one item ----------------------------------------------------------------------------------------------------
@@ -68,6 +68,10 @@ class Enforcement:
             # Its name came late, so it did not count while others were admitted.
             self._dropped.append(state)
             return Verdict.DROP
+        if _could_not_be_checked(state):
+            # The model need not be at fault: it is not asked again.
+            self.failure = AnswerInvalid(NOT_CHECKED)
+            return Verdict.FAIL
         complaint, binding = self._complaint(state)
         if complaint is None:
             return Verdict.SHOW
@@ -88,8 +92,6 @@ class Enforcement:
         check, outcome = state.check, state.outcome
         if check is None or not check.buffered or outcome is None:
             return None, False
-        if outcome.unfinished:
-            return (NOT_CHECKED, True) if check.binding else (None, False)
         return outcome.complaint, check.binding
 
     def streamed_complaint(self, state: ItemState) -> AnswerInvalid | None:
@@ -97,10 +99,12 @@ class Enforcement:
         check, outcome = state.check, state.outcome
         if check is None or check.buffered or outcome is None:
             return None
-        complaint = NOT_CHECKED if outcome.unfinished else outcome.complaint
-        if complaint is None:
+        if outcome.unfinished:
+            return AnswerInvalid(NOT_CHECKED)
+        if outcome.complaint is None:
             return None
-        return AnswerInvalid(f"The engine did not constrain the answer to its schema: {complaint}.", code=SCHEMA_NOT_KEPT)
+        message = f"The engine did not constrain the answer to its schema: {outcome.complaint}."
+        return AnswerInvalid(message, code=SCHEMA_NOT_KEPT)
 
     # ---- calls -------------------------------------------------------------------------------------------------------
 
@@ -143,3 +147,9 @@ class Enforcement:
     def _reject(self, rejection: Rejection) -> None:
         self._may_reject = False
         self.rejection = rejection
+
+
+def _could_not_be_checked(state: ItemState) -> bool:
+    """Its check did not come to an end, and nothing may be shown that has not passed it."""
+    check, outcome = state.check, state.outcome
+    return check is not None and check.binding and outcome is not None and outcome.unfinished

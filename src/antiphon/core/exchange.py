@@ -38,7 +38,7 @@ from antiphon.core.request import SEALED_REASONING, request_to_response, wants_s
 from antiphon.core.rounds import states_to_turn
 from antiphon.core.steps import DONE, Ask, Check, Done, Estimate, RunTools, Step, ToolCall, Uncounted
 from antiphon.core.think_tags import Start
-from antiphon.core.tools import Grammar, ToolResult
+from antiphon.core.tools import ToolResult
 from antiphon.core.usage import UsageCount
 from antiphon.errors import AnswerInvalid, ApiError, ContextLengthExceeded, EngineDisagrees, EngineError, EngineUnavailable
 from antiphon.wire.chat import ChatRequest
@@ -106,7 +106,6 @@ class Exchange:
         # The engine answer that is being read; `receive`, `reading` and `check` are its own.
         self.answer = AnswerReader(self._output, self._sequence)
         self._defining: DefinitionWork | None = None
-        self._defined: set[bytes | Grammar] = set()
         self._running: dict[str, CallState] = {}
         self._estimates: Sequence[Usage] = ()
         if request.generate is False:
@@ -187,7 +186,7 @@ class Exchange:
         """Checks the definitions that are not known yet, then asks the engine."""
         conversion = self._question.conversion
         definitions = (each.definition for each in conversion.definitions)
-        unknown = next((each for each in definitions if not self._knows(each)), None)
+        unknown = next((each for each in definitions if not self._question.knows(each)), None)
         if unknown is not None:
             self._defining = DefinitionWork(unknown)
             self.step = Check(self._defining)
@@ -196,9 +195,6 @@ class Exchange:
         self.answer.begin(self._thought_start(), conversion.finder())
         self._phase = Phase.ASKING
         self.step = Ask(conversion.chat, self._question.engine)
-
-    def _knows(self, definition: bytes | Grammar) -> bool:
-        return definition in self._defined or definition in self._environment.definitions
 
     def _thought_start(self) -> Start:
         chat = self._question.conversion.chat
@@ -288,11 +284,7 @@ class Exchange:
         """A schema or grammar was compiled, or cannot be."""
         assert self._defining is not None
         definition, self._defining = self._defining.definition, None
-        self._defined.add(definition)
-        complaint = "it takes too long to compile" if outcome.unfinished else outcome.complaint
-        self._environment.definitions.add(definition, complaint)
-        if complaint is not None:
-            self._question.convert()
+        self._question.define(definition, outcome)
         self._ask()
 
     def tool_result(self, call_id: str, result: ToolResult) -> list[AnyEvent]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec import structs
 
+from antiphon.core.check_work import CheckOutcome
 from antiphon.core.dialect import Dialect
 from antiphon.core.draft import AssistantTurn
 from antiphon.core.enforcement import Rejection
@@ -14,11 +15,14 @@ from antiphon.core.knowledge import EngineKnowledge
 from antiphon.core.repairs import rejection_to_conversion
 from antiphon.core.request import Conversion, request_to_chat, request_to_items
 from antiphon.core.tool_choice import relaxed_choice
+from antiphon.core.tools import Grammar
 from antiphon.core.truncation import share_to_drop, truncated
 from antiphon.errors import ContextLengthExceeded
 from antiphon.wire.responses import CreateResponse
 
 Item = dict[str, Any]
+
+TOO_SLOW = "it takes too long to compile"
 
 
 class Question:
@@ -46,6 +50,8 @@ class Question:
         self._facts: dict[str, Any] = {}
         self._rounds: list[AssistantTurn] = []
         self._rejection: Rejection | None = None
+        # The schemas and grammars that were compiled for this request, and why one was not.
+        self._defined: dict[bytes | Grammar, str | None] = {}
         self.convert()
 
     @property
@@ -73,7 +79,7 @@ class Question:
             earlier=earlier,
             check_grammars=self._environment.check_grammars,
             tool_definitions=self._environment.tool_definitions,
-            complaint_about=self._environment.definitions.complaint,
+            complaint_about=self._complaint_about,
         )
         for turn in self._rounds:
             conversion.chat.messages.extend(turn.messages(conversion.dialect))
@@ -89,6 +95,24 @@ class Question:
         if left is None:
             raise ContextLengthExceeded("The input is too long, even its last turn alone.", param="input")
         return left, max(0, self._earlier - (len(self._items) - len(left)))
+
+    # ---- schemas and grammars ----------------------------------------------------------------------------------------
+
+    def knows(self, definition: bytes | Grammar) -> bool:
+        """It was compiled before, for this request or for another."""
+        return definition in self._defined or definition in self._environment.definitions
+
+    def define(self, definition: bytes | Grammar, outcome: CheckOutcome) -> None:
+        complaint = TOO_SLOW if outcome.unfinished else outcome.complaint
+        self._defined[definition] = complaint
+        if not outcome.unfinished:
+            # What was not finished may be on a machine that is less busy: it is known for this request only.
+            self._environment.definitions.add(definition, complaint)
+        if complaint is not None:
+            self.convert()
+
+    def _complaint_about(self, definition: bytes | Grammar) -> str | None:
+        return self._defined.get(definition) or self._environment.definitions.complaint(definition)
 
     # ---- how it changes ----------------------------------------------------------------------------------------------
 

@@ -39,6 +39,7 @@ class Checker:
         self._threads = ThreadPoolExecutor(most_processes, thread_name_prefix="check")
         self._lock = threading.Lock()
         self._idle: list[CheckProcess] = []
+        self._busy: set[CheckProcess] = set()
         self._closed = False
 
     async def run(self, work: CheckWork) -> CheckOutcome:
@@ -53,15 +54,14 @@ class Checker:
         return outcome or UNFINISHED
 
     def _ask(self, message: bytes) -> CheckOutcome | None:
-        with self._lock:
-            process = self._idle.pop() if self._idle else None
         try:
-            process = process or CheckProcess(self._deadline)
+            process = self._take()
         except OSError as failed:
             log("check_process_not_started", level=logging.ERROR, reason=str(failed))
             return None
         outcome = process.ask(message)
         with self._lock:
+            self._busy.discard(process)
             # Only a whole answer leaves a process fit for the next check.
             if outcome is not None and not self._closed:
                 self._idle.append(process)
@@ -69,12 +69,21 @@ class Checker:
         process.close()
         return outcome
 
+    def _take(self) -> "CheckProcess":
+        with self._lock:
+            process = self._idle.pop() if self._idle else CheckProcess(self._deadline)
+            self._busy.add(process)
+            return process
+
     def close(self) -> None:
+        """Ends the checks that run, too."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         with self._lock:
             self._closed = True
-            processes, self._idle = self._idle, []
-        for process in processes:
+            idle, self._idle = self._idle, []
+            for process in self._busy:
+                process.kill()
+        for process in idle:
             process.close()
 
 
@@ -113,6 +122,10 @@ class CheckProcess:
             return None
         finally:
             timer.cancel()
+
+    def kill(self) -> None:
+        """Who waits for it gets None at once."""
+        self._process.kill()
 
     def close(self) -> None:
         self._process.kill()

@@ -76,7 +76,7 @@ class Gateway:
         self.environment = environment
         self._equipment = equipment
         self.retention = retention
-        self._observers = list(observers)
+        self._observers = observers
         self._running: set[ResponseRun] = set()
         self._closing: set[asyncio.Task[None]] = set()
         self._idle = asyncio.Event()
@@ -85,10 +85,6 @@ class Gateway:
     @property
     def heartbeat(self) -> float:
         return self._equipment.timeouts.heartbeat
-
-    def observe(self, make_observer: MakeObserver) -> None:
-        """Every response from now on has such an observer."""
-        self._observers.append(make_observer)
 
     # ---- from a request to a run -------------------------------------------------------------------------------------
 
