@@ -77,7 +77,7 @@ class Answer:
     opens_thought: bool = False
 
 
-class AnswerReader:
+class ProbeReader:
     """Reads a stream into an `Answer`: `receive()` its bytes, then `close()`."""
 
     def __init__(self, start: Start) -> None:
@@ -211,7 +211,7 @@ class ProbeClient:
                 failure = http_answer_to_failure(response.status, await response.content.read(LARGEST_ERROR))
                 return _to_rejection(failure_to_error(failure))
             # An answer that is read to its end may turn out there to have begun inside a thought.
-            reader = AnswerReader(Start.PATIENT if stop_when is None else Start.UNKNOWN)
+            reader = ProbeReader(Start.PATIENT if stop_when is None else Start.UNKNOWN)
             while data := await response.content.readany():
                 reader.receive(data)
                 if stop_when is not None and stop_when(reader.answer):
