@@ -113,6 +113,43 @@ def test_each_turns_messages_are_a_prefix_of_the_next_ones(turns: list[list[dict
         before = after
 
 
+@st.composite
+def repeating_turn(draw: st.DrawFn, number: int, question: dict[str, Any]) -> list[dict[str, Any]]:
+    """What a client sends that continues a stored response: the calls again, the user's message again or another one, and the
+    outputs."""
+    calls = [
+        {"type": "function_call", "call_id": f"call_{number}_{at}", "name": "f", "arguments": draw(words)}
+        for at in range(draw(st.integers(1, 3)))
+    ]
+    again = draw(st.lists(st.sampled_from(calls), unique_by=lambda call: str(call["call_id"])))
+    between = draw(st.lists(st.sampled_from([question, message("user", "Hurry")]), max_size=2))
+    outputs = [{"type": "function_call_output", "call_id": call["call_id"], "output": "done"} for call in calls]
+    return [*calls, *draw(st.permutations([*again, *between])), *draw(st.permutations(outputs))]
+
+
+@st.composite
+def repeating_conversation(draw: st.DrawFn) -> list[list[dict[str, Any]]]:
+    question = message("user", "Q" + draw(words))
+    return [[question], *(draw(repeating_turn(number, question)) for number in range(draw(st.integers(1, 4))))]
+
+
+@given(repeating_conversation(), dialects.filter(lambda dialect: dialect.takes_users_in_a_row))
+def test_a_prompt_ends_with_the_outputs_and_has_each_call_once_whatever_is_repeated(
+    turns: list[list[dict[str, Any]]], dialect: Dialect
+) -> None:
+    before: list[dict[str, Any]] = []
+    for count in range(1, len(turns) + 1):
+        items = [item for part in turns[:count] for item in part]
+        after = convert(items, dialect)
+        assert after[: len(before)] == before
+        before = after
+    if dialect.shows_tools:
+        assert before[-1]["role"] == "tool"
+        calls = [call["id"] for each in before for call in each.get("tool_calls", ())]
+        assert sorted(calls) == sorted({item["call_id"] for part in turns for item in part if "call_id" in item})
+        assert all(each["content"] == "done" for each in before if each["role"] == "tool")
+
+
 @given(conversation(), dialects)
 def test_the_same_request_gives_the_same_bytes(turns: list[list[dict[str, Any]]], dialect: Dialect) -> None:
     items = [item for part in turns for item in part]
