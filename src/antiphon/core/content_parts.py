@@ -31,8 +31,8 @@ def image_part(part: Part, where: str) -> Part:
             param=f"{where}.image_url",
         )
     url: Part = {"url": image.image_url}
-    # "original" exists only in the Responses API; engines know auto, low and high.
-    if image.detail in ("auto", "low", "high"):
+    # "original" exists only in the Responses API, and "auto" is what engines do without it.
+    if image.detail in ("low", "high"):
         url["detail"] = image.detail
     return {"type": "image_url", "image_url": url}
 

@@ -11,6 +11,7 @@ from antiphon.core.call_schema import functions_to_response_format
 from antiphon.core.checks import Checks, Definition, most_calls, offer_to_requirements, takes_format
 from antiphon.core.dialect import Dialect
 from antiphon.core.input_items import items_to_draft, tools_in_items
+from antiphon.core.item_paths import is_stored
 from antiphon.core.requirements import Requirements
 from antiphon.core.sealed_text import NO_SEALER, Sealer
 from antiphon.core.text_calls import CallFinder, ConstrainedCall, TextCalls
@@ -191,7 +192,7 @@ def _unreadable_to_notices(
 ) -> Iterable[str]:
     for definition in definitions:
         reason = complaint_about(definition.definition)
-        if reason is not None and definition.required:
+        if reason is not None and definition.required and not is_stored(definition.where):
             raise InvalidRequest(f"Invalid `{definition.where}`: not a JSON schema: {reason}.", param=definition.where)
         if reason is not None:
             yield f"{definition.notice}: {reason}"
