@@ -17,6 +17,7 @@ import msgspec
 
 from antiphon.core.arguments import object_arguments
 from antiphon.core.dialect import Dialect
+from antiphon.core.documents import ReadDocument
 from antiphon.core.tool_words import call_to_words, result_to_words
 from antiphon.core.tools import Native
 from antiphon.errors import InvalidRequest
@@ -108,10 +109,13 @@ def parts_to_content(parts: list[Part]) -> str | list[Part]:
 
 
 class ChatDraft:
-    def __init__(self, name_of: Callable[[Native], str], open_sealed: Callable[[str], str | None]) -> None:
-        # The name of each tool as the engine knows it, and the content of a sealed text.
+    def __init__(
+        self, name_of: Callable[[Native], str], open_sealed: Callable[[str], str | None], read_document: ReadDocument
+    ) -> None:
+        # The name of each tool as the engine knows it, the content of a sealed text, and the text of a document.
         self.name_of = name_of
         self.open_sealed = open_sealed
+        self.read_document = read_document
         self.notices: list[str] = []
         self._system: list[str] = []
         self._turns: list[AssistantTurn | UserTurn] = []

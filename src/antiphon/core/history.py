@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from antiphon.core.arguments import arguments_to_text
+from antiphon.core.documents import Documents
 from antiphon.core.input_items import item_kind, items_to_draft, needs_its_call, tools_in_items
 from antiphon.core.tools import engine_name, tools_to_box
 from antiphon.errors import InvalidRequest
@@ -87,7 +88,7 @@ def check_items(items: Sequence[Item], *, before: Sequence[Item] = (), where: st
             )
     together = [*before, *items]
     tools_to_box((), tools_in_items(together, earlier=len(before), own=where))
-    items_to_draft(together, engine_name, lambda sealed: "", earlier=len(before), own=where)
+    items_to_draft(together, engine_name, lambda sealed: "", documents=Documents(), earlier=len(before), own=where)
 
 
 def needs_items_before(items: Sequence[Item]) -> bool:

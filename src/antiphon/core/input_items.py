@@ -16,6 +16,7 @@ import msgspec
 
 from antiphon.core.arguments import arguments_to_text
 from antiphon.core.content_parts import content_to_parts, parts_to_text
+from antiphon.core.documents import Documents
 from antiphon.core.draft import ChatDraft
 from antiphon.core.item_paths import is_stored, item_path
 from antiphon.core.tools import Native
@@ -56,7 +57,7 @@ NOT_IN_NOTES = frozenset(
 
 def message_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
     message = convert(item, InputMessage, where)
-    parts = content_to_parts(message.content, f"{where}.content")
+    parts = content_to_parts(message.content, f"{where}.content", draft.read_document)
     if message.role == "user":
         draft.user(parts)
         return
@@ -72,11 +73,11 @@ def message_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
 def reasoning_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
     """Its text is in `content`, or sealed; the summary is the next best source."""
     reasoning = convert(item, InputReasoning, where)
-    content = parts_to_text(content_to_parts(reasoning.content or [], f"{where}.content"))
+    content = parts_to_text(content_to_parts(reasoning.content or [], f"{where}.content", draft.read_document))
     sealed = draft.open_sealed(reasoning.encrypted_content) if reasoning.encrypted_content else ""
     if sealed is None:
         draft.notice("sealed reasoning of another server was ignored: it cannot be opened here")
-    summary = parts_to_text(content_to_parts(reasoning.summary or [], f"{where}.summary"))
+    summary = parts_to_text(content_to_parts(reasoning.summary or [], f"{where}.summary", draft.read_document))
     draft.reasoning(content or sealed or summary)
 
 
@@ -94,7 +95,7 @@ def needs_its_call(item: Item) -> bool:
 def call_output_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
     output = convert(item, InputCallOutput, where)
     value = [output.output] if isinstance(output.output, dict) else output.output or ""
-    parts = content_to_parts(value, f"{where}.output")
+    parts = content_to_parts(value, f"{where}.output", draft.read_document)
     if output.call_id is not None:
         draft.output(output.call_id, parts, where)
     elif output.name:
@@ -115,7 +116,7 @@ def agent_message_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
     content = message.content
     if isinstance(content, list):
         content = [part for given in content for part in _readable(draft, given, where)]
-    parts = content_to_parts(content, f"{where}.content")
+    parts = content_to_parts(content, f"{where}.content", draft.read_document)
     draft.user([{"type": "text", "text": f"Message from {message.author}:"}, *parts])
 
 
@@ -246,11 +247,12 @@ def items_to_draft(
     name_of: Callable[[Native], str],
     open_sealed: Callable[[str], str | None],
     *,
+    documents: Documents,
     earlier: int = 0,
     own: str = "input",
 ) -> ChatDraft:
     """`earlier`: how many of the items were stored before. `own`: the name of the list that the others came in."""
-    draft = ChatDraft(name_of, open_sealed)
+    draft = ChatDraft(name_of, open_sealed, documents.read)
     by_id: dict[str, Item] = {}
     for at, item in enumerate(items):
         where = item_path(at, earlier, own)
