@@ -137,6 +137,7 @@ def test_a_history_that_was_accepted_converts_for_ever_and_is_the_same_prompt_on
 @given(st.lists(likely_item | any_item, max_size=6), dialects)
 def test_a_history_that_was_stored_unchecked_converts_too(items: list[Any], dialect: Dialect) -> None:
     items = [item for item in items if isinstance(item, dict)]
+    items += items_to_stored_form(items, lambda prefix: prefix)
     request = CreateResponse(input=[GO_ON])
     chat = request_to_chat(request, [*items, GO_ON], dialect, "m", earlier=len(items)).chat
     assert objection(msgspec.json.decode(msgspec.json.encode(chat)), own_fields=dialect.extra) is None

@@ -105,7 +105,7 @@ def items_to_stored_form(items: Sequence[Item], new_id: Callable[[str], str]) ->
 
 
 def _to_stored_form(item: Item, new_id: Callable[[str], str]) -> Item:
-    kind = item_kind(item) or "item_reference"
+    kind = item_kind(item) or "unknown"
     given = item.get("id")
     id = given if isinstance(given, str) and given else new_id(PREFIXES.get(kind, "item"))
     kept = {"id": id, "type": kind} | {name: value for name, value in item.items() if name not in ("id", "type")}
@@ -118,17 +118,19 @@ def _completed(value: Item, members: Mapping[str, Any]) -> Item:
     return value | {name: default for name, default in members.items() if value.get(name) is None}
 
 
-# Each changes a shallow copy of the item, and replaces what it changes in it.
+# Each replaces members of a shallow copy of the item. None of them raises: an item that was not read, because a compaction
+# replaces it, is stored, too.
 
 
 def _keep_message(item: Item) -> None:
-    item["content"] = _to_parts(item["content"], "output_text" if item.get("role") == "assistant" else "input_text")
+    text_type = "output_text" if item.get("role") == "assistant" else "input_text"
+    item["content"] = _to_parts(_to_list(item.get("content"), text_type), text_type)
 
 
 def _keep_reasoning(item: Item) -> None:
     if item.get("content") is not None:
-        item["content"] = _to_parts(item["content"], "reasoning_text")
-    item["summary"] = _to_parts(item.get("summary") or [], "summary_text")
+        item["content"] = _to_parts(_to_list(item["content"], "reasoning_text"), "reasoning_text")
+    item["summary"] = _to_parts(item.get("summary"), "summary_text")
 
 
 def _keep_call(item: Item) -> None:
@@ -137,8 +139,7 @@ def _keep_call(item: Item) -> None:
 
 def _keep_output(item: Item) -> None:
     output = item.get("output")
-    if isinstance(output, dict | list):
-        item["output"] = _to_parts([output] if isinstance(output, dict) else output, "input_text")
+    item["output"] = _to_parts([output] if isinstance(output, dict) else output, "input_text")
 
 
 CONTENTS: dict[str, Callable[[Item], None]] = {
@@ -150,12 +151,17 @@ CONTENTS: dict[str, Callable[[Item], None]] = {
 }
 
 
-def _to_parts(content: str | list[Part], text_type: str) -> list[Part]:
+def _to_list(content: Any, text_type: str) -> Any:
+    return [{"type": text_type, "text": content}] if isinstance(content, str) else content
+
+
+def _to_parts(content: Any, text_type: str) -> Any:
     """`text_type`: the type that text has in this place."""
-    parts = [{"type": text_type, "text": content}] if isinstance(content, str) else content
-    return [_part_to_stored_form(part, text_type) for part in parts]
+    if not isinstance(content, list):
+        return content
+    return [_part_to_stored_form(part, text_type) if isinstance(part, dict) else part for part in content]
 
 
 def _part_to_stored_form(part: Part, text_type: str) -> Part:
-    kept = {**part, "type": text_type} if part.get("type") in PLAIN_TEXT else part
-    return _completed(kept, PART_MEMBERS.get(kept["type"], {}))
+    kind = text_type if part.get("type") in PLAIN_TEXT else part.get("type")
+    return _completed({**part, "type": kind}, PART_MEMBERS.get(str(kind), {}))
