@@ -21,7 +21,7 @@ from msgspec import UNSET
 
 from antiphon.core.answer_reader import AnswerReader
 from antiphon.core.calls import CallState
-from antiphon.core.check_work import CheckOutcome, CheckWork, DefinitionWork
+from antiphon.core.check_work import CheckOutcome, CheckWork, DefinitionWork, DocumentWork
 from antiphon.core.enforcement import SCHEMA_NOT_KEPT, Enforcement, Rejection
 from antiphon.core.environment import Environment
 from antiphon.core.event_style import EventStyle
@@ -105,7 +105,8 @@ class Exchange:
         )
         # The engine answer that is being read; `receive`, `reading` and `check` are its own.
         self.answer = AnswerReader(self._output, self._sequence)
-        self._defining: DefinitionWork | None = None
+        # The work that has to be done before the engine is asked.
+        self._preparing: DocumentWork | DefinitionWork | None = None
         self._running: dict[str, CallState] = {}
         self._estimates: Sequence[Usage] = ()
         if request.generate is False:
@@ -183,14 +184,12 @@ class Exchange:
         return [] if isinstance(self.step, Done) else [self._lifecycle.heartbeat()]
 
     def _ask(self) -> None:
-        """Checks the definitions that are not known yet, then asks the engine."""
-        conversion = self._question.conversion
-        definitions = (each.definition for each in conversion.definitions)
-        unknown = next((each for each in definitions if not self._question.knows(each)), None)
-        if unknown is not None:
-            self._defining = DefinitionWork(unknown)
-            self.step = Check(self._defining)
+        """Has documents read and definitions checked that are not known yet, then asks the engine."""
+        if (work := self._question.work_before()) is not None:
+            self._preparing = work
+            self.step = Check(work)
             return
+        conversion = self._question.conversion
         self._enforcement.begin_answer(conversion.requirements)
         self.answer.begin(self._thought_start(), conversion.finder())
         self._phase = Phase.ASKING
@@ -275,16 +274,16 @@ class Exchange:
 
     def checked(self, outcome: CheckOutcome) -> list[AnyEvent]:
         """The outcome of the check that a step, or `check`, asked for."""
-        if self._defining is not None:
-            return self._attempt(lambda: self._compiled(outcome))
+        if self._preparing is not None:
+            return self._attempt(lambda: self._prepared(outcome))
         self.answer.checked(outcome)
         return self._attempt(self._proceed)
 
-    def _compiled(self, outcome: CheckOutcome) -> None:
-        """A schema or grammar was compiled, or cannot be."""
-        assert self._defining is not None
-        definition, self._defining = self._defining.definition, None
-        self._question.define(definition, outcome)
+    def _prepared(self, outcome: CheckOutcome) -> None:
+        """A document was read, or a schema or grammar compiled; or that cannot be done."""
+        assert self._preparing is not None
+        work, self._preparing = self._preparing, None
+        self._question.done(work, outcome)
         self._ask()
 
     def tool_result(self, call_id: str, result: ToolResult) -> list[AnyEvent]:

@@ -29,7 +29,7 @@ def item_to_sealed(item: Item, seal: Callable[[str], str]) -> Item:
 
 
 def _text(content: Any) -> str:
-    """Stored items are as the client sent them: what cannot be read is left to the converter."""
+    """Items may have been stored unchecked, by an earlier version: what cannot be read is left to the converter."""
     if not isinstance(content, list):
         return content if isinstance(content, str) else ""
     texts = [part.get("text") for part in content if isinstance(part, dict)]
