@@ -9,6 +9,7 @@ the user's message. What was stored and is repeated counts once; and whatever co
 ends with the output, as the items do. A model that sees the user's question last calls the same tool again.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -67,9 +68,23 @@ class AssistantTurn:
     reasoning: list[str] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
+    # The calls without an output, by their ids. The ids of parallel calls may be alike.
+    waiting: dict[str, deque[Call]] = field(default_factory=dict)
+    # One of its calls has an output.
+    answered: bool = False
 
-    def unanswered(self, call_id: str) -> Call | None:
-        return next((call for call in self.calls if call.id == call_id and not call.answered), None)
+    def add(self, call: Call) -> None:
+        self.calls.append(call)
+        self.waiting.setdefault(call.id, deque()).append(call)
+
+    def answer(self, call_id: str) -> Call:
+        """The first call with this id that waits for its output. From now on it does not."""
+        waiting = self.waiting[call_id]
+        call = waiting.popleft()
+        if not waiting:
+            del self.waiting[call_id]
+        self.answered = True
+        return call
 
     def messages(self, dialect: Dialect) -> Iterator[ChatMessage]:
         texts = self.texts if dialect.shows_tools else [*self.texts, *(call.words() for call in self.calls)]
@@ -119,7 +134,9 @@ class ChatDraft:
         self.notices: list[str] = []
         self._system: list[str] = []
         self._turns: list[AssistantTurn | UserTurn] = []
-        self._calls: dict[str, list[Call]] = {}
+        # How many user messages follow the latest assistant turn.
+        self._users_at_end = 0
+        self._calls: dict[str, list[tuple[AssistantTurn, Call]]] = {}
 
     # ---- input -------------------------------------------------------------------------------------------------------
 
@@ -136,6 +153,7 @@ class ChatDraft:
 
     def user(self, parts: list[Part]) -> None:
         self._turns.append(UserTurn(parts or [{"type": "text", "text": ""}]))
+        self._users_at_end += 1
 
     def reasoning(self, text: str) -> None:
         if text:
@@ -159,32 +177,42 @@ class ChatDraft:
         if self._is_repeated(call):
             self.notice(f"call {call_id} was sent again before its output: it counts once")
             return
-        self._assistant().calls.append(call)
-        self._calls.setdefault(call_id, []).append(call)
+        turn = self._assistant()
+        turn.add(call)
+        self._calls.setdefault(call_id, []).append((turn, call))
 
     def _is_repeated(self, call: Call) -> bool:
         """The call waits for its output in the latest assistant turn. It stays there, because calls that were made together
         stay together."""
-        turn = next((turn for turn in reversed(self._turns) if isinstance(turn, AssistantTurn)), None)
-        return turn is not None and any(call.repeats(other) for other in turn.calls if not other.answered)
+        turn = self._latest_turn
+        return turn is not None and any(call.repeats(other) for other in turn.waiting.get(call.id, ()))
 
     def output(self, call_id: str, parts: list[Part], where: str) -> None:
         """The result of a call goes directly after it, wherever the item was."""
         if call_id not in self._calls:
             raise InvalidRequest(f"No tool call found for the output with call_id {call_id!r}.", param=f"{where}.call_id")
-        call = self._unanswered(call_id) or self._calls[call_id][-1]
+        call = self._answered(call_id)
         call.answered = True
         call.texts += [part["text"] for part in parts if part["type"] == "text"]
         call.media += [part for part in parts if part["type"] != "text"]
 
-    def _unanswered(self, call_id: str) -> Call | None:
+    def _answered(self, call_id: str) -> Call:
         """Ids may repeat from turn to turn: the latest turn that waits for this output is meant."""
-        for at in range(len(self._turns) - 1, -1, -1):
-            turn = self._turns[at]
-            if isinstance(turn, AssistantTurn) and (call := turn.unanswered(call_id)) is not None:
-                self._move_users_before(at)
-                return call
-        return None
+        calls = self._calls[call_id]
+        turn, call = calls[-1]
+        if call_id not in turn.waiting and len(calls) > 1:
+            turn, call = next(((turn, call) for turn, call in reversed(calls) if call_id in turn.waiting), calls[-1])
+        if call_id not in turn.waiting:
+            return call
+        if turn is self._latest_turn:
+            self._move_users_before(len(self._turns) - 1 - self._users_at_end)
+        return turn.answer(call_id)
+
+    @property
+    def _latest_turn(self) -> AssistantTurn | None:
+        at = len(self._turns) - 1 - self._users_at_end
+        turn = self._turns[at] if at >= 0 else None
+        return turn if isinstance(turn, AssistantTurn) else None
 
     def _move_users_before(self, at: int) -> None:
         """User messages between a call and its output go before the turn of the call: a result has to follow its call, and the
@@ -192,13 +220,14 @@ class ChatDraft:
         with a placeholder, which has to go in any case.
         """
         turn, *between = self._turns[at:]
-        if not between or not all(isinstance(each, UserTurn) for each in between):
+        if not between:
             return
         asked = self._users_before(at)
         new = [each for each in between if each not in asked]
         if len(new) < len(between):
             self.notice(ASKED_AGAIN)
         self._turns[at:] = [*new, turn]
+        self._users_at_end = 0
 
     def _users_before(self, at: int) -> list[AssistantTurn | UserTurn]:
         """The latest user messages before this turn."""
@@ -220,16 +249,17 @@ class ChatDraft:
     def _assistant(self) -> AssistantTurn:
         last = self._turns[-1] if self._turns else None
         # After a call with a result the model was asked again: that is a new turn.
-        if not isinstance(last, AssistantTurn) or any(call.answered for call in last.calls):
+        if not isinstance(last, AssistantTurn) or last.answered:
             last = AssistantTurn()
             self._turns.append(last)
+            self._users_at_end = 0
         return last
 
     # ---- output ------------------------------------------------------------------------------------------------------
 
     def messages(self, dialect: Dialect, *, head: str, tail: list[str]) -> list[ChatMessage]:
         """`head` is the request's `instructions`; `tail` is what Antiphon adds to them."""
-        for call in (call for calls in self._calls.values() for call in calls):
+        for call in (call for calls in self._calls.values() for _, call in calls):
             if not call.answered:
                 self.notice(f"call {call.id} has no output: a placeholder was sent")
         messages = [message for turn in self._turns for message in turn.messages(dialect)]
