@@ -108,17 +108,6 @@ async def test_without_parallel_calls_there_is_at_most_one_call(gateway: Gateway
     assert [item["call_id"] for item in response["output"]] == ["a"]
 
 
-async def test_a_requested_summary_is_emitted(gateway: GatewayUnderTest, engine: MockEngine) -> None:
-    engine.will(answer(chunk({"reasoning": "hm"}), chunk({"content": "Yes"})))
-    events = await gateway.stream(reasoning={"summary": "auto"})
-    kinds = [event["type"] for event in events]
-    assert "response.reasoning_summary_text.delta" in kinds
-    assert "response.reasoning_text.delta" in kinds
-    item = events[-1]["response"]["output"][0]
-    assert item["summary"] == [{"type": "summary_text", "text": "hm"}]
-    assert item["content"] == [{"type": "reasoning_text", "text": "hm"}]
-
-
 async def test_the_names_of_the_reasoning_events_are_a_setting(engine: MockEngine) -> None:
     engine.will(answer(chunk({"reasoning": "hm"}), chunk({"content": "Yes"})))
     async with running_gateway(engine, reasoning_events="reasoning") as gateway:

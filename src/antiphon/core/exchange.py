@@ -162,12 +162,13 @@ class Exchange:
 
     def _style(self) -> EventStyle:
         options, conversion = self.request.stream_options, self._question.conversion
-        seals = conversion.compacts or SEALED_REASONING in (self.request.include or ())
         padded = options is not None and options.include_obfuscation
         return EventStyle(
-            summary=wants_summary(self.request) is not None,
+            summary=self._environment.always_summary or wants_summary(self.request) is not None,
             logprobs=conversion.logprobs,
-            seal=self._environment.sealer.seal if seals else None,
+            seal=self._environment.sealer.seal,
+            # What is not stored is lost unless the client sends it back. Many clients do not know to ask for that.
+            seals_reasoning=self.request.store is False or SEALED_REASONING in (self.request.include or ()),
             compacts=conversion.compacts,
             padding=self._environment.padding() if padded else None,
             reasoning_events=self._environment.reasoning_events,

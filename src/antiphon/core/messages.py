@@ -209,7 +209,6 @@ class CompactionState(MessageState):
 
     def close(self, status: Status) -> Iterable[Event]:
         assert self._index is not None
-        assert self._style.seal is not None
         self._sealed = self._item(self._style.seal(self.written))
         return (events.OutputItemDone(output_index=self._index, item=self._sealed),)
 
