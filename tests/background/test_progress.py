@@ -160,7 +160,8 @@ async def test_every_gateway_shows_the_output_so_far(engine: MockEngine) -> None
         assert (response["status"], response["usage"], response["completed_at"]) == ("in_progress", None, None)
         (message,) = response["output"]
         assert (message["type"], message["status"], message["role"]) == ("message", "in_progress", "assistant")
-        assert message["content"] == [{"type": "output_text", "text": "Hel", "annotations": []}]
+        assert message["content"] == [{"type": "output_text", "text": "Hel", "annotations": [], "logprobs": []}]
+        assert response["output_text"] == "Hel"
         go_on.set()
         final = await Background(other).ended(id)
         assert final["output"][0]["content"][0]["text"] == "Hello"

@@ -18,7 +18,8 @@ async def test_a_string_is_a_user_message_and_the_text_comes_back(gateway: Gatew
     assert engine.last["messages"] == [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hi"}]
     assert response["status"] == "completed"
     assert response["output_text"] == "Hello world"
-    assert response["output"][0]["content"] == [{"type": "output_text", "text": "Hello world", "annotations": []}]
+    part = {"type": "output_text", "text": "Hello world", "annotations": [], "logprobs": []}
+    assert response["output"][0]["content"] == [part]
     assert response["usage"]["total_tokens"] == 17
     assert response["id"].startswith("resp_")
     assert response["output"][0]["id"].startswith("msg_")

@@ -3,8 +3,6 @@
 from collections.abc import Iterable
 from typing import ClassVar
 
-from msgspec import UNSET
-
 from antiphon.core.check_work import CheckOutcome
 from antiphon.core.deltas import Delta, RefusalDelta, TextDelta
 from antiphon.core.event_style import EventStyle
@@ -52,7 +50,7 @@ class TextPart:
         yield events.ContentPartDone(**self._place, part=part)
 
     def _part(self, text: str) -> OutputText:
-        return OutputText(text=text, logprobs=list(self._logprobs) if self._style.logprobs else UNSET)
+        return OutputText(text=text, logprobs=list(self._logprobs))
 
     @property
     def written(self) -> str:
