@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from support.background import Background
-from support.engine import MockEngine, answer, chunk
+from support.engine import DONE, MockEngine, answer, call, chunk, text
 from support.gateway import GatewayUnderTest, running_gateway, standing_before
 from support.sockets import connected
 
@@ -120,3 +120,113 @@ async def test_the_seal_of_a_stored_summary_has_the_exact_thought(pieces: tuple[
             kept = {"type": "reasoning", "summary": [], "encrypted_content": fetched["output"][0]["encrypted_content"]}
             await gateway.create([{"role": "user", "content": "Hi"}, kept, {"role": "assistant", "content": "Yes"}])
             assert returned(engine) == ["".join(pieces)]
+
+
+# ---- calls in a thought ----------------------------------------------------------------------------------------------
+
+TOOL = {"type": "function", "name": "look", "parameters": {"type": "object", "properties": {"at": {"type": "string"}}}}
+CALL = '<tool_call>\n{"name": "look", "arguments": {"at": "a.txt"}}\n</tool_call>'
+OTHER_SHAPES = [
+    "<function=look>\n<parameter=at>\na.txt\n</parameter>\n</function>",
+    '[TOOL_CALLS][{"name": "look", "arguments": {"at": "a.txt"}}]',
+    '<|python_tag|>{"name": "look", "parameters": {"at": "a.txt"}}',
+]
+
+
+def kinds(response: dict[str, Any]) -> list[str]:
+    return [item["type"] for item in response["output"]]
+
+
+@pytest.mark.parametrize("call", [CALL, *OTHER_SHAPES])
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_call_that_ends_a_lone_thought_is_made(
+    gateway: GatewayUnderTest, engine: MockEngine, call: str, stream: bool
+) -> None:
+    pieces = ("I must look.\n", *call, "\n")
+    engine.will(answer(*(chunk({"reasoning_content": piece}) for piece in pieces)))
+    made = (await gateway.stream(tools=[TOOL]))[-1]["response"] if stream else await gateway.create(tools=[TOOL])
+    assert (made["status"], kinds(made)) == ("completed", ["reasoning", "function_call"])
+    assert (made["output"][1]["name"], made["output"][1]["arguments"].replace(" ", "")) == ("look", '{"at":"a.txt"}')
+    assert made["output"][1]["status"] == "completed"
+
+
+@pytest.mark.parametrize("end", ["", "</think>", "\n</think>\n\n"])
+async def test_a_call_in_a_tagged_thought_is_made(gateway: GatewayUnderTest, engine: MockEngine, end: str) -> None:
+    engine.will(*[text("<think>I must", f" look.\n{CALL}", end)] * 2)
+    for made in (await gateway.create(tools=[TOOL]), (await gateway.stream(tools=[TOOL]))[-1]["response"]):
+        assert kinds(made) == ["reasoning", "function_call"]
+
+
+async def test_several_calls_that_end_a_thought_are_made(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    engine.will(answer(chunk({"reasoning_content": f"Both:\n{CALL}\n{CALL.replace('a.txt', 'b.txt')}"})))
+    made = await gateway.create(tools=[TOOL])
+    assert [item["arguments"].replace(" ", "") for item in made["output"][1:]] == ['{"at":"a.txt"}', '{"at":"b.txt"}']
+    assert made["output"][1]["call_id"] != made["output"][2]["call_id"]
+    assert "inside its reasoning" in gateway.notice
+
+
+@pytest.mark.parametrize(
+    "thought",
+    [
+        f"I could write `{CALL}`",
+        f'The format is "{CALL}"',
+        f"```\n{CALL}\n```",
+        f"{CALL}\nNo, better not.",
+        CALL.replace("look", "jump"),
+        '{"name": "look", "arguments": {"at": "a.txt"}}',
+        CALL[:40],
+    ],
+)
+async def test_what_may_not_be_meant_as_a_call_stays_a_thought(
+    gateway: GatewayUnderTest, engine: MockEngine, thought: str
+) -> None:
+    engine.will(answer(chunk({"reasoning_content": thought})))
+    assert kinds(await gateway.create(tools=[TOOL])) == ["reasoning"]
+    assert gateway.notice == ""
+
+
+@pytest.mark.parametrize(
+    ("stream", "expected"),
+    [
+        (answer(chunk({"reasoning_content": CALL}), chunk({"content": "Done."})), ["reasoning", "message"]),
+        (answer(chunk({"reasoning_content": CALL}), call("look", "{}")), ["reasoning", "function_call"]),
+        (answer(chunk({"reasoning_content": CALL}), finish="length"), ["reasoning"]),
+    ],
+)
+async def test_a_thought_that_is_followed_or_cut_off_makes_no_call(
+    gateway: GatewayUnderTest, engine: MockEngine, stream: bytes, expected: list[str]
+) -> None:
+    engine.will(stream)
+    assert kinds(await gateway.create(tools=[TOOL])) == expected
+
+
+async def test_a_call_in_a_thought_that_broke_off_is_not_made(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    engine.will(chunk({"reasoning_content": CALL}))
+    response = (await gateway.stream(tools=[TOOL]))[-1]["response"]
+    assert (response["status"], kinds(response)) == ("failed", ["reasoning"])
+
+
+@pytest.mark.parametrize("fields", [{"tools": [TOOL], "tool_choice": "none"}, {}])
+async def test_a_thought_makes_no_call_where_no_tool_is_offered(
+    gateway: GatewayUnderTest, engine: MockEngine, fields: dict[str, Any]
+) -> None:
+    engine.will(answer(chunk({"reasoning_content": CALL})))
+    assert kinds(await gateway.create(**fields)) == ["reasoning"]
+
+
+async def test_a_call_in_a_thought_is_the_call_that_was_required(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    engine.will(b"".join([chunk({"reasoning_content": CALL}), DONE]))
+    made = await gateway.create(tools=[TOOL], tool_choice="required")
+    assert kinds(made) == ["reasoning", "function_call"]
+    assert len(engine.requests) == 1
+
+
+async def test_a_call_in_a_thought_is_checked_like_any_other(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    number = {"type": "object", "properties": {"at": {"type": "integer"}}, "required": ["at"], "additionalProperties": False}
+    strict = {**TOOL, "parameters": number, "strict": True}
+    engine.will(
+        answer(chunk({"reasoning_content": CALL.replace('"a.txt"', '{"no": 1}')})), answer(call("look", '{"at": 7}', id="c2"))
+    )
+    made = await gateway.create(tools=[strict])
+    assert [item["arguments"] for item in made["output"] if item["type"] == "function_call"] == ['{"at": 7}']
+    assert len(engine.requests) == 2

@@ -49,6 +49,7 @@ Item = dict[str, Any]
 ESTIMATED = "usage is estimated: the engine reports none"
 TRUNCATED = "truncation auto: the oldest turns of the input were left out"
 DROPPED_CALLS = "tool calls of the model were left out: {count} beyond the {most} that may be made"
+CALLS_IN_THOUGHTS = "the model made a tool call inside its reasoning, and nothing else: it was taken for a call"
 # What an engine has shown that made no call although one was required.
 NOT_ENFORCED = {"enforces_required": False, "enforces_named": False}
 
@@ -156,6 +157,8 @@ class Exchange:
             notices.append(TRUNCATED)
         if dropped := self._enforcement.dropped:
             notices.append(DROPPED_CALLS.format(count=dropped, most=self._enforcement.requirements.most_calls))
+        if self.answer.calls_in_thoughts:
+            notices.append(CALLS_IN_THOUGHTS)
         if not self._question.knowledge.dialect_for(self._question.model).reports_usage:
             notices.append(ESTIMATED)
         return notices
@@ -361,7 +364,8 @@ class Exchange:
         self._sequence.close_items("incomplete" if cut else "completed")
 
     def _is_whole(self) -> bool:
-        return self._sequence.error is None and (self.answer.ended or self._output.reason is not None)
+        ended = self._output.reason is not None or (self.answer.ended and not self._output.has_cut_call)
+        return ended and self._sequence.error is None
 
     def _closed(self) -> None:
         """Every item of the answer is closed: another round, or the end."""
