@@ -65,6 +65,11 @@ def _plain_text(content: str | list[chat.ContentPart]) -> str:
     return content if isinstance(content, str) else "".join(part.text for part in content)
 
 
+def _is_bare_error(chunk: chat.Chunk) -> bool:
+    """An error object where a chunk should be."""
+    return chunk.object == "error" or chunk.message is not None or chunk.detail is not None
+
+
 class ChunkReader:
     """`receive()` the data of each frame, then `close()`. Text is searched for calls, if there is a finder."""
 
@@ -84,7 +89,7 @@ class ChunkReader:
             chunk = _decode(data)
         except UNREADABLE as broken:
             return [EngineFailed(EngineDisagrees(f"The engine sent a chunk that is not one of Chat Completions: {broken}"))]
-        if chunk.error is not None or chunk.object == "error":
+        if chunk.error is not None or (not chunk.choices and _is_bare_error(chunk)):
             error = chunk.error if chunk.error is not None else msgspec.to_builtins(chunk)
             return [EngineFailed(failure_to_error(error_object_to_failure(error)))]
         deltas: list[Delta] = []

@@ -157,8 +157,9 @@ class Chunk(Struct):
     usage: ChatUsage | None = None
     timings: Timings | None = None
     error: Any = None
-    # A few servers send a bare error: {"object": "error", "message": …}.
+    # A few servers send a bare error: {"object": "error", "message": …}, or only its message or detail.
     object: str | None = None
-    message: str | None = None
-    code: int | str | None = None
-    type: str | None = None
+    message: Any = None
+    detail: Any = None
+    code: Any = None
+    type: Any = None
