@@ -230,3 +230,42 @@ async def test_a_call_in_a_thought_is_checked_like_any_other(gateway: GatewayUnd
     made = await gateway.create(tools=[strict])
     assert [item["arguments"] for item in made["output"] if item["type"] == "function_call"] == ['{"at": 7}']
     assert len(engine.requests) == 2
+
+
+# ---- its tokens ------------------------------------------------------------------------------------------------------
+
+
+def counted(total: int, **details: Any) -> bytes:
+    usage = {"prompt_tokens": 10, "completion_tokens": total, "total_tokens": 10 + total, **details}
+    thought, said = chunk({"reasoning": "t" * 30}), chunk({"content": "s" * 10})
+    return b"".join([thought, said, chunk(finish="stop"), chunk(usage=usage), DONE])
+
+
+@pytest.mark.parametrize(
+    ("total", "details", "expected"),
+    [
+        (100, {}, 75),
+        (100, {"completion_tokens_details": None}, 75),
+        (100, {"completion_tokens_details": {"reasoning_tokens": 0}}, 75),
+        (100, {"completion_tokens_details": {"reasoning_tokens": 60}}, 60),
+        (1, {}, 1),
+        (0, {}, 0),
+    ],
+)
+async def test_tokens_of_thoughts_that_the_engine_does_not_count_are_estimated(
+    gateway: GatewayUnderTest, engine: MockEngine, total: int, details: dict[str, Any], expected: int
+) -> None:
+    engine.will(counted(total, **details))
+    usage = (await gateway.create())["usage"]
+    assert usage["output_tokens_details"] == {"reasoning_tokens": expected}
+    assert (usage["output_tokens"], usage["total_tokens"]) == (total, 10 + total)
+
+
+async def test_tokens_of_thoughts_are_part_of_a_usage_that_is_estimated(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    engine.will(b"".join([chunk({"reasoning": "t" * 30}), chunk({"content": "s" * 10}), chunk(finish="stop"), DONE]))
+    usage = (await gateway.create())["usage"]
+    assert (usage["output_tokens"], usage["output_tokens_details"]["reasoning_tokens"]) == (10, 8)
+
+
+async def test_an_answer_without_a_thought_has_no_tokens_of_one(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    assert (await gateway.create())["usage"]["output_tokens_details"] == {"reasoning_tokens": 0}

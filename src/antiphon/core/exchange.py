@@ -39,7 +39,7 @@ from antiphon.core.rounds import states_to_turn
 from antiphon.core.steps import DONE, Ask, Check, Done, Estimate, RunTools, Step, ToolCall, Uncounted
 from antiphon.core.think_tags import Start
 from antiphon.core.tools import ToolResult
-from antiphon.core.usage import UsageCount
+from antiphon.core.usage import UsageCount, with_reasoning
 from antiphon.errors import AnswerInvalid, ApiError, ContextLengthExceeded, EngineDisagrees, EngineError, EngineUnavailable
 from antiphon.wire.chat import ChatRequest
 from antiphon.wire.responses import CreateResponse, Usage
@@ -297,7 +297,8 @@ class Exchange:
         return self._emitted() if self._running else self._attempt(self._proceed)
 
     def estimated(self, usages: Sequence[Usage]) -> list[AnyEvent]:
-        self._estimates = usages
+        counted = zip(usages, self._uncounted, strict=False)
+        self._estimates = [with_reasoning(usage, answer.lengths) for usage, answer in counted]
         self.step = DONE
         return self._emitted()
 
@@ -332,8 +333,8 @@ class Exchange:
         if self.answer.template_opens_thought:
             self._question.learn_of_answer({"opens_thought": True})
         if self._may_start_over() and sequence.error is not None and self._learn_from(sequence.error):
+            self._usage.next_answer(output.lengths)
             output.start_over()
-            self._usage.next_answer()
             self._ask()
             return False
         if self._is_whole() and ending_of(output.reason) is COMPLETED:
@@ -391,8 +392,9 @@ class Exchange:
 
     def _count_answer(self) -> None:
         if self._usage.current is None and self._sequence.error is None:
-            self._uncounted.append(Uncounted(self.engine, self._question.conversion.chat, self._output.written))
-        self._usage.next_answer()
+            answer = Uncounted(self.engine, self._question.conversion.chat, self._output.written, self._output.lengths)
+            self._uncounted.append(answer)
+        self._usage.next_answer(self._output.lengths)
 
     def _ran_tools(self) -> bool:
         """The gateway ran every call of this round, so the model continues. A call that the client runs ends the response."""

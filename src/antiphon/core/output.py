@@ -24,7 +24,7 @@ from antiphon.core.item_state import ItemState
 from antiphon.core.messages import MessageState
 from antiphon.core.output_items import COMPACTED_ITEMS, ITEMS
 from antiphon.core.reasoning import ReasoningState
-from antiphon.core.usage import UsageCount
+from antiphon.core.usage import UsageCount, Written
 from antiphon.errors import ApiError
 from antiphon.wire.responses import OutputItem
 
@@ -96,6 +96,11 @@ class Output:
     def written(self) -> str:
         """All that the model wrote in the current answer."""
         return "".join([*self._sequence.withheld, *(state.written for state in self._answer)])
+
+    @property
+    def lengths(self) -> Written:
+        thoughts = (state for state in self._answer if isinstance(state, ReasoningState))
+        return Written(len(self.written), sum(len(state.written) for state in thoughts))
 
     @property
     def lone_thought(self) -> str | None:
