@@ -121,6 +121,14 @@ async def test_every_prefix_with_a_call_gives_a_prefix_of_the_output(
     check_every_prefix([f"event: {event['type']}\ndata: ".encode() + msgspec.json.encode(event) + b"\n\n" for event in events])
 
 
+async def test_every_prefix_with_a_citation_gives_a_prefix_of_the_output(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    citations = [{"type": "url_citation", "url": url} for url in ("a", "b")]
+    engine.will(answer(chunk({"content": "Look.", "annotations": citations})))
+    events = await gateway.stream("Hi", background=True)
+    assert len(events[-1]["response"]["output"][0]["content"][0]["annotations"]) == 2
+    check_every_prefix([f"event: {event['type']}\ndata: ".encode() + msgspec.json.encode(event) + b"\n\n" for event in events])
+
+
 def kinds_of(ending: str) -> set[type[wire.Event]]:
     kinds = [kind for kind in vars(wire).values() if isinstance(kind, type) and issubclass(kind, wire.Event)]
     return {kind for kind in kinds if str(kind.__struct_config__.tag).endswith(ending)}

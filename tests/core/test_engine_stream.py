@@ -25,6 +25,8 @@ SHAPES = {
     "arguments of another call": lambda text: chunk({"tool_calls": [{"index": 1, "function": {"arguments": text}}]}),
     "a call": lambda text: chunk({"tool_calls": [{"index": 0, "id": text, "function": {"name": "f", "arguments": "{"}}]}),
     "both": lambda text: chunk({"content": text, "reasoning": text}),
+    "an annotated text": lambda text: chunk({"content": text, "annotations": [{"type": "url_citation", "url": "u"}]}),
+    "a cited text": lambda text: chunk({"content": text, "annotations": [{"type": "url_citation", "url": text}]}),
 }
 texts = st.one_of(
     st.text(min_size=1, max_size=6),

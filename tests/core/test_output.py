@@ -10,6 +10,7 @@ from support.exchanges import REQUEST, make_environment, run_deltas
 from support.streams import check_stream
 
 from antiphon.core.deltas import (
+    AnnotationsDelta,
     CallDelta,
     Delta,
     EngineFailed,
@@ -284,6 +285,7 @@ any_delta = st.one_of(
         names,
         st.sampled_from(["", "{", "}", "{}", '{"a":', "1}", " ", "]"]),
     ),
+    st.just(AnnotationsDelta([{"type": "file_path", "file_id": "f", "index": 0}])),
     st.just(ThoughtEnded()),
     st.builds(Finished, st.sampled_from(["stop", "length", "tool_calls", "error"])),
     st.just(EngineFailed(EngineError("x"))),

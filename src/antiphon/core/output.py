@@ -6,6 +6,7 @@ from typing import Any
 from antiphon.core.call_pieces import CallPieces
 from antiphon.core.calls import FORMS, CallState, Forms
 from antiphon.core.deltas import (
+    AnnotationsDelta,
     CallDelta,
     Delta,
     EngineFailed,
@@ -147,6 +148,10 @@ class Output:
             state.receive(first)
             sequence.add(state)
 
+    def _receive_annotations(self, delta: AnnotationsDelta) -> None:
+        if isinstance(tail := self._sequence.tail, MessageState):
+            self._sequence.feed(tail.annotate(delta.annotations))
+
     def _receive_call(self, delta: CallDelta) -> None:
         state = self._pieces.find(delta)
         if state is None:
@@ -209,6 +214,7 @@ _RECEIVERS: dict[type[Any], Callable[[Output, Any], None]] = {
     TextDelta: Output._receive_content,
     ReasoningDelta: Output._receive_content,
     RefusalDelta: Output._receive_content,
+    AnnotationsDelta: Output._receive_annotations,
     CallDelta: Output._receive_call,
     ThoughtEnded: Output._receive_thought_end,
     UsageReport: Output._receive_usage,

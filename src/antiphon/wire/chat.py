@@ -100,6 +100,7 @@ class DeltaChunk(Struct):
     reasoning: str | None = None
     thinking: str | None = None
     refusal: str | None = None
+    annotations: Any = None
     tool_calls: list[CallChunk] | None = None
     function_call: FunctionDelta | None = None
 
