@@ -69,7 +69,8 @@ class AnswerReader:
     def _calls_in_thought(self) -> list[CallDelta]:
         """The calls of an answer that is nothing but a thought: without them, an agent would stop here."""
         thought = self._output.lone_thought
-        if thought is None or self._finder is None or not (self.ended or self._output.reason):
+        ended = self.ended or self._output.reason is not None
+        if thought is None or self._finder is None or not ended:
             return []
         calls = calls_ending_thought(thought, self._finder.names)
         self.calls_in_thoughts += len(calls)

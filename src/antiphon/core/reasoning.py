@@ -32,6 +32,9 @@ class SummaryPlace(TypedDict):
 class RawText:
     """The thought as `reasoning_text`, the only part of the item's `content`."""
 
+    # Every further piece is emitted as it comes.
+    copies = True
+
     def __init__(self, item_id: str, output_index: int, style: EventStyle) -> None:
         self._place: PartPlace = {"item_id": item_id, "output_index": output_index, "content_index": 0}
         self._style = style
@@ -44,10 +47,8 @@ class RawText:
         return text
 
     def flush(self) -> str:
+        """What is left to emit at the end."""
         return ""
-
-    # Every further piece is emitted as it comes.
-    copies = True
 
     def delta(self, text: str) -> DeltaEvent:
         return self._style.reasoning_events.delta(**self._place, delta=text, obfuscation=self._style.obfuscation(text))
@@ -62,6 +63,7 @@ class RawText:
 
     @staticmethod
     def shown(thought: str) -> str:
+        """The thought as the item has it."""
         return thought
 
 
