@@ -70,6 +70,8 @@ class Environment:
     report: Callable[..., None] = no_report
     check_grammars: bool = True
     reasoning_events: ReasoningEvents = REASONING_TEXT
+    # Reasoning is sent as a summary whether the request asks for one or not.
+    always_summary: bool = False
     # The tools that the gateway runs, by the `type` of their definition.
     tools: Mapping[str, GatewayTool] = field(default_factory=dict)
     # A model that calls the gateway's tools without end is stopped after this many engine answers.

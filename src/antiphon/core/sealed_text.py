@@ -24,7 +24,8 @@ def item_to_sealed(item: Item, seal: Callable[[str], str]) -> Item:
     """A reasoning item with its text sealed too; any other item, and one that has a seal or no text, as it is."""
     if item.get("type") != "reasoning" or item.get("encrypted_content"):
         return item
-    text = _text(item.get("content"))
+    # A summary is the thought itself, unless the item has a seal.
+    text = _text(item.get("content")) or _text(item.get("summary"))
     return {**item, "encrypted_content": seal(text)} if text else item
 
 
