@@ -1,6 +1,7 @@
 """A tool that the gateway runs: `support.toy_tool` is all that it takes."""
 
 import asyncio
+from typing import Any
 
 import pytest
 from support.engine import MockEngine, answer, call, text
@@ -25,6 +26,25 @@ async def test_one_response_runs_the_tool_and_goes_on(engine: MockEngine) -> Non
     assert [item["result"] for item in response["output"][:2]] == ["6", "20"]
     assert response["usage"]["total_tokens"] == 2 * 17
     assert [message["content"] for message in engine.last["messages"][-2:]] == ["6", "20"]
+
+
+@pytest.mark.parametrize(
+    "choice", [DICE, {"type": "allowed_tools", "mode": "required", "tools": [DICE]}], ids=["named", "allowed"]
+)
+async def test_a_tool_that_the_gateway_runs_can_be_required(engine: MockEngine, choice: dict[str, Any]) -> None:
+    engine.will(ROLLS, text("A six and a twenty."))
+    other = {"type": "function", "name": "f"}
+    async with running_gateway(engine, extensions=Extensions(tools={"dice": Dice()}, checker=CHECKER)) as gateway:
+        body = {"model": "mock", "input": "Roll", "tools": [other, DICE], "tool_choice": choice, "store": False}
+        status, response = await gateway.post(body)
+        assert (status, response["tool_choice"]) == (200, choice)
+        refused, answered = await gateway.post({**body, "tool_choice": {"type": "web_search"}})
+    assert [item["type"] for item in response["output"]] == ["dice_call", "dice_call", "message"]
+    first, second = engine.requests
+    assert [tool["function"]["name"] for tool in first["tools"]] == ["roll"]
+    assert (first["tool_choice"], second["tool_choice"]) == ("required", "auto")
+    assert refused == 400
+    assert "dice" in answered["error"]["message"], "it says what can be required"
 
 
 async def test_a_tool_that_fails_does_not_fail_the_response(engine: MockEngine, caplog: pytest.LogCaptureFixture) -> None:

@@ -152,7 +152,7 @@ def request_to_chat(
     box = tools_to_box(request.tools or (), tools_in_items(items, earlier=earlier), tool_definitions)
     draft = items_to_draft(items, box.name_of, sealer.open, earlier=earlier)
     compacts = any(item.get("type") == "compaction_trigger" for item in items)
-    offer = choice_to_offer("none" if compacts else request.tool_choice, box, dialect)
+    offer = choice_to_offer("none" if compacts else request.tool_choice, box, dialect, tool_definitions)
     checks = Checks(complaint_about)
     requirements = offer_to_requirements(request, offer, box, dialect, checks, compacts=compacts, check_grammars=check_grammars)
     text = request.text or TextOptions()
