@@ -49,6 +49,7 @@ Item = dict[str, Any]
 ESTIMATED = "usage is estimated: the engine reports none"
 TRUNCATED = "truncation auto: the oldest turns of the input were left out"
 DROPPED_CALLS = "tool calls of the model were left out: {count} beyond the {most} that may be made"
+NOT_PARALLEL = ", because parallel_tool_calls is false"
 # What an engine has shown that made no call although one was required.
 NOT_ENFORCED = {"enforces_required": False, "enforces_named": False}
 
@@ -155,7 +156,9 @@ class Exchange:
         if self._question.dropped:
             notices.append(TRUNCATED)
         if dropped := self._enforcement.dropped:
-            notices.append(DROPPED_CALLS.format(count=dropped, most=self._enforcement.requirements.most_calls))
+            most = self._enforcement.requirements.most_calls
+            reason = NOT_PARALLEL if most and self.request.parallel_tool_calls is False else ""
+            notices.append(DROPPED_CALLS.format(count=dropped, most=most) + reason)
         if not self._question.knowledge.dialect_for(self._question.model).reports_usage:
             notices.append(ESTIMATED)
         return notices
