@@ -379,6 +379,9 @@ def test_allowed_tools_are_the_only_ones(mode: str) -> None:
     [
         ("sometimes", "tool_choice"),
         ({"type": "function", "name": "nope"}, "tool_choice"),
+        ({"type": "function"}, "tool_choice.name"),
+        ({"type": "custom", "name": ""}, "tool_choice.name"),
+        ({"type": "shell"}, "tool_choice"),
         ({"type": "allowed_tools", "tools": [{"type": "function", "name": "nope"}]}, "tool_choice.tools[0]"),
         ({"type": "allowed_tools", "mode": "x", "tools": []}, "tool_choice.mode"),
         ({"type": "allowed_tools"}, "tool_choice.tools"),

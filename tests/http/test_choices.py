@@ -235,6 +235,18 @@ async def test_an_engine_that_constrains_strict_calls_has_them_streamed() -> Non
         assert len([event for event in events if event["type"] == "response.function_call_arguments.delta"]) == 2
 
 
+async def test_an_engine_that_did_not_constrain_a_strict_call_is_checked_from_then_on() -> None:
+    wrong = weather('{"town": "Paris"}')
+    async with standing_before("vllm", wrong, wrong, weather(PARIS), text(PARIS[:5], PARIS[5:])) as (gateway, engine):
+        events = await gateway.stream(tools=STRICT)
+        assert "did not constrain the answer" in events[-1]["response"]["error"]["message"]
+        assert calls(await gateway.create(tools=STRICT)) == [("get_weather", {"city": "Paris"})]
+        assert len(engine.requests) == 3
+        events = await gateway.stream(text={"format": {"type": "json_schema", "name": "n", "schema": CITY}})
+        deltas = [event for event in events if event["type"] == "response.output_text.delta"]
+        assert len(deltas) == 2, "its answers are still trusted"
+
+
 async def test_arguments_that_are_not_strict_are_passed_on_as_they_are(engine: MockEngine, gateway: GatewayUnderTest) -> None:
     engine.will(weather('{"town": "Paris"}'))
     assert calls(await gateway.create(tools=TOOLS)) == [("get_weather", {"town": "Paris"})]

@@ -32,7 +32,7 @@ WRITES, DELETES = ("create_file", "update_file"), ("delete_file",)
 
 def _operation(*types: str, **more: Parameters) -> Parameters:
     properties = {"type": {"type": "string", "enum": list(types)}, "path": TEXT, **more}
-    return {**parameters(properties, *properties), "additionalProperties": False}
+    return parameters(properties, *properties)
 
 
 # Chat templates read `properties`; grammars and validators read `anyOf`, which says when there has to be a diff.

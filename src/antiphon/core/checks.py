@@ -86,13 +86,9 @@ def offer_to_requirements(
         answer=checks.answer,
         must_call=offer.must_call,
         only=frozenset(offer.only) if offer.only else None,
-        most_calls=0 if compacts or offer.only == () else most_calls(request),
+        most_calls=0 if compacts or offer.only == () else request.max_tool_calls,
+        parallel=request.parallel_tool_calls is not False,
     )
-
-
-def most_calls(request: CreateResponse) -> int | None:
-    """Calls that may not be parallel are one at a time, and so one in a response."""
-    return 1 if request.parallel_tool_calls is False else request.max_tool_calls
 
 
 def _check_of(name: str, box: Toolbox, checks: Mapping[str, Check]) -> Check | None:

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET
 
 from antiphon.core.call_schema import functions_to_response_format
-from antiphon.core.checks import Checks, Definition, most_calls, offer_to_requirements, takes_format
+from antiphon.core.checks import Checks, Definition, offer_to_requirements, takes_format
 from antiphon.core.dialect import Dialect
 from antiphon.core.input_items import items_to_draft, tools_in_items
 from antiphon.core.requirements import Requirements
@@ -173,7 +173,7 @@ def request_to_chat(
     if offer.tools and not offer.in_words:
         chat.tools = offer.tools
         chat.tool_choice = offer.choice
-        chat.parallel_tool_calls = most_calls(request) != 1
+        chat.parallel_tool_calls = requirements.parallel and requirements.most_calls != 1
     if request.max_output_tokens is not None:
         setattr(chat, dialect.max_tokens_member, request.max_output_tokens)
     logprobs = _logprobs(request, chat, dialect, notices)

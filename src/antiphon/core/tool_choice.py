@@ -9,7 +9,7 @@ from msgspec import UNSET, Struct, UnsetType
 from antiphon.core.dialect import Dialect
 from antiphon.core.offered_tools import tools_as_sent
 from antiphon.core.tool_echo import flat
-from antiphon.core.tools import DEFINITIONS, Define, Native, Toolbox
+from antiphon.core.tools import DEFINITIONS, INNER, Define, Native, Toolbox
 from antiphon.core.validation import convert
 from antiphon.errors import InvalidRequest
 from antiphon.wire.chat import ChatTool
@@ -111,6 +111,8 @@ def _required_call(names: list[str], box: Toolbox, dialect: Dialect) -> Offer:
 
 def named_choice(choice: Choice, among: Choosable) -> Offer:
     box, dialect, kind = among.box, among.dialect, choice["type"]
+    if kind in INNER and not flat(choice).get("name"):
+        raise InvalidRequest(f"`tool_choice.name` is required for a {kind}.", param="tool_choice.name")
     if kind not in among.definitions or kind == "namespace" or _meant(choice) in box.left_out:
         raise among.not_here(f"{kind}, which does not run here")
     names = _engine_names(choice, among, "tool_choice")
@@ -151,7 +153,7 @@ def _checked(entry: Choice, where: str) -> Choice:
 def _meant(choice: Choice) -> Native:
     """The tool that a choice names, as it would be known if it is offered."""
     given = flat({"type": "function", **choice})
-    name = given.get("name") or given.get("server_label") or given["type"]
+    name = given.get("server_label") or given.get("name") or given["type"]
     namespace = given.get("namespace")
     return Native(given["type"], str(name), None if namespace is None else str(namespace))
 
