@@ -113,8 +113,9 @@ def named_choice(choice: Choice, among: Choosable) -> Offer:
     box, dialect, kind = among.box, among.dialect, choice["type"]
     if kind in INNER and not flat(choice).get("name"):
         raise InvalidRequest(f"`tool_choice.name` is required for a {kind}.", param="tool_choice.name")
-    if kind not in among.definitions or kind == "namespace" or _meant(choice) in box.left_out:
-        raise among.not_here(f"{kind}, which does not run here")
+    meant = _meant(choice)
+    if kind not in among.definitions or kind == "namespace" or meant in box.left_out:
+        raise among.not_here(f"{kind if meant.name == kind else f'{kind} {meant.name}'}, which does not run here")
     names = _engine_names(choice, among, "tool_choice")
     if len(names) > 1:
         return _required(names, among)
