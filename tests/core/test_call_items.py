@@ -101,6 +101,7 @@ def test_members_that_the_model_invented_are_dropped() -> None:
     shell = item_of("shell", '{"commands": ["ls", 3], "mood": "good", "timeout_ms": "soon"}')
     assert shell["action"] == {"commands": ["ls", "3"], "timeout_ms": None, "max_output_length": None}
     local = item_of("local_shell", '{"command": "ls", "mood": "good", "env": {"A": 1}, "user": "me"}')
+    assert item_of("shell", '{"timeout_ms": 5e3, "max_output_length": true}')["action"]["timeout_ms"] == 5000
     assert local["action"] == {"type": "exec", "command": ["bash", "-lc", "ls"], "env": {"A": "1"}, "user": "me"}
 
 

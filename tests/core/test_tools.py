@@ -71,6 +71,20 @@ def test_a_tool_that_is_offered_twice_counts_once_and_the_notice_says_so() -> No
     assert [tool.function.description for tool in conversion.chat.tools or ()] == ["The weather."]
 
 
+def test_the_second_definition_of_a_tool_changes_nothing() -> None:
+    grammar = {"type": "grammar", "syntax": "regex", "definition": "a+"}
+    note: dict[str, Any] = {"type": "custom", "name": "note"}
+    assert converted(note, {**note, "format": grammar}).box.grammars == {}
+    assert functions(WAIT, {**WAIT, "strict": False}, dialect=VLLM)["wait"]["strict"] is True
+
+
+def test_a_tool_that_was_found_twice_is_the_same_tool() -> None:
+    found = {"type": "additional_tools", "role": "developer", "tools": [AGENTS, WEATHER, {"type": "shell"}]}
+    conversion = converted({"type": "shell"}, input=[found, found, {"role": "user", "content": "Hi"}])
+    assert conversion.notices == ()
+    assert len(conversion.chat.tools or ()) == 4
+
+
 # ---- what the engine gets --------------------------------------------------------------------------------------------
 
 
@@ -133,6 +147,12 @@ def test_what_has_no_effect_on_a_tool_is_in_the_notice() -> None:
         "async of wait has no effect: the result of a call is expected in the next request",
         "output_schema of get_weather has no effect: the model does not see it",
     )
+
+
+def test_a_notice_names_only_the_first_tools_that_it_is_about() -> None:
+    deferred = [{**WAIT, "name": f"f{number}", "defer_loading": True} for number in range(9)]
+    (notice,) = converted(*deferred).notices
+    assert notice.startswith("defer_loading of f0, f1, f2 and 6 more has no effect")
 
 
 def test_tools_that_a_search_found_are_not_deferred_any_more() -> None:

@@ -141,9 +141,9 @@ async def test_a_required_call_takes_precedence_over_the_format_of_an_answer() -
         assert engine.last["response_format"]["json_schema"]["name"] == "tool_call"
 
 
-@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-async def test_a_hosted_tool_is_not_silently_replaced_by_any_other(gateway: GatewayUnderTest, stream: bool) -> None:
-    body = {"input": "Hi", "tools": [{"type": "web_search_preview"}, WEATHER], "stream": stream}
+@pytest.mark.parametrize("how", [{}, {"stream": True}, {"background": True}], ids=["whole", "streamed", "background"])
+async def test_a_hosted_tool_is_not_silently_replaced_by_any_other(gateway: GatewayUnderTest, how: dict[str, bool]) -> None:
+    body = {"input": "Hi", "tools": [{"type": "web_search_preview"}, WEATHER], **how}
     status, answered = await gateway.post({**body, "tool_choice": {"type": "web_search_preview"}})
     assert status == 400
     assert answered["error"]["param"] == "tool_choice"

@@ -52,4 +52,6 @@ def _texts(values: list[Any]) -> list[str]:
 
 
 def _number(value: Any) -> int | None:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from antiphon.core import built_in_tools
 from antiphon.core.tool_echo import flat, tool_to_echo
+from antiphon.core.tool_members import members_without_effect
 from antiphon.core.validation import convert
 from antiphon.errors import InvalidRequest
 from antiphon.wire.chat import ChatFunction, ChatTool
@@ -124,15 +125,19 @@ class Toolbox:
     # Namespace → its description.
     namespaces: dict[str, str] = field(default_factory=dict)
     left_out: set[Native] = field(default_factory=set)
+    # The tools that follow were found in input items: one that was found twice is the same tool, not a conflict.
+    finds: bool = False
     # Where in the request each function was defined.
     places: dict[str, str] = field(default_factory=dict)
     echo: list[Tool] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
 
-    def add(self, native: Native, function: ChatFunction, where: str) -> None:
+    def add(self, native: Native, function: ChatFunction, where: str) -> bool:
+        """False: there is one already."""
         if native in self.names:
-            self.notices.append(f"tool {native.name} was offered twice: the first definition counts")
-            return
+            if not self.finds:
+                self.notices.append(f"tool {native.name} was offered twice: the first definition counts")
+            return False
         name = engine_name(native)
         # Two tools with the same name: the later one gets a suffix made of what it is, not of its position.
         function.name = name if name not in self.functions else _with_digest(name, native)
@@ -140,6 +145,7 @@ class Toolbox:
         self.natives[function.name] = native
         self.names[native] = function.name
         self.places[function.name] = where
+        return True
 
     def name_of(self, native: Native) -> str:
         """The engine's name of this tool, also when it is not offered any more."""
@@ -167,9 +173,8 @@ def function_tool(box: Toolbox, tool: Tool, where: str, namespace: str | None = 
         parameters=function.parameters or built_in_tools.NO_PARAMETERS,
         strict=True if function.strict else None,
     )
-    if function.strict is False:
+    if box.add(native, definition, where) and function.strict is False:
         box.unconstrained.add(native)
-    box.add(native, definition, where)
 
 
 def custom_tool(box: Toolbox, tool: Tool, where: str, namespace: str | None = None) -> None:
@@ -178,12 +183,13 @@ def custom_tool(box: Toolbox, tool: Tool, where: str, namespace: str | None = No
     native = Native("custom", _checked_name(custom.name, where, strict=False), namespace)
     words = custom.description or ""
     hint = "The whole input of the tool, as plain text."
-    if custom.format is not None and custom.format.definition:
-        box.grammars[native] = custom.format
-        hint = f"The whole input of the tool, as plain text that follows the {custom.format.syntax} grammar in the description."
-        words = f"{words}\n\nThe input must follow this {custom.format.syntax} grammar:\n{custom.format.definition}".strip()
+    grammar = custom.format if custom.format is not None and custom.format.definition else None
+    if grammar is not None:
+        hint = f"The whole input of the tool, as plain text that follows the {grammar.syntax} grammar in the description."
+        words = f"{words}\n\nThe input must follow this {grammar.syntax} grammar:\n{grammar.definition}".strip()
     parameters = built_in_tools.parameters({"input": {"type": "string", "description": hint}}, "input")
-    box.add(native, ChatFunction(name="", description=words or None, parameters=parameters), where)
+    if box.add(native, ChatFunction("", words or None, parameters), where) and grammar is not None:
+        box.grammars[native] = grammar
 
 
 def namespace_tool(box: Toolbox, tool: Tool, where: str, namespace: str | None = None) -> None:
@@ -256,11 +262,15 @@ def tools_to_box(
     for at, tool in enumerate(tools):
         _define(box, tool, f"tools[{at}]", definitions)
         box.echo.append(tool_to_echo(tool))
-    box.notices += _members_without_effect(tools)
+    box.notices += members_without_effect(inner for tool in tools for inner in _functions_in(tool))
+    box.finds = True
     for where, tool in more:
-        if not _is_known(box, tool):
-            _define(box, tool, where, definitions)
+        _define(box, tool, where, definitions)
     return box
+
+
+def _functions_in(tool: Tool) -> Iterable[Tool]:
+    return (inner for inner in (tool["tools"] if tool["type"] == "namespace" else (tool,)) if inner["type"] in INNER)
 
 
 def _define(box: Toolbox, tool: Tool, where: str, definitions: Mapping[str, Define], namespace: str | None = None) -> None:
@@ -270,12 +280,6 @@ def _define(box: Toolbox, tool: Tool, where: str, definitions: Mapping[str, Defi
         leave_out(box, tool, where, namespace, why="only programs may call it, and they do not run here")
     else:
         define(box, tool, where, namespace)
-
-
-def _is_known(box: Toolbox, tool: Tool) -> bool:
-    """A tool that was found twice is the same tool, not a conflict."""
-    kind = tool.get("type")
-    return isinstance(kind, str) and kind in INNER and Native(kind, str(tool.get("name"))) in box.names
 
 
 def _kind(tool: Tool, where: str) -> str:
@@ -294,23 +298,3 @@ def _checked_name(name: str, where: str, *, strict: bool) -> str:
         allowed = f"expected at most {LONGEST_GIVEN_NAME} characters, which are letters, digits, _ or -"
         raise InvalidRequest(f"Invalid `{where}.name`: {allowed}.", param=f"{where}.name", code="invalid_value")
     return name
-
-
-# ---- what a client may ask of a tool that is not done here -----------------------------------------------------------
-
-WITHOUT_EFFECT = {
-    "defer_loading": "the model sees the tool from the start",
-    "async": "the result of a call is expected in the next request",
-    "output_schema": "the model does not see it",
-}
-MOST_NAMES = 3
-
-
-def _members_without_effect(tools: Sequence[Tool]) -> Iterable[str]:
-    given = [inner for tool in tools for inner in (tool["tools"] if tool["type"] == "namespace" else (tool,))]
-    offered = [flat(tool) for tool in given if tool["type"] in INNER]
-    for member, instead in WITHOUT_EFFECT.items():
-        names = [str(tool["name"]) for tool in offered if tool.get(member)]
-        if names:
-            more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-            yield f"{member} of {', '.join(names[:MOST_NAMES])}{more} has no effect: {instead}"
