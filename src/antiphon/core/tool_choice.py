@@ -67,10 +67,10 @@ def _offer(choice: str | Choice | None, among: Choosable) -> Offer:
     if isinstance(choice, dict):
         kind = choice.get("type")
         if not isinstance(kind, str):
-            raise InvalidRequest("Invalid `tool_choice.type`: a choice needs a type.", param="tool_choice.type")
+            raise _missing("tool_choice.type", "a choice needs a type")
         return allowed_choice(choice, among) if kind == "allowed_tools" else named_choice(choice, among)
     if choice not in (None, "auto", "none", "required"):
-        raise InvalidRequest(f"Invalid `tool_choice`: {choice!r} must be one of: auto, none, required.", param="tool_choice")
+        raise _invalid("tool_choice", f"{choice!r} must be one of: auto, none, required")
     # Engines treat "none" differently. Without tools nothing can be called.
     if choice == "none":
         return Offer([], only=())
@@ -90,7 +90,7 @@ def _required(names: list[str], among: Choosable) -> Offer:
     box, dialect = among.box, among.dialect
     if not names:
         if not box.functions and not box.left_out:
-            raise InvalidRequest("`tool_choice` is required, but there are no `tools`.", param="tool_choice")
+            raise _invalid("tool_choice", "a call is required, but there are no `tools`")
         raise among.not_here("a tool, but none of those that may be called runs here")
     if dialect.enforces_required and dialect.shows_tools:
         return Offer([box.functions[name] for name in names], "required", tuple(names), must_call=True)
@@ -112,7 +112,7 @@ def _required_call(names: list[str], box: Toolbox, dialect: Dialect) -> Offer:
 def named_choice(choice: Choice, among: Choosable) -> Offer:
     box, dialect, kind = among.box, among.dialect, choice["type"]
     if kind in INNER and not flat(choice).get("name"):
-        raise InvalidRequest(f"`tool_choice.name` is required for a {kind}.", param="tool_choice.name")
+        raise _missing("tool_choice.name", f"a choice of type {kind} needs a name")
     meant = _meant(choice)
     if kind not in among.definitions or kind == "namespace" or meant in box.left_out:
         raise among.not_here(f"{kind if meant.name == kind else f'{kind} {meant.name}'}, which does not run here")
@@ -129,9 +129,7 @@ def allowed_choice(choice: Choice, among: Choosable) -> Offer:
     box = among.box
     allowed = convert(choice, AllowedTools, "tool_choice")
     if allowed.mode not in ("auto", "required"):
-        raise InvalidRequest(
-            f"Invalid `tool_choice.mode`: {allowed.mode!r} is neither auto nor required.", param="tool_choice.mode"
-        )
+        raise _invalid("tool_choice.mode", f"{allowed.mode!r} must be one of: auto, required")
     meant = {
         name
         for at, entry in enumerate(allowed.tools)
@@ -147,7 +145,7 @@ def allowed_choice(choice: Choice, among: Choosable) -> Offer:
 
 def _checked(entry: Choice, where: str) -> Choice:
     if not isinstance(entry.get("type", "function"), str):
-        raise InvalidRequest(f"Invalid `{where}.type`: expected a string.", param=f"{where}.type")
+        raise InvalidRequest(f"Invalid `{where}.type`: expected a string.", param=f"{where}.type", code="invalid_type")
     return entry
 
 
@@ -178,8 +176,16 @@ def _engine_names(choice: Choice, among: Choosable, where: str) -> list[str]:
             if native.kind == meant.kind and label in (None, native.namespace) and name in (None, native.name)
         ]
     if not names:
-        raise InvalidRequest(f"`{where}` names {meant.name!r}, which is not among the tools.", param=where)
+        raise _invalid(where, f"{meant.name!r} is not among the tools")
     return names
+
+
+def _invalid(where: str, problem: str) -> InvalidRequest:
+    return InvalidRequest(f"Invalid `{where}`: {problem}.", param=where, code="invalid_value")
+
+
+def _missing(where: str, problem: str) -> InvalidRequest:
+    return InvalidRequest(f"Missing `{where}`: {problem}.", param=where, code="missing_required_parameter")
 
 
 def relaxed_choice(choice: str | Choice | None) -> str | Choice | None:

@@ -285,7 +285,8 @@ def _define(box: Toolbox, tool: Tool, where: str, definitions: Mapping[str, Defi
 def _kind(tool: Tool, where: str) -> str:
     kind = tool.get("type")
     if not isinstance(kind, str):
-        raise InvalidRequest(f"Invalid `{where}.type`: every tool needs a type.", param=f"{where}.type")
+        problem = f"Missing `{where}.type`: every tool needs a type."
+        raise InvalidRequest(problem, param=f"{where}.type", code="missing_required_parameter")
     return kind
 
 
