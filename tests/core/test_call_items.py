@@ -112,6 +112,15 @@ def test_only_an_operation_that_writes_has_a_diff() -> None:
     assert created["operation"] == {"type": "create_file", "path": "a", "diff": ""}
 
 
+def test_a_patch_is_added_once_it_is_known() -> None:
+    pieces = ['{"type": "create_file", ', '"path": "a", "diff": "+hi"}']
+    deltas: list[Delta] = [CallDelta(0, "c1", "apply_patch"), *(CallDelta(0, arguments=piece) for piece in pieces)]
+    events = run_deltas(*deltas, Finished("tool_calls"), request=structs.replace(REQUEST, tools=TOOLS))
+    items = [event["item"] for event in events if "item" in event]
+    assert [item["operation"] for item in items] == [{"type": "create_file", "path": "a", "diff": "+hi"}] * 2
+    assert [item["status"] for item in items] == ["in_progress", "completed"]
+
+
 def test_a_patch_that_was_cut_off_is_not_completed() -> None:
     cut = item_of("apply_patch", '{"type": "create_file", "path": "a", "diff": "+rm', reason="length")
     assert (cut["status"], cut["operation"]["diff"]) == ("in_progress", "")

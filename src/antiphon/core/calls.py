@@ -45,6 +45,8 @@ class FunctionForm:
     prefix = "fc"
     # The gateway runs the tool itself, and the item stays open until its result is there.
     runs_here = False
+    # Its item has nothing true to say before the arguments are whole, and is not added before that.
+    opens_whole = False
 
     def __init__(self, native: Native, item_id: str, call_id: str, output_index: int, style: EventStyle) -> None:
         self._native = native
@@ -192,6 +194,7 @@ class ShellForm(SilentForm):
 
 class ApplyPatchForm(SilentForm):
     prefix = "apc"
+    opens_whole = True
 
     def item(self, status: Status) -> CallItem:
         # The API has no word for a patch that was cut off. It must not be applied, so it stays unfinished.
@@ -240,18 +243,18 @@ class CallState:
 
     def open(self, output_index: int) -> Iterable[Event]:
         self._index = output_index
-        native = self._tools.native_of(self.name)
-        kind = self._forms[native.kind]
-        form = kind(native, self._new_id(kind.prefix), self.call_id, output_index, self._style)
+        kind = self._kind
+        form = kind(self.native, self._new_id(kind.prefix), self.call_id, output_index, self._style)
         waiting = self.arguments
         self._form = form
         if self.outcome is not None:
             waiting = waiting if self.outcome.unfinished else self.outcome.text
         elif self.engine_index is not None and not self._is_buffered:
             self.fast_path = form.fast_path(self.engine_index)
-        yield events.OutputItemAdded(output_index=output_index, item=self.item)
-        if waiting:
-            yield from form.feed(waiting)
+        empty = self.item
+        fed = tuple(form.feed(waiting)) if waiting else ()
+        yield events.OutputItemAdded(output_index=output_index, item=self.item if kind.opens_whole else empty)
+        yield from fed
 
     def feed(self, arguments: str) -> Iterable[Event]:
         if self._form is None:
@@ -279,7 +282,7 @@ class CallState:
 
     @property
     def runs_here(self) -> bool:
-        return bool(self.name) and self._forms[self._tools.native_of(self.name).kind].runs_here
+        return bool(self.name) and self._kind.runs_here
 
     @property
     def must_run(self) -> bool:
@@ -291,6 +294,10 @@ class CallState:
         return self._tools.native_of(self.name)
 
     @property
+    def _kind(self) -> type[FunctionForm]:
+        return self._forms[self.native.kind]
+
+    @property
     def finished(self) -> bool:
         return self._finished
 
@@ -298,7 +305,7 @@ class CallState:
         return is_json_object(self.arguments)
 
     def ready(self) -> bool:
-        return bool(self.name) and (not self._is_buffered or self.finishable())
+        return bool(self.name) and (not (self._is_buffered or self._kind.opens_whole) or self.finishable())
 
     @property
     def check(self) -> Check | None:
