@@ -4,12 +4,16 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import UNSET
 from openai.types.responses import Tool as SdkTool
 from pydantic import TypeAdapter
 from support.engine import objection
 
 from antiphon.core.dialect import Dialect
 from antiphon.core.request import Conversion, request_to_chat, request_to_items
+from antiphon.core.tools import DEFINITIONS
 from antiphon.core.validation import body_to_request
 from antiphon.dialects import LLAMACPP, PLAIN, VLLM
 from antiphon.errors import InvalidRequest
@@ -47,6 +51,30 @@ def rejection(*tools: dict[str, Any]) -> InvalidRequest:
     with pytest.raises(InvalidRequest) as raised:
         converted(*tools)
     return raised.value
+
+
+# ---- whatever comes --------------------------------------------------------------------------------------------------
+
+kinds = st.sampled_from([*DEFINITIONS, "web_search", "mcp", "mystery"])
+odd = st.none() | st.booleans() | st.integers(0, 1) | st.sampled_from(["", "f", "direct", "local"]) | st.just({"type": "local"})
+names = "name description parameters strict function tools format environment allowed_callers defer_loading mode namespace"
+bodies = st.dictionaries(
+    st.sampled_from([*names.split(), "server_label", "execution"]), odd | st.lists(odd, max_size=2), max_size=4
+)
+leaves = st.builds(lambda kind, body: {**body, "type": kind}, kinds | odd, bodies)
+tools = leaves | st.builds(lambda leaf, inner: {**leaf, "tools": inner, "function": leaf}, leaves, st.lists(leaves, max_size=2))
+
+
+@given(st.lists(tools, max_size=3), st.sampled_from([None, "required", "none"]) | tools | st.just({"type": "allowed_tools"}))
+def test_any_tools_and_choices_are_converted_or_rejected_by_their_path(tools: list[dict[str, Any]], choice: Any) -> None:
+    refused: str | None = "tool_choice"
+    try:
+        echo = converted(*tools, tool_choice=choice).box.echo
+    except InvalidRequest as error:
+        echo, refused = tools, error.param
+    assert refused is not None
+    assert refused.startswith(("tools[", "tool_choice"))
+    assert len(echo) == len(tools)
 
 
 # ---- names -----------------------------------------------------------------------------------------------------------
@@ -162,6 +190,7 @@ def test_tools_that_a_search_found_are_not_deferred_any_more() -> None:
 
 
 def test_a_tool_for_programs_only_is_left_out() -> None:
+    assert converted({"type": "function", "allowed_callers": ["programmatic"], "async": True}).chat.tools is UNSET
     programmatic = {**WEATHER, "allowed_callers": ["programmatic"]}
     why = "only programs may call it, and they do not run here"
     conversion = converted(programmatic, {**WAIT, "allowed_callers": ["direct", "programmatic"]})

@@ -17,7 +17,7 @@ MOST_NAMES = 3
 def members_without_effect(tools: Iterable[dict[str, Any]]) -> Iterable[str]:
     given = [flat(tool) for tool in tools]
     for member, instead in WITHOUT_EFFECT.items():
-        names = [str(tool["name"]) for tool in given if tool.get(member)]
+        names = [str(tool.get("name")) for tool in given if tool.get(member)]
         if names:
             more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
             yield f"{member} of {', '.join(names[:MOST_NAMES])}{more} has no effect: {instead}"

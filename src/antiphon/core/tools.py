@@ -251,6 +251,7 @@ DEFINITIONS: dict[str, Define] = {
     "apply_patch": built_in("apply_patch", built_in_tools.APPLY_PATCH, built_in_tools.APPLY_PATCH_PARAMETERS),
 }
 INNER: dict[str, Define] = {"function": function_tool, "custom": custom_tool}
+CALLED_BY_PROGRAMS = frozenset({*INNER, "shell", "apply_patch"})
 
 
 def tools_to_box(
@@ -274,12 +275,12 @@ def _functions_in(tool: Tool) -> Iterable[Tool]:
 
 
 def _define(box: Toolbox, tool: Tool, where: str, definitions: Mapping[str, Define], namespace: str | None = None) -> None:
-    define = definitions.get(_kind(tool, where), leave_out)
-    callers = convert(flat(tool), Callers, where).allowed_callers
+    kind = _kind(tool, where)
+    callers = convert(flat(tool), Callers, where).allowed_callers if kind in CALLED_BY_PROGRAMS else None
     if callers is not None and "direct" not in callers:
         leave_out(box, tool, where, namespace, why="only programs may call it, and they do not run here")
     else:
-        define(box, tool, where, namespace)
+        definitions.get(kind, leave_out)(box, tool, where, namespace)
 
 
 def _kind(tool: Tool, where: str) -> str:
