@@ -48,7 +48,7 @@ Item = dict[str, Any]
 
 ESTIMATED = "usage is estimated: the engine reports none"
 TRUNCATED = "truncation auto: the oldest turns of the input were left out"
-DROPPED_CALLS = "tool calls of the model were left out: {count} beyond the {most} that may be made"
+DROPPED_CALLS = "tool calls of the model were left out: {count} beyond {limit}"
 CALLS_IN_THOUGHTS = "the model made a tool call inside its reasoning, and nothing else: it was taken for a call"
 # What an engine has shown that made no call although one was required.
 NOT_ENFORCED = {"enforces_required": False, "enforces_named": False}
@@ -157,7 +157,7 @@ class Exchange:
         if self._question.dropped:
             notices.append(TRUNCATED)
         if dropped := self._enforcement.dropped:
-            notices.append(DROPPED_CALLS.format(count=dropped, most=self._enforcement.requirements.most_calls))
+            notices.append(DROPPED_CALLS.format(count=dropped, limit=self._enforcement.limit))
         if self.answer.calls_in_thoughts:
             notices.append(CALLS_IN_THOUGHTS)
         if not self._question.knowledge.dialect_for(self._question.model).reports_usage:
@@ -387,7 +387,8 @@ class Exchange:
         if error is None:
             self._question.learn_of_answer({"reports_usage": self._usage.current is not None})
         elif error.code == SCHEMA_NOT_KEPT and not self.request.stop:
-            self._question.learn_of_answer({"constrains_json": False})
+            of_call = isinstance(self._enforcement.not_constrained, CallState) and self._question.dialect.constrains_calls
+            self._question.learn_of_answer({"constrains_calls" if of_call else "constrains_json": False})
 
     def _count_answer(self) -> None:
         if self._usage.current is None and self._sequence.error is None:

@@ -185,7 +185,9 @@ class Question:
         """The model called tools, and continues with their results. It has done what `tool_choice` required."""
         self._rounds.append(turn)
         self._rejection = None
-        last = len(self._rounds) >= self._environment.most_rounds
+        most = self._request.max_tool_calls
+        used_up = most is not None and sum(len(turn.calls) for turn in self._rounds) >= most
+        last = used_up or len(self._rounds) >= self._environment.most_rounds
         choice = "none" if last else relaxed_choice(self._request.tool_choice)
         self._request = structs.replace(self._request, tool_choice=choice)
         self.convert()

@@ -9,7 +9,7 @@ from msgspec import UNSET
 
 from antiphon.core.call_schema import functions_to_response_format
 from antiphon.core.check_work import DocumentWork
-from antiphon.core.checks import Checks, Definition, most_calls, offer_to_requirements, takes_format
+from antiphon.core.checks import Checks, Definition, offer_to_requirements, takes_format
 from antiphon.core.dialect import Dialect
 from antiphon.core.documents import Documents
 from antiphon.core.input_items import items_to_draft, tools_in_items
@@ -159,7 +159,7 @@ def request_to_chat(
     documents = documents or Documents()
     draft = items_to_draft(items, box.name_of, sealer.open, documents=documents, earlier=earlier)
     compacts = any(item.get("type") == "compaction_trigger" for item in items)
-    offer = choice_to_offer("none" if compacts else request.tool_choice, box, dialect)
+    offer = choice_to_offer("none" if compacts else request.tool_choice, box, dialect, tool_definitions)
     checks = Checks(complaint_about)
     requirements = offer_to_requirements(request, offer, box, dialect, checks, compacts=compacts, check_grammars=check_grammars)
     text = request.text or TextOptions()
@@ -180,7 +180,7 @@ def request_to_chat(
     if offer.tools and not offer.in_words:
         chat.tools = offer.tools
         chat.tool_choice = offer.choice
-        chat.parallel_tool_calls = most_calls(request) != 1
+        chat.parallel_tool_calls = requirements.parallel and requirements.most_calls != 1
     if request.max_output_tokens is not None:
         setattr(chat, dialect.max_tokens_member, request.max_output_tokens)
     logprobs = _logprobs(request, chat, dialect, notices)

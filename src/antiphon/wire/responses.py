@@ -85,6 +85,7 @@ class CreateResponse(Struct):
 # ---- output items ----------------------------------------------------------------------------------------------------
 
 Status = Literal["in_progress", "completed", "incomplete"]
+PatchStatus = Literal["in_progress", "completed"]
 
 
 class TopLogprob(Struct):
@@ -171,15 +172,15 @@ class ShellCall(Struct, tag="shell_call"):
     call_id: str
     action: dict[str, Any]
     status: Status
-    # Where the commands run, as far as the server knows.
-    environment: dict[str, Any] | None = None
+    # The client runs the commands.
+    environment: dict[str, Any] = field(default_factory=lambda: {"type": "local"})
 
 
 class ApplyPatchCall(Struct, tag="apply_patch_call"):
     id: str
     call_id: str
     operation: dict[str, Any]
-    status: Status
+    status: PatchStatus
 
 
 class Compaction(Struct, tag="compaction"):
