@@ -111,6 +111,10 @@ class ChatDraft:
         else:
             self._system.append(text)
 
+    @property
+    def has_instructions(self) -> bool:
+        return bool(self._system)
+
     def user(self, parts: list[Part]) -> None:
         self._turns.append(UserTurn(parts or [{"type": "text", "text": ""}]))
 

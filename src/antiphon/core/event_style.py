@@ -7,6 +7,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import UNSET
 
+from antiphon.core.compacted_text import KeptItems
 from antiphon.wire import events
 
 # A delta is padded to a multiple of this many characters, so that its length on the wire does not reveal the token.
@@ -32,8 +33,9 @@ class EventStyle:
     padding: str | None = None
     # Seals the reasoning, where that was asked for, and the summary of a compaction.
     seal: Callable[[str], str] | None = None
-    # The answer is one sealed summary of the conversation.
+    # The answer is one sealed summary of the conversation, and this is sealed with it.
     compacts: bool = False
+    kept: KeptItems = KeptItems()  # noqa: RUF009
     reasoning_events: ReasoningEvents = REASONING_TEXT
 
     @property

@@ -22,6 +22,7 @@ from msgspec import UNSET
 from antiphon.core.answer_reader import AnswerReader
 from antiphon.core.calls import CallState
 from antiphon.core.check_work import CheckOutcome, CheckWork, DefinitionWork
+from antiphon.core.compacted_text import KeptItems
 from antiphon.core.enforcement import SCHEMA_NOT_KEPT, Enforcement, Rejection
 from antiphon.core.environment import Environment
 from antiphon.core.event_style import EventStyle
@@ -151,7 +152,7 @@ class Exchange:
     @property
     def notices(self) -> list[str]:
         """What was changed or left out on the way."""
-        notices = list(self._question.conversion.notices)
+        notices = self._question.notices
         if self._question.dropped:
             notices.append(TRUNCATED)
         if dropped := self._enforcement.dropped:
@@ -169,6 +170,7 @@ class Exchange:
             logprobs=conversion.logprobs,
             seal=self._environment.sealer.seal if seals else None,
             compacts=conversion.compacts,
+            kept=self._question.window.to_kept() if conversion.compacts else KeptItems(),
             padding=self._environment.padding() if padded else None,
             reasoning_events=self._environment.reasoning_events,
         )

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from antiphon.core.compacted_text import text_to_compacted
 from antiphon.core.content_parts import content_to_parts, parts_to_text
 from antiphon.core.draft import ChatDraft
 from antiphon.core.tools import Native
@@ -154,12 +155,18 @@ def note_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
 
 
 def compaction_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
+    """The summary, and then what was kept word for word."""
     sealed = convert(item, InputCompaction, where).encrypted_content
-    summary = draft.open_sealed(sealed) if sealed else None
-    if summary is None:
+    text = draft.open_sealed(sealed) if sealed else None
+    if text is None:
         draft.notice(f"{where}: a compaction of another server cannot be opened here")
-        summary = "(the summary cannot be read)"
-    draft.user([{"type": "text", "text": f"{COMPACTED}\n\n{summary}"}])
+        text = "(the summary cannot be read)"
+    compacted = text_to_compacted(text)
+    # A client that sends its instructions itself may have changed them.
+    instructions = () if draft.has_instructions else compacted.kept.instructions
+    draft.user([{"type": "text", "text": f"{COMPACTED}\n\n{compacted.summary}"}])
+    for kept in (*instructions, *compacted.kept.items):
+        CONVERTERS.get(_kind(kept) or "", dropped)(draft, kept, where)
 
 
 def compaction_trigger_to_chat(draft: ChatDraft, item: Item, where: str) -> None:

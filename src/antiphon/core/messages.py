@@ -6,6 +6,7 @@ from typing import ClassVar
 from msgspec import UNSET
 
 from antiphon.core.check_work import CheckOutcome
+from antiphon.core.compacted_text import CompactedText
 from antiphon.core.deltas import Delta, RefusalDelta, TextDelta
 from antiphon.core.event_style import EventStyle
 from antiphon.core.fast_path import DeltaTemplate, FastPath
@@ -201,7 +202,8 @@ class CompactionState(MessageState):
 
     def open(self, output_index: int) -> Iterable[Event]:
         self._index = output_index
-        return (events.OutputItemAdded(output_index=output_index, item=self._item("")),)
+        yield events.OutputItemAdded(output_index=output_index, item=self._item(""))
+        yield events.CompactionCompacting(item_id=self._id, output_index=output_index)
 
     def feed(self, kind: PartKind, text: str, logprobs: list[Logprob] | None = None) -> Iterable[Event]:
         self._waiting.append((kind, text, None))
@@ -210,7 +212,9 @@ class CompactionState(MessageState):
     def close(self, status: Status) -> Iterable[Event]:
         assert self._index is not None
         assert self._style.seal is not None
-        self._sealed = self._item(self._style.seal(self.written))
+        compacted = CompactedText(self.written, self._style.kept)
+        # Half a summary must not replace what it is about: without a seal it replaces nothing.
+        self._sealed = self._item(self._style.seal(compacted.to_text()) if status == "completed" else "")
         return (events.OutputItemDone(output_index=self._index, item=self._sealed),)
 
     def _item(self, sealed: str) -> Compaction:

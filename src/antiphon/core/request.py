@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, structs
 
 from antiphon.core.call_schema import functions_to_response_format
 from antiphon.core.checks import Checks, Definition, most_calls, offer_to_requirements, takes_format
@@ -151,8 +151,11 @@ def request_to_chat(
     refuse_unsupported(request)
     box = tools_to_box(request.tools or (), tools_in_items(items, earlier=earlier), tool_definitions)
     draft = items_to_draft(items, box.name_of, sealer.open, earlier=earlier)
-    compacts = any(item.get("type") == "compaction_trigger" for item in items)
-    offer = choice_to_offer("none" if compacts else request.tool_choice, box, dialect)
+    compacts = any(item.get("type") == "compaction_trigger" for item in items[max(0, earlier) :])
+    if compacts:
+        # The format and the tools are those of answers. A summary is neither a call nor JSON.
+        request = structs.replace(request, text=None, tool_choice="none")
+    offer = choice_to_offer(request.tool_choice, box, dialect)
     checks = Checks(complaint_about)
     requirements = offer_to_requirements(request, offer, box, dialect, checks, compacts=compacts, check_grammars=check_grammars)
     text = request.text or TextOptions()
