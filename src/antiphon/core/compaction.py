@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from antiphon.core.compacted_text import CompactedText, KeptItems, text_to_compacted
+from antiphon.core.history import items_to_stored_form
 from antiphon.core.truncation import is_output, paired
 from antiphon.errors import InvalidRequest
 
@@ -80,6 +81,11 @@ def items_to_window(items: list[Item], open_sealed: Callable[[str], str | None],
     replaced = {item["id"] for index, item in enumerate(items[:at]) if isinstance(item.get("id"), str) and index not in shown}
     after, notices = _without_loose_ends(items[at + 1 :], opened.kept.items, replaced, at + 1 - earlier)
     return Window([*before, items[at], *after], notices, at, opened)
+
+
+def user_messages(items: Sequence[Item], new_id: Callable[[str], str]) -> list[Item]:
+    """What the user said, in order. These messages precede the compaction in the window that a client gets."""
+    return items_to_stored_form([item for item in items if _kind(item) == "message" and _role(item) == "user"], new_id)
 
 
 def _newest_compaction(items: Sequence[Item], open_sealed: Callable[[str], str | None]) -> tuple[int, CompactedText | None]:

@@ -127,6 +127,11 @@ class Exchange:
         return self._question.conversion.chat
 
     @property
+    def items(self) -> Sequence[Item]:
+        """Every item of the conversation, those included that a compaction replaces."""
+        return self._question.items
+
+    @property
     def error(self) -> ApiError | None:
         return self._sequence.error
 

@@ -100,6 +100,8 @@ class Gateway:
         """Reads a request and prepares its run; no engine has been asked yet."""
         request, unknown = protocol.read(body)
         if compact:
+            if request.model is None:
+                raise InvalidRequest("`model` is required.", param="model", code="missing_required_parameter")
             request.stream = request.store = False
         # The caller waits for it.
         request.background = None

@@ -90,6 +90,11 @@ class ResponseRun:
         return self._exchange.response
 
     @property
+    def items(self) -> Sequence[dict[str, Any]]:
+        """The items that it answers to, and the history before them."""
+        return self._exchange.items
+
+    @property
     def error(self) -> ApiError | None:
         return self._exchange.error
 

@@ -224,7 +224,8 @@ class CompactedResponse(Struct, kw_only=True):
     id: str
     object: str = "response.compaction"
     created_at: int
-    output: list[OutputItem]
+    # The messages of the user as they were, and then the compaction.
+    output: list[dict[str, Any] | OutputItem]
     usage: Usage | None
 
 
