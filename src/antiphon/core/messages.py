@@ -227,3 +227,15 @@ class CompactionState(MessageState):
     @property
     def item(self) -> Compaction:  # type: ignore[override]
         return self._sealed
+
+
+class FinishedCompaction(CompactionState):
+    """A compaction that was made before the answer: it is sealed already."""
+
+    def __init__(self, item: Compaction) -> None:
+        super().__init__(item.id, EventStyle())
+        self._sealed = item
+
+    def close(self, status: Status) -> Iterable[Event]:
+        assert self._index is not None
+        return (events.OutputItemDone(output_index=self._index, item=self._sealed),)

@@ -43,8 +43,9 @@ class Question:
         *,
         history: Sequence[Item],
         compact: bool,
+        first_engine: int = 0,
     ) -> None:
-        self.engine = 0
+        self.engine = first_engine
         # The share of a history too long that was left out.
         self.dropped = 0.0
         self._request = request
@@ -67,9 +68,9 @@ class Question:
         return self._engines[self.engine]
 
     @property
-    def engines_left(self) -> Sequence[EngineKnowledge]:
-        """The engine that is asked, and those that may take its place."""
-        return self._engines[self.engine :]
+    def history(self) -> Sequence[Item]:
+        """The stored items before the request's own."""
+        return self.items[: self._earlier]
 
     @property
     def model(self) -> str:

@@ -53,6 +53,7 @@ FIELDS: dict[str, str] = {
     "prompt_cache_key": "used",
     "store": "used",
     "truncation": "used",
+    "context_management": "used",
     "previous_response_id": "used",
     "conversation": "used",
     "background": "used",
@@ -108,6 +109,7 @@ def refuse_unsupported(request: CreateResponse) -> None:
             raise InvalidRequest(f"`{name}` is not supported.", param=name, code="unsupported_parameter")
     _refuse_unnamed(request.text.format if request.text else None)
     refuse_unknown_includes(request.include or ())
+    _refuse_unknown_management(request)
 
 
 def refuse_unknown_includes(names: Iterable[str]) -> None:
@@ -116,6 +118,13 @@ def refuse_unknown_includes(names: Iterable[str]) -> None:
             raise InvalidRequest(
                 f"Invalid `include[{at}]`: {name!r} must be one of: {', '.join(sorted(INCLUDABLE))}.", param=f"include[{at}]"
             )
+
+
+def _refuse_unknown_management(request: CreateResponse) -> None:
+    for at, entry in enumerate(request.context_management or ()):
+        if entry.type != "compaction":
+            where = f"context_management[{at}].type"
+            raise InvalidRequest(f"Invalid `{where}`: {entry.type!r} must be one of: compaction.", param=where)
 
 
 def conversation_of(request: CreateResponse) -> str | None:
