@@ -62,10 +62,12 @@ class Window:
         return _size(items) - _size(_newest_items(items))
 
     def _conversation(self) -> list[Item]:
-        """The items in full, without the leading instructions."""
+        """The items in full, without the leading instructions, and with the items that references refer to."""
         kept = [] if self.opened is None else self.opened.kept.items
         start = _leading(self.items) if self.at is None else self.at + 1
-        return [*kept, *(item for item in self.items[start:] if _kind(item) not in (TRIGGER, "additional_tools"))]
+        by_id = {str(item.get("id")): item for item in self.items if _kind(item) != "item_reference"}
+        found = (by_id.get(str(item.get("id"))) if _kind(item) == "item_reference" else item for item in self.items[start:])
+        return [*kept, *(item for item in found if item is not None and _kind(item) not in (TRIGGER, "additional_tools"))]
 
 
 def items_to_window(items: list[Item], open_sealed: Callable[[str], str | None], *, earlier: int, sent: int) -> Window:

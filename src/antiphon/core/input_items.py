@@ -9,6 +9,7 @@ rejected: an item with neither a type nor a role; a malformed item of a listed t
 
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -166,7 +167,9 @@ def compaction_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
     instructions = () if draft.has_instructions else compacted.kept.instructions
     draft.user([{"type": "text", "text": f"{COMPACTED}\n\n{compacted.summary}"}])
     for kept in (*instructions, *compacted.kept.items):
-        CONVERTERS.get(_kind(kept) or "", dropped)(draft, kept, where)
+        # It was accepted once. The client cannot read it, and could not repair it.
+        with suppress(InvalidRequest):
+            CONVERTERS.get(_kind(kept) or "", dropped)(draft, kept, where)
 
 
 def compaction_trigger_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
