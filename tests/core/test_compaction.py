@@ -206,3 +206,4 @@ def test_what_was_sealed_is_read_again_as_it_was() -> None:
     compacted = CompactedText("A\x1eB", KeptItems([developer("x")], [user("y")]))
     assert text_to_compacted(compacted.to_text()) == CompactedText("AB", KeptItems([developer("x")], [user("y")]))
     assert text_to_compacted("Only a summary") == CompactedText("Only a summary", KeptItems())
+    assert text_to_compacted("A thought\x1e{") == CompactedText("A thought\x1e{", KeptItems())

@@ -8,6 +8,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from antiphon.wire import UNREADABLE
+
 Item = dict[str, Any]
 
 # Ends the summary. No model writes this character.
@@ -33,6 +35,9 @@ class CompactedText(Struct):
 
 
 def text_to_compacted(text: str) -> CompactedText:
-    """What was opened."""
+    """What was opened. A client may send the seal of something else, which is a summary then."""
     summary, _, kept = text.partition(SEPARATOR)
-    return CompactedText(summary, msgspec.json.decode(kept, type=KeptItems) if kept else KeptItems())
+    try:
+        return CompactedText(summary, msgspec.json.decode(kept, type=KeptItems) if kept else KeptItems())
+    except UNREADABLE:
+        return CompactedText(text, KeptItems())

@@ -32,9 +32,11 @@ ORPHAN = "{where}: the call of this output was compacted, so the output was sent
 MISPLACED = "A compaction_trigger must be the last item of `input`."
 RESULT_OF = "The result of an earlier tool call:"
 
-# The room for what is kept besides the user's last message and the newest step: a share of everything, and a limit, in bytes.
+# The room for what is kept besides the user's last message and the newest step, in bytes. For further steps it is a share of
+# everything, and a limit; for the messages right before that of the user, in which clients describe the environment, a limit.
 SHARE_KEPT = 4
 MOST_KEPT = 16_000
+MOST_BEFORE = 4_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +178,7 @@ def _newest_items(items: Sequence[Item]) -> list[Item]:
     if asked < 0:
         return paired(_flat(newest))
     messages = next((at + 1 for at in reversed(range(asked)) if not _is_message(items[at])), 0)
-    before = _fitting(([item] for item in reversed(items[messages:asked])), room - sum(map(_size, newest)))[::-1]
+    before = _fitting(([item] for item in reversed(items[messages:asked])), MOST_BEFORE)[::-1]
     return paired([*_flat(before), items[asked], *_flat(newest)])
 
 

@@ -42,8 +42,9 @@ COMPACTED = "The earlier part of this conversation was compacted to save room. T
 COMPACT = """\
 The conversation is about to be cut off here, and somebody who has seen none of it will go on with the work. Write the hand-over
 for them. Say, in this order and as briefly as completeness allows: what the user wants, in their own words where these matter;
-what has been done, with the files, commands, names and numbers that count; what was decided and why, and what was ruled out;
-what the state is right now; and what has to be done next. Write only the hand-over, and do not call any tool."""
+where the work is done, such as the working directory; what has been done, with the files, commands, names and numbers that
+count; what was decided and why, and what was ruled out; what the state is right now; and what has to be done next. Write only
+the hand-over, and do not call any tool."""
 # Members that mean nothing to a model, or are as large as an image.
 NOT_IN_NOTES = frozenset(
     {"type", "id", "status", "call_id", "encrypted_content", "result", "created_by", "caller", "container_id"}
