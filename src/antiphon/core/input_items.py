@@ -1,6 +1,7 @@
 """A table with one converter per type of input item.
 
-converted: message, reasoning, item_reference, agent_message, compaction; calls and outputs of every tool that the client runs.
+converted: message, reasoning, agent_message, compaction; calls and outputs of every tool that the client runs.
+resolved before (`core.references`): item_reference, and reasoning that is only an id.
 converted to a short note in the text: what the tools of other servers did.
 offered: the tools of additional_tools and of a tool_search_output, like those in the request's `tools`.
 dropped, with a notice: items that mean nothing to an engine, and every type that is not listed.
@@ -15,6 +16,7 @@ import msgspec
 
 from antiphon.core.content_parts import content_to_parts, parts_to_text
 from antiphon.core.draft import ChatDraft
+from antiphon.core.references import stands_for, unresolved_to_notice, whole_ids
 from antiphon.core.tools import Native
 from antiphon.core.validation import convert
 from antiphon.errors import InvalidRequest
@@ -24,7 +26,6 @@ from antiphon.wire.input_items import (
     InputCompaction,
     InputCustomCall,
     InputFunctionCall,
-    InputItemReference,
     InputMessage,
     InputReasoning,
 )
@@ -217,26 +218,20 @@ def items_to_draft(
     items: Sequence[Item], name_of: Callable[[Native], str], open_sealed: Callable[[str], str | None], *, earlier: int = 0
 ) -> ChatDraft:
     draft = ChatDraft(name_of, open_sealed)
-    by_id: dict[str, Item] = {}
+    sent: set[str] | None = None
     for at, item in enumerate(items):
         where, kind = _place(at, earlier), _kind(item)
-        if kind == "item_reference":
-            reference = convert(item, InputItemReference, where).id
-            by_id = by_id or _by_id(items)
-            if reference not in by_id:
-                raise InvalidRequest(f"Item {reference!r} not found.", param=f"{where}.id", code="item_not_found")
-            item = by_id[reference]
-            kind = _kind(item)
+        if (id := stands_for(item)) is not None:
+            sent = whole_ids(items) if sent is None else sent
+            if id not in sent and (notice := unresolved_to_notice(item, where, stored=at < earlier)) is not None:
+                draft.notice(notice)
+            continue
         if kind is None:
             raise InvalidRequest(
                 f"`{where}.type` must be a string. Only a message, which has a `role`, may leave it out.", param=f"{where}.type"
             )
         CONVERTERS.get(kind, dropped)(draft, item, where)
     return draft
-
-
-def _by_id(items: Sequence[Item]) -> dict[str, Item]:
-    return {item["id"]: item for item in items if isinstance(item.get("id"), str) and _kind(item) != "item_reference"}
 
 
 def _place(at: int, earlier: int) -> str:
@@ -256,14 +251,12 @@ def tools_in_items(items: Sequence[Item], *, earlier: int = 0) -> list[tuple[str
 
 
 def _kind(item: Item) -> str | None:
-    """`type` is optional on messages and on references."""
+    """`type` is optional on messages."""
     kind = item.get("type")
     if isinstance(kind, str):
         return kind
     if kind is None and "role" in item:
         return "message"
-    if kind is None and item.keys() <= {"id", "type"} and "id" in item:
-        return "item_reference"
     return None
 
 

@@ -12,6 +12,7 @@ from antiphon.core.draft import AssistantTurn
 from antiphon.core.enforcement import Rejection
 from antiphon.core.environment import Environment
 from antiphon.core.knowledge import EngineKnowledge
+from antiphon.core.references import resolved
 from antiphon.core.repairs import rejection_to_conversion
 from antiphon.core.request import Conversion, request_to_chat, request_to_items
 from antiphon.core.tool_choice import relaxed_choice
@@ -37,7 +38,7 @@ class Question:
         history: Sequence[Item],
         compact: bool,
     ) -> None:
-        own = [*request_to_items(request), *([{"type": "compaction_trigger"}] if compact else ())]
+        own = [*resolved(history, request_to_items(request)), *([{"type": "compaction_trigger"}] if compact else ())]
         self.engine = 0
         # The share of a history too long that was left out.
         self.dropped = 0.0
