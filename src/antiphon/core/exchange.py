@@ -40,7 +40,15 @@ from antiphon.core.steps import DONE, Ask, Check, Done, Estimate, RunTools, Step
 from antiphon.core.think_tags import Start
 from antiphon.core.tools import ToolResult
 from antiphon.core.usage import UsageCount
-from antiphon.errors import AnswerInvalid, ApiError, ContextLengthExceeded, EngineDisagrees, EngineError, EngineUnavailable
+from antiphon.errors import (
+    AnswerInvalid,
+    ApiError,
+    Cancelled,
+    ContextLengthExceeded,
+    EngineDisagrees,
+    EngineError,
+    EngineUnavailable,
+)
 from antiphon.wire.chat import ChatRequest
 from antiphon.wire.responses import CreateResponse, Usage
 
@@ -247,14 +255,22 @@ class Exchange:
         )
 
     def abort(self, error: ApiError) -> list[AnyEvent]:
-        """Ends the response with this error, whatever it is doing."""
+        """Ends the response with this error, whatever it is doing. Of one that is cancelled, the usage is still estimated."""
         if not isinstance(self.step, Done):
+            cancelled = isinstance(error, Cancelled) and not isinstance(self.error, Cancelled)
+            uncounted = self._uncounted_so_far() if cancelled else ()
             self._running.clear()
             self._enforcement.stop_rejecting()
             self._sequence.error = error
             self.answer.abandon()
-            self.step = DONE
+            self.step = Estimate(uncounted) if uncounted else DONE
         return self._emitted()
+
+    def _uncounted_so_far(self) -> tuple[Uncounted, ...]:
+        """The answers without usage, with the one that is cut off now."""
+        written = "" if isinstance(self.step, Estimate) or self._usage.current is not None else self._output.written
+        current = (Uncounted(self.engine, self._question.conversion.chat, written),) if written else ()
+        return (*self._uncounted, *current)
 
     def _attempt(self, work: Callable[[], None]) -> list[AnyEvent]:
         """An error on the way fails the response."""
