@@ -17,9 +17,9 @@ from antiphon.store.listener import Listener
 from antiphon.store.protocol import CannotOpen
 from antiphon.store.records import Record
 from antiphon.store.sql import responses, sweeper
+from antiphon.store.sql.item_index import item_keys
 from antiphon.store.sql.operations import Change, Many, Operation, Row, Wake
 from antiphon.store.sql.schema import MIGRATIONS, Migrations, check_version
-from antiphon.store.stored_items import item_ids
 from antiphon.store.wakeups import Wakeups
 from antiphon.store.write_groups import WriteGroups
 
@@ -47,10 +47,10 @@ _INSERT = responses.INSERT.format(values=f"SELECT *, true FROM unnest({_ARRAYS})
 # After the columns: the items, each with its response, and the time.
 _ITEMS, _RESPONSES_OF_ITEMS, _NOW = range(len(responses.FIELDS) + 1, len(responses.FIELDS) + 4)
 PUT_MANY = f"""
-WITH written AS ({_INSERT} RETURNING id, owner), indexed AS (
-    INSERT INTO response_items (response, item, owner, written_at)
-    SELECT written.id, given.item, written.owner, ${_NOW}
-    FROM unnest(${_ITEMS}::text[], ${_RESPONSES_OF_ITEMS}::text[]) AS given (item, response)
+WITH written AS ({_INSERT} RETURNING id), indexed AS (
+    INSERT INTO response_items (item, response, written_at)
+    SELECT given.item, written.id, ${_NOW}
+    FROM unnest(${_ITEMS}::bytea[], ${_RESPONSES_OF_ITEMS}::text[]) AS given (item, response)
     JOIN written ON written.id = given.response
 )
 SELECT id FROM written"""
@@ -159,9 +159,9 @@ class PostgresDatabase:
         # Sorted, so that two gateways that write the same ids cannot deadlock.
         ordered = sorted(records, key=attrgetter("id"))
         rows = [_without_nul(responses.record_values(record)) for record in ordered]
-        ids = [item_ids(record.input, record.output) for record in ordered]
-        items = [item for each in ids for item in each]
-        holders = [row[0] for row, each in zip(rows, ids, strict=True) for _ in each]
+        keys = [item_keys(record.owner, record.input, record.output) for record in ordered]
+        items = [key for each in keys for key in each]
+        holders = [row[0] for row, each in zip(rows, keys, strict=True) for _ in each]
         async with self._connection(self._timeouts.operation) as connection:
             written = await connection.fetch(PUT_MANY, *zip(*rows, strict=True), items, holders, self.clock())
         written_ids = {row[0] for row in written}

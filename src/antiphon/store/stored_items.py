@@ -7,8 +7,6 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-# A longer id is not indexed: an index entry of Postgres has a size limit. The API's own ids have at most 64 characters.
-LONGEST_ID = 500
 # Items that only point to something else, or that mean something to one request only. Nothing can refer to them.
 NOT_FOUND_BY_ID = frozenset({"item_reference", "compaction_trigger"})
 _EMPTY = (b"", b"null", b"[]", b'""')
@@ -26,10 +24,9 @@ class Head(Struct):
 
     @property
     def can_be_found(self) -> bool:
-        # Postgres cannot store NUL in a text.
-        if not isinstance(self.id, str) or not 0 < len(self.id) <= LONGEST_ID or "\0" in self.id:
+        if not isinstance(self.id, str) or self.type in NOT_FOUND_BY_ID:
             return False
-        return self.type not in NOT_FOUND_BY_ID and (self.type != "reasoning" or not self._is_empty())
+        return self.type != "reasoning" or not self._is_empty()
 
     def _is_empty(self) -> bool:
         return all(bytes(member) in _EMPTY for member in (self.summary, self.content, self.encrypted_content))

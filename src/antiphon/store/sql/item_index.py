@@ -1,6 +1,7 @@
 """Operations on the index of items: the items of responses and conversations by their ids."""
 
 from collections.abc import Collection, Iterable, Sequence
+from hashlib import blake2b
 from typing import NamedTuple
 
 from antiphon.store.records import UNFINISHED, Record
@@ -11,9 +12,7 @@ from antiphon.store.stored_items import id_of, item_ids, items_with_ids
 INDEXED_RESPONSES = 50
 READ_RESPONSES = 20
 
-ADD = """
-INSERT INTO response_items (response, item, owner, written_at) VALUES ($1, $2, $3, $4)
-ON CONFLICT (response, item) DO NOTHING"""
+ADD = "INSERT INTO response_items (item, response, written_at) VALUES ($1, $2, $3) ON CONFLICT (item, response) DO NOTHING"
 _FINISHED = f"status NOT IN ({', '.join(repr(status) for status in sorted(UNFINISHED))})"
 _MARK = "UPDATE responses SET items_indexed = true WHERE id IN ({ids})"
 _UNINDEXED = f"""
@@ -30,10 +29,10 @@ SELECT item, response, written_at FROM (
     SELECT i.item, i.response, i.written_at,
         row_number() OVER (PARTITION BY i.item ORDER BY i.written_at DESC, i.response DESC) AS place
     FROM response_items i JOIN responses r ON r.id = i.response
-    WHERE i.item IN ({items}) AND i.owner = $1 AND r.expires_at > $2
+    WHERE i.item IN ({items}) AND r.owner = $1 AND r.expires_at > $2
 ) AS numbered WHERE place = 1"""
 _IN_CONVERSATIONS = """
-SELECT i.id, i.data, CASE WHEN i.written_at > c.created_at THEN i.written_at ELSE c.created_at END
+SELECT i.data, CASE WHEN i.written_at > c.created_at THEN i.written_at ELSE c.created_at END
 FROM items i JOIN conversations c ON c.id = i.conversation
 WHERE i.id IN ({items}) AND c.owner = $1 AND c.expires_at > $2"""
 
@@ -45,9 +44,19 @@ class Found(NamedTuple):
 
 def add(record: Record, now: float) -> Operation[None]:
     """Index the items of a response that is written in the same transaction."""
-    rows: list[Row] = [(record.id, item, record.owner, now) for item in item_ids(record.input, record.output)]
+    rows: list[Row] = [(key, record.id, now) for key in item_keys(record.owner, record.input, record.output)]
     if rows:
         yield Many(ADD, rows)
+
+
+def item_keys(owner: str, *lists: bytes) -> list[bytes]:
+    """The keys of the items in these JSON lists."""
+    return [item_key(owner, id) for id in item_ids(*lists)]
+
+
+def item_key(owner: str, id: str) -> bytes:
+    """Short, whatever the id is, and different for each owner: so nobody's items make the search for another's slower."""
+    return blake2b(id.encode("utf-8", "surrogatepass"), digest_size=16, key=owner.encode()[:64]).digest()
 
 
 def find(owner: str, ids: Collection[str], now: float) -> Operation[dict[str, bytes]]:
@@ -55,10 +64,11 @@ def find(owner: str, ids: Collection[str], now: float) -> Operation[dict[str, by
     for group in in_groups(list(ids)):
         names = placeholders(3, len(group))
         rows = yield Statement(_IN_CONVERSATIONS.format(items=names), (owner, int(now), *group))
+        _keep_newest(found, [(id, Found(at, data)) for data, at in rows if (id := id_of(data)) is not None and id in ids])
         # A response wins against a conversation that got the same items from it.
-        _keep_newest(found, ((id, Found(written_at, data)) for id, data, written_at in rows if id_of(data) == id))
-        rows = yield Statement(_IN_RESPONSES.format(items=names), (owner, int(now), *group))
-        _keep_newest(found, (yield from _read(rows)))
+        keys = {item_key(owner, id): id for id in group}
+        rows = yield Statement(_IN_RESPONSES.format(items=names), (owner, int(now), *keys))
+        _keep_newest(found, (yield from _read([(keys[bytes(key)], *place) for key, *place in rows])))
     return {id: newest.data for id, newest in found.items()}
 
 
@@ -68,7 +78,7 @@ def _keep_newest(found: dict[str, Found], others: Iterable[tuple[str, Found]]) -
             found[id] = other
 
 
-def _read(places: list[Row]) -> Operation[list[tuple[str, Found]]]:
+def _read(places: Sequence[Row]) -> Operation[list[tuple[str, Found]]]:
     """The items in the responses that the index names."""
     by_response: dict[str, dict[str, float]] = {}
     for item, response, written_at in places:
@@ -103,4 +113,4 @@ def index_some(owner: str | None = None) -> Operation[int]:
 
 
 def _index_rows(rows: Sequence[Row]) -> list[Row]:
-    return [(id, item, owner, float(created_at)) for id, owner, created_at, *lists in rows for item in item_ids(*lists)]
+    return [(key, id, float(created_at)) for id, owner, created_at, *lists in rows for key in item_keys(owner, *lists)]

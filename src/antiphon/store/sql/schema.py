@@ -74,16 +74,16 @@ MIGRATIONS: Migrations = (
         "ALTER TABLE jobs ADD COLUMN given_back bigint NOT NULL DEFAULT 0",
     ),
     (
-        # Which responses contain an item. Older gateways, which may use the same database, do not know this table: Postgres
-        # removes its rows with their response, and a response that an older gateway wrote is not marked as indexed.
+        # Which responses contain an item: `item` is a digest of its owner and its id. Older gateways, which may use the same
+        # database, do not know this table: Postgres removes its rows with their response, and a response that an older
+        # gateway wrote is not marked as indexed.
         """CREATE TABLE response_items (
+            item bytea NOT NULL,
             response text NOT NULL REFERENCES responses (id) ON DELETE CASCADE,
-            item text NOT NULL,
-            owner text NOT NULL,
             written_at double precision NOT NULL,
-            PRIMARY KEY (response, item)
-        )""",
-        "CREATE INDEX response_items_by_item ON response_items (item, owner, written_at)",
+            PRIMARY KEY (item, response)
+        ) /* SQLite: WITHOUT ROWID */""",
+        "CREATE INDEX response_items_by_response ON response_items (response)",
         "ALTER TABLE responses ADD COLUMN items_indexed boolean NOT NULL DEFAULT false",
         "CREATE INDEX responses_to_index ON responses (owner, id) WHERE NOT items_indexed",
         "ALTER TABLE items ADD COLUMN written_at double precision NOT NULL DEFAULT 0",
