@@ -116,17 +116,21 @@ async def test_a_deleted_response_cannot_be_fetched(gateway: GatewayUnderTest) -
     assert (status, body["error"]["code"]) == (400, "previous_response_not_found")
 
 
-async def test_a_response_whose_ancestor_was_deleted_cannot_be_continued(gateway: GatewayUnderTest) -> None:
-    first = await gateway.create("One")
-    second = await gateway.create("Two", previous_response_id=first["id"])
-    third = await gateway.create("Three", previous_response_id=second["id"])
-    await gateway.get(f"/v1/responses/{first['id']}", method="DELETE")
-    for previous in (second, third):
-        for fields in ({}, {"background": True}):
-            status, body = await gateway.post({"input": "Four", "previous_response_id": previous["id"], **fields})
-            assert (status, body["error"]["code"]) == (400, "previous_response_not_found")
-            assert body["error"]["param"] == "previous_response_id"
-            assert first["id"] in body["error"]["message"]
+@pytest.mark.parametrize("scheme", ["memory", "sqlite"])
+async def test_a_response_whose_ancestor_was_deleted_cannot_be_continued(
+    engine: MockEngine, tmp_path: Path, scheme: str
+) -> None:
+    async with running_gateway(engine, store=f"{scheme}:{tmp_path / 'responses.db'}") as gateway:
+        first = await gateway.create("One")
+        second = await gateway.create("Two", previous_response_id=first["id"])
+        third = await gateway.create("Three", previous_response_id=second["id"])
+        await gateway.get(f"/v1/responses/{first['id']}", method="DELETE")
+        for previous in (second, third):
+            for fields in ({}, {"background": True}):
+                status, body = await gateway.post({"input": "Four", "previous_response_id": previous["id"], **fields})
+                assert (status, body["error"]["code"]) == (400, "previous_response_not_found")
+                assert body["error"]["param"] == "previous_response_id"
+                assert first["id"] in body["error"]["message"]
 
 
 async def test_a_chain_starts_after_a_response_that_is_no_longer_stored(gateway: GatewayUnderTest, engine: MockEngine) -> None:

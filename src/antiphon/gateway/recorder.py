@@ -32,9 +32,9 @@ from antiphon.wire.responses import CreateResponse, Response
 # conversation for a minute at most.
 LEASE = 60.0
 RENEWAL = 20.0
-# In seconds: responses that would expire earlier than this before the one that continues them are renewed. So a chain is
-# renewed once a day, and not with each response.
-RENEWAL_MARGIN = 86_400
+# In seconds. A response that would expire earlier than this before the one that continues it is kept longer. So a chain in
+# use is written once a day, and not with each response.
+KEEPING_MARGIN = 86_400
 # The statuses of a response that answered.
 ANSWERED = frozenset({"completed", "incomplete"})
 # Items that concern their own request only.
@@ -227,7 +227,7 @@ class ResponseRecorder:
     async def _keep_history(self) -> None:
         """Responses that are continued are stored as long as the one that continues them, or nearly."""
         expires_at = self._expires_at()
-        enough = expires_at - min(RENEWAL_MARGIN, self._retention // 30)
+        enough = expires_at - min(KEEPING_MARGIN, self._retention // 30)
         if early := [link.id for link in self._links if link.expires_at < enough]:
             # If this fails, the next response does it.
             with contextlib.suppress(StoreUnavailable):
