@@ -56,7 +56,7 @@ def item_keys(owner: str, *lists: bytes) -> list[bytes]:
 
 def item_key(owner: str, id: str) -> bytes:
     """Short, whatever the id is, and different for each owner: so nobody's items make the search for another's slower."""
-    return blake2b(id.encode("utf-8", "surrogatepass"), digest_size=16, key=owner.encode()[:64]).digest()
+    return blake2b(id.encode(), digest_size=16, key=owner.encode()[:64]).digest()
 
 
 def find(owner: str, ids: Collection[str], now: float) -> Operation[dict[str, bytes]]:
