@@ -33,6 +33,7 @@ from antiphon.gateway.watch import Timeouts
 from antiphon.http import conversations, engine_routes, responses, stored, websocket
 from antiphon.http.keys import CONVERSATIONS, GATEWAY, LIMITS, TRANSPORT, HttpLimits
 from antiphon.http.middlewares import authenticated, enveloped, identified
+from antiphon.http.paths import under_all_paths
 from antiphon.http.websocket import CLOSE_TIMEOUT, CONNECTIONS, GOING_AWAY, PING_INTERVAL
 from antiphon.logs import log
 from antiphon.settings import Settings, data_directory
@@ -112,7 +113,7 @@ def make_app(
     return app
 
 
-ROUTES = [
+API_ROUTES = [
     web.post("/v1/responses", responses.create),
     web.get("/v1/responses", websocket.converse, allow_head=False),
     web.post("/v1/responses/compact", responses.compact),
@@ -134,6 +135,9 @@ ROUTES = [
     web.post("/v1/chat/completions", engine_routes.passed_through),
     web.post("/v1/completions", engine_routes.passed_through),
     web.post("/v1/embeddings", engine_routes.passed_through),
+]
+ROUTES = [
+    *under_all_paths(API_ROUTES),
     web.get("/health", engine_routes.health),
     web.get("/ready", engine_routes.ready),
 ]

@@ -13,6 +13,7 @@ from antiphon.gateway.codex_catalog import catalog_entry
 from antiphon.http.answers import to_json
 from antiphon.http.keys import GATEWAY, LIMITS
 from antiphon.http.middlewares import LOGGED, REQUEST_ID
+from antiphon.http.paths import canonical_path, read_body
 from antiphon.wire import UNREADABLE
 
 # Headers about one connection or about the coding of a body, and not about the answer.
@@ -70,7 +71,7 @@ async def models(request: web.Request) -> web.Response:
 
 
 async def model(request: web.Request) -> web.Response:
-    name = request.match_info["id"]
+    name = request.match_info["id"].rstrip("/")
     found = (await _models(request)).get(name)
     if found is None:
         raise NotFound(f"The model {name!r} does not exist.", param="model", code="model_not_found")
@@ -79,10 +80,10 @@ async def model(request: web.Request) -> web.Response:
 
 async def passed_through(request: web.Request) -> web.StreamResponse:
     """The body goes to the engine as it came, and the answer comes back as it is."""
-    body = await request.read()
+    body = await read_body(request)
     engine = (await request.app[GATEWAY].pool.choose(_model_of(body), None))[0]
     request[LOGGED]["engine"] = engine.root
-    answer = await engine.post(request.path, body)
+    answer = await engine.post(canonical_path(request), body)
     response = web.StreamResponse(
         status=answer.status,
         headers={name: value for name, value in answer.headers.items() if name.lower() not in HOP_BY_HOP},

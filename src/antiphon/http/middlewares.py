@@ -93,16 +93,23 @@ def authenticated(keys: Sequence[str]) -> Callable[..., Awaitable[web.StreamResp
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
         request[OWNER] = ""
         if known and request.path not in OPEN_PATHS:
-            scheme, _, given = request.headers.get("Authorization", "").partition(" ")
-            if scheme.lower() != "bearer" or not given:
-                raise Unauthorized("No API key: send `Authorization: Bearer KEY`.")
+            given = _key_of(request)
+            if not given:
+                raise Unauthorized("No API key: send `Authorization: Bearer KEY`, or `api-key: KEY`.")
             # Every key is compared, and each in constant time.
-            if sum(hmac.compare_digest(given.strip().encode(), key) for key in known) == 0:
+            if sum(hmac.compare_digest(given, key) for key in known) == 0:
                 raise Unauthorized("Incorrect API key provided.")
-            request[OWNER] = hashlib.blake2b(given.strip().encode(), digest_size=16).hexdigest()
+            request[OWNER] = hashlib.blake2b(given, digest_size=16).hexdigest()
         return await handler(request)
 
     return check
+
+
+def _key_of(request: web.Request) -> bytes:
+    """As OpenAI's clients send it, or Azure's."""
+    scheme, _, given = request.headers.get("Authorization", "").partition(" ")
+    key = given if scheme.lower() == "bearer" else ""
+    return (key.strip() or request.headers.get("api-key", "").strip()).encode(errors="surrogateescape")
 
 
 def error_to_answer(error: ApiError) -> web.Response:

@@ -16,6 +16,7 @@ from antiphon.gateway.sinks import EncodedSink, NoSink
 from antiphon.http.answers import to_json
 from antiphon.http.keys import GATEWAY, TRANSPORT
 from antiphon.http.middlewares import FINISHED, LOGGED, OWNER, REQUEST_ID
+from antiphon.http.paths import read_body
 from antiphon.http.views import ALL_AS_STORED, View
 from antiphon.store.records import Record
 from antiphon.wire.responses import CompactedResponse, OutputMessage, OutputText, Response
@@ -25,7 +26,7 @@ LONGEST_NOTICE = 4000
 
 async def create(request: web.Request) -> web.StreamResponse:
     gateway = request.app[GATEWAY]
-    run = await gateway.begin_or_enqueue(await request.read(), request[OWNER])
+    run = await gateway.begin_or_enqueue(await read_body(request), request[OWNER])
     if isinstance(run, Enqueued):
         return await _answer_enqueued(request, run)
     async with gateway.running(run):
