@@ -8,6 +8,8 @@ from antiphon.core.dialect import Dialect
 
 # Clients may ask for any name. What was learned of the oldest ones goes first.
 MOST_MODELS = 256
+# The tag that some engines add to names.
+LATEST = ":latest"
 # The model's name for an engine that reports none.
 ANY_MODEL = "default"
 
@@ -30,6 +32,8 @@ class EngineKnowledge:
         self.name = name
         self.dialect = dialect
         self.models: tuple[Model, ...] = tuple(models)
+        # The engine was found, and lists no models: it may serve any.
+        self.takes_any_model = False
         self._learned: dict[str, dict[str, Any]] = {}
 
     def dialect_for(self, model: str) -> Dialect:
@@ -49,6 +53,12 @@ class EngineKnowledge:
 
     def serves(self, model: str) -> bool:
         return any(known.id == model for known in self.models)
+
+    def model_called(self, name: str) -> str | None:
+        """The model as it is listed. Without a tag, a name means the latest."""
+        wanted = name.removesuffix(LATEST)
+        exact = name if self.serves(name) else None
+        return exact or next((known.id for known in self.models if known.id.removesuffix(LATEST) == wanted), None)
 
     @property
     def default_model(self) -> str:

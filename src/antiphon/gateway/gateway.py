@@ -5,9 +5,12 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import NamedTuple
 
+from msgspec import structs
+
 from antiphon.core.environment import Environment
 from antiphon.core.exchange import Exchange
 from antiphon.core.knowledge import EngineKnowledge
+from antiphon.core.model_names import ModelChoice
 from antiphon.core.request import request_to_items
 from antiphon.core.steps import Check
 from antiphon.dialects import PLAIN
@@ -120,21 +123,23 @@ class Gateway:
         )
 
     async def prepare(self, read: ReadRequest, recorder: ResponseRecorder, *, compact: bool = False) -> ResponseRun:
-        request = read.request
-        engines = await self.pool.choose(request.model, request.prompt_cache_key)
+        chosen = await self.pool.choose(read.request.model, read.request.prompt_cache_key)
+        # A copy: a background response may have to be prepared again.
+        request = structs.replace(read.request, model=chosen.model)
         history = await recorder.read(request_to_items(request))
         try:
             exchange = Exchange(
                 request,
-                [engine.knowledge for engine in engines],
+                [engine.knowledge for engine in chosen.engines],
                 self.environment,
                 history=history,
                 compact=compact,
                 response_id=recorder.response_id,
                 created_at=recorder.created_at,
+                notices=[*read.notices, *chosen.notices],
             )
             observers = [observer for make in self._observers if (observer := make()) is not None]
-            return ResponseRun(exchange, engines, recorder, self._equipment, notices=read.notices, observers=observers)
+            return ResponseRun(exchange, chosen.engines, recorder, self._equipment, observers=observers)
         except BaseException:
             await recorder.unlock()
             raise
@@ -145,25 +150,29 @@ class Gateway:
         if request.store is False:
             raise InvalidRequest("A background response has to be stored: `store` cannot be false.", param="store")
         history = await recorder.read(request_to_items(request), locks=False)
+        chosen = ModelChoice(request.model)
         # An engine that is away is no reason to refuse a response that runs later.
-        ready = next((engine.knowledge for engine in self.pool.engines if engine.ready), EngineKnowledge(PLAIN))
+        with suppress(EngineUnavailable):
+            chosen = await self.pool.choose_model(request.model)
+        ready = next((engine.knowledge for engine in self.pool.serving(chosen.model)), EngineKnowledge(PLAIN))
         exchange = Exchange(
-            request,
+            structs.replace(request, model=chosen.model),
             [ready],
             self.environment,
             history=history,
             response_id=recorder.response_id,
             created_at=recorder.created_at,
+            notices=[*read.notices, *([chosen.notice] if chosen.notice else ())],
         )
         await self._check_definitions(exchange)
         record = recorder.to_record(exchange.response)
         await self.store.enqueue(record, body)
-        return Enqueued(record, bool(request.stream), [*read.notices, *exchange.notices])
+        return Enqueued(record, bool(request.stream), exchange.notices)
 
     async def count_input(self, body: bytes, owner: str) -> TokenCount:
         """How many tokens the prompt of a request has. The request is not answered."""
         request, _ = RESPONSES.read(body)
-        engines = await self.pool.choose(request.model, request.prompt_cache_key)
+        engines, request.model, _ = await self.pool.choose(request.model, request.prompt_cache_key)
         history = await self._recorder(request, owner).read(request_to_items(request), locks=False)
         # Where nothing else counts the prompt, the engine is asked for one token.
         request.max_output_tokens, request.stream, request.background = 1, False, None

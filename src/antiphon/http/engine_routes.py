@@ -1,29 +1,33 @@
 """The engines' own: their models, their readiness, and the routes that are passed through unchanged."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
-import msgspec
 from aiohttp import web
 
 from antiphon.core.knowledge import Model
 from antiphon.engines.upstream import ours
-from antiphon.errors import EngineError, EngineUnavailable, InvalidRequest, NotFound
+from antiphon.errors import EngineError, EngineUnavailable, NotFound
 from antiphon.gateway.codex_catalog import catalog_entry
-from antiphon.http.answers import to_json
+from antiphon.http.answers import notice_header, to_json
+from antiphon.http.bodies import model_of, read_body, with_model
 from antiphon.http.keys import GATEWAY, LIMITS
-from antiphon.http.middlewares import LOGGED, REQUEST_ID
-from antiphon.http.paths import canonical_path, read_body
-from antiphon.wire import UNREADABLE
+from antiphon.http.middlewares import LOGGED
+from antiphon.http.paths import canonical_path
 
-# Headers about one connection or about the coding of a body, and not about the answer.
-HOP_BY_HOP = frozenset(
+# Headers about one connection or about the coding of a body, and not about the answer; and those that the gateway decides on.
+NOT_PASSED_ON = frozenset(
     {
+        "access-control-allow-credentials",
+        "access-control-allow-origin",
+        "access-control-expose-headers",
         "connection",
         "content-encoding",
         "content-length",
         "date",
         "keep-alive",
+        "openai-processing-ms",
         "proxy-authenticate",
         "server",
         "te",
@@ -72,23 +76,28 @@ async def models(request: web.Request) -> web.Response:
 
 async def model(request: web.Request) -> web.Response:
     name = request.match_info["id"].rstrip("/")
-    found = (await _models(request)).get(name)
+    found = await _model(request, name)
     if found is None:
         raise NotFound(f"The model {name!r} does not exist.", param="model", code="model_not_found")
     return to_json(_to_openai(found))
 
 
 async def passed_through(request: web.Request) -> web.StreamResponse:
-    """The body goes to the engine as it came, and the answer comes back as it is."""
+    """The body goes to the engine as it came, except for a model's name that it does not know, and the answer comes back as it
+    is."""
     body = await read_body(request)
-    engine = (await request.app[GATEWAY].pool.choose(_model_of(body), None))[0]
+    asked = model_of(body)
+    chosen = await request.app[GATEWAY].pool.choose(asked, None)
+    if asked is not None and chosen.model is not None and chosen.model != asked:
+        body = with_model(body, chosen.model)
+    engine = chosen.engines[0]
     request[LOGGED]["engine"] = engine.root
     answer = await engine.post(canonical_path(request), body)
     response = web.StreamResponse(
         status=answer.status,
-        headers={name: value for name, value in answer.headers.items() if name.lower() not in HOP_BY_HOP},
+        headers={name: value for name, value in answer.headers.items() if name.lower() not in NOT_PASSED_ON},
     )
-    response.headers["x-request-id"] = request[REQUEST_ID]
+    response.headers.update(notice_header(chosen.notices))
     try:
         await response.prepare(request)
         async with ours(engine.root):
@@ -107,19 +116,31 @@ async def passed_through(request: web.Request) -> web.StreamResponse:
 
 
 async def _models(request: web.Request) -> dict[str, Model]:
+    """Those that the engines list, and then the other names that the settings give them."""
     pool = request.app[GATEWAY].pool
     await pool.choose(None, None)
-    return {known.id: known for engine in pool.engines if engine.ready for known in engine.models}
+    ready = [engine for engine in pool.engines if engine.ready]
+    listed = {known.id: known for engine in ready for known in engine.models}
+    default = pool.names.default
+    if default is not None and default not in pool.names.names and any(engine.knowledge.takes_any_model for engine in ready):
+        listed.setdefault(default, _unlisted(default))
+    named = {name: replace(listed[model], id=name) for name, model in pool.names.names.items() if model in listed}
+    return listed | named
+
+
+async def _model(request: web.Request, name: str) -> Model | None:
+    found = await _models(request)
+    ready = [engine.knowledge for engine in request.app[GATEWAY].pool.engines if engine.ready]
+    tagged = (engine.model_called(name) for engine in ready)
+    if (listed := found.get(name) or next((found[each] for each in tagged if each is not None), None)) is not None:
+        return listed
+    return _unlisted(name) if any(engine.takes_any_model for engine in ready) else None
+
+
+def _unlisted(name: str) -> Model:
+    """Of an engine that lists no models."""
+    return Model(id=name, created=0, owned_by="engine")
 
 
 def _to_openai(known: Model) -> dict[str, Any]:
     return {"id": known.id, "object": "model", "created": known.created, "owned_by": known.owned_by}
-
-
-def _model_of(body: bytes) -> str | None:
-    try:
-        value = msgspec.json.decode(body)
-    except UNREADABLE as broken:
-        raise InvalidRequest(f"The body is not JSON: {broken}.", code="invalid_json") from None
-    model = value.get("model") if isinstance(value, dict) else None
-    return model if isinstance(model, str) else None

@@ -11,10 +11,7 @@ Each may end with a slash.
 
 from collections.abc import Iterable, Iterator
 
-import msgspec
 from aiohttp import web
-
-from antiphon.wire import UNREADABLE
 
 VERSION = "/v1"
 PREFIXES = (VERSION, "", "/openai" + VERSION, "/openai")
@@ -46,19 +43,3 @@ def canonical_path(request: web.Request) -> str:
     path = resource.canonical.rstrip("/")
     prefix = max((each for each in (*PREFIXES, DEPLOYMENT) if path.startswith(each)), key=len)
     return VERSION + path.removeprefix(prefix)
-
-
-async def read_body(request: web.Request) -> bytes:
-    """The body; if it names no model, with the deployment of the path as its model."""
-    body = await request.read()
-    deployment = request.match_info.get("deployment")
-    if deployment is None:
-        return body
-    try:
-        value = msgspec.json.decode(body)
-    except UNREADABLE:
-        # It is refused where it is read.
-        return body
-    if not isinstance(value, dict) or value.get("model") is not None:
-        return body
-    return msgspec.json.encode(value | {"model": deployment})

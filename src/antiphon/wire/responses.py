@@ -263,5 +263,7 @@ class Response(Struct, kw_only=True):
     truncation: str = "disabled"
     usage: Usage | None = None
     metadata: dict[str, str] = {}
+    # What was changed or left out, a line each.
+    antiphon_notices: list[str] | UnsetType = UNSET
     # Only in answers that are not streamed; events never have it.
     output_text: str | UnsetType = UNSET
