@@ -47,7 +47,7 @@ async def test_a_websocket_opens_under_every_prefix(gateway: GatewayUnderTest) -
 
 
 async def test_the_deployment_is_the_model_of_a_request_that_names_none(engine: MockEngine) -> None:
-    engine._models["data"] = [{"id": "first", "object": "model"}, {"id": "second", "object": "model"}]
+    engine.lists("first", "second")
     async with running_gateway(engine) as gateway:
         path = "/openai/deployments/second/responses"
         for background in (False, True):

@@ -44,11 +44,15 @@ class Pool:
     def ready(self) -> bool:
         return any(engine.ready for engine in self.engines)
 
+    async def identify(self) -> None:
+        """Finds out what the engines are that are not ready."""
+        await asyncio.gather(*(engine.identify() for engine in self.engines))
+
     async def choose(self, model: str | None, key: str | None) -> Choice:
         """The engines that serve the model, ordered by the cache key, and the model that answers for this name."""
         chosen = await self.choose_model(model)
         if not self.serving(chosen.model):
-            await asyncio.gather(*(engine.identify() for engine in self.engines))
+            await self.identify()
             chosen = await self.choose_model(model)
         serving = self.serving(chosen.model)
         if not serving:
@@ -104,7 +108,7 @@ class Pool:
     async def watch(self) -> None:
         """Keeps trying the engines that are away, so that readiness is known before a request needs it."""
         while True:
-            await asyncio.gather(*(engine.identify() for engine in self.engines))
+            await self.identify()
             if self.ready:
                 self.ready_event.set()
             await asyncio.sleep(self._retry_interval)

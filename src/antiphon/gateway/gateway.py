@@ -152,6 +152,8 @@ class Gateway:
         history = await recorder.read(request_to_items(request), locks=False)
         chosen = ModelChoice(request.model)
         # An engine that is away is no reason to refuse a response that runs later.
+        if not self.pool.ready:
+            await self.pool.identify()
         with suppress(EngineUnavailable):
             chosen = await self.pool.choose_model(request.model)
         ready = next((engine.knowledge for engine in self.pool.serving(chosen.model)), EngineKnowledge(PLAIN))

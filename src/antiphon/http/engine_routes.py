@@ -1,6 +1,5 @@
 """The engines' own: their models, their readiness, and the routes that are passed through unchanged."""
 
-import asyncio
 from dataclasses import replace
 from typing import Any
 
@@ -46,7 +45,7 @@ async def health(request: web.Request) -> web.Response:
 async def ready(request: web.Request) -> web.Response:
     pool = request.app[GATEWAY].pool
     if not pool.ready:
-        await asyncio.gather(*(engine.identify() for engine in pool.engines))
+        await pool.identify()
     if not pool.ready:
         raise EngineUnavailable("No engine is ready.", retry_after=1)
     return to_json(
