@@ -49,7 +49,7 @@ CASES: dict[str, tuple[dict[str, Any], str, str, str]] = {
         {"labels": {"a": "maybe"}},
         "house.labels",
         "invalid_value",
-        "Invalid `house.labels`: 'maybe' must be one of: yes, no.",
+        "Invalid `house.labels`: 'maybe' must be one of: no, yes.",
     ),
     "a type": (
         {"open": 3},
