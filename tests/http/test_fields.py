@@ -134,3 +134,17 @@ async def test_what_the_request_did_not_say_has_the_default_of_the_api(gateway: 
     assert (response["temperature"], response["top_p"], response["service_tier"]) == (1.0, 1.0, "default")
     assert response["reasoning"] is None
     assert not {"user", "prompt_cache_retention"} & response.keys()
+
+
+async def test_a_request_that_only_prepares_a_cache_gets_no_answer(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    response = await gateway.create(prompt_cache_options={"prewarm": True})
+    assert (response["status"], response["output"], engine.requests) == ("completed", [], [])
+
+
+async def test_counting_the_input_has_the_notices_of_the_request_too(gateway: GatewayUnderTest) -> None:
+    body = {"model": "gpt-5", "input": "Hi", "flavour": "sweet"}
+    assert (await gateway.post(body, path="/v1/responses/input_tokens"))[0] == 200
+    assert gateway.notice == (
+        "input_tokens were counted by asking the engine for one token; field flavour is unknown and was left out; "
+        "model gpt-5 is not known here: answered by mock"
+    )

@@ -40,7 +40,11 @@ def body_to_request(body: bytes) -> tuple[CreateResponse, list[str]]:
     """The request, and the names of the fields that are not part of the API."""
     value = _object(body)
     refuse_chat_fields(value)
-    return convert(value, CreateResponse, ""), sorted(_unknown(value, CreateResponse))
+    request = convert(value, CreateResponse, "")
+    if (request.prompt_cache_options or {}).get("prewarm") is True:
+        # The client wants no answer.
+        request.generate = False
+    return request, sorted(_unknown(value, CreateResponse))
 
 
 def _unknown(value: dict[str, Any], kind: type[Struct], path: str = "") -> Iterator[str]:

@@ -13,8 +13,10 @@ from antiphon.errors import EngineUnavailable, NotFound
 
 # Seconds until an engine that did not answer is tried again.
 ENGINE_RETRY_INTERVAL = 1.0
-# Seconds for which the engines' lists of models are taken as they are. Only names that they do not have make them old.
+# Seconds after which the engines' lists of models are read again, for a name that they do not have; and seconds that a request
+# waits for that.
 MODELS_LIFETIME = 5.0
+MODELS_TIMEOUT = 1.0
 
 
 class Choice(NamedTuple):
@@ -39,6 +41,7 @@ class Pool:
         self.ready_event = asyncio.Event()
         self._round_robin = itertools.count()
         self._lists_read = -MODELS_LIFETIME
+        self._reading: asyncio.Task[None] | None = None
 
     @property
     def ready(self) -> bool:
@@ -79,10 +82,17 @@ class Pool:
         return self.names.choose(asked, (engine.knowledge for engine in self.engines))
 
     async def _read_lists(self) -> None:
-        now = asyncio.get_running_loop().time()
-        if now - self._lists_read >= MODELS_LIFETIME:
-            self._lists_read = now
-            await asyncio.gather(*(engine.read_models() for engine in self.engines))
+        """Requests that come meanwhile wait for the same answer."""
+        if asyncio.get_running_loop().time() - self._lists_read < MODELS_LIFETIME:
+            return
+        if self._reading is None:
+            self._reading = asyncio.create_task(self._read_all_lists())
+            self._reading.add_done_callback(lambda _: setattr(self, "_reading", None))
+        await asyncio.wait({self._reading}, timeout=MODELS_TIMEOUT)
+
+    async def _read_all_lists(self) -> None:
+        await asyncio.gather(*(engine.read_models() for engine in self.engines))
+        self._lists_read = asyncio.get_running_loop().time()
 
     def _unavailable(self, engines: Iterable[Engine]) -> EngineUnavailable:
         addresses = ", ".join(engine.root for engine in engines)

@@ -45,13 +45,13 @@ class ReadRequest(NamedTuple):
 
 class TokenCount(NamedTuple):
     tokens: int
-    # How it was counted, in words.
-    method: str
+    # How it was counted, and what was changed or left out.
+    notices: list[str]
 
 
-BY_TEMPLATE = "counted by the engine's own template and tokenizer"
-BY_ASKING = "counted by asking the engine for one token"
-BY_LENGTH = "estimated by length: the engine counts no tokens"
+BY_TEMPLATE = "input_tokens were counted by the engine's own template and tokenizer"
+BY_ASKING = "input_tokens were counted by asking the engine for one token"
+BY_LENGTH = "input_tokens were estimated by length: the engine counts no tokens"
 
 
 class Enqueued(NamedTuple):
@@ -148,7 +148,9 @@ class Gateway:
         """Checks all that can be checked now. The history is read again when the response runs."""
         request = read.request
         if request.store is False:
-            raise InvalidRequest("A background response has to be stored: `store` cannot be false.", param="store")
+            raise InvalidRequest(
+                "A background response has to be stored: `store` cannot be false.", param="store", code="unsupported_value"
+            )
         history = await recorder.read(request_to_items(request), locks=False)
         chosen = ModelChoice(request.model)
         # An engine that is away is no reason to refuse a response that runs later.
@@ -173,18 +175,20 @@ class Gateway:
 
     async def count_input(self, body: bytes, owner: str) -> TokenCount:
         """How many tokens the prompt of a request has. The request is not answered."""
-        request, _ = RESPONSES.read(body)
-        engines, request.model, _ = await self.pool.choose(request.model, request.prompt_cache_key)
+        read = ReadRequest(*RESPONSES.read(body))
+        request = read.request
+        engines, request.model, notices = await self.pool.choose(request.model, request.prompt_cache_key)
         history = await self._recorder(request, owner).read(request_to_items(request), locks=False)
         # Where nothing else counts the prompt, the engine is asked for one token.
         request.max_output_tokens, request.stream, request.background = 1, False, None
         exchange = Exchange(request, [engines[0].knowledge], self.environment, history=history, asks_again=False)
         await self._check_definitions(exchange)
         if (counted := await count_by_template(engines[0], exchange.chat)) is not None:
-            return TokenCount(counted, BY_TEMPLATE)
-        return await self._count_by_asking(exchange, engines[0])
+            return TokenCount(counted, [BY_TEMPLATE, *read.notices, *notices])
+        counted, method = await self._count_by_asking(exchange, engines[0])
+        return TokenCount(counted, [method, *read.notices, *notices])
 
-    async def _count_by_asking(self, exchange: Exchange, engine: Engine) -> TokenCount:
+    async def _count_by_asking(self, exchange: Exchange, engine: Engine) -> tuple[int, str]:
         run = ResponseRun(exchange, [engine], NoRecorder(), self._equipment)
         async with self.running(run):
             await run.connect()
@@ -193,7 +197,7 @@ class Gateway:
         if usage is None:
             raise run.error or EngineError("The engine did not count the tokens of the prompt.")
         reported = engine.knowledge.dialect_for(exchange.chat.model).reports_usage
-        return TokenCount(usage.input_tokens, BY_ASKING if reported else BY_LENGTH)
+        return usage.input_tokens, BY_ASKING if reported else BY_LENGTH
 
     async def _check_definitions(self, exchange: Exchange) -> None:
         """Raises for a schema that cannot be compiled, where no engine is going to be asked."""

@@ -55,8 +55,7 @@ async def compact(request: web.Request) -> web.StreamResponse:
 
 async def input_tokens(request: web.Request) -> web.StreamResponse:
     counted = await request.app[GATEWAY].count_input(await request.read(), request[OWNER])
-    notice = {"antiphon-notice": f"input_tokens were {counted.method}"}
-    return to_json({"object": "response.input_tokens", "input_tokens": counted.tokens}, notice)
+    return to_json({"object": "response.input_tokens", "input_tokens": counted.tokens}, notice_header(counted.notices))
 
 
 async def _run_whole(run: ResponseRun) -> None:
