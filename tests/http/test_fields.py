@@ -81,6 +81,11 @@ async def test_fields_of_the_api_without_effect_are_left_out_with_a_notice(
             "text.format.schema",
             "invalid_json_schema",
         ),
+        (
+            {"tools": [{"type": "function", "name": "f", "parameters": {"type": "thing"}, "strict": True}]},
+            "tools[0].parameters",
+            "invalid_function_parameters",
+        ),
     ],
 )  # fmt: skip
 async def test_a_wrong_field_has_the_code_and_the_path_that_openai_has(

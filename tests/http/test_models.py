@@ -107,6 +107,18 @@ async def test_the_default_model_answers_for_names_that_are_not_known_and_for_no
         response = await gateway.create(model=None)
         assert (response["model"], "antiphon_notices" in response) == ("gemma3", False)
         assert (await gateway.create(model="qwen3"))["model"] == "qwen3"
+        _, listed = await gateway.get("/v1/models")
+        assert [model["slug"] for model in listed["models"]] == ["gemma3", "qwen3"], "Codex gets the first"
+
+
+async def test_a_default_model_that_no_engine_has_is_named_in_the_error(engine: MockEngine) -> None:
+    engine.lists("qwen3", "gemma3")
+    async with running_gateway(engine, default_model="missing") as gateway:
+        assert [model["id"] for model in (await gateway.get("/v1/models"))[1]["data"]] == ["qwen3", "gemma3"]
+        status, answer = await gateway.post({"input": "Hi"})
+        assert (status, answer["error"]["code"]) == (404, "model_not_found")
+        assert "'missing'" in answer["error"]["message"]
+        assert (await gateway.create(model="qwen3"))["model"] == "qwen3"
 
 
 async def test_a_model_answers_for_the_other_names_that_the_settings_give_it(engine: MockEngine) -> None:

@@ -219,10 +219,9 @@ def _unreadable_to_notices(
     for definition in definitions:
         reason = complaint_about(definition.definition)
         if reason is not None and definition.required:
+            code = "invalid_json_schema" if definition.where.startswith("text.") else "invalid_function_parameters"
             raise InvalidRequest(
-                f"Invalid `{definition.where}`: not a JSON schema: {reason}.",
-                param=definition.where,
-                code="invalid_json_schema",
+                f"Invalid `{definition.where}`: not a JSON schema: {reason}.", param=definition.where, code=code
             )
         if reason is not None:
             yield f"{definition.notice}: {reason}"

@@ -51,6 +51,14 @@ class Pool:
         """Finds out what the engines are that are not ready."""
         await asyncio.gather(*(engine.identify() for engine in self.engines))
 
+    async def ready_engines(self) -> list[Engine]:
+        """Raises `EngineUnavailable` if there are none."""
+        if not self.ready:
+            await self.identify()
+        if not self.ready:
+            raise self._unavailable(self.engines)
+        return [engine for engine in self.engines if engine.ready]
+
     async def choose(self, model: str | None, key: str | None) -> Choice:
         """The engines that serve the model, ordered by the cache key, and the model that answers for this name."""
         chosen = await self.choose_model(model)

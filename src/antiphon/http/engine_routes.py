@@ -1,5 +1,6 @@
 """The engines' own: their models, their readiness, and the routes that are passed through unchanged."""
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -115,14 +116,15 @@ async def passed_through(request: web.Request) -> web.StreamResponse:
 
 
 async def _models(request: web.Request) -> dict[str, Model]:
-    """Those that the engines list, and then the other names that the settings give them."""
+    """Those that the engines list, the default one first: it is the one that Codex gets. Then the other names of models."""
     pool = request.app[GATEWAY].pool
-    await pool.choose(None, None)
-    ready = [engine for engine in pool.engines if engine.ready]
+    ready = await pool.ready_engines()
     listed = {known.id: known for engine in ready for known in engine.models}
-    default = pool.names.default
-    if default is not None and default not in pool.names.names and any(engine.knowledge.takes_any_model for engine in ready):
-        listed.setdefault(default, _unlisted(default))
+    default = None
+    with suppress(NotFound):
+        default = pool.names.choose(None, (engine.knowledge for engine in ready)).model
+    if default is not None:
+        listed = {default: listed.get(default) or _unlisted(default)} | listed
     named = {name: replace(listed[model], id=name) for name, model in pool.names.names.items() if model in listed}
     return listed | named
 
