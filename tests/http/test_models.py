@@ -87,6 +87,17 @@ async def test_a_name_without_a_tag_means_the_latest(engine: MockEngine) -> None
     assert [body["model"] for body in engine.requests] == ["qwen3:latest", "gemma3", "qwen3:8b"]
 
 
+async def test_a_variant_of_a_model_that_is_listed_need_not_be_listed(engine: MockEngine) -> None:
+    engine.lists("qwen/qwen3", "base")
+    async with running_gateway(engine) as gateway:
+        for name in ("qwen/qwen3@q4_k_m", "base:adapter"):
+            response = await gateway.create(model=name)
+            assert (response["model"], "antiphon_notices" in response) == (name, False)
+        assert (await gateway.get("/v1/models/base:adapter"))[1]["id"] == "base:adapter"
+        assert (await gateway.post({"model": "base-two", "input": "Hi"}))[0] == 404
+    assert [body["model"] for body in engine.requests] == ["qwen/qwen3@q4_k_m", "base:adapter"]
+
+
 async def test_a_name_that_an_engine_may_know_which_is_away_is_a_503(engine: MockEngine) -> None:
     engine.lists("qwen3", "gemma3")
     async with running_gateway(engine, "http://127.0.0.1:9") as gateway:

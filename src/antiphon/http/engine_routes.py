@@ -132,14 +132,15 @@ async def _models(request: web.Request) -> dict[str, Model]:
 async def _model(request: web.Request, name: str) -> Model | None:
     found = await _models(request)
     ready = [engine.knowledge for engine in request.app[GATEWAY].pool.engines if engine.ready]
-    tagged = (engine.model_called(name) for engine in ready)
-    if (listed := found.get(name) or next((found[each] for each in tagged if each is not None), None)) is not None:
-        return listed
-    return _unlisted(name) if any(engine.takes_any_model for engine in ready) else None
+    called = next((model for engine in ready if (model := engine.model_called(name)) is not None), None)
+    known = found.get(name) or found.get(called or name)
+    if known is not None:
+        return known
+    return _unlisted(name) if called is not None or any(engine.takes_any_model for engine in ready) else None
 
 
 def _unlisted(name: str) -> Model:
-    """Of an engine that lists no models."""
+    """Of an engine that does not list all of its models."""
     return Model(id=name, created=0, owned_by="engine")
 
 
