@@ -78,6 +78,13 @@ async def test_a_model_that_an_engine_got_later_is_found(engine: MockEngine) -> 
         assert (await gateway.create(model="gpt-oss"))["model"] == "gpt-oss"
 
 
+async def test_a_model_that_an_engine_got_later_is_listed(engine: MockEngine) -> None:
+    async with running_gateway(engine) as gateway:
+        await gateway.create()
+        engine.lists("mock", "gpt-oss")
+        assert [model["id"] for model in (await gateway.get("/v1/models"))[1]["data"]] == ["mock", "gpt-oss"]
+
+
 async def test_a_name_without_a_tag_means_the_latest(engine: MockEngine) -> None:
     engine.lists("qwen3:latest", "qwen3:8b", "gemma3")
     async with running_gateway(engine) as gateway:
@@ -153,6 +160,7 @@ async def test_a_passed_through_body_names_the_model_that_answers(engine: MockEn
         for asked, answered, notice in [
             ("gpt-5", "gemma3", ""),
             ("o9", "qwen3", "model o9 is not known here: answered by qwen3"),
+            (None, "qwen3", ""),
         ]:
             async with gateway.client.post(gateway.url + "/v1/chat/completions", json=chat | {"model": asked}) as answer:
                 assert (answer.status, answer.headers.get("antiphon-notice", "")) == (200, notice)

@@ -13,8 +13,7 @@ from antiphon.errors import EngineUnavailable, NotFound
 
 # Seconds until an engine that did not answer is tried again.
 ENGINE_RETRY_INTERVAL = 1.0
-# Seconds after which the engines' lists of models are read again, for a name that they do not have; and seconds that a request
-# waits for that.
+# Seconds after which an engine's list of models is old; and seconds that a request waits for it to be read again.
 MODELS_LIFETIME = 5.0
 MODELS_TIMEOUT = 1.0
 
@@ -77,7 +76,7 @@ class Pool:
             if chosen.notice is None:
                 return chosen
         # An engine may have got another model since it was found.
-        await self._read_lists()
+        await self.read_lists()
         try:
             return self._choose_model(asked)
         except NotFound:
@@ -89,8 +88,8 @@ class Pool:
     def _choose_model(self, asked: str | None) -> ModelChoice:
         return self.names.choose(asked, (engine.knowledge for engine in self.engines))
 
-    async def _read_lists(self) -> None:
-        """Requests that come meanwhile wait for the same answer."""
+    async def read_lists(self) -> None:
+        """Reads the engines' lists of models again if they are old. Requests that come meanwhile wait for the same answer."""
         if asyncio.get_running_loop().time() - self._lists_read < MODELS_LIFETIME:
             return
         if self._reading is None:

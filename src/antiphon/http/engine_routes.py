@@ -83,12 +83,11 @@ async def model(request: web.Request) -> web.Response:
 
 
 async def passed_through(request: web.Request) -> web.StreamResponse:
-    """The body goes to the engine as it came, except for a model's name that it does not know, and the answer comes back as it
-    is."""
+    """The body goes to the engine as it came, except for the model if another one answers. The answer comes back as it is."""
     body = await read_body(request)
     asked = model_of(body)
     chosen = await request.app[GATEWAY].pool.choose(asked, None)
-    if asked is not None and chosen.model is not None and chosen.model != asked:
+    if chosen.model is not None and chosen.model != asked:
         body = with_model(body, chosen.model)
     engine = chosen.engines[0]
     request[LOGGED]["engine"] = engine.root
@@ -119,6 +118,7 @@ async def _models(request: web.Request) -> dict[str, Model]:
     """Those that the engines list, the default one first: it is the one that Codex gets. Then the other names of models."""
     pool = request.app[GATEWAY].pool
     ready = await pool.ready_engines()
+    await pool.read_lists()
     listed = {known.id: known for engine in ready for known in engine.models}
     default = None
     with suppress(NotFound):
