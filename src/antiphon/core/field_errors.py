@@ -89,7 +89,9 @@ def complaint_to_error(complaint: str, kind: Any, where: str) -> InvalidRequest:
     for name in ("wanted", "got"):
         if name in named:
             named[name] = _types_to_words(named[name])
-    message = row.message.format(param=param or "the body", allowed=", ".join(_allowed(kind, path)), **named)
+    if "value" in named:
+        named["allowed"] = ", ".join(_allowed(kind, path))
+    message = row.message.format(param=param or "the body", **named)
     return InvalidRequest(message, param=param or None, code=row.code)
 
 
