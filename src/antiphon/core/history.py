@@ -86,6 +86,7 @@ def check_items(items: Sequence[Item], *, before: Sequence[Item] = (), where: st
             raise InvalidRequest(
                 f"`{where}[{at}]` is an item_reference. Only a request may refer to items: add the item itself.",
                 param=f"{where}[{at}].type",
+                code="invalid_value",
             )
     together = [*before, *items]
     tools_to_box((), tools_in_items(together, earlier=len(before), own=where))

@@ -92,7 +92,9 @@ class ResponseRecorder:
         request = self._request
         if request.previous_response_id is not None and self._conversation is not None:
             raise InvalidRequest(
-                "`previous_response_id` and `conversation` cannot be used together: each is a history.", param="conversation"
+                "`previous_response_id` and `conversation` cannot be used together: each is a history.",
+                param="conversation",
+                code="mutually_exclusive_parameters",
             )
         if request.previous_response_id is not None:
             known = self._histories.get(request.previous_response_id) if self._histories is not None else ()
