@@ -212,6 +212,17 @@ def test_a_call_that_is_sent_again_with_its_output_counts_once() -> None:
     assert any("call a was sent again" in notice for notice in converted([*stored, *again]).notices)
 
 
+def test_a_call_that_is_sent_again_with_other_arguments_replaces_the_first() -> None:
+    stored = [user("Hi"), function_call("a", arguments='{"x": 1}'), function_call("b")]
+    again = [function_call("a", arguments='{"x": 2}'), function_call("b"), output("a", "one"), output("b", "two")]
+    outputs = [output("a", "one"), output("b", "two")]
+    expected = messages([user("Hi"), function_call("a", arguments='{"x": 2}'), function_call("b"), *outputs])
+    assert messages([*stored, *again]) == expected
+    notices = converted([*stored, *again]).notices
+    assert "call a was sent again with other arguments: these count" in notices
+    assert not any("placeholder" in notice for notice in notices)
+
+
 def test_a_user_message_that_is_sent_again_between_a_call_and_its_output_counts_once() -> None:
     rounds = [user("Hi"), function_call("a"), output("a"), function_call("b"), output("b")]
     again = [user("Hi"), function_call("a"), user("Hi"), output("a"), function_call("b"), user("Hi"), output("b")]

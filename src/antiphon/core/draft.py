@@ -86,6 +86,22 @@ class AssistantTurn:
         self.answered = True
         return call
 
+    def drop_replaced(self) -> list[Call]:
+        """The calls that were sent again with other arguments. There is one output for both, so they are one call, and the
+        arguments that came last count."""
+        alike: dict[tuple[str, str], list[Call]] = {}
+        for call in self.calls:
+            alike.setdefault((call.id, call.name), []).append(call)
+        replaced = []
+        for first, *later in alike.values():
+            if len(later) == 1 and first.answered and not later[0].answered:
+                first.arguments = later[0].arguments
+                replaced += later
+        if replaced:
+            gone = {id(call) for call in replaced}
+            self.calls = [call for call in self.calls if id(call) not in gone]
+        return replaced
+
     def messages(self, dialect: Dialect) -> Iterator[ChatMessage]:
         texts = self.texts if dialect.shows_tools else [*self.texts, *(call.words() for call in self.calls)]
         message = ChatMessage(role="assistant", content="\n\n".join(texts))
@@ -264,9 +280,9 @@ class ChatDraft:
 
     def messages(self, dialect: Dialect, *, head: str, tail: list[str]) -> list[ChatMessage]:
         """`head` is the request's `instructions`; `tail` is what Antiphon adds to them."""
-        for call in (call for calls in self._calls.values() for _, call in calls):
-            if not call.answered:
-                self.notice(f"call {call.id} has no output: a placeholder was sent")
+        for turn in self._turns:
+            if isinstance(turn, AssistantTurn):
+                self._notice_calls(turn)
         messages = [message for turn in self._turns for message in turn.messages(dialect)]
         if not dialect.takes_users_in_a_row:
             messages = _with_users_joined(messages)
@@ -282,6 +298,13 @@ class ChatDraft:
         if messages[-1].role == "assistant" and dialect.continues_last_message:
             messages.append(ChatMessage(role="user", content=GO_ON))
         return messages
+
+    def _notice_calls(self, turn: AssistantTurn) -> None:
+        for call in turn.drop_replaced():
+            self.notice(f"call {call.id} was sent again with other arguments: these count")
+        for call in turn.calls:
+            if not call.answered:
+                self.notice(f"call {call.id} has no output: a placeholder was sent")
 
 
 def _with_users_joined(messages: list[ChatMessage]) -> list[ChatMessage]:
