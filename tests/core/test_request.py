@@ -223,6 +223,14 @@ def test_a_call_that_is_sent_again_with_other_arguments_replaces_the_first() -> 
     assert not any("placeholder" in notice for notice in notices)
 
 
+def test_an_output_that_is_sent_again_counts_once() -> None:
+    rounds = [user("Hi"), function_call("a"), output("a", "one")]
+    assert messages([*rounds, output("a", "one")]) == messages(rounds)
+    assert converted([*rounds, output("a", "one")]).notices == ("the output of call a was sent again: it counts once",)
+    # Another output is not the same one.
+    assert messages([*rounds, output("a", "two")])[-1]["content"] == "one\ntwo"
+
+
 def test_a_user_message_that_is_sent_again_between_a_call_and_its_output_counts_once() -> None:
     rounds = [user("Hi"), function_call("a"), output("a"), function_call("b"), output("b")]
     again = [user("Hi"), function_call("a"), user("Hi"), output("a"), function_call("b"), user("Hi"), output("b")]

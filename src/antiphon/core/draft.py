@@ -213,9 +213,15 @@ class ChatDraft:
             problem = f"No tool call found for the output with call_id {call_id!r}."
             raise InvalidRequest(problem, param=f"{where}.call_id", code="tool_call_not_found")
         call = self._answered(call_id)
+        texts = [part["text"] for part in parts if part["type"] == "text"]
+        media = [part for part in parts if part["type"] != "text"]
+        if call.answered and (texts, media) == (call.texts, call.media):
+            # Some clients send all of a history that they also continue.
+            self.notice(f"the output of call {call_id} was sent again: it counts once")
+            return
         call.answered = True
-        call.texts += [part["text"] for part in parts if part["type"] == "text"]
-        call.media += [part for part in parts if part["type"] != "text"]
+        call.texts += texts
+        call.media += media
 
     def _answered(self, call_id: str) -> Call:
         """Ids may repeat from turn to turn: the latest turn that waits for this output is meant."""
