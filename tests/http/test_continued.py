@@ -84,10 +84,15 @@ async def test_an_item_that_cannot_be_continued_is_rejected_when_it_enters(
     assert not engine.requests
 
 
-async def test_a_reference_cannot_be_added_to_a_conversation(gateway: GatewayUnderTest) -> None:
-    status, body = await gateway.post({"items": [{"type": "item_reference", "id": "msg_1"}]}, "/v1/conversations")
+@pytest.mark.parametrize(
+    "item", [{"type": "item_reference", "id": "msg_1"}, {"type": "item_reference"}, {"type": "compaction_trigger"}]
+)
+async def test_what_concerns_a_request_only_cannot_be_added_to_a_conversation(
+    gateway: GatewayUnderTest, item: dict[str, str]
+) -> None:
+    status, body = await gateway.post({"items": [item]}, "/v1/conversations")
     assert (status, body["error"]["param"]) == (400, "items[0].type")
-    assert "item_reference" in body["error"]["message"]
+    assert item["type"] in body["error"]["message"]
 
 
 async def test_an_unknown_item_is_accepted_and_left_out_with_a_notice(gateway: GatewayUnderTest, engine: MockEngine) -> None:

@@ -73,6 +73,11 @@ PART_MEMBERS: dict[str, Mapping[str, Any]] = {
     "output_text": {"annotations": [], "logprobs": []},
     "input_image": {"detail": "auto"},
 }
+# Item type → why it cannot be kept, and what to do instead.
+NOT_KEPT = {
+    "item_reference": "Only a request may refer to items: add the item itself.",
+    "compaction_trigger": "It compacts what a request continues: send it in the `input` of a request.",
+}
 
 
 # ---- on entry --------------------------------------------------------------------------------------------------------
@@ -82,11 +87,10 @@ def check_items(items: Sequence[Item], *, before: Sequence[Item] = (), where: st
     """Raises for items that cannot be continued, by the converters that read them later. `before`: the items that are stored
     before them. `where`: the name of their list."""
     for at, item in enumerate(items):
-        if is_reference(item):
+        kind = "item_reference" if is_reference(item) else item.get("type")
+        if isinstance(kind, str) and kind in NOT_KEPT:
             raise InvalidRequest(
-                f"`{where}[{at}]` is an item_reference. Only a request may refer to items: add the item itself.",
-                param=f"{where}[{at}].type",
-                code="invalid_value",
+                f"`{where}[{at}]` is of type {kind}. {NOT_KEPT[kind]}", param=f"{where}[{at}].type", code="invalid_value"
             )
     together = [*before, *items]
     tools_to_box((), tools_in_items(together, earlier=len(before), own=where))
