@@ -37,8 +37,8 @@ RENEWAL = 20.0
 KEEPING_MARGIN = 86_400
 # The statuses of a response that answered.
 ANSWERED = frozenset({"completed", "incomplete"})
-# Items that concern their own request only.
-MOMENTARY = frozenset({"compaction_trigger"})
+# Items that concern their own request only. A list: a type that was never read may be anything, and have no hash.
+MOMENTARY = ["compaction_trigger"]
 
 
 class ResponseRecorder:
