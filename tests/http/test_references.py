@@ -78,6 +78,24 @@ async def test_a_tool_loop_refers_to_the_reasoning_and_the_call(gateway: Gateway
     assert gateway.notice == ""
 
 
+async def test_a_client_may_continue_a_response_and_refer_to_its_history_as_well(
+    gateway: GatewayUnderTest, engine: MockEngine
+) -> None:
+    items: list[Item] = [user("Weather?")]
+    previous: str | None = None
+    for step in range(3):
+        thought = chunk({"reasoning_content": f"Thought {step}."})
+        engine.will(answer(thought, call("get_weather", "{}", id=f"c{step}"), finish="tool_calls"))
+        response = await gateway.create(items, tools=TOOLS, previous_response_id=previous)
+        previous = response["id"]
+        output = {"type": "function_call_output", "call_id": f"c{step}", "output": f"Output {step}"}
+        items += [*map(reference, response["output"]), output]
+    await gateway.create(items, tools=TOOLS, previous_response_id=previous)
+    assert [message["role"] for message in engine.last["messages"]] == ["user", *["assistant", "tool"] * 3]
+    assert [str(engine.last["messages"]).count(f"Thought {step}.") for step in range(3)] == [1, 1, 1]
+    assert [message["content"] for message in engine.last["messages"][2::2]] == ["Output 0", "Output 1", "Output 2"]
+
+
 async def test_reasoning_that_is_not_stored_is_left_out_with_a_notice(gateway: GatewayUnderTest, engine: MockEngine) -> None:
     response = await gateway.create([{"type": "reasoning", "id": "rs_gone", "summary": []}, user("Hi")])
     assert sent(engine) == ["Hi"]
