@@ -51,9 +51,9 @@ async def test_a_scanned_pdf_is_sent_as_the_images_on_its_pages(
     await (gateway.stream(items) if streams else gateway.create(items))
     text, named, first, second = engine.last["messages"][-1]["content"]
     assert (text["text"], first) == ("Read.", {"type": "image_url", "image_url": {"url": "data:image/jpeg;base64,/9hvbmU="}})
-    assert named["text"].startswith('<file name="a.pdf">\n(It has no text: the next 2 images')
+    assert named["text"].startswith('<file name="a.pdf">\n(It has no text. The images on its pages follow: 2.)')
     assert len(second["image_url"]["url"]) > 600_000
-    assert gateway.notice == "`input[0].content[1].file_data`: the PDF has no text, its images were sent"
+    assert gateway.notice == "`input[0].content[1].file_data`: the PDF has no text, the images on its pages take its place"
 
 
 async def test_an_engine_that_sees_no_images_refuses_a_scanned_pdf(gateway: GatewayUnderTest, engine: MockEngine) -> None:

@@ -15,7 +15,7 @@ Part = dict[str, Any]
 PDF = b"%PDF-"
 # Some PDF files have a few foreign bytes before their own.
 PDF_HEAD = 1024
-SCANNED = "(It has no text: the next {count} images are what is on its pages.)"
+SCANNED = "(It has no text. The images on its pages follow: {count}.)"
 
 
 def text_part(part: Part, where: str, read: ReadDocument) -> list[Part]:

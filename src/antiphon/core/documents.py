@@ -36,7 +36,7 @@ class Documents:
             self.unread.append(DocumentWork(document))
             return NOT_READ
         if outcome.images:
-            self.notices.append(f"`{where}`: the PDF has no text, its images were sent")
+            self.notices.append(f"`{where}`: the PDF has no text, the images on its pages take its place")
         if outcome.complaint is None:
             return outcome
         problem = f"`{where}` cannot be read: {outcome.complaint}."
