@@ -2,15 +2,18 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any, NamedTuple
 
-from msgspec import inspect
+from msgspec import ValidationError, convert, inspect
 
 from antiphon.errors import InvalidRequest
 
 _AT = re.compile(r" - at `(?:key` in `)?\$?\.?(?P<path>[^`]*)`$")
 # msgspec's name for a member of an object whose names are free.
 _ANY_MEMBER = "[...]"
+# How many members are tried to find the one that is wrong.
+MOST_TRIED = 100
 _STEP = re.compile(r"\[[^\]]*\]|(?P<name>[^.\[\]]+)")
 
 
@@ -76,12 +79,12 @@ TYPES = {
 _MISSING = re.compile(r"missing required field `(?P<field>[^`]+)`")
 
 
-def complaint_to_error(complaint: str, kind: Any, where: str) -> InvalidRequest:
+def complaint_to_error(complaint: str, kind: Any, where: str, value: Any = None) -> InvalidRequest:
     """`kind`: the type that the value was converted to. `where`: the path of the value in the request."""
     at = _AT.search(complaint)
     path = at["path"] if at is not None else ""
     words = _AT.sub("", complaint)
-    param = join_path(where, path.replace(_ANY_MEMBER, ""))
+    param = join_path(where, _with_member(path, complaint, kind, value))
     if (missing := _MISSING.search(words)) is not None:
         param = join_path(param, missing["field"])
     row, found = next(((row, found) for row in ROWS if (found := row.words.search(words))), (OTHERWISE, None))
@@ -93,6 +96,19 @@ def complaint_to_error(complaint: str, kind: Any, where: str) -> InvalidRequest:
         named["allowed"] = ", ".join(_allowed(kind, path))
     message = row.message.format(param=param or "the body", **named)
     return InvalidRequest(message, param=param or None, code=row.code)
+
+
+def _with_member(path: str, complaint: str, kind: Any, value: Any) -> str:
+    """The path with the name of the member that is wrong, which msgspec leaves out, if it is a member of a member."""
+    outer = path.removesuffix(_ANY_MEMBER)
+    members = value.get(outer) if isinstance(value, dict) and outer != path else None
+    for name, member in islice(members.items(), MOST_TRIED) if isinstance(members, dict) else ():
+        try:
+            convert({outer: {name: member}}, kind)
+        except ValidationError as wrong:
+            if str(wrong) == complaint:
+                return f"{outer}.{name}"
+    return path.replace(_ANY_MEMBER, "")
 
 
 def join_path(outer: str, inner: str) -> str:
