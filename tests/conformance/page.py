@@ -48,7 +48,7 @@ def _lines() -> Iterator[str]:
     yield from _table(("", "meaning"), ((f"`{does}`", meaning) for does, meaning in POLICIES.items()))
     for kind, group in groupby(rows(), key=lambda row: row.kind):
         yield f"\n## {TITLES[kind]}\n"
-        yield from _table(("", "", ""), ((f"`{row.name}`", row.does, _sentence(row)) for row in group))
+        yield from _table(("", "Antiphon", ""), ((f"`{row.name}`", row.does, _sentence(row)) for row in group))
     yield f"\n{DIFFERENCES}"
     known = ((DOCUMENTS[row.document], row.reason) for row in DEVIATIONS)
     yield from _table(("schema of", "difference"), known)

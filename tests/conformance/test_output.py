@@ -172,3 +172,11 @@ async def test_an_error_on_a_websocket_is_a_message(gateway: GatewayUnderTest, e
         error = await socket.refused()
     assert error["status"] == 400
     assert "no such tokenizer" in error["error"]["message"]
+
+
+async def test_a_running_response_cannot_be_steered(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    async with connected(gateway) as socket:
+        await socket.connection.send_str('{"type": "response.steer", "previous_response_id": "resp_1", "input": "Stop"}')
+        error = await socket.event()
+    assert (error["type"], error["error"]["param"]) == ("error", "type")
+    assert not engine.requests
