@@ -25,6 +25,12 @@ class Deviation:
         return not self.values or value in self.values
 
 
+# Events that neither document has.
+UNDESCRIBED = {
+    "response.compaction.compacting": "The SDK has it; OpenAI's document is older.",
+    "response.dice_call.completed": "The tool of the tests' own extension.",
+}
+
 OPENAI, OPEN = "openai", "open_responses"
 RESPONSE = r"(response\.)?"
 
@@ -54,12 +60,16 @@ DEVIATIONS: tuple[Deviation, ...] = (
         r"(data\[\])?",
         "The document requires `request_id` of an mcp_approval_response, and has no such property; nor has the SDK.",
         message='"request_id" is a required property',
+        member="type",
+        values=("mcp_approval_response",),
     ),
     Deviation(
         OPENAI,
         r"(data\[\])?",
         "The document requires `call_id` of a local_shell_call_output, and has no such property; nor has the SDK.",
         message='"call_id" is a required property',
+        member="type",
+        values=("local_shell_call_output",),
     ),
     Deviation(
         OPENAI,
@@ -75,12 +85,24 @@ DEVIATIONS: tuple[Deviation, ...] = (
     ),
     Deviation(
         OPEN,
-        r".*\b(item|output\[\]|tools\[\]|tool_choice)\.type",
-        "Open Responses has five types of items, and function tools only; all others are as OpenAI has them.",
+        r".*\b(item|output\[\]|tools\[\]|tool_choice|annotation|annotations\[\])\.type",
+        "Open Responses has few types of items, tools, choices and annotations; all others are as OpenAI has them.",
     ),
     Deviation(
         OPEN,
         RESPONSE + r"text\.format\.schema",
         "The Open Responses document allows only null here; OpenAI echoes the schema.",
+    ),
+    Deviation(
+        OPEN,
+        RESPONSE + r"text\.format",
+        "OpenAI has a description only where one was given, and never null; Open Responses requires the member.",
+        message='"description" is a required property',
+    ),
+    Deviation(
+        OPEN,
+        r"error\.code",
+        "OpenAI has null for an error without a code; on a WebSocket, Open Responses has no null.",
+        values=(None,),
     ),
 )

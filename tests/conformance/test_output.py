@@ -160,7 +160,7 @@ async def test_a_stream_has_these_events_in_this_order(kind: str, gateway: Gatew
 
 async def test_a_thought_has_the_names_of_open_responses_where_they_are_set(engine: MockEngine) -> None:
     engine.will(answer(chunk({"reasoning_content": "They"}), chunk({"reasoning_content": " greet."})))
-    async with running_gateway(engine, reasoning_events="open_responses") as gateway:
+    async with running_gateway(engine, reasoning_events="reasoning") as gateway:
         types = [event["type"] for event in await gateway.stream()]
     assert {"response.reasoning.delta", "response.reasoning.done"} <= set(types)
     assert "response.reasoning_text.delta" not in types

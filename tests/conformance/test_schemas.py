@@ -51,6 +51,10 @@ def test_an_item_of_an_unknown_type_is_a_violation() -> None:
     assert any(message.startswith('openai ResponseOutputItemAddedEvent: item.type: "guess"') for message in found)
 
 
+def test_an_event_of_an_unknown_type_is_a_violation() -> None:
+    assert violations({"type": "response.smell", "sequence_number": 1}) == ["the API has no event response.smell"]
+
+
 @pytest.mark.parametrize("deviation", DEVIATIONS, ids=lambda deviation: f"{deviation.document} {deviation.path}")
 def test_a_deviation_has_a_reason_and_a_document(deviation: Any) -> None:
     assert deviation.document in {document.name for document in documents()}
