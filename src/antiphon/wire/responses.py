@@ -85,6 +85,7 @@ class CreateResponse(Struct):
 # ---- output items ----------------------------------------------------------------------------------------------------
 
 Status = Literal["in_progress", "completed", "incomplete"]
+PatchStatus = Literal["in_progress", "completed"]
 
 
 class TopLogprob(Struct):
@@ -103,7 +104,7 @@ class Logprob(Struct):
 class OutputText(Struct, tag="output_text"):
     text: str
     annotations: list[Any] = []
-    logprobs: list[Logprob] | UnsetType = UNSET
+    logprobs: list[Logprob] = []
 
 
 class OutputRefusal(Struct, tag="refusal"):
@@ -171,13 +172,15 @@ class ShellCall(Struct, tag="shell_call"):
     call_id: str
     action: dict[str, Any]
     status: Status
+    # The client runs the commands.
+    environment: dict[str, Any] = field(default_factory=lambda: {"type": "local"})
 
 
 class ApplyPatchCall(Struct, tag="apply_patch_call"):
     id: str
     call_id: str
     operation: dict[str, Any]
-    status: Status
+    status: PatchStatus
 
 
 class Compaction(Struct, tag="compaction"):
@@ -263,5 +266,5 @@ class Response(Struct, kw_only=True):
     truncation: str = "disabled"
     usage: Usage | None = None
     metadata: dict[str, str] = {}
-    # Only in answers that are not streamed; events never have it.
+    # The text of the output, once there is one: not in the events that begin a stream.
     output_text: str | UnsetType = UNSET
