@@ -31,6 +31,10 @@ def echoed(name: str, value: Any, **more: Any) -> Case:
     return Case(value, {}, {name: value}, **more)
 
 
+def left_out(name: str, value: Any) -> Case:
+    return Case(value, notice=f"field {name} has no effect here and was left out")
+
+
 USER = {"role": "user", "content": "Hi"}
 CASES: dict[str, Case] = {
     "model": Case("mock", {"model": "mock"}, {"model": "mock"}),
@@ -52,7 +56,7 @@ CASES: dict[str, Case] = {
     "top_logprobs": Case(2, {"logprobs": True, "top_logprobs": 2}, {"top_logprobs": 2}),
     "stop": Case(["END"], {"stop": ["END"]}),
     "seed": Case(7, {"seed": 7}),
-    "user": Case("u1", {"user": "u1"}),
+    "user": sent_and_echoed("user", "u1"),
     "text": Case(
         {"verbosity": "low"},
         {"messages": [{"role": "system", "content": "Keep your answers short: only what was asked for."}, USER]},
@@ -64,7 +68,10 @@ CASES: dict[str, Case] = {
     "service_tier": echoed("service_tier", "flex"),
     "safety_identifier": echoed("safety_identifier", "user-1"),
     "prompt_cache_key": echoed("prompt_cache_key", "thread-1"),
-    "prompt_cache_retention": Case("24h"),
+    "prompt_cache_retention": echoed("prompt_cache_retention", "24h"),
+    "prompt_cache_options": left_out("prompt_cache_options", {"mode": "implicit"}),
+    "access_programs": left_out("access_programs", {"cyber": "trusted"}),
+    "image": left_out("image", {"context_compression": "auto"}),
     "truncation": echoed("truncation", "auto"),
     "store": echoed("store", False),
     "client_metadata": Case({"turn": "1"}),
@@ -83,6 +90,7 @@ async def test_a_field_is_sent_or_echoed(name: str, gateway: GatewayUnderTest, e
 
 REFUSED: dict[str, Any] = {
     "prompt": {"id": "pmpt_1"},
+    "moderation": {"model": "omni-moderation-latest"},
 }
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from antiphon.core.arguments import arguments_to_text
 from antiphon.core.documents import Documents
 from antiphon.core.input_items import item_kind, items_to_draft, needs_its_call, tools_in_items
+from antiphon.core.references import is_reference
 from antiphon.core.tools import engine_name, tools_to_box
 from antiphon.errors import InvalidRequest
 
@@ -88,7 +89,8 @@ def check_items(items: Sequence[Item], *, before: Sequence[Item] = (), where: st
     """Raises for items that cannot be continued, by the converters that read them later. `before`: the items that are stored
     before them. `where`: the name of their list."""
     for at, item in enumerate(items):
-        if (reason := ONLY_IN_REQUESTS.get(item_kind(item) or "")) is not None:
+        kind = "item_reference" if is_reference(item) else item_kind(item)
+        if (reason := ONLY_IN_REQUESTS.get(kind or "")) is not None:
             raise InvalidRequest(f"`{where}[{at}]` {reason}", param=f"{where}[{at}].type")
     together = [*before, *items]
     tools_to_box((), tools_in_items(together, earlier=len(before), own=where))
