@@ -68,6 +68,7 @@ class Recorder:
     def event(self, data: bytes) -> None:
         event = msgspec.json.decode(data)
         self.saw("event", event["type"])
+        # An item, or a response that has items.
         self.output([event["item"]] if "item" in event else event.get("response", {}).get("output", ()))
         schemas = [(document, document.events.get(event["type"])) for document in documents()]
         if not any(schema for _, schema in schemas) and event["type"] not in UNDESCRIBED:
@@ -102,7 +103,7 @@ class Recorder:
             self._valid.add(digest)
 
     def output(self, items: Iterable[Body]) -> None:
-        self.seen[self.test].update(("output item", item["type"]) for item in items)
+        self.seen[self.test].update(("output item", str(item.get("type"))) for item in items)
 
     def saw(self, kind: str, name: str) -> None:
         self.seen[self.test].add((kind, name))

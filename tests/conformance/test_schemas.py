@@ -1,12 +1,14 @@
 """That the validators find what is wrong, name it, and exempt only what is listed."""
 
+import json
 from typing import Any
 
 import msgspec
 import pytest
 from conformance.deviations import DEVIATIONS
 from conformance.recorder import Recorder
-from conformance.validators import documents
+from conformance.schemas.trim import to_lines, trimmed
+from conformance.validators import FOLDER, documents
 from support.engine import text
 from support.exchanges import run_answers
 
@@ -18,6 +20,12 @@ def violations(event: dict[str, Any]) -> list[str]:
     recorder = Recorder()
     recorder.event(msgspec.json.encode(event))
     return recorder.take_violations()
+
+
+@pytest.mark.parametrize("name", ["openai", "open_responses"])
+def test_the_documents_are_trimmed(name: str) -> None:
+    text = (FOLDER / f"{name}.json").read_text()
+    assert to_lines(trimmed(json.loads(text))) == text
 
 
 def test_an_event_of_both_documents_is_valid() -> None:

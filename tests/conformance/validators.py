@@ -73,9 +73,8 @@ class Document:
         if validator.is_valid(value):
             return
         for error in validator.iter_errors(value):
-            found = Violation(
-                self.name, _name(schema), to_path(error.instance_path), _VALUE.sub("the value", error.message)[:200]
-            )
+            message = _VALUE.sub("the value", error.message)[:LONGEST_MESSAGE]
+            found = Violation(self.name, _name(schema), to_path(error.instance_path), message)
             if not any(known.covers(self.name, found.path, error.instance, error.message) for known in DEVIATIONS):
                 yield found
 
