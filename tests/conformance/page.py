@@ -30,6 +30,7 @@ TITLES = {
     "event": "Events",
     "client message": "WebSocket messages of a client",
     "route": "Routes",
+    "parameter": "Parameters of the other routes",
 }
 DIFFERENCES = """\
 ## Where schemas disagree

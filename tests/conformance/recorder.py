@@ -24,6 +24,7 @@ from antiphon.wire import UNREADABLE
 Body = dict[str, Any]
 # A kind of thing and its name: ("event", "response.created").
 Seen = tuple[str, str]
+CREATE = "POST /responses"
 # The prefixes under which the same routes are served.
 _PREFIX = re.compile(r"^(/openai)?(/deployments/[^/]+)?(/v1)?(?=/)")
 
@@ -47,21 +48,21 @@ class Recorder:
 
     # ---- what clients send -------------------------------------------------------------------------------------------
 
-    def request(self, method: str, route: str, body: bytes | None) -> None:
-        self.saw("route", f"{method} {route.replace('{}', '{id}')}")
-        if method == "POST" and route == "/responses" and body is not None:
-            self.create(body)
+    def request(self, method: str, route: str, query: Iterable[str], body: bytes | None) -> None:
+        name = f"{method} {route.replace('{}', '{id}')}"
+        self.saw("route", name)
+        if name == CREATE:
+            self.create(body or b"")
+            return
+        for parameter in (*(each.partition("[")[0] for each in query), *_object(body or b"")):
+            self.saw("parameter", f"{name} {parameter}")
 
     def create(self, body: bytes) -> None:
         """The body of POST /responses, or a message that asks for a response."""
-        try:
-            request = msgspec.json.decode(body)
-        except UNREADABLE:
-            return
-        if isinstance(request, dict):
-            if "type" in request:
-                self.saw("client message", str(request.pop("type")))
-            self.seen[self.test].update(request_to_seen(request))
+        request = _object(body)
+        if "type" in request:
+            self.saw("client message", str(request.pop("type")))
+        self.seen[self.test].update(request_to_seen(request))
 
     # ---- what they get -----------------------------------------------------------------------------------------------
 
@@ -125,6 +126,15 @@ def request_to_seen(request: Body) -> Iterator[Seen]:
         yield "tool choice", str(choice.get("type")) if isinstance(choice, dict) else str(choice)
 
 
+def _object(body: bytes) -> Body:
+    """Empty if it is none."""
+    try:
+        value = msgspec.json.decode(body)
+    except UNREADABLE:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
 def _objects(value: Any) -> list[Body]:
     return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
@@ -142,7 +152,7 @@ async def recorded(request: web.Request, handler: Callable[[web.Request], Awaita
     route = to_route(request.method, request.path)
     if route is None:
         return answer
-    RECORDER.request(request.method, route, request._read_bytes)
+    RECORDER.request(request.method, route, request.query, request._read_bytes)
     if isinstance(answer, web.Response) and isinstance(answer.body, bytes) and answer.content_type == JSON:
         if answer.status == 200:
             RECORDER.answer(request.method, route, answer.body)

@@ -4,7 +4,7 @@ import inspect
 import types
 import typing
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import httpx2
@@ -27,6 +27,10 @@ ID = "ID"
 WRAPPERS = (typing.Annotated, typing.Required, typing.NotRequired)
 # Methods that are another method with something on top, or no request of their own.
 NOT_ROUTES = {"parse"}
+NOT_PARAMETERS = {"extra_headers", "extra_query", "extra_body", "timeout"}
+OF_MODELS = ("GET /models/", "DELETE /models/")
+# Its parameters are the request fields.
+CREATE = "POST /responses"
 
 
 def names() -> dict[str, set[str]]:
@@ -41,7 +45,8 @@ def names() -> dict[str, set[str]]:
         "output item": set(_types(ResponseOutputItem)),
         "event": set(_types(ResponseStreamEvent)) | set(_types(ResponsesServerEvent)),
         "client message": set(_types(ResponsesClientEvent)),
-        "route": set(_routes()) | {"WEBSOCKET /responses"},
+        "route": _routes().keys() | {"WEBSOCKET /responses"},
+        "parameter": {f"{route} {name}" for route, names in _routes().items() if route != CREATE for name in names},
     }
 
 
@@ -79,28 +84,39 @@ def _literals(kind: Any) -> Iterator[str]:
 # ---- routes ----------------------------------------------------------------------------------------------------------
 
 
-def _routes() -> Iterator[str]:
-    """Every method is called, and its request looked at."""
-    asked: list[str] = []
+@cache
+def _routes() -> dict[str, set[str]]:
+    """Route → the names of its parameters, in the query or in the body. Every method is called, and its request looked at."""
+    found: dict[str, set[str]] = {}
+    asked: list[httpx2.Request] = []
 
     def answer(request: httpx2.Request) -> httpx2.Response:
-        asked.append(f"{request.method} {request.url.path.replace(ID, '{id}')}")
+        asked.append(request)
         return httpx2.Response(200, json={})
 
     with httpx2.Client(transport=httpx2.MockTransport(answer)) as http:
         client = openai.OpenAI(api_key="none", base_url="http://test", http_client=http)
-        for resource in (client.responses, client.conversations, client.models):
-            _call_all(resource)
-    return iter(asked)
+        for method in (
+            method for resource in (client.responses, client.conversations, client.models) for method in _methods(resource)
+        ):
+            parameters = inspect.signature(method).parameters
+            required = {name: _dummy(name) for name, parameter in parameters.items() if parameter.default is parameter.empty}
+            method(**required)
+            route = f"{asked[-1].method} {asked[-1].url.path.replace(ID, '{id}')}"
+            in_path = {name for name in required if name.endswith("_id") or route.startswith(OF_MODELS)}
+            found[route] = parameters.keys() - in_path - NOT_PARAMETERS
+    return found
 
 
-def _call_all(resource: Any) -> None:
+def _dummy(name: str) -> Any:
+    return [] if name == "items" else ID
+
+
+def _methods(resource: Any) -> Iterator[Any]:
     # What can be asked for raw is what the API has; everything else is made of it.
-    for name, method in vars(resource.with_raw_response).items():
+    for name in vars(resource.with_raw_response):
         if not name.startswith("_") and name not in NOT_ROUTES:
-            wanted = inspect.signature(getattr(resource, name)).parameters.values()
-            required = [parameter for parameter in wanted if parameter.default is parameter.empty]
-            method(**{parameter.name: [] if parameter.name == "items" else ID for parameter in required})
+            yield getattr(resource, name)
     for name in dir(type(resource)):
         if isinstance(inspect.getattr_static(type(resource), name), cached_property) and not name.startswith("with_"):
-            _call_all(getattr(resource, name))
+            yield from _methods(getattr(resource, name))

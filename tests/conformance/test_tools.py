@@ -74,6 +74,23 @@ async def test_a_tool_that_openai_runs_is_left_out_with_a_notice(
     assert [tool["type"] for tool in response["tools"]] == [kind, "function"]
 
 
+# Tools that run at OpenAI if they are asked to.
+AT_OPENAI: dict[str, Tool] = {
+    "shell": {"type": "shell", "environment": {"type": "container_auto"}},
+    "tool_search": {"type": "tool_search", "execution": "server"},
+}
+
+
+@pytest.mark.parametrize("kind", AT_OPENAI)
+async def test_a_tool_that_is_to_run_at_openai_is_left_out_with_a_notice(
+    kind: str, gateway: GatewayUnderTest, engine: MockEngine
+) -> None:
+    TOOL.validate_python(AT_OPENAI[kind])
+    await gateway.create(tools=[AT_OPENAI[kind], FUNCTION])
+    assert [offered["function"]["name"] for offered in engine.last["tools"]] == ["weather"]
+    assert f"tool {kind}" in gateway.notice
+
+
 # ---- tool_choice -----------------------------------------------------------------------------------------------------
 
 
