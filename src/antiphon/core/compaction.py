@@ -106,7 +106,7 @@ def _without_old_triggers(items: list[Item], earlier: int) -> list[Item]:
     newest = max((at for at, item in enumerate(items) if _kind(item) in COMPACTIONS), default=-1)
     for at in triggers:
         if at >= max(earlier, newest):
-            raise InvalidRequest(MISPLACED, param=f"input[{at - earlier}]")
+            raise InvalidRequest(MISPLACED, param=f"input[{at - earlier}]", code="invalid_value")
     old = {*triggers, *((len(items) - 1,) if len(items) == earlier else ())}
     return [_left_out(item) if at in old and _kind(item) == TRIGGER else item for at, item in enumerate(items)]
 

@@ -20,7 +20,8 @@ PDF_HEAD = 1024
 def text_part(part: Part, where: str, read: ReadDocument) -> Part:
     text = part.get("text")
     if not isinstance(text, str):
-        raise InvalidRequest(f"Invalid `{where}.text`: expected a string.", param=f"{where}.text")
+        code = "missing_required_parameter" if text is None else "invalid_type"
+        raise InvalidRequest(f"Invalid `{where}.text`: it must be a string.", param=f"{where}.text", code=code)
     return {"type": "text", "text": text}
 
 
@@ -34,6 +35,7 @@ def image_part(part: Part, where: str, read: ReadDocument) -> Part:
         raise InvalidRequest(
             f"`{where}` needs `image_url`, a URL or a data URL: there are no stored files here.",
             param=f"{where}.image_url",
+            code="missing_required_parameter",
         )
     url: Part = {"url": image.image_url}
     # "original" exists only in the Responses API, and "auto" is what engines do without it.
@@ -46,13 +48,17 @@ def file_part(part: Part, where: str, read: ReadDocument) -> Part:
     file = convert(part, InputFile, where)
     if file.file_data is None:
         raise InvalidRequest(
-            f"`{where}` needs `file_data`: the content of a file must be in the request.", param=f"{where}.file_data"
+            f"`{where}` needs `file_data`: the content of a file must be in the request.",
+            param=f"{where}.file_data",
+            code="missing_required_parameter",
         )
     head, _, data = file.file_data.rpartition(",")
     try:
         raw = base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
-        raise InvalidRequest(f"`{where}.file_data` must be base64 or a data URL.", param=f"{where}.file_data") from None
+        raise InvalidRequest(
+            f"`{where}.file_data` must be base64 or a data URL.", param=f"{where}.file_data", code="invalid_value"
+        ) from None
     text = _decoded(raw)
     if raw.startswith(PDF) or (text is None and PDF in raw[:PDF_HEAD]):
         text = read(raw, f"{where}.file_data")
@@ -105,7 +111,11 @@ def _part(part: Part, where: str, read: ReadDocument) -> Part:
     kind = part.get("type")
     converter = CONVERTERS.get(kind) if isinstance(kind, str) else None
     if converter is None:
-        raise InvalidRequest(f"`{where}.type` must be one of: {', '.join(CONVERTERS)}. It is {kind!r}.", param=f"{where}.type")
+        raise InvalidRequest(
+            f"`{where}.type` must be one of: {', '.join(CONVERTERS)}. It is {kind!r}.",
+            param=f"{where}.type",
+            code="missing_required_parameter" if kind is None else "invalid_value",
+        )
     return converter(part, where, read)
 
 

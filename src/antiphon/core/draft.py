@@ -194,7 +194,8 @@ class ChatDraft:
     def output(self, call_id: str, parts: list[Part], where: str) -> None:
         """The result of a call goes directly after it, wherever the item was."""
         if call_id not in self._calls:
-            raise InvalidRequest(f"No tool call found for the output with call_id {call_id!r}.", param=f"{where}.call_id")
+            problem = f"No tool call found for the output with call_id {call_id!r}."
+            raise InvalidRequest(problem, param=f"{where}.call_id", code="tool_call_not_found")
         call = self._answered(call_id)
         call.answered = True
         call.texts += [part["text"] for part in parts if part["type"] == "text"]
@@ -275,7 +276,9 @@ class ChatDraft:
         elif system:
             _fold_into_first_user(messages, system)
         if not messages:
-            raise InvalidRequest("`input` is empty: there is nothing to respond to.", param="input")
+            raise InvalidRequest(
+                "`input` is empty: there is nothing to respond to.", param="input", code="missing_required_parameter"
+            )
         if messages[-1].role == "assistant" and dialect.continues_last_message:
             messages.append(ChatMessage(role="user", content=GO_ON))
         return messages

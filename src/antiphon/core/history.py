@@ -91,7 +91,7 @@ def check_items(items: Sequence[Item], *, before: Sequence[Item] = (), where: st
     for at, item in enumerate(items):
         kind = "item_reference" if is_reference(item) else item_kind(item)
         if (reason := ONLY_IN_REQUESTS.get(kind or "")) is not None:
-            raise InvalidRequest(f"`{where}[{at}]` {reason}", param=f"{where}[{at}].type")
+            raise InvalidRequest(f"`{where}[{at}]` {reason}", param=f"{where}[{at}].type", code="invalid_value")
     together = [*before, *items]
     tools_to_box((), tools_in_items(together, earlier=len(before), own=where))
     items_to_draft(together, engine_name, lambda sealed: "", documents=Documents(), earlier=len(before), own=where)

@@ -107,7 +107,7 @@ def call_output_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
         draft.user([{"type": "text", "text": f"Message from {output.name}:"}, *parts])
     else:
         problem = f"`{where}` needs the `call_id` of its call, or the `name` of the tool that reports it."
-        raise InvalidRequest(problem, param=f"{where}.call_id")
+        raise InvalidRequest(problem, param=f"{where}.call_id", code="missing_required_parameter")
 
 
 def custom_call_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
@@ -289,6 +289,7 @@ def _convert_item(draft: ChatDraft, item: Item, where: str) -> None:
         raise InvalidRequest(
             f"`{where}.type` must be a string that is not empty. Only a message, which has a `role`, may leave it out.",
             param=f"{where}.type",
+            code="invalid_value" if kind == "" else "invalid_type" if "type" in item else "missing_required_parameter",
         )
     CONVERTERS.get(kind, dropped)(draft, item, where)
 

@@ -96,7 +96,9 @@ class Conversations:
 
 def _check_count(items: Sequence[Item]) -> None:
     if len(items) > MOST_ITEMS:
-        raise InvalidRequest(f"Invalid `items`: at most {MOST_ITEMS} can be added at a time.", param="items")
+        raise InvalidRequest(
+            f"Invalid `items`: at most {MOST_ITEMS} can be added at a time.", param="items", code="array_above_max_length"
+        )
 
 
 def _to_stored(items: Sequence[Item]) -> list[StoredItem]:

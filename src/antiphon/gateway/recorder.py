@@ -9,7 +9,7 @@ from functools import cached_property
 from antiphon.core.fast_path import AnyEvent
 from antiphon.core.history import items_to_stored_form
 from antiphon.core.references import resolved, stands_for, unresolved
-from antiphon.core.request import conversation_of
+from antiphon.core.request_fields import conversation_of
 from antiphon.errors import Conflict, InvalidRequest, NotFound, StoreUnavailable
 from antiphon.gateway.ids import new_id
 from antiphon.gateway.recent_histories import RecentHistories
@@ -92,7 +92,9 @@ class ResponseRecorder:
         request = self._request
         if request.previous_response_id is not None and self._conversation is not None:
             raise InvalidRequest(
-                "`previous_response_id` and `conversation` cannot be used together: each is a history.", param="conversation"
+                "`previous_response_id` and `conversation` cannot be used together: each is a history.",
+                param="conversation",
+                code="mutually_exclusive_parameters",
             )
         if request.previous_response_id is not None:
             known = self._histories.get(request.previous_response_id) if self._histories is not None else ()

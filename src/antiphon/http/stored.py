@@ -42,7 +42,7 @@ async def retrieve(request: web.Request) -> web.StreamResponse:
     if not query.stream:
         return to_json(view.response(await _current(request, record)))
     if not record.background:
-        raise InvalidRequest("Only a background response can be streamed again.", param="stream")
+        raise InvalidRequest("Only a background response can be streamed again.", param="stream", code="unsupported_value")
     after = -1 if query.starting_after is None else min(query.starting_after, LAST_NUMBER)
     notices = [] if query.include_obfuscation is None else [AS_STORED]
     return await answer_followed(request, record, after, notices, view)

@@ -167,7 +167,7 @@ class MemoryStore:
         positions = {item.id: position for position, item in enumerate(ordered)}
         for param, cursor in (("after", after), ("before", before)):
             if cursor is not None and cursor not in positions:
-                raise InvalidRequest(f"There is no item {cursor!r} in this conversation.", param=param)
+                raise InvalidRequest(f"There is no item {cursor!r} in this conversation.", param=param, code="invalid_value")
         first = positions[after] + 1 if after is not None else 0
         last = positions[before] if before is not None else len(ordered)
         between = ordered[first:last]

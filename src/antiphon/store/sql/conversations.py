@@ -92,7 +92,7 @@ def _position(conversation: str, param: str, cursor: str | None, default: int) -
         return default
     rows = yield Statement("SELECT position FROM items WHERE conversation = $1 AND id = $2", (conversation, cursor))
     if not rows:
-        raise InvalidRequest(f"There is no item {cursor!r} in this conversation.", param=param)
+        raise InvalidRequest(f"There is no item {cursor!r} in this conversation.", param=param, code="invalid_value")
     position: int = rows[0][0]
     return position
 
