@@ -96,12 +96,12 @@ DEVIATIONS: tuple[Deviation, ...] = (
     Deviation(
         OPEN,
         RESPONSE + r"text\.format\.schema",
-        "The Open Responses document allows only null here; OpenAI echoes the schema.",
+        "The Open Responses document allows only null for `text.format.schema`; OpenAI echoes the schema.",
     ),
     Deviation(
         OPEN,
         RESPONSE + r"text\.format",
-        "OpenAI has a description only where one was given, and never null; Open Responses requires the member.",
+        "OpenAI has `text.format.description` only where one was given, and never null; Open Responses requires the member.",
         message='"description" is a required property',
     ),
     Deviation(
