@@ -1,0 +1,86 @@
+// The AI SDK of Vercel.
+import { createOpenAI } from '@ai-sdk/openai';
+import { generateObject, generateText, isStepCount, streamObject, streamText, tool } from 'ai';
+import { z } from 'zod';
+import { collect, play } from './scenarios.mjs';
+
+const model = (url) => createOpenAI({ baseURL: url, apiKey: 'any' })('mock');
+
+const weather = tool({
+  description: 'The weather of a city',
+  inputSchema: z.object({ city: z.string() }),
+  execute: async ({ city }) => `sunny in ${city}`,
+});
+
+const person = z.object({ name: z.string(), age: z.number() });
+
+const reasons = { forceReasoning: true, reasoningSummary: 'auto' };
+const stored = { openai: reasons };
+const stateless = { openai: { ...reasons, store: false } };
+
+async function text(url) {
+  const { text, usage } = await generateText({ model: model(url), instructions: 'Be brief.', prompt: 'Hi' });
+  return { text, input: usage.inputTokens, output: usage.outputTokens };
+}
+
+async function stream(url) {
+  const { textStream } = streamText({ model: model(url), prompt: 'Hi' });
+  return await collect(textStream);
+}
+
+async function twoTurns(url, providerOptions) {
+  const messages = [{ role: 'user', content: 'My name is Ada.' }];
+  const first = await generateText({ model: model(url), messages, providerOptions });
+  messages.push(...first.response.messages, { role: 'user', content: 'What is my name?' });
+  const second = await generateText({ model: model(url), messages, providerOptions });
+  return [first, second].map(({ text, reasoningText }) => ({ text, reasoning: reasoningText }));
+}
+
+async function continued(url) {
+  const first = await generateText({ model: model(url), prompt: 'My name is Ada.' });
+  const { responseId } = first.providerMetadata.openai;
+  const providerOptions = { openai: { previousResponseId: responseId } };
+  return (await generateText({ model: model(url), prompt: 'What is my name?', providerOptions })).text;
+}
+
+async function toolLoop(url, providerOptions) {
+  const settings = { model: model(url), tools: { weather }, stopWhen: isStepCount(5), providerOptions };
+  const { text, steps } = await generateText({ ...settings, prompt: 'Weather?' });
+  return { text, results: steps[0].toolResults.map(({ output }) => output) };
+}
+
+async function streamedToolLoop(url, providerOptions) {
+  const settings = { model: model(url), tools: { weather }, stopWhen: isStepCount(5), providerOptions };
+  const { fullStream } = streamText({ ...settings, prompt: 'Weather?' });
+  const seen = { reasoning: '', results: [], text: '' };
+  for await (const part of fullStream) {
+    if (part.type === 'error') throw part.error;
+    if (part.type === 'reasoning-delta') seen.reasoning += part.text;
+    if (part.type === 'tool-result') seen.results.push(part.output);
+    if (part.type === 'text-delta') seen.text += part.text;
+  }
+  return seen;
+}
+
+async function object(url) {
+  return (await generateObject({ model: model(url), schema: person, prompt: 'Invent a person.' })).object;
+}
+
+async function objectStream(url) {
+  const { partialObjectStream, object } = streamObject({ model: model(url), schema: person, prompt: 'Invent a person.' });
+  return { partial: await collect(partialObjectStream), object: await object };
+}
+
+await play({
+  text,
+  stream,
+  twoTurns: (url) => twoTurns(url, stored),
+  twoTurnsStateless: (url) => twoTurns(url, stateless),
+  continued,
+  toolLoop: (url) => toolLoop(url, stored),
+  toolLoopStateless: (url) => toolLoop(url, stateless),
+  streamedToolLoop: (url) => streamedToolLoop(url, stored),
+  streamedToolLoopStateless: (url) => streamedToolLoop(url, stateless),
+  object,
+  objectStream,
+});

@@ -1,0 +1,84 @@
+"""The AI SDK of Vercel: `ai` with `@ai-sdk/openai`.
+
+With `store`, which is its default, it sends references to the items of earlier answers; without, the items themselves.
+"""
+
+import pytest
+from support.clients import (
+    GREETING,
+    PERSON,
+    SCHEMA_OF_PERSON,
+    THOUGHT,
+    TWO_CALLS,
+    NodeScript,
+    Player,
+    after_two_calls,
+    messages,
+    schema_of,
+    second_turn,
+    system,
+    user,
+)
+from support.engine import MockEngine, text
+from support.gateway import GatewayUnderTest
+
+SCRIPT = NodeScript("vercel_ai.mjs")
+
+
+async def test_text_and_its_usage_arrive(client: Player, gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    assert await client.play("text", gateway) == {"text": "Hello world", "input": 12, "output": 5}
+    assert messages(engine.last) == [system("Be brief."), user("Hi")]
+
+
+async def test_text_is_streamed(client: Player, gateway: GatewayUnderTest) -> None:
+    assert await client.play("stream", gateway) == ["Hello", " world"]
+
+
+@pytest.mark.parametrize("scenario", ["twoTurns", "twoTurnsStateless"])
+async def test_a_second_turn_knows_the_first(
+    client: Player, gateway: GatewayUnderTest, engine: MockEngine, scenario: str
+) -> None:
+    engine.will(GREETING, text("Ada."))
+    first, second = await client.play(scenario, gateway)
+    assert first == {"text": "Hello, Ada.", "reasoning": THOUGHT}
+    assert second == {"text": "Ada."}
+    assert messages(engine.last) == second_turn()
+
+
+async def test_a_response_is_continued_by_its_id(client: Player, gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    engine.will(GREETING, text("Ada."))
+    assert await client.play("continued", gateway) == "Ada."
+    assert messages(engine.last) == second_turn()
+
+
+@pytest.mark.parametrize("scenario", ["toolLoop", "toolLoopStateless"])
+async def test_two_calls_at_once_are_run_and_answered(
+    client: Player, gateway: GatewayUnderTest, engine: MockEngine, scenario: str
+) -> None:
+    engine.will(TWO_CALLS, text("Sunny."))
+    assert await client.play(scenario, gateway) == {"text": "Sunny.", "results": ["sunny in Paris", "sunny in Rome"]}
+    assert messages(engine.last) == after_two_calls()
+
+
+@pytest.mark.parametrize("scenario", ["streamedToolLoop", "streamedToolLoopStateless"])
+async def test_a_streamed_loop_shows_the_thought_the_results_and_the_answer(
+    client: Player, gateway: GatewayUnderTest, engine: MockEngine, scenario: str
+) -> None:
+    engine.will(TWO_CALLS, text("Sunny."))
+    seen = await client.play(scenario, gateway)
+    assert seen == {"reasoning": THOUGHT, "results": ["sunny in Paris", "sunny in Rome"], "text": "Sunny."}
+    assert messages(engine.last) == after_two_calls()
+
+
+async def test_an_object_follows_its_schema(client: Player, gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    engine.will(PERSON)
+    assert await client.play("object", gateway) == {"name": "Ada", "age": 36}
+    assert schema_of(engine.last) == SCHEMA_OF_PERSON
+
+
+async def test_an_object_is_streamed(client: Player, gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    engine.will(PERSON)
+    seen = await client.play("objectStream", gateway)
+    assert seen["object"] == {"name": "Ada", "age": 36}
+    assert seen["partial"][-1] == {"name": "Ada", "age": 36}
+    assert schema_of(engine.last) == SCHEMA_OF_PERSON

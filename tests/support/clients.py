@@ -1,0 +1,233 @@
+"""Clients that others wrote: how they are installed, and a process of each that plays scenarios against a gateway."""
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, NoReturn
+
+import msgspec
+import pytest
+from filelock import FileLock
+
+from support.codex import PROXIES
+from support.engine import Body, answer, call, chunk, text
+from support.gateway import GatewayUnderTest
+
+FOLDER = Path(__file__).parents[1] / "clients"
+PROGRAMS = FOLDER / "node_modules" / ".bin"
+INSTALL_TIME = 600  # seconds for all packages of one environment
+TIME = 60  # seconds for a scenario; most take less than one
+
+# Nothing is reported to anybody while tests run; the proxies lead nowhere, for what would be reported anyway.
+QUIET = {
+    "DO_NOT_TRACK": "1",
+    "HAYSTACK_TELEMETRY_ENABLED": "False",
+    "LANGSMITH_TRACING": "false",
+    "OPENAI_AGENTS_DISABLE_TRACING": "1",
+    "OTEL_SDK_DISABLED": "true",
+}
+
+
+# ---- set-up ----------------------------------------------------------------------------------------------------------
+
+
+def give_up(reason: str) -> NoReturn:
+    """A machine without npm fails in CI; elsewhere it leaves these tests out."""
+    if os.environ.get("CI"):
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+def node_packages() -> Path:
+    """The folder of the npm packages. They are installed again where `package.json` has changed."""
+    npm = shutil.which("npm") or give_up("The clients for Node need npm, which is not installed")
+    options = ["--no-package-lock", "--no-audit", "--no-fund", "--prefix", str(FOLDER)]
+    made_once(FOLDER / "node_modules", [FOLDER / "package.json"], [[npm, "install", *options]])
+    return FOLDER
+
+
+def python_environment(name: str) -> Path:
+    """The interpreter of a virtual environment with the packages of `requirements-NAME.txt`."""
+    requirements, constraints = FOLDER / f"requirements-{name}.txt", FOLDER / f"constraints-{name}.txt"
+    environment = FOLDER / f".venv-{name}"
+    python = environment / "bin" / "python"
+    install = ["-m", "pip", "--disable-pip-version-check", "--quiet", "install"]
+    files = ["--requirement", str(requirements), "--constraint", str(constraints)]
+    commands = [[sys.executable, "-m", "venv", "--clear", str(environment)], [str(python), *install, *files]]
+    made_once(environment, [requirements, constraints], commands)
+    return python
+
+
+def made_once(folder: Path, sources: list[Path], commands: list[list[str]]) -> None:
+    """Runs the commands that fill a folder, unless it was filled from the same sources. Others who want it wait."""
+    wanted = "".join(source.read_text() for source in sources)
+    done = folder / "installed-from"
+    with FileLock(folder.with_name(folder.name + ".lock")):
+        if done.exists() and done.read_text() == wanted:
+            return
+        for command in commands:
+            subprocess.run(command, check=True, timeout=INSTALL_TIME, stdout=sys.stderr)
+        done.write_text(wanted)
+
+
+def quiet_environment(home: Path) -> dict[str, str]:
+    """The environment of a client: a home of its own, no settings of this machine's user, no way to the internet."""
+    own = {"PATH": os.environ["PATH"], "HOME": str(home), "NO_PROXY": "127.0.0.1,localhost"}
+    return {**own, **PROXIES, **QUIET}
+
+
+# ---- scenarios -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class NodeScript:
+    name: str
+
+    def command(self) -> list[str]:
+        node = shutil.which("node") or give_up("The clients for Node need node, which is not installed")
+        return [node, str(node_packages() / "node" / self.name)]
+
+
+@dataclass(frozen=True)
+class PythonScript:
+    name: str
+    environment: str
+
+    def command(self) -> list[str]:
+        return [str(python_environment(self.environment)), str(FOLDER / "python" / self.name)]
+
+
+class Player:
+    """A script that plays a scenario for each line of its input, and writes what its client saw as a line of JSON.
+
+    One process plays all scenarios of a client, because importing some of them takes seconds.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
+        self._process = process
+        self._log = log
+
+    async def play(self, scenario: str, gateway: GatewayUnderTest) -> Any:
+        order = msgspec.json.encode({"scenario": scenario, "url": f"{gateway.url}/v1"}) + b"\n"
+        try:
+            async with asyncio.timeout(TIME):
+                line = await asyncio.to_thread(self._exchange, order)
+        except TimeoutError:
+            self._process.kill()
+            pytest.fail(f"`{scenario}` was not done after {TIME} seconds:\n{self._log.read_text()}")
+        if not line:
+            pytest.fail(f"the client ended during `{scenario}`:\n{self._log.read_text()}")
+        outcome = msgspec.json.decode(line)
+        if "error" in outcome:
+            pytest.fail(f"`{scenario}` failed:\n{outcome['error']}")
+        return outcome["saw"]
+
+    def _exchange(self, order: bytes) -> bytes:
+        given, made = _pipe(self._process.stdin), _pipe(self._process.stdout)
+        given.write(order)
+        given.flush()
+        return made.readline()
+
+
+def _pipe(stream: IO[bytes] | None) -> IO[bytes]:
+    assert stream is not None
+    return stream
+
+
+@contextmanager
+def playing(command: list[str], folder: Path) -> Iterator[Player]:
+    log = folder / "log"
+    with log.open("wb") as errors:
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=quiet_environment(folder),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+        )
+        with process:
+            yield Player(process, log)
+            process.kill()
+
+
+# ---- what the model says, and what the engine must get ---------------------------------------------------------------
+#
+# All clients have the same conversations, so that one expectation serves them all: "Weather?" with a tool `weather`,
+# "Invent a person." with a schema, and "My name is Ada." followed by "What is my name?".
+
+THOUGHT = "I should think about this."
+THINKS = chunk({"reasoning": THOUGHT})
+THOUGHT_SENT_BACK = f"<think>\n{THOUGHT}\n</think>\n\n"
+
+ONE_CALL = answer(THINKS, call("weather", '{"city": "Paris"}'), finish="tool_calls")
+TWO_CALLS = answer(
+    THINKS,
+    call("weather", '{"city": "Paris"}'),
+    call("weather", '{"city": "Rome"}', id="call_2", index=1),
+    finish="tool_calls",
+)
+PERSON = text('{"name": "Ada",', ' "age": 36}')
+GREETING = answer(THINKS, chunk({"content": "Hello, "}), chunk({"content": "Ada."}))
+
+
+def messages(request: Body) -> list[Body]:
+    """The messages that an engine got, with the arguments of calls decoded: clients write the same JSON differently."""
+    decoded = msgspec.json.decode(msgspec.json.encode(request["messages"]))
+    for message in decoded:
+        for made in message.get("tool_calls", []):
+            made["function"]["arguments"] = msgspec.json.decode(made["function"]["arguments"])
+    return list(decoded)
+
+
+def system(content: str) -> Body:
+    return {"role": "system", "content": content}
+
+
+def user(content: str) -> Body:
+    return {"role": "user", "content": content}
+
+
+def assistant(content: str, *calls: Body) -> Body:
+    return {"role": "assistant", "content": content, **({"tool_calls": list(calls)} if calls else {})}
+
+
+def weather_call(city: str, *, id: str) -> Body:
+    return {"id": id, "function": {"name": "weather", "arguments": {"city": city}}, "type": "function"}
+
+
+def result(content: str, *, id: str) -> Body:
+    return {"role": "tool", "content": content, "tool_call_id": id}
+
+
+def after_one_call(*, thought: bool = True) -> list[Body]:
+    made = weather_call("Paris", id="call_1")
+    sent_back = THOUGHT_SENT_BACK if thought else ""
+    return [user("Weather?"), assistant(sent_back, made), result("sunny in Paris", id="call_1")]
+
+
+def after_two_calls(*, thought: bool = True) -> list[Body]:
+    made = [weather_call("Paris", id="call_1"), weather_call("Rome", id="call_2")]
+    results = [result("sunny in Paris", id="call_1"), result("sunny in Rome", id="call_2")]
+    return [user("Weather?"), assistant(THOUGHT_SENT_BACK if thought else "", *made), *results]
+
+
+def second_turn(*, thought: bool = True) -> list[Body]:
+    said = f"{THOUGHT_SENT_BACK if thought else ''}Hello, Ada."
+    return [user("My name is Ada."), assistant(said), user("What is my name?")]
+
+
+def schema_of(request: Body) -> Body:
+    """The JSON schema that an engine was given for its answer: its properties and what it requires."""
+    schema = request["response_format"]["json_schema"]["schema"]
+    types = {name: member["type"] for name, member in schema["properties"].items()}
+    return {"types": types, "required": schema["required"]}
+
+
+SCHEMA_OF_PERSON = {"types": {"name": "string", "age": "number"}, "required": ["name", "age"]}
