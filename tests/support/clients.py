@@ -1,8 +1,10 @@
 """Clients that others wrote: how they are installed, and a process of each that plays scenarios against a gateway."""
 
 import asyncio
+import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -157,6 +159,41 @@ def playing(command: list[str], folder: Path) -> Iterator[Player]:
             process.kill()
 
 
+# ---- programs --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Run:
+    """The result of a command."""
+
+    code: int
+    output: str
+    errors: str
+
+
+async def run(command: list[str], folder: Path, **environment: str) -> Run:
+    """A command, to its end, successful or not. Its home is the folder that it runs in."""
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        cwd=folder,
+        env=quiet_environment(folder) | environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,  # one group of a script, its binary, and all that it starts
+    )
+    try:
+        async with asyncio.timeout(TIME):
+            output, errors = await process.communicate()
+    except TimeoutError:
+        pytest.fail(f"`{command[0]}` was not done after {TIME} seconds")
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+    return Run(process.returncode or 0, output.decode(), errors.decode())
+
+
 # ---- what the model says, and what the engine must get ---------------------------------------------------------------
 #
 # All clients have the same conversations, so that one expectation serves them all: "Weather?" with a tool `weather`,
@@ -166,13 +203,13 @@ THOUGHT = "I should think about this."
 THINKS = chunk({"reasoning": THOUGHT})
 THOUGHT_SENT_BACK = f"<think>\n{THOUGHT}\n</think>\n\n"
 
-ONE_CALL = answer(THINKS, call("weather", '{"city": "Paris"}'), finish="tool_calls")
-TWO_CALLS = answer(
-    THINKS,
-    call("weather", '{"city": "Paris"}'),
-    call("weather", '{"city": "Rome"}', id="call_2", index=1),
-    finish="tool_calls",
-)
+
+def two_calls(name: str = "weather") -> bytes:
+    first, second = call(name, '{"city": "Paris"}'), call(name, '{"city": "Rome"}', id="call_2", index=1)
+    return answer(THINKS, first, second, finish="tool_calls")
+
+
+TWO_CALLS = two_calls()
 PERSON = text('{"name": "Ada",', ' "age": 36}')
 GREETING = answer(THINKS, chunk({"content": "Hello, "}), chunk({"content": "Ada."}))
 
@@ -206,16 +243,17 @@ def result(content: str, *, id: str) -> Body:
     return {"role": "tool", "content": content, "tool_call_id": id}
 
 
-def after_one_call(*, thought: bool = True) -> list[Body]:
-    made = weather_call("Paris", id="call_1")
-    sent_back = THOUGHT_SENT_BACK if thought else ""
-    return [user("Weather?"), assistant(sent_back, made), result("sunny in Paris", id="call_1")]
+RESULTS = [result("sunny in Paris", id="call_1"), result("sunny in Rome", id="call_2")]
 
 
 def after_two_calls(*, thought: bool = True) -> list[Body]:
     made = [weather_call("Paris", id="call_1"), weather_call("Rome", id="call_2")]
-    results = [result("sunny in Paris", id="call_1"), result("sunny in Rome", id="call_2")]
-    return [user("Weather?"), assistant(THOUGHT_SENT_BACK if thought else "", *made), *results]
+    return [user("Weather?"), assistant(THOUGHT_SENT_BACK if thought else "", *made), *RESULTS]
+
+
+def calls_made(request: Body) -> list[str]:
+    """The ids of all calls in the messages that an engine got."""
+    return [made["id"] for message in request["messages"] for made in message.get("tool_calls", [])]
 
 
 def second_turn(*, thought: bool = True) -> list[Body]:
