@@ -10,6 +10,7 @@ from support.clients import (
     Player,
     after_two_calls,
     messages,
+    over_websockets,
     schema_of,
     second_turn,
     system,
@@ -73,6 +74,6 @@ async def test_a_handoff_changes_the_agent(client: Player, gateway: GatewayUnder
 
 
 async def test_a_loop_runs_over_a_websocket(client: Player, gateway: GatewayUnderTest, engine: MockEngine) -> None:
-    engine.will(TWO_CALLS, text("Sunny."))
+    engine.will(*over_websockets(gateway, TWO_CALLS, text("Sunny.")))
     assert await client.play("webSocket", gateway) == "Sunny."
     assert messages(engine.last) == after_two_calls()

@@ -11,6 +11,7 @@ from support.clients import (
     PythonScript,
     after_two_calls,
     messages,
+    over_websockets,
     schema_of,
     second_turn,
     system,
@@ -37,15 +38,18 @@ async def test_a_thought_is_a_part_of_its_own(client: Player, gateway: GatewayUn
     assert engine.last["reasoning_effort"] == "low"
 
 
-@pytest.mark.parametrize(
-    "scenario",
-    ["tools", "tools_without_store", "tools_with_previous_response", "tools_over_websocket", "streamed_tools"],
-)
+@pytest.mark.parametrize("scenario", ["tools", "tools_without_store", "tools_with_previous_response", "streamed_tools"])
 async def test_two_calls_at_once_are_run_and_answered(
     client: Player, gateway: GatewayUnderTest, engine: MockEngine, scenario: str
 ) -> None:
     engine.will(TWO_CALLS, text("Sunny."))
     assert await client.play(scenario, gateway) == "Sunny."
+    assert messages(engine.last) == after_two_calls()
+
+
+async def test_a_loop_runs_over_a_websocket(client: Player, gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    engine.will(*over_websockets(gateway, TWO_CALLS, text("Sunny.")))
+    assert await client.play("tools_over_websocket", gateway) == "Sunny."
     assert messages(engine.last) == after_two_calls()
 
 

@@ -18,7 +18,7 @@ import pytest
 from filelock import FileLock
 
 from support.codex import PROXIES
-from support.engine import Body, answer, call, chunk, text
+from support.engine import Body, Script, Writer, answer, call, chunk, text
 from support.gateway import GatewayUnderTest
 
 FOLDER = Path(__file__).parents[1] / "clients"
@@ -212,6 +212,18 @@ def two_calls(name: str = "weather") -> bytes:
 TWO_CALLS = two_calls()
 PERSON = text('{"name": "Ada",', ' "age": 36}')
 GREETING = answer(THINKS, chunk({"content": "Hello, "}), chunk({"content": "Ada."}))
+
+
+def over_websockets(gateway: GatewayUnderTest, *answers: bytes) -> list[Script]:
+    """These answers. Each is only given while a client is connected by a WebSocket."""
+
+    def checked(given: bytes) -> Script:
+        async def script(write: Writer) -> None:
+            await write(given if gateway.connections else text("There is no WebSocket."))
+
+        return script
+
+    return [checked(given) for given in answers]
 
 
 def messages(request: Body) -> list[Body]:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import tempfile
 from pathlib import Path
 
 from click.testing import CliRunner
@@ -12,21 +11,20 @@ from scenarios import play
 WEATHER = 'def weather(city: str) -> str:\n    "The weather of a city"\n    return f"sunny in {city}"\n'
 
 
-def settings(url, folder):
-    """The user directory of `llm`. The plugin takes its settings from the environment."""
+def settings(url):
+    """The plugin takes its settings from the environment."""
     abilities = {"responses": True, "reasoning": True, "supports_schema": True, "supports_tools": True}
     models = [{"model_id": "gateway", "model_name": "mock", "api_base": url, **abilities}]
-    Path(folder, "extra-openai-models.yaml").write_text(json.dumps(models))  # JSON is YAML
-    return {"LLM_USER_PATH": folder, "OPENAI_BASE_URL": url, "OPENAI_API_KEY": "any"}
+    Path("extra-openai-models.yaml").write_text(json.dumps(models))  # JSON is YAML
+    return {"LLM_USER_PATH": os.getcwd(), "OPENAI_BASE_URL": url, "OPENAI_API_KEY": "any"}
 
 
 def run(url, *commands):
     """Each command in turn; what the last one wrote."""
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ |= settings(url, folder)
-        for arguments in commands:
-            result = CliRunner().invoke(cli, arguments, catch_exceptions=False)
-            assert result.exit_code == 0, result.stderr
+    os.environ |= settings(url)
+    for arguments in commands:
+        result = CliRunner().invoke(cli, arguments, catch_exceptions=False)
+        assert result.exit_code == 0, result.stderr
     return {"output": result.stdout, "errors": result.stderr}
 
 
