@@ -190,6 +190,7 @@ def make_environment(settings: Settings, tools: Mapping[str, ToolRunner]) -> Env
         report=log,
         check_grammars=settings.check_grammars,
         reasoning_events=REASONING_EVENTS[settings.reasoning_events],
+        always_summary=settings.reasoning_summary == "always",
         tools=tools,
     )
 

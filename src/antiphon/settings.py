@@ -42,6 +42,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     # The name of the events of raw reasoning: "reasoning_text" for response.reasoning_text.delta and .done (OpenAI),
     # "reasoning" for response.reasoning.delta and .done (Open Responses).
     reasoning_events: Literal["reasoning_text", "reasoning"] = "reasoning_text"
+    # When reasoning is sent as a summary instead of raw text: "asked" if the request has `reasoning.summary`, "always" for
+    # clients that show nothing but summaries and do not ask for them.
+    reasoning_summary: Literal["asked", "always"] = "asked"
     # How bytes go to and from the sockets: "fast" uses internals of aiohttp, "plain" its public API only. "auto": fast, if the
     # installed aiohttp has those internals.
     transport: TransportName = "auto"

@@ -121,6 +121,14 @@ async def test_every_prefix_with_a_call_gives_a_prefix_of_the_output(
     check_every_prefix([f"event: {event['type']}\ndata: ".encode() + msgspec.json.encode(event) + b"\n\n" for event in events])
 
 
+async def test_every_prefix_with_a_citation_gives_a_prefix_of_the_output(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    citations = [{"type": "url_citation", "url": url} for url in ("a", "b")]
+    engine.will(answer(chunk({"content": "Look.", "annotations": citations})))
+    events = await gateway.stream("Hi", background=True)
+    assert len(events[-1]["response"]["output"][0]["content"][0]["annotations"]) == 2
+    check_every_prefix([f"event: {event['type']}\ndata: ".encode() + msgspec.json.encode(event) + b"\n\n" for event in events])
+
+
 def kinds_of(ending: str) -> set[type[wire.Event]]:
     kinds = [kind for kind in vars(wire).values() if isinstance(kind, type) and issubclass(kind, wire.Event)]
     return {kind for kind in kinds if str(kind.__struct_config__.tag).endswith(ending)}
@@ -160,7 +168,8 @@ async def test_every_gateway_shows_the_output_so_far(engine: MockEngine) -> None
         assert (response["status"], response["usage"], response["completed_at"]) == ("in_progress", None, None)
         (message,) = response["output"]
         assert (message["type"], message["status"], message["role"]) == ("message", "in_progress", "assistant")
-        assert message["content"] == [{"type": "output_text", "text": "Hel", "annotations": []}]
+        assert message["content"] == [{"type": "output_text", "text": "Hel", "annotations": [], "logprobs": []}]
+        assert response["output_text"] == "Hel"
         go_on.set()
         final = await Background(other).ended(id)
         assert final["output"][0]["content"][0]["text"] == "Hello"

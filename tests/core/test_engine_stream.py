@@ -15,7 +15,7 @@ from antiphon.core.engine_stream import EngineStream
 from antiphon.core.replay import replay
 from antiphon.core.text_calls import ConstrainedCall
 from antiphon.dialects import PLAIN
-from antiphon.wire.responses import CreateResponse
+from antiphon.wire.responses import CreateResponse, ReasoningOptions
 
 SHAPES = {
     "text": lambda text: chunk({"content": text}),
@@ -25,6 +25,8 @@ SHAPES = {
     "arguments of another call": lambda text: chunk({"tool_calls": [{"index": 1, "function": {"arguments": text}}]}),
     "a call": lambda text: chunk({"tool_calls": [{"index": 0, "id": text, "function": {"name": "f", "arguments": "{"}}]}),
     "both": lambda text: chunk({"content": text, "reasoning": text}),
+    "an annotated text": lambda text: chunk({"content": text, "annotations": [{"type": "url_citation", "url": "u"}]}),
+    "a cited text": lambda text: chunk({"content": text, "annotations": [{"type": "url_citation", "url": text}]}),
 }
 texts = st.one_of(
     st.text(min_size=1, max_size=6),
@@ -41,6 +43,23 @@ def frames(pieces: list[tuple[str, str]]) -> list[bytes]:
 def test_it_gives_the_same_events_as_the_long_way(pieces: list[tuple[str, str]]) -> None:
     reads = frames(pieces)
     assert replay(reads) == replay([b"".join(reads)])
+
+
+SUMMARIZED = CreateResponse(model="replay", input="…", stream=True, reasoning=ReasoningOptions(summary="auto"))
+HEADINGS = st.sampled_from(["# ", "Title", " #", "\n", "**", "x" * 130])
+
+
+@given(st.lists(st.tuples(st.just("reasoning"), HEADINGS | texts), max_size=20), pieces_of)
+def test_it_gives_the_same_summary_as_the_long_way(thought: list[tuple[str, str]], pieces: list[tuple[str, str]]) -> None:
+    reads = frames([*thought, *pieces])
+    assert replay(reads, SUMMARIZED) == replay([b"".join(reads)], SUMMARIZED)
+
+
+def test_a_summary_takes_it_for_nearly_every_piece() -> None:
+    reads = frames([("reasoning", f"piece{number}") for number in range(50)])
+    with patch.object(EngineStream, "receive", autospec=True, side_effect=EngineStream.receive) as long_way:
+        replay(reads, SUMMARIZED)
+    assert long_way.call_count <= len(reads) - 47
 
 
 @pytest.mark.parametrize("shape", ["text", "reasoning_content", "reasoning", "arguments"])

@@ -4,6 +4,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from support.engine import DONE, chunk
+from support.exchanges import run_answers
 
 from antiphon.core.failures import error_object_to_failure, failure_to_error, http_answer_to_failure
 
@@ -97,3 +99,34 @@ def test_an_error_inside_a_stream_counts_by_its_code(error: Any, status: int) ->
 
 def test_a_message_is_never_endless() -> None:
     assert len(failure_to_error(http_answer_to_failure(500, b"x" * 100_000)).message) < 3000
+
+
+# An error in the middle of a stream, in every shape in which servers write one.
+IN_A_STREAM: dict[str, bytes] = {
+    "an object": b'data: {"error":{"message":"boom","type":"server_error","code":500}}\n\n',
+    "a string": b'data: {"error":"boom","error_type":"generation"}\n\n',
+    "an object with a detail": b'data: {"error":{"detail":"boom"}}\n\n',
+    "beside choices": b'data: {"choices":[],"error":{"message":"boom"}}\n\n',
+    "bare": b'data: {"object":"error","message":"boom","type":"BadRequestError","param":null,"code":40001}\n\n',
+    "only its message": b'data: {"message":"boom","code":"x"}\n\n',
+    "only its detail": b'data: {"detail":"boom"}\n\n',
+    "a list": b'data: {"object":"error","detail":[{"msg":"boom"}]}\n\n',
+    "an event of its own": b'event: error\ndata: {"message":"boom"}\n\n',
+    "a field of its own": b'error: {"code":500,"message":"boom"}\n\n',
+    "a line of JSON": b'{"error":{"message":"boom"}}\n\n',
+}
+
+
+@pytest.mark.parametrize("shape", IN_A_STREAM)
+@pytest.mark.parametrize("end", [b"", DONE])
+def test_an_error_in_a_stream_fails_the_response_and_is_reported(shape: str, end: bytes) -> None:
+    response = run_answers({}, chunk({"content": "a"}) + IN_A_STREAM[shape] + end)[-1]["response"]
+    assert response["status"] == "failed"
+    assert "boom" in response["error"]["message"]
+    assert [(item["status"], item["content"][0]["text"]) for item in response["output"]] == [("incomplete", "a")]
+
+
+@pytest.mark.parametrize("error", [b'{"error":{}}', b'{"error":""}'])
+def test_an_error_without_a_reason_is_a_failure_too(error: bytes) -> None:
+    response = run_answers({}, chunk({"content": "a"}) + b"data: " + error + b"\n\n" + DONE)[-1]["response"]
+    assert response["error"]["message"] == "The engine failed: no reason given"

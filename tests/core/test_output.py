@@ -10,6 +10,7 @@ from support.exchanges import REQUEST, make_environment, run_deltas
 from support.streams import check_stream
 
 from antiphon.core.deltas import (
+    AnnotationsDelta,
     CallDelta,
     Delta,
     EngineFailed,
@@ -94,6 +95,15 @@ def test_the_second_call_streams_as_soon_as_the_first_is_whole() -> None:
 
 def test_parallel_calls_that_all_have_index_0_are_told_apart_by_their_ids() -> None:
     assert calls(CallDelta(0, "a", "f", "{}"), CallDelta(0, "b", "f", "{}")) == [("a", "f", "{}"), ("b", "f", "{}")]
+
+
+def test_two_indexes_with_one_id_are_two_calls_and_the_second_gets_an_id_of_its_own() -> None:
+    assert calls(
+        CallDelta(0, "a", "f", '{"x":'),
+        CallDelta(1, "a", "f", '{"y":'),
+        CallDelta(0, "a", None, "1}"),
+        CallDelta(1, "a", None, "2}"),
+    ) == [("a", "f", '{"x":1}'), ("call_1", "f", '{"y":2}')]
 
 
 def test_without_ids_a_name_after_whole_arguments_is_a_new_call() -> None:
@@ -223,6 +233,27 @@ def test_an_end_without_a_reason_is_a_broken_stream_unless_the_engine_said_done(
     assert translated(TextDelta("a"), Finished("stop"), ended=False)[-1]["type"] == "response.completed"
 
 
+@pytest.mark.parametrize("arguments", ["", "{", '{"a": "b', '{"a": 1'])
+def test_a_call_whose_arguments_are_not_whole_is_cut_off_unless_the_engine_gave_a_reason(arguments: str) -> None:
+    for ended in (True, False):
+        response = translated(TextDelta("a"), CallDelta(0, "x", "f", arguments), ended=ended)[-1]["response"]
+        assert response["status"] == "failed"
+        assert "ended before the answer did" in response["error"]["message"]
+        assert [item["status"] for item in response["output"]] == ["completed", "incomplete"]
+    assert translated(CallDelta(0, "x", "f", arguments), Finished("tool_calls"))[-1]["type"] == "response.completed"
+
+
+def test_whole_calls_are_an_answer_without_a_reason() -> None:
+    items = output(CallDelta(0, "x", "f", "{}"), CallDelta(1, "y", "g", '{"a": 1}'), CallDelta(2))
+    assert [item["status"] for item in items] == ["completed", "completed"]
+
+
+def test_of_several_calls_only_the_cut_one_is_incomplete() -> None:
+    response = translated(CallDelta(0, "x", "f", "{}"), CallDelta(1, "y", "g", '{"a'))[-1]["response"]
+    assert response["status"] == "failed"
+    assert [item["status"] for item in response["output"]] == ["completed", "incomplete"]
+
+
 def test_a_failure_keeps_what_came_before_it_and_tells_its_code() -> None:
     events = translated(TextDelta("a"), EngineFailed(ContextLengthExceeded("too long")), TextDelta("b"))
     response = events[-1]["response"]
@@ -254,6 +285,7 @@ any_delta = st.one_of(
         names,
         st.sampled_from(["", "{", "}", "{}", '{"a":', "1}", " ", "]"]),
     ),
+    st.just(AnnotationsDelta([{"type": "file_path", "file_id": "f", "index": 0}])),
     st.just(ThoughtEnded()),
     st.builds(Finished, st.sampled_from(["stop", "length", "tool_calls", "error"])),
     st.just(EngineFailed(EngineError("x"))),
@@ -265,6 +297,7 @@ def test_whatever_comes_the_stream_is_well_formed(deltas: list[Delta], ended: bo
     events = translated(*deltas, ended=ended, most_calls=most_calls)
     made = [item for item in check_stream(events)["output"] if item["type"] == "function_call"]
     assert most_calls is None or len(made) <= most_calls
+    assert len({call["call_id"] for call in made}) == len(made), "results are assigned to calls by their ids"
 
 
 @given(st.lists(any_delta, max_size=25))

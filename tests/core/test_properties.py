@@ -1,5 +1,6 @@
 """What holds of every history, every chunking and every garbage."""
 
+import contextlib
 import itertools
 from typing import Any
 
@@ -9,7 +10,9 @@ from hypothesis import strategies as st
 from support.engine import objection
 from support.streams import check_stream, parse
 
+from antiphon.core.content_parts import CONVERTERS as PARTS
 from antiphon.core.dialect import Dialect
+from antiphon.core.history import check_items, items_to_stored_form
 from antiphon.core.input_items import CONVERTERS
 from antiphon.core.replay import replay
 from antiphon.core.request import request_to_chat, request_to_items, request_to_response
@@ -69,6 +72,78 @@ def test_any_history_converts_or_is_a_clean_400(items: list[Any], dialect: Diale
     assert clean
 
 
+# ---- what was accepted once -------------------------------------------------------------------------------------------
+
+part = st.builds(
+    lambda kind, text, rest: {"type": kind, "text": text, "refusal": text, **rest},
+    st.sampled_from([*PARTS, "mystery"]),
+    words,
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "image_url": st.sampled_from(["data:x", None]),
+            "detail": st.sampled_from(["auto", "low", None]),
+            "file_data": st.sampled_from(["aGk=", "!", None]),
+            "annotations": st.none(),
+        },
+    ),
+)
+contents = words | st.lists(part, max_size=2)
+found_tool = st.fixed_dictionaries({"type": st.sampled_from(["function", "mcp"]), "name": words | st.just("f")})
+likely_item = st.builds(
+    lambda kind, id, rest: {**rest, "type": kind, "id": id, "call_id": "c"} if id else {**rest, "type": kind},
+    kinds,
+    st.sampled_from(["a", "b", None]),
+    st.fixed_dictionaries(
+        {"role": st.sampled_from(["user", "assistant", "developer"]), "content": contents, "name": st.just("f")},
+        optional={
+            "call_id": st.sampled_from(["c", "d"]),
+            "arguments": words | st.just({"a": 1}) | st.none(),
+            "output": contents | part | st.none(),
+            "summary": st.lists(part, max_size=1) | st.none(),
+            "input": words,
+            "action": st.just({"command": ["ls"], "env": {}}) | st.none(),
+            "operation": st.just({"type": "delete_file", "path": "a"}) | st.none(),
+            "status": st.sampled_from(["completed", "failed", None]),
+            "tools": st.lists(found_tool, max_size=2) | st.none(),
+            "encrypted_content": words | st.none(),
+        },
+    ),
+)
+GO_ON = {"role": "user", "content": "Go on."}
+
+
+@given(st.lists(likely_item | any_item, max_size=6), dialects)
+def test_a_history_that_was_accepted_converts_for_ever_and_is_the_same_prompt_once_it_is_stored(
+    items: list[Any], dialect: Dialect
+) -> None:
+    items = [item for item in items if isinstance(item, dict)]
+    accepted: list[dict[str, Any]] = []
+    for item in items:
+        with contextlib.suppress(InvalidRequest):
+            check_items([item], before=accepted)
+            accepted.append(item)
+    check_items(accepted)
+    numbers = itertools.count()
+    stored = items_to_stored_form(accepted, lambda prefix: f"{prefix}_{next(numbers)}")
+    check_items(stored)
+    request = CreateResponse(input=[GO_ON])
+    first = request_to_chat(request, [*accepted, GO_ON], dialect, "m").chat
+    later = request_to_chat(request, [*stored, GO_ON], dialect, "m", earlier=len(stored)).chat
+    assert objection(msgspec.json.decode(msgspec.json.encode(later)), own_fields=dialect.extra) is None
+    assert later.messages == first.messages
+
+
+@given(st.lists(likely_item | any_item, max_size=6), dialects)
+def test_a_history_that_was_stored_unchecked_converts_too(items: list[Any], dialect: Dialect) -> None:
+    items = [item for item in items if isinstance(item, dict)]
+    items += items_to_stored_form(items, lambda prefix: prefix)
+    request = CreateResponse(input=[GO_ON])
+    chat = request_to_chat(request, [*items, GO_ON], dialect, "m", earlier=len(items)).chat
+    assert objection(msgspec.json.decode(msgspec.json.encode(chat)), own_fields=dialect.extra) is None
+    assert chat.messages
+
+
 # ---- conversations ---------------------------------------------------------------------------------------------------
 
 
@@ -111,6 +186,43 @@ def test_each_turns_messages_are_a_prefix_of_the_next_ones(turns: list[list[dict
         after = convert(items, dialect, instructions="Head.")
         assert after[: len(before)] == before
         before = after
+
+
+@st.composite
+def repeating_turn(draw: st.DrawFn, number: int, question: dict[str, Any]) -> list[dict[str, Any]]:
+    """What a client sends that continues a stored response: the calls again, the user's message again or another one, and the
+    outputs."""
+    calls = [
+        {"type": "function_call", "call_id": f"call_{number}_{at}", "name": "f", "arguments": draw(words)}
+        for at in range(draw(st.integers(1, 3)))
+    ]
+    again = draw(st.lists(st.sampled_from(calls), unique_by=lambda call: str(call["call_id"])))
+    between = draw(st.lists(st.sampled_from([question, message("user", "Hurry")]), max_size=2))
+    outputs = [{"type": "function_call_output", "call_id": call["call_id"], "output": "done"} for call in calls]
+    return [*calls, *draw(st.permutations([*again, *between])), *draw(st.permutations(outputs))]
+
+
+@st.composite
+def repeating_conversation(draw: st.DrawFn) -> list[list[dict[str, Any]]]:
+    question = message("user", "Q" + draw(words))
+    return [[question], *(draw(repeating_turn(number, question)) for number in range(draw(st.integers(1, 4))))]
+
+
+@given(repeating_conversation(), dialects.filter(lambda dialect: dialect.takes_users_in_a_row))
+def test_a_prompt_ends_with_the_outputs_and_has_each_call_once_whatever_is_repeated(
+    turns: list[list[dict[str, Any]]], dialect: Dialect
+) -> None:
+    before: list[dict[str, Any]] = []
+    for count in range(1, len(turns) + 1):
+        items = [item for part in turns[:count] for item in part]
+        after = convert(items, dialect)
+        assert after[: len(before)] == before
+        before = after
+    if dialect.shows_tools:
+        assert before[-1]["role"] == "tool"
+        calls = [call["id"] for each in before for call in each.get("tool_calls", ())]
+        assert sorted(calls) == sorted({item["call_id"] for part in turns for item in part if "call_id" in item})
+        assert all(each["content"] == "done" for each in before if each["role"] == "tool")
 
 
 @given(conversation(), dialects)

@@ -113,7 +113,6 @@ def test_a_text_file_becomes_text_with_its_name(prefix: str) -> None:
 @pytest.mark.parametrize(
     ("part", "param"),
     [
-        ({"type": "input_file", "file_data": base64.b64encode(b"%PDF-1.7").decode()}, "file_data"),
         ({"type": "input_file", "file_data": base64.b64encode(b"\xff\x00").decode()}, "file_data"),
         ({"type": "input_file", "file_data": "!!"}, "file_data"),
         ({"type": "input_file", "file_id": "file-1"}, "file_data"),
@@ -186,6 +185,52 @@ def test_ids_that_repeat_from_turn_to_turn_keep_their_own_outputs() -> None:
     assert [message["content"] for message in messages(items) if message["role"] == "tool"] == ["one", "two"]
 
 
+def test_an_output_belongs_to_the_latest_turn_that_waits_for_it() -> None:
+    items = [user("Hi"), function_call("x", "f"), user("No"), function_call("x", "g"), output("x", "from g")]
+    sent = messages(items)
+    assert [message["role"] for message in sent] == ["user", "assistant", "tool", "user", "assistant", "tool"]
+    assert "no output" in sent[2]["content"]
+    assert sent[-1]["content"] == "from g"
+
+
+def test_parallel_calls_with_one_id_keep_their_own_outputs() -> None:
+    calls = [function_call("x", arguments='{"a":1}'), function_call("x", arguments='{"a":2}')]
+    sent = messages([user("Hi"), *calls, output("x", "one"), output("x", "two")])
+    assert [message["content"] for message in sent] == ["Hi", "", "one", "two"]
+
+
+def test_a_call_that_is_sent_again_with_its_output_counts_once() -> None:
+    thought = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "hm"}]}
+    said = {"role": "assistant", "content": "Let me see."}
+    calls = [function_call("a", arguments='{"x": 1}'), function_call("b")]
+    again = [function_call("a", arguments='{"x":1}'), output("a", "one"), function_call("b"), output("b", "two")]
+    stored = [user("Hi"), thought, said, *calls]
+    assert messages([*stored, thought, said, *again]) == messages([*stored, output("a", "one"), output("b", "two")])
+    assert any("call a was sent again" in notice for notice in converted([*stored, *again]).notices)
+
+
+def test_a_user_message_that_is_sent_again_between_a_call_and_its_output_counts_once() -> None:
+    rounds = [user("Hi"), function_call("a"), output("a"), function_call("b"), output("b")]
+    again = [user("Hi"), function_call("a"), user("Hi"), output("a"), function_call("b"), user("Hi"), output("b")]
+    conversion = converted(again)
+    assert messages(again) == messages(rounds)
+    assert any("user message was sent again" in notice for notice in conversion.notices)
+
+
+def test_a_prompt_ends_with_the_outputs_where_a_user_message_came_between_a_call_and_its_output() -> None:
+    calls = [function_call("a"), function_call("b")]
+    sent = messages([user("Hi"), *calls, user("Hurry"), output("a"), user("!"), output("b", "B")])
+    assert [message["role"] for message in sent] == ["user", "user", "user", "assistant", "tool", "tool"]
+    assert [message["content"] for message in sent[:3]] == ["Hi", "Hurry", "!"]
+    assert sent[-1]["content"] == "B"
+
+
+def test_an_output_that_comes_after_another_turn_leaves_the_order_as_it_is() -> None:
+    said = {"role": "assistant", "content": "Fine."}
+    sent = messages([user("Hi"), function_call("a"), user("Wait"), said, user("Now"), output("a", "late")])
+    assert [message["content"] for message in sent] == ["Hi", "", "late", "Wait", "Fine.", "Now"]
+
+
 def test_an_image_in_an_output_moves_to_a_user_message() -> None:
     parts = [{"type": "input_text", "text": "done"}, {"type": "input_image", "image_url": "data:x"}]
     items = [user("Hi"), function_call("a"), function_call("b"), output("a", parts), output("b", parts[1:])]
@@ -225,6 +270,14 @@ def test_an_output_without_its_call_is_rejected() -> None:
 def test_arguments_are_always_an_object(written: str, sent: str) -> None:
     items = [user("Hi"), function_call("a", arguments=written), output("a")]
     assert messages(items)[1]["tool_calls"][0]["function"]["arguments"] == sent
+
+
+def test_arguments_that_had_to_be_rewritten_are_noticed_once_for_each_call() -> None:
+    broken = [function_call("a", arguments='{"a": '), function_call("b", arguments="ls"), function_call("c", arguments="")]
+    items = [user("Hi"), *broken, *(output(call["call_id"]) for call in broken), user("x"), broken[0], output("a")]
+    notices = converted(items).notices
+    assert [notice.split(":")[0] for notice in notices] == ["call a", "call b"]
+    assert converted([user("Hi"), function_call("a"), output("a")]).notices == ()
 
 
 def test_arguments_that_come_as_an_object_are_written_out() -> None:

@@ -12,9 +12,10 @@ import pytest
 import pytest_asyncio
 from support.engine import MockEngine, Writer, answer, call
 from support.gateway import GatewayUnderTest, running_gateway
+from support.pdfs import make_pdf
 
 from antiphon.app import Extensions
-from antiphon.core.check_work import CheckOutcome, DefinitionWork, GrammarWork, SchemaWork
+from antiphon.core.check_work import CheckOutcome, DefinitionWork, DocumentWork, GrammarWork, SchemaWork
 from antiphon.core.tools import Grammar
 from antiphon.gateway.checker import Checker
 
@@ -48,6 +49,20 @@ async def test_work_that_takes_too_long_is_killed_and_the_next_is_done() -> None
         endless = GrammarWork(ENDLESS, ENDLESS_TEXT)
         assert await checker.run(endless) == CheckOutcome(unfinished=True)
         assert await checker.run(SchemaWork(NUMBER, '{"n": 7}', repair=True)) == CheckOutcome('{"n": 7}')
+    finally:
+        checker.close()
+
+
+async def test_a_pdf_is_read_there_too(checker: Checker) -> None:
+    assert await checker.run(DocumentWork(make_pdf("Hello"))) == CheckOutcome("[page 1]\nHello")
+
+
+async def test_a_pdf_that_takes_too_long_is_given_up() -> None:
+    checker = Checker(deadline=1.0, most_processes=1)
+    try:
+        # Each of its letters is a command: it takes minutes.
+        endless = make_pdf("a) Tj (b" * 2_000_000)
+        assert await checker.run(DocumentWork(endless)) == CheckOutcome(unfinished=True)
     finally:
         checker.close()
 

@@ -3,7 +3,10 @@
 import asyncio
 from typing import Any
 
-from support.engine import DONE, MockEngine, Writer, chunk, text
+from openai.types.conversations import ConversationItem
+from openai.types.responses import ResponseItem
+from pydantic import TypeAdapter
+from support.engine import DONE, MockEngine, Writer, answer, call, chunk, text
 from support.gateway import GatewayUnderTest, running_gateway
 
 HELLO = {"role": "user", "content": "Hello"}
@@ -49,6 +52,21 @@ async def test_items_are_added_listed_fetched_and_deleted(gateway: GatewayUnderT
     assert await texts(gateway, conversation) == ["Hi"]
     status, body = await gateway.get(f"{path}/{first['id']}")
     assert (status, body["error"]["code"]) == (404, "item_not_found")
+
+
+async def test_items_are_listed_as_the_api_has_them(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    conversation = await created(gateway, items=[HELLO, {"role": "assistant", "content": "Hi"}])
+    engine.will(answer(chunk({"reasoning": "Hm."}), call("f", "{}", id="c"), finish="tool_calls"), text("Fine."))
+    await gateway.create("Go on", conversation=conversation["id"], tools=[{"type": "function", "name": "f"}])
+    output = {"type": "function_call_output", "call_id": "c", "output": {"type": "text", "text": "done"}}
+    response = await gateway.create([output], conversation=conversation["id"])
+    _, listed = await gateway.get(f"/v1/conversations/{conversation['id']}/items?order=asc")
+    items = [TypeAdapter[Any](ConversationItem).validate_python(item) for item in listed["data"]]
+    kinds = ["message", "message", "message", "reasoning", "function_call", "function_call_output", "message"]
+    assert [item.type for item in items] == kinds
+    _, listed = await gateway.get(f"/v1/responses/{response['id']}/input_items")
+    (item,) = (TypeAdapter[Any](ResponseItem).validate_python(item) for item in listed["data"])
+    assert (item.id[:4], item.status, item.output[0].text) == ("fco_", "completed", "done")
 
 
 async def test_a_bad_item_is_rejected_by_its_place(gateway: GatewayUnderTest) -> None:

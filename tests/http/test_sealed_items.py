@@ -21,9 +21,21 @@ async def test_requested_reasoning_is_sealed_and_is_opened_when_it_is_sent_back(
     assert gateway.notice == ""
 
 
-async def test_nothing_is_sealed_unless_it_is_requested(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+async def test_what_is_stored_is_not_sealed_unless_it_is_requested(gateway: GatewayUnderTest, engine: MockEngine) -> None:
     engine.will(answer(chunk({"reasoning": "I think so."}), chunk({"content": "Yes"})))
     assert "encrypted_content" not in (await gateway.create())["output"][0]
+
+
+async def test_reasoning_that_is_not_stored_is_sealed_without_being_asked(
+    gateway: GatewayUnderTest, engine: MockEngine
+) -> None:
+    engine.will(*[answer(chunk({"reasoning": "I think so."}), chunk({"content": "Yes"}))] * 2)
+    whole = (await gateway.create(store=False))["output"][0]
+    streamed = (await gateway.stream(store=False))[-1]["response"]["output"][0]
+    for item in (whole, streamed):
+        kept = {"type": "reasoning", "id": item["id"], "summary": [], "encrypted_content": item["encrypted_content"]}
+        await gateway.create([{"role": "user", "content": "Hi"}, kept, {"role": "assistant", "content": "Yes"}])
+        assert "I think so." in engine.last["messages"][1]["content"]
 
 
 async def test_the_seal_of_another_key_is_ignored_with_a_notice(gateway: GatewayUnderTest, engine: MockEngine) -> None:
@@ -31,14 +43,6 @@ async def test_the_seal_of_another_key_is_ignored_with_a_notice(gateway: Gateway
     await gateway.create([{"role": "user", "content": "Hi"}, foreign, {"role": "assistant", "content": "Yes"}])
     assert "In short." in engine.last["messages"][1]["content"]
     assert "sealed reasoning" in gateway.notice
-
-
-async def test_a_heading_becomes_the_bold_first_line_of_the_summary(gateway: GatewayUnderTest, engine: MockEngine) -> None:
-    engine.will(*[answer(*(chunk({"reasoning": piece}) for piece in ("## Look", " around\nI see", "\n# x")))] * 2)
-    events = await gateway.stream(reasoning={"summary": "auto"})
-    item = events[-1]["response"]["output"][0]
-    assert item["summary"] == [{"type": "summary_text", "text": "**Look around**\nI see\n# x"}]
-    assert item["content"] == [{"type": "reasoning_text", "text": "## Look around\nI see\n# x"}]
 
 
 async def test_a_compaction_trigger_gives_one_sealed_summary_that_is_context_afterwards(

@@ -8,6 +8,8 @@ from support.engine import MockEngine, answer, call, chunk, text
 from support.gateway import GatewayUnderTest
 from support.streams import check_stream, parse
 
+from antiphon.core.sealed_text import item_to_sealed
+
 pytestmark = pytest.mark.timeout(30)
 
 SEALED = "include[]=reasoning.encrypted_content"
@@ -51,7 +53,6 @@ async def test_a_stored_response_is_shown_with_its_reasoning_sealed(
     shown = await fetched(gateway, f"{path}?{query}")
     reasoning, called = shown["output"]
     assert reasoning.pop("encrypted_content").startswith("antiphon1.")
-    made.pop("output_text")
     assert shown == made
     assert called["call_id"] == "c1"
     assert await fetched(gateway, path) == made, "nothing of it was stored"
@@ -113,20 +114,27 @@ async def test_a_background_response_that_is_followed_is_sealed_in_its_events(
     assert sealed == str(plain)
 
 
-@pytest.mark.parametrize("thought", [{"content": "I know."}, {"content": [{"text": "I know."}, {"text": None}, "?"]}])
+@pytest.mark.parametrize("content", ["I know.", [{"type": "text", "text": "I know."}, {"type": "reasoning_text", "text": ""}]])
 async def test_reasoning_is_sealed_in_every_form_in_which_it_can_be_sent(
-    gateway: GatewayUnderTest, engine: MockEngine, thought: dict[str, Any]
+    gateway: GatewayUnderTest, engine: MockEngine, content: Any
 ) -> None:
-    _, conversation = await gateway.post({"items": [{"type": "reasoning", **thought}]}, "/v1/conversations")
+    _, conversation = await gateway.post({"items": [{"type": "reasoning", "content": content}]}, "/v1/conversations")
     (item,) = (await fetched(gateway, f"/v1/conversations/{conversation['id']}/items?{SEALED}"))["data"]
     assert "I know." in await opened(gateway, engine, item)
 
 
-@pytest.mark.parametrize("thought", [{}, {"content": []}, {"content": 5}, {"content": None, "encrypted_content": "gAAAA"}])
+@pytest.mark.parametrize("thought", [{}, {"content": []}, {"content": None, "encrypted_content": "gAAAA"}])
 async def test_reasoning_without_a_text_has_nothing_to_seal(gateway: GatewayUnderTest, thought: dict[str, Any]) -> None:
     _, conversation = await gateway.post({"items": [{"type": "reasoning", **thought}]}, "/v1/conversations")
     path = f"/v1/conversations/{conversation['id']}/items"
     assert await fetched(gateway, f"{path}?{SEALED}") == await fetched(gateway, path)
+
+
+@pytest.mark.parametrize(
+    ("content", "sealed"), [([{"text": "I know."}, {"text": None}, "?"], "I know."), (5, None), ([5], None)]
+)
+def test_reasoning_that_was_stored_unchecked_is_sealed_as_far_as_it_has_text(content: Any, sealed: str | None) -> None:
+    assert item_to_sealed({"type": "reasoning", "content": content}, str).get("encrypted_content") == sealed
 
 
 async def test_an_unknown_include_is_rejected_by_its_place(gateway: GatewayUnderTest) -> None:
@@ -145,7 +153,7 @@ async def test_an_unknown_include_is_rejected_by_its_place(gateway: GatewayUnder
 
 
 async def test_an_include_for_what_is_always_shown_is_accepted(gateway: GatewayUnderTest, engine: MockEngine) -> None:
-    image = {"type": "input_image", "image_url": "data:image/png;base64,AAAA"}
+    image = {"type": "input_image", "image_url": "data:image/png;base64,AAAA", "detail": "low"}
     engine.will(text("A picture."))
     made = await gateway.create([{"role": "user", "content": [image]}])
     path = f"/v1/responses/{made['id']}/input_items"

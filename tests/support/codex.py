@@ -123,8 +123,7 @@ class Codex:
         except TimeoutError:
             pytest.fail(f"Codex was not done after {TIME} seconds:\n{log.read_text()}")
         finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+            self.end(process)
             await process.wait()
         return Run(code, log.read_text(), message.read_text() if message.exists() else "")
 
@@ -135,6 +134,12 @@ class Codex:
         for complaint in ("Reconnecting", "metadata", "ERROR", "warning"):
             assert complaint not in run.output, run.output
         return run
+
+    @staticmethod
+    def end(process: asyncio.subprocess.Process) -> None:
+        """Ends it with all that it has started: it leads a process group."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
 
     def environment(self) -> dict[str, str]:
         # Below TMPDIR Codex would not make the aliases that it puts into the PATH of its commands.

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 from msgspec import structs
 
+from antiphon.core.lifecycle import output_text
 from antiphon.core.output_so_far import output_so_far
 from antiphon.core.stored_events import frame_to_event
 from antiphon.gateway.record_format import record_to_response
@@ -22,6 +23,7 @@ async def current_response(store: Store, record: Record) -> Response | None:
         response = record_to_response(structs.replace(record, status=progress.status))
         # A long one takes a while: others are served meanwhile.
         response.output = await asyncio.to_thread(stored_output, progress.events)
+        response.output_text = output_text(response.output)
         return response
     # It has ended since the record was read.
     ended = await store.get(record.owner, record.id)

@@ -4,12 +4,12 @@ from collections import deque
 from collections.abc import Iterable
 
 from antiphon.core.check_work import CheckOutcome, CheckWork
-from antiphon.core.deltas import Delta, EngineFailed
+from antiphon.core.deltas import CallDelta, Delta, EngineFailed
 from antiphon.core.engine_stream import EngineStream
 from antiphon.core.fast_path import AnyEvent
 from antiphon.core.item_sequence import ItemSequence
 from antiphon.core.output import Output
-from antiphon.core.text_calls import CallFinder
+from antiphon.core.text_calls import CallFinder, calls_ending_thought
 from antiphon.core.think_tags import Start
 from antiphon.errors import ApiError
 
@@ -23,6 +23,9 @@ class AnswerReader:
         self._output = output
         self._sequence = sequence
         self._stream = NOT_BEGUN
+        self._finder: CallFinder | None = None
+        # How many calls were found in a thought.
+        self.calls_in_thoughts = 0
         self._deferred: deque[Delta] = deque()
         # More of the engine's body is wanted.
         self.reading = False
@@ -33,6 +36,7 @@ class AnswerReader:
 
     def begin(self, start: Start, finder: CallFinder | None) -> None:
         self._stream = EngineStream(start, finder)
+        self._finder = finder
         self._output.begin_answer()
         self.reading = True
         self.needs_caller = False
@@ -59,9 +63,18 @@ class AnswerReader:
     def finish(self, error: ApiError | None) -> None:
         """The body is at its end, or broke off with an error."""
         self._pass_on(self._stream.close())
-        if error is not None:
-            self._pass_on([EngineFailed(error)])
+        self._pass_on(self._calls_in_thought() if error is None else [EngineFailed(error)])
         self.reading = False
+
+    def _calls_in_thought(self) -> list[CallDelta]:
+        """The calls of an answer that is nothing but a thought: without them, an agent would stop here."""
+        thought = self._output.lone_thought
+        ended = self.ended or self._output.reason is not None
+        if thought is None or self._finder is None or not ended:
+            return []
+        calls = calls_ending_thought(thought, self._finder.names)
+        self.calls_in_thoughts += len(calls)
+        return calls
 
     def checked(self, outcome: CheckOutcome) -> None:
         self._sequence.checked(outcome)

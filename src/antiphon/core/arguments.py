@@ -4,9 +4,16 @@ Models write broken JSON, and clients send it back. Then every later request of 
 error, and vLLM's templates fail.
 """
 
+from typing import Any
+
 import msgspec
 
 from antiphon.wire import UNREADABLE
+
+
+def arguments_to_text(given: str | dict[str, Any] | None) -> str:
+    """Some clients send the object itself, or nothing."""
+    return given if isinstance(given, str) else _encode(given or {})
 
 
 def object_arguments(arguments: str) -> str:

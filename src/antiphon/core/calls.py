@@ -202,7 +202,9 @@ class ApplyPatchForm(SilentForm):
 
     def item(self, status: Status) -> CallItem:
         operation = {"type": "update_file", "path": "", "diff": "", **self.members}
-        return ApplyPatchCall(id=self._id, call_id=self._call_id, operation=operation, status=status)
+        # The API has no status for one that was cut off.
+        shown: Status = "completed" if status == "completed" else "in_progress"
+        return ApplyPatchCall(id=self._id, call_id=self._call_id, operation=operation, status=shown)
 
 
 Forms = Mapping[str, type[FunctionForm]]

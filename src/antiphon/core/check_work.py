@@ -1,4 +1,4 @@
-"""Slow pure work on a text or a definition that somebody else wrote: grammars and schemas.
+"""Slow pure work on what somebody else wrote: a text, a definition or a document.
 
 An exchange only describes the work. Its caller runs `run_check()` where that may take its time: the gateway in a process that
 it can kill, a small program in place.
@@ -30,11 +30,17 @@ class DefinitionWork(Struct, frozen=True, tag="definition"):
     definition: bytes | Grammar
 
 
-CheckWork = SchemaWork | GrammarWork | DefinitionWork
+class DocumentWork(Struct, frozen=True, tag="document"):
+    """What is the text of a PDF?"""
+
+    document: bytes
+
+
+CheckWork = SchemaWork | GrammarWork | DefinitionWork | DocumentWork
 
 
 class CheckOutcome(Struct, frozen=True):
-    """`text` is the text that was checked, or its repair; `complaint` says what is wrong with it, None if nothing is."""
+    """`text` is the text that was checked, repaired or read; `complaint` says what is wrong with it, None if nothing is."""
 
     text: str = ""
     complaint: str | None = None
@@ -43,13 +49,15 @@ class CheckOutcome(Struct, frozen=True):
 
 
 def run_check(work: CheckWork) -> CheckOutcome:
-    """Runs the work in place. There is no limit to the time that a grammar or a schema of a client may take."""
+    """Runs the work in place. There is no limit to the time that something of a client may take."""
     # Imported here: the libraries are large, and a process that hands the work on never needs them.
-    from antiphon.core import grammars, schemas
+    from antiphon.core import grammars, pdfs, schemas
 
     if isinstance(work, SchemaWork):
         return schemas.check(work.schema, work.text, repair=work.repair)
     if isinstance(work, GrammarWork):
         return grammars.check(work.grammar, work.arguments)
+    if isinstance(work, DocumentWork):
+        return pdfs.read(work.document)
     compile_definition = grammars.complaint_about if isinstance(work.definition, Grammar) else schemas.complaint_about
     return CheckOutcome(complaint=compile_definition(work.definition))  # type: ignore[arg-type]

@@ -3,9 +3,12 @@
 The four shapes of reasoning are recognized in the stream itself: there is nothing to configure.
 """
 
+from typing import Any
+
 import msgspec
 
 from antiphon.core.deltas import (
+    AnnotationsDelta,
     CallDelta,
     Delta,
     EngineFailed,
@@ -60,20 +63,45 @@ def _to_logprobs(tokens: list[chat.Logprob]) -> list[responses.Logprob]:
     ]
 
 
+# What clients require of a citation, and what an engine may leave out.
+URL_CITATION = {"url": "", "title": "", "start_index": 0, "end_index": 0}
+
+
+def _to_annotations(given: Any) -> list[dict[str, Any]]:
+    """Chat Completions has the members of a citation in an object of their own. Other types are passed on as they are."""
+    return [_to_annotation(each) for each in given if isinstance(each, dict)] if isinstance(given, list) else []
+
+
+def _to_annotation(given: dict[str, Any]) -> dict[str, Any]:
+    if given.get("type") != "url_citation":
+        return given
+    nested = given.get("url_citation")
+    members = nested if isinstance(nested, dict) else given
+    known = {name: members[name] for name, missing in URL_CITATION.items() if isinstance(members.get(name), type(missing))}
+    return {"type": "url_citation", **URL_CITATION, **known}
+
+
 def _plain_text(content: str | list[chat.ContentPart]) -> str:
     """Some servers send content in parts."""
     return content if isinstance(content, str) else "".join(part.text for part in content)
 
 
+def _is_bare_error(chunk: chat.Chunk) -> bool:
+    """An error object where a chunk should be."""
+    return chunk.object == "error" or chunk.message is not None or chunk.detail is not None
+
+
 class ChunkReader:
     """`receive()` the data of each frame, then `close()`. Text is searched for calls, if there is a finder."""
 
-    __slots__ = ("_finder", "_logprobs", "_tags")
+    __slots__ = ("_annotations", "_finder", "_logprobs", "_tags")
 
     def __init__(self, start: Start = Start.UNKNOWN, finder: CallFinder | None = None) -> None:
         self._tags = ThinkTags(start)
         self._finder = finder
         self._logprobs: list[responses.Logprob] = []
+        # Of the text so far. They wait for its end, because a part of it may be buffered.
+        self._annotations: list[dict[str, Any]] = []
 
     @property
     def template_opens_thought(self) -> bool:
@@ -84,7 +112,7 @@ class ChunkReader:
             chunk = _decode(data)
         except UNREADABLE as broken:
             return [EngineFailed(EngineDisagrees(f"The engine sent a chunk that is not one of Chat Completions: {broken}"))]
-        if chunk.error is not None or chunk.object == "error":
+        if chunk.error is not None or (not chunk.choices and _is_bare_error(chunk)):
             error = chunk.error if chunk.error is not None else msgspec.to_builtins(chunk)
             return [EngineFailed(failure_to_error(error_object_to_failure(error)))]
         deltas: list[Delta] = []
@@ -109,6 +137,9 @@ class ChunkReader:
             deltas += self._thought(thought)
         if delta.content:
             deltas += self._with_logprobs(self._searched(self._tags.receive(_plain_text(delta.content))))
+        if delta.annotations:
+            # Engines repeat them.
+            self._annotations += [each for each in _to_annotations(delta.annotations) if each not in self._annotations]
         if delta.refusal or delta.tool_calls or delta.function_call is not None:
             self._calls_and_refusals(delta, deltas)
 
@@ -134,7 +165,7 @@ class ChunkReader:
         released = self._searched(self._tags.release())
         if self._finder is not None:
             released += self._finder.release()
-        deltas += self._with_logprobs(released)
+        deltas += self._annotated(self._with_logprobs(released))
         if delta.refusal:
             deltas.append(RefusalDelta(delta.refusal))
         for call in delta.tool_calls or ():
@@ -161,7 +192,12 @@ class ChunkReader:
         deltas = self._searched(self._tags.close(cut=cut))
         if self._finder is not None:
             deltas += self._finder.close()
-        return self._with_logprobs(deltas)
+        return self._annotated(self._with_logprobs(deltas))
+
+    def _annotated(self, last: list[Delta]) -> list[Delta]:
+        """The last pieces of a text, followed by its annotations."""
+        annotations, self._annotations = self._annotations, []
+        return [*last, AnnotationsDelta(annotations)] if annotations else last
 
     def _with_logprobs(self, pieces: list[Delta]) -> list[Delta]:
         """Attaches the tokens' probabilities to the last visible piece of this read, and drops those of thoughts."""

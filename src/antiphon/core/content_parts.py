@@ -5,25 +5,30 @@ import binascii
 from collections.abc import Callable
 from typing import Any
 
+from antiphon.core.documents import ReadDocument
 from antiphon.core.validation import convert
 from antiphon.errors import InvalidRequest
 from antiphon.wire.input_items import InputAudio, InputFile, InputImage
 
 Part = dict[str, Any]
 
+PDF = b"%PDF-"
+# Some PDF files have a few foreign bytes before their own.
+PDF_HEAD = 1024
 
-def text_part(part: Part, where: str) -> Part:
+
+def text_part(part: Part, where: str, read: ReadDocument) -> Part:
     text = part.get("text")
     if not isinstance(text, str):
         raise InvalidRequest(f"Invalid `{where}.text`: expected a string.", param=f"{where}.text")
     return {"type": "text", "text": text}
 
 
-def refusal_part(part: Part, where: str) -> Part:
-    return text_part({"text": part.get("refusal")}, where)
+def refusal_part(part: Part, where: str, read: ReadDocument) -> Part:
+    return text_part({"text": part.get("refusal")}, where, read)
 
 
-def image_part(part: Part, where: str) -> Part:
+def image_part(part: Part, where: str, read: ReadDocument) -> Part:
     image = convert(part, InputImage, where)
     if not image.image_url:
         raise InvalidRequest(
@@ -31,13 +36,13 @@ def image_part(part: Part, where: str) -> Part:
             param=f"{where}.image_url",
         )
     url: Part = {"url": image.image_url}
-    # "original" exists only in the Responses API; engines know auto, low and high.
-    if image.detail in ("auto", "low", "high"):
+    # "original" exists only in the Responses API, and "auto" is what engines do without it.
+    if image.detail in ("low", "high"):
         url["detail"] = image.detail
     return {"type": "image_url", "image_url": url}
 
 
-def file_part(part: Part, where: str) -> Part:
+def file_part(part: Part, where: str, read: ReadDocument) -> Part:
     file = convert(part, InputFile, where)
     if file.file_data is None:
         raise InvalidRequest(
@@ -48,14 +53,13 @@ def file_part(part: Part, where: str) -> Part:
         raw = base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
         raise InvalidRequest(f"`{where}.file_data` must be base64 or a data URL.", param=f"{where}.file_data") from None
-    try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        text = "\0"
-    if "\0" in text or raw.startswith(b"%PDF-"):
+    text = _decoded(raw)
+    if raw.startswith(PDF) or (text is None and PDF in raw[:PDF_HEAD]):
+        text = read(raw, f"{where}.file_data")
+    if text is None:
         kind = head.removeprefix("data:").partition(";")[0] or "binary"
         raise InvalidRequest(
-            f"`{where}` is a {kind} file. Only text files can be sent to the engine.",
+            f"`{where}` is a {kind} file. Only text files and PDF files can be sent to the engine.",
             param=f"{where}.file_data",
             code="unsupported_file",
         )
@@ -63,12 +67,21 @@ def file_part(part: Part, where: str) -> Part:
     return {"type": "text", "text": f'<file name="{name}">\n{text}\n</file>'}
 
 
-def audio_part(part: Part, where: str) -> Part:
+def _decoded(raw: bytes) -> str | None:
+    """None: it is no text."""
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return None
+    return None if "\0" in text else text
+
+
+def audio_part(part: Part, where: str, read: ReadDocument) -> Part:
     audio = convert(part, InputAudio, where).input_audio
     return {"type": "input_audio", "input_audio": {"data": audio.data, "format": audio.format}}
 
 
-CONVERTERS: dict[str, Callable[[Part, str], Part]] = {
+CONVERTERS: dict[str, Callable[[Part, str, ReadDocument], Part]] = {
     "input_text": text_part,
     "output_text": text_part,
     "text": text_part,
@@ -81,18 +94,19 @@ CONVERTERS: dict[str, Callable[[Part, str], Part]] = {
 }
 
 
-def content_to_parts(content: str | list[Part], where: str) -> list[Part]:
+def content_to_parts(content: str | list[Part], where: str, read: ReadDocument) -> list[Part]:
+    """`read`: the text of a document that is not text."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
-    return [_part(part, f"{where}[{at}]") for at, part in enumerate(content)]
+    return [_part(part, f"{where}[{at}]", read) for at, part in enumerate(content)]
 
 
-def _part(part: Part, where: str) -> Part:
+def _part(part: Part, where: str, read: ReadDocument) -> Part:
     kind = part.get("type")
     converter = CONVERTERS.get(kind) if isinstance(kind, str) else None
     if converter is None:
         raise InvalidRequest(f"`{where}.type` must be one of: {', '.join(CONVERTERS)}. It is {kind!r}.", param=f"{where}.type")
-    return converter(part, where)
+    return converter(part, where, read)
 
 
 def parts_to_text(parts: list[Part]) -> str:

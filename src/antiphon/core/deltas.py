@@ -1,5 +1,7 @@
 """The Delta union: what the chunks of every engine become."""
 
+from typing import Any
+
 from msgspec import Struct
 
 from antiphon.errors import ApiError
@@ -17,6 +19,12 @@ class TextDelta(Struct, frozen=True):
 
 class RefusalDelta(Struct, frozen=True, gc=False):
     text: str
+
+
+class AnnotationsDelta(Struct, frozen=True):
+    """Annotations of the text before, in the shape that clients know."""
+
+    annotations: list[dict[str, Any]]
 
 
 class CallDelta(Struct, frozen=True, gc=False):
@@ -44,4 +52,14 @@ class EngineFailed(Struct, frozen=True):
     error: ApiError
 
 
-Delta = ReasoningDelta | TextDelta | RefusalDelta | CallDelta | ThoughtEnded | UsageReport | Finished | EngineFailed
+Delta = (
+    ReasoningDelta
+    | TextDelta
+    | RefusalDelta
+    | AnnotationsDelta
+    | CallDelta
+    | ThoughtEnded
+    | UsageReport
+    | Finished
+    | EngineFailed
+)

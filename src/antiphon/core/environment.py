@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import msgspec
 
 from antiphon.core.calls import FORMS, Forms, FunctionForm
+from antiphon.core.documents import KnownDocuments
 from antiphon.core.event_style import REASONING_TEXT, ReasoningEvents
 from antiphon.core.sealed_text import NO_SEALER, Sealer
 from antiphon.core.tools import DEFINITIONS, Define, Grammar
@@ -69,11 +70,14 @@ class Environment:
     report: Callable[..., None] = no_report
     check_grammars: bool = True
     reasoning_events: ReasoningEvents = REASONING_TEXT
+    # Reasoning is sent as a summary whether the request asks for one or not.
+    always_summary: bool = False
     # The tools that the gateway runs, by the `type` of their definition.
     tools: Mapping[str, GatewayTool] = field(default_factory=dict)
     # A model that calls the gateway's tools without end is stopped after this many engine answers.
     most_rounds: int = 10
     definitions: KnownDefinitions = field(default_factory=KnownDefinitions)
+    documents: KnownDocuments = field(default_factory=KnownDocuments)
 
     @property
     def tool_definitions(self) -> Mapping[str, Define]:

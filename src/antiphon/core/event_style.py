@@ -7,6 +7,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import UNSET
 
+from antiphon.core.sealed_text import NO_SEALER
 from antiphon.wire import events
 
 # A delta is padded to a multiple of this many characters, so that its length on the wire does not reveal the token.
@@ -27,11 +28,14 @@ REASONING_EVENTS = {"reasoning_text": REASONING_TEXT, "reasoning": REASONING}
 
 @dataclass(frozen=True, slots=True)
 class EventStyle:
+    # A thought is sent as a summary, not as raw text.
     summary: bool = False
     logprobs: bool = False
     padding: str | None = None
-    # Seals the reasoning, where that was asked for, and the summary of a compaction.
-    seal: Callable[[str], str] | None = None
+    # Encrypts what only Antiphon reads again: thoughts, and the summary of a compaction.
+    seal: Callable[[str], str] = NO_SEALER.seal
+    # Every thought is sealed. Otherwise only one that the item does not show exactly.
+    seals_reasoning: bool = False
     # The answer is one sealed summary of the conversation.
     compacts: bool = False
     reasoning_events: ReasoningEvents = REASONING_TEXT

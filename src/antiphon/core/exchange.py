@@ -21,7 +21,7 @@ from msgspec import UNSET
 
 from antiphon.core.answer_reader import AnswerReader
 from antiphon.core.calls import CallState
-from antiphon.core.check_work import CheckOutcome, CheckWork, DefinitionWork
+from antiphon.core.check_work import CheckOutcome, CheckWork, DefinitionWork, DocumentWork
 from antiphon.core.enforcement import SCHEMA_NOT_KEPT, Enforcement, Rejection
 from antiphon.core.environment import Environment
 from antiphon.core.event_style import EventStyle
@@ -39,7 +39,7 @@ from antiphon.core.rounds import states_to_turn
 from antiphon.core.steps import DONE, Ask, Check, Done, Estimate, RunTools, Step, ToolCall, Uncounted
 from antiphon.core.think_tags import Start
 from antiphon.core.tools import ToolResult
-from antiphon.core.usage import UsageCount
+from antiphon.core.usage import UsageCount, with_reasoning
 from antiphon.errors import AnswerInvalid, ApiError, ContextLengthExceeded, EngineDisagrees, EngineError, EngineUnavailable
 from antiphon.wire.chat import ChatRequest
 from antiphon.wire.responses import CreateResponse, Usage
@@ -49,6 +49,7 @@ Item = dict[str, Any]
 ESTIMATED = "usage is estimated: the engine reports none"
 TRUNCATED = "truncation auto: the oldest turns of the input were left out"
 DROPPED_CALLS = "tool calls of the model were left out: {count} beyond the {most} that may be made"
+CALLS_IN_THOUGHTS = "the model made a tool call inside its reasoning, and nothing else: it was taken for a call"
 # What an engine has shown that made no call although one was required.
 NOT_ENFORCED = {"enforces_required": False, "enforces_named": False}
 
@@ -105,7 +106,8 @@ class Exchange:
         )
         # The engine answer that is being read; `receive`, `reading` and `check` are its own.
         self.answer = AnswerReader(self._output, self._sequence)
-        self._defining: DefinitionWork | None = None
+        # The work that has to be done before the engine is asked.
+        self._preparing: DocumentWork | DefinitionWork | None = None
         self._running: dict[str, CallState] = {}
         self._estimates: Sequence[Usage] = ()
         if request.generate is False:
@@ -156,18 +158,21 @@ class Exchange:
             notices.append(TRUNCATED)
         if dropped := self._enforcement.dropped:
             notices.append(DROPPED_CALLS.format(count=dropped, most=self._enforcement.requirements.most_calls))
+        if self.answer.calls_in_thoughts:
+            notices.append(CALLS_IN_THOUGHTS)
         if not self._question.knowledge.dialect_for(self._question.model).reports_usage:
             notices.append(ESTIMATED)
         return notices
 
     def _style(self) -> EventStyle:
         options, conversion = self.request.stream_options, self._question.conversion
-        seals = conversion.compacts or SEALED_REASONING in (self.request.include or ())
         padded = options is not None and options.include_obfuscation
         return EventStyle(
-            summary=wants_summary(self.request) is not None,
+            summary=self._environment.always_summary or wants_summary(self.request) is not None,
             logprobs=conversion.logprobs,
-            seal=self._environment.sealer.seal if seals else None,
+            seal=self._environment.sealer.seal,
+            # What is not stored is lost unless the client sends it back. Many clients do not know to ask for that.
+            seals_reasoning=self.request.store is False or SEALED_REASONING in (self.request.include or ()),
             compacts=conversion.compacts,
             padding=self._environment.padding() if padded else None,
             reasoning_events=self._environment.reasoning_events,
@@ -183,14 +188,12 @@ class Exchange:
         return [] if isinstance(self.step, Done) else [self._lifecycle.heartbeat()]
 
     def _ask(self) -> None:
-        """Checks the definitions that are not known yet, then asks the engine."""
-        conversion = self._question.conversion
-        definitions = (each.definition for each in conversion.definitions)
-        unknown = next((each for each in definitions if not self._question.knows(each)), None)
-        if unknown is not None:
-            self._defining = DefinitionWork(unknown)
-            self.step = Check(self._defining)
+        """Has documents read and definitions checked that are not known yet, then asks the engine."""
+        if (work := self._question.work_before()) is not None:
+            self._preparing = work
+            self.step = Check(work)
             return
+        conversion = self._question.conversion
         self._enforcement.begin_answer(conversion.requirements)
         self.answer.begin(self._thought_start(), conversion.finder())
         self._phase = Phase.ASKING
@@ -275,16 +278,16 @@ class Exchange:
 
     def checked(self, outcome: CheckOutcome) -> list[AnyEvent]:
         """The outcome of the check that a step, or `check`, asked for."""
-        if self._defining is not None:
-            return self._attempt(lambda: self._compiled(outcome))
+        if self._preparing is not None:
+            return self._attempt(lambda: self._prepared(outcome))
         self.answer.checked(outcome)
         return self._attempt(self._proceed)
 
-    def _compiled(self, outcome: CheckOutcome) -> None:
-        """A schema or grammar was compiled, or cannot be."""
-        assert self._defining is not None
-        definition, self._defining = self._defining.definition, None
-        self._question.define(definition, outcome)
+    def _prepared(self, outcome: CheckOutcome) -> None:
+        """A document was read, or a schema or grammar compiled; or that cannot be done."""
+        assert self._preparing is not None
+        work, self._preparing = self._preparing, None
+        self._question.done(work, outcome)
         self._ask()
 
     def tool_result(self, call_id: str, result: ToolResult) -> list[AnyEvent]:
@@ -293,7 +296,8 @@ class Exchange:
         return self._emitted() if self._running else self._attempt(self._proceed)
 
     def estimated(self, usages: Sequence[Usage]) -> list[AnyEvent]:
-        self._estimates = usages
+        counted = zip(usages, self._uncounted, strict=False)
+        self._estimates = [with_reasoning(usage, answer.lengths) for usage, answer in counted]
         self.step = DONE
         return self._emitted()
 
@@ -328,8 +332,8 @@ class Exchange:
         if self.answer.template_opens_thought:
             self._question.learn_of_answer({"opens_thought": True})
         if self._may_start_over() and sequence.error is not None and self._learn_from(sequence.error):
+            self._usage.next_answer(output.lengths)
             output.start_over()
-            self._usage.next_answer()
             self._ask()
             return False
         if self._is_whole() and ending_of(output.reason) is COMPLETED:
@@ -360,7 +364,8 @@ class Exchange:
         self._sequence.close_items("incomplete" if cut else "completed")
 
     def _is_whole(self) -> bool:
-        return self._sequence.error is None and (self.answer.ended or self._output.reason is not None)
+        ended = self._output.reason is not None or (self.answer.ended and not self._output.has_cut_call)
+        return ended and self._sequence.error is None
 
     def _closed(self) -> None:
         """Every item of the answer is closed: another round, or the end."""
@@ -386,8 +391,9 @@ class Exchange:
 
     def _count_answer(self) -> None:
         if self._usage.current is None and self._sequence.error is None:
-            self._uncounted.append(Uncounted(self.engine, self._question.conversion.chat, self._output.written))
-        self._usage.next_answer()
+            answer = Uncounted(self.engine, self._question.conversion.chat, self._output.written, self._output.lengths)
+            self._uncounted.append(answer)
+        self._usage.next_answer(self._output.lengths)
 
     def _ran_tools(self) -> bool:
         """The gateway ran every call of this round, so the model continues. A call that the client runs ends the response."""

@@ -21,6 +21,7 @@ from antiphon.wire import UNREADABLE
 
 # Codex shows the body of an error; an engine's stack trace does not belong there.
 LONGEST_MESSAGE = 2000
+NO_REASON = "no reason given"
 # The kind of failure of an engine that could not parse its model's tool call.
 PARSE_ERROR = "parse_error"
 
@@ -97,13 +98,13 @@ def failure_to_error(failure: EngineFailure) -> ApiError:
 def error_object_to_failure(error: Any, *, status: int = 500, retry_after: float | None = None) -> EngineFailure:
     """An `error` member in any of the shapes that engines use: an object, a string, a number in `code`, nothing."""
     if isinstance(error, str):
-        return EngineFailure(status, "", error[:LONGEST_MESSAGE], retry_after)
+        return EngineFailure(status, "", error[:LONGEST_MESSAGE] or NO_REASON, retry_after)
     if not isinstance(error, dict):
-        return EngineFailure(status, "", "no reason given", retry_after)
+        return EngineFailure(status, "", NO_REASON, retry_after)
     code = error.get("code")
     if isinstance(code, int) and 400 <= code <= 599:
         status = code
-    message = error.get("message") or error.get("detail") or "no reason given"
+    message = error.get("message") or error.get("detail") or NO_REASON
     return EngineFailure(status, str(error.get("type") or ""), str(message)[:LONGEST_MESSAGE], retry_after)
 
 

@@ -1,9 +1,16 @@
-"""Input items as they are stored and shown."""
+"""Input items as they are stored and shown, and the check that lets them in."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from antiphon.core.arguments import arguments_to_text
+from antiphon.core.documents import Documents
+from antiphon.core.input_items import item_kind, items_to_draft, needs_its_call, tools_in_items
+from antiphon.core.tools import engine_name, tools_to_box
+from antiphon.errors import InvalidRequest
+
 Item = dict[str, Any]
+Part = dict[str, Any]
 
 # Item type → the prefix of its ids.
 PREFIXES = {
@@ -13,28 +20,148 @@ PREFIXES = {
     "function_call_output": "fco",
     "custom_tool_call": "ctc",
     "custom_tool_call_output": "ctco",
+    "tool_search_call": "tsc",
+    "tool_search_output": "tso",
+    "local_shell_call": "lsh",
+    "local_shell_call_output": "lsho",
+    "shell_call": "sh",
+    "shell_call_output": "sho",
+    "apply_patch_call": "apc",
+    "apply_patch_call_output": "apco",
+    "web_search_call": "ws",
+    "file_search_call": "fs",
+    "code_interpreter_call": "ci",
+    "image_generation_call": "ig",
+    "computer_call": "cu",
+    "computer_call_output": "cuo",
+    "mcp_call": "mcp",
+    "mcp_list_tools": "mcpl",
+    "mcp_approval_request": "mcpr",
+    "mcp_approval_response": "mcpa",
     "compaction": "cmp",
 }
-# Role → the type of its text parts, if it is not input_text.
-TEXT_PARTS = {"assistant": "output_text"}
+EXECUTION = {"execution": "client"}
+# Item type → the members that the API shows of every stored item, and clients may leave out: a member that is missing or null
+# gets this value. They must not change what an engine is sent: a history is the same prompt before and after it was stored.
+MEMBERS: dict[str, Mapping[str, Any]] = {
+    "message": {"status": "completed"},
+    "reasoning": {"summary": []},
+    "function_call": {"status": "completed"},
+    "function_call_output": {"output": "", "status": "completed"},
+    "custom_tool_call": {"input": "", "status": "completed"},
+    "custom_tool_call_output": {"output": "", "status": "completed"},
+    "tool_search_call": {"arguments": {}, "status": "completed"} | EXECUTION,
+    "tool_search_output": {"status": "completed"} | EXECUTION,
+    "additional_tools": {"role": "developer", "tools": []},
+    "local_shell_call": {"status": "completed"},
+    "shell_call": {"status": "completed"},
+    "shell_call_output": {"status": "completed"},
+    "apply_patch_call": {"status": "completed"},
+    "web_search_call": {"status": "completed"},
+    "file_search_call": {"queries": [], "status": "completed"},
+    "code_interpreter_call": {"container_id": "", "status": "completed"},
+    "image_generation_call": {"status": "completed"},
+    "computer_call": {"pending_safety_checks": [], "status": "completed"},
+    "computer_call_output": {"status": "completed"},
+    "program_output": {"status": "completed"},
+    "compaction": {"encrypted_content": ""},
+}
+PLAIN_TEXT = ("input_text", "output_text", "text", "summary_text", "reasoning_text")
+# Part type → the same for the parts of a content.
+PART_MEMBERS: dict[str, Mapping[str, Any]] = {
+    "output_text": {"annotations": [], "logprobs": []},
+    "input_image": {"detail": "auto"},
+}
+
+
+# ---- on entry --------------------------------------------------------------------------------------------------------
+
+
+def check_items(items: Sequence[Item], *, before: Sequence[Item] = (), where: str = "items") -> None:
+    """Raises for items that cannot be continued, by the converters that read them later. `before`: the items that are stored
+    before them. `where`: the name of their list."""
+    for at, item in enumerate(items):
+        if item_kind(item) == "item_reference":
+            raise InvalidRequest(
+                f"`{where}[{at}]` is an item_reference. Only a request may refer to items: add the item itself.",
+                param=f"{where}[{at}].type",
+            )
+    together = [*before, *items]
+    tools_to_box((), tools_in_items(together, earlier=len(before), own=where))
+    items_to_draft(together, engine_name, lambda sealed: "", documents=Documents(), earlier=len(before), own=where)
+
+
+def needs_items_before(items: Sequence[Item]) -> bool:
+    """Some of these items may belong to calls that are stored before them."""
+    return any(needs_its_call(item) for item in items)
+
+
+# ---- as they are stored ----------------------------------------------------------------------------------------------
 
 
 def items_to_stored_form(items: Sequence[Item], new_id: Callable[[str], str]) -> list[Item]:
-    """Input as it is stored and returned: every item has an id and a type, every message a list of parts."""
+    """Input as it is stored and returned: every item has an id, a type and all members that the API shows of it."""
     return [_to_stored_form(item, new_id) for item in items]
 
 
 def _to_stored_form(item: Item, new_id: Callable[[str], str]) -> Item:
-    kind = item.get("type") or ("message" if "role" in item else "item_reference")
+    kind = item_kind(item) or "unknown"
     given = item.get("id")
-    kept: Item = {"id": given if isinstance(given, str) and given else new_id(PREFIXES.get(kind, "item")), "type": kind} | {
-        name: value for name, value in item.items() if name not in ("id", "type")
-    }
-    if kind == "message":
-        kept.setdefault("status", "completed")
-        if isinstance(kept.get("content"), str):
-            part = TEXT_PARTS.get(str(kept.get("role")), "input_text")
-            kept["content"] = [{"type": part, "text": kept["content"]}]
-            if part == "output_text":
-                kept["content"][0]["annotations"] = []
-    return kept
+    id = given if isinstance(given, str) and given else new_id(PREFIXES.get(kind, "item"))
+    kept = {"id": id, "type": kind} | {name: value for name, value in item.items() if name not in ("id", "type")}
+    if kind in CONTENTS:
+        CONTENTS[kind](kept)
+    return _completed(kept, MEMBERS.get(kind, {}))
+
+
+def _completed(value: Item, members: Mapping[str, Any]) -> Item:
+    return value | {name: default for name, default in members.items() if value.get(name) is None}
+
+
+# Each replaces members of a shallow copy of the item. None of them raises: an item that was not read, because a compaction
+# replaces it, is stored, too.
+
+
+def _keep_message(item: Item) -> None:
+    text_type = "output_text" if item.get("role") == "assistant" else "input_text"
+    item["content"] = _to_parts(_to_list(item.get("content"), text_type), text_type)
+
+
+def _keep_reasoning(item: Item) -> None:
+    if item.get("content") is not None:
+        item["content"] = _to_parts(_to_list(item["content"], "reasoning_text"), "reasoning_text")
+    item["summary"] = _to_parts(item.get("summary"), "summary_text")
+
+
+def _keep_call(item: Item) -> None:
+    item["arguments"] = arguments_to_text(item.get("arguments"))
+
+
+def _keep_output(item: Item) -> None:
+    output = item.get("output")
+    item["output"] = _to_parts([output] if isinstance(output, dict) else output, "input_text")
+
+
+CONTENTS: dict[str, Callable[[Item], None]] = {
+    "message": _keep_message,
+    "reasoning": _keep_reasoning,
+    "function_call": _keep_call,
+    "function_call_output": _keep_output,
+    "custom_tool_call_output": _keep_output,
+}
+
+
+def _to_list(content: Any, text_type: str) -> Any:
+    return [{"type": text_type, "text": content}] if isinstance(content, str) else content
+
+
+def _to_parts(content: Any, text_type: str) -> Any:
+    """`text_type`: the type that text has in this place."""
+    if not isinstance(content, list):
+        return content
+    return [_part_to_stored_form(part, text_type) if isinstance(part, dict) else part for part in content]
+
+
+def _part_to_stored_form(part: Part, text_type: str) -> Part:
+    kind = text_type if part.get("type") in PLAIN_TEXT else part.get("type")
+    return _completed({**part, "type": kind}, PART_MEMBERS.get(str(kind), {}))

@@ -4,7 +4,8 @@ converted: message, reasoning, item_reference, agent_message, compaction; calls 
 converted to a short note in the text: what the tools of other servers did.
 offered: the tools of additional_tools and of a tool_search_output, like those in the request's `tools`.
 dropped, with a notice: items that mean nothing to an engine, and every type that is not listed.
-rejected: an item with neither a type nor a role; a malformed item of a listed type.
+rejected: an item with neither a type nor a role; a malformed item of a listed type. In a stored history, which nobody can
+correct, these are dropped with a notice.
 """
 
 import re
@@ -13,8 +14,11 @@ from typing import Any
 
 import msgspec
 
+from antiphon.core.arguments import arguments_to_text
 from antiphon.core.content_parts import content_to_parts, parts_to_text
+from antiphon.core.documents import Documents
 from antiphon.core.draft import ChatDraft
+from antiphon.core.item_paths import is_stored, item_path
 from antiphon.core.tools import Native
 from antiphon.core.validation import convert
 from antiphon.errors import InvalidRequest
@@ -44,7 +48,7 @@ what has been done, with the files, commands, names and numbers that count; what
 what the state is right now; and what has to be done next. Write only the hand-over, and do not call any tool."""
 # Members that mean nothing to a model, or are as large as an image.
 NOT_IN_NOTES = frozenset(
-    {"type", "id", "status", "call_id", "encrypted_content", "result", "created_by", "caller", "container_id"}
+    {"type", "id", "status", "call_id", "encrypted_content", "result", "created_by", "caller", "container_id", "execution"}
 )
 
 
@@ -53,7 +57,7 @@ NOT_IN_NOTES = frozenset(
 
 def message_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
     message = convert(item, InputMessage, where)
-    parts = content_to_parts(message.content, f"{where}.content")
+    parts = content_to_parts(message.content, f"{where}.content", draft.read_document)
     if message.role == "user":
         draft.user(parts)
         return
@@ -69,24 +73,37 @@ def message_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
 def reasoning_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
     """Its text is in `content`, or sealed; the summary is the next best source."""
     reasoning = convert(item, InputReasoning, where)
-    content = parts_to_text(content_to_parts(reasoning.content or [], f"{where}.content"))
+    content = parts_to_text(content_to_parts(reasoning.content or [], f"{where}.content", draft.read_document))
     sealed = draft.open_sealed(reasoning.encrypted_content) if reasoning.encrypted_content else ""
     if sealed is None:
         draft.notice("sealed reasoning of another server was ignored: it cannot be opened here")
-    summary = parts_to_text(content_to_parts(reasoning.summary or [], f"{where}.summary"))
+    summary = parts_to_text(content_to_parts(reasoning.summary or [], f"{where}.summary", draft.read_document))
     draft.reasoning(content or sealed or summary)
 
 
 def function_call_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
     call = convert(item, InputFunctionCall, where)
-    arguments = call.arguments if isinstance(call.arguments, str) else _json(call.arguments or {})
-    draft.call(call.call_id, draft.name_of(Native("function", call.name, call.namespace)), arguments)
+    name = draft.name_of(Native("function", call.name, call.namespace))
+    draft.call(call.call_id, name, arguments_to_text(call.arguments))
+
+
+def needs_its_call(item: Item) -> bool:
+    """An output whose call must be known."""
+    return CONVERTERS.get(item_kind(item) or "") is call_output_to_chat and item.get("call_id") is not None
 
 
 def call_output_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
     output = convert(item, InputCallOutput, where)
     value = [output.output] if isinstance(output.output, dict) else output.output or ""
-    draft.output(output.call_id, content_to_parts(value, f"{where}.output"), where)
+    parts = content_to_parts(value, f"{where}.output", draft.read_document)
+    if output.call_id is not None:
+        draft.output(output.call_id, parts, where)
+    elif output.name:
+        # What a client reports by itself, in the name of a tool: no model has called it.
+        draft.user([{"type": "text", "text": f"Message from {output.name}:"}, *parts])
+    else:
+        problem = f"`{where}` needs the `call_id` of its call, or the `name` of the tool that reports it."
+        raise InvalidRequest(problem, param=f"{where}.call_id")
 
 
 def custom_call_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
@@ -99,7 +116,7 @@ def agent_message_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
     content = message.content
     if isinstance(content, list):
         content = [part for given in content for part in _readable(draft, given, where)]
-    parts = content_to_parts(content, f"{where}.content")
+    parts = content_to_parts(content, f"{where}.content", draft.read_document)
     draft.user([{"type": "text", "text": f"Message from {message.author}:"}, *parts])
 
 
@@ -118,14 +135,15 @@ def _readable(draft: ChatDraft, part: Item, where: str) -> list[Item]:
 
 
 def call_as_function(kind: str, member: str) -> Converter:
-    """A call of a tool that is not a function: the engine sees a function call, with that member as its arguments."""
+    """A call of a tool that is not a function: the engine sees a function call, with that member as its arguments. Without a
+    call_id the client did not run it, and it is a note."""
 
     def to_chat(draft: ChatDraft, item: Item, where: str) -> None:
-        call_id = item.get("call_id") or item.get("id")
+        call_id = item.get("call_id")
         if not isinstance(call_id, str):
             note_to_chat(draft, item, where)
             return
-        given = item.get(member)
+        given = item.get(member) or {}
         if isinstance(given, dict):
             given = _json({name: value for name, value in given.items() if value not in (None, {})})
         draft.call(call_id, draft.name_of(Native(kind, kind)), given if isinstance(given, str) else _json(given))
@@ -133,10 +151,11 @@ def call_as_function(kind: str, member: str) -> Converter:
     return to_chat
 
 
-def output_as_result(member: str) -> Converter:
+def output_as_result(member: str, otherwise: str = "") -> Converter:
+    """`otherwise`: the member that is sent if there is no such one."""
+
     def to_chat(draft: ChatDraft, item: Item, where: str) -> None:
-        # The output of a patch may be only the status, whether it was applied.
-        value = item.get(member) if item.get(member) is not None else item.get("status", "")
+        value = item.get(member) if item.get(member) is not None else item.get(otherwise, "")
         text = value if isinstance(value, str) else _json(value)
         call_id = item.get("call_id") or item.get("id")
         if isinstance(call_id, str) and draft.has_call(call_id):
@@ -149,7 +168,7 @@ def output_as_result(member: str) -> Converter:
 
 def note_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
     """What a tool of another server did, as text of the assistant."""
-    rest = {member: value for member, value in item.items() if member not in NOT_IN_NOTES and value is not None}
+    rest = {member: value for member, value in item.items() if member not in NOT_IN_NOTES and value not in (None, [], {})}
     draft.assistant(f"[{item['type']}: {_json(rest)[:LONGEST_NOTE]}]")
 
 
@@ -175,6 +194,15 @@ def dropped(draft: ChatDraft, item: Item, where: str) -> None:
 
 def only_tools(draft: ChatDraft, item: Item, where: str) -> None:
     """No message: `tools_in_items` finds the tools, which are offered like those in `tools`."""
+    _tools_of(item, where)
+
+
+def tool_search_output_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
+    _tools_of(item, where)
+    _found_tools(draft, item, where)
+
+
+_found_tools = output_as_result("tools")
 
 
 CONVERTERS: dict[str, Converter] = {
@@ -190,9 +218,10 @@ CONVERTERS: dict[str, Converter] = {
     "shell_call": call_as_function("shell", "action"),
     "shell_call_output": output_as_result("output"),
     "apply_patch_call": call_as_function("apply_patch", "operation"),
-    "apply_patch_call_output": output_as_result("output"),
+    # The output of a patch may be only the status, whether it was applied.
+    "apply_patch_call_output": output_as_result("output", otherwise="status"),
     "tool_search_call": call_as_function("tool_search", "arguments"),
-    "tool_search_output": output_as_result("tools"),
+    "tool_search_output": tool_search_output_to_chat,
     "computer_call": note_to_chat,
     "computer_call_output": dropped,
     "web_search_call": note_to_chat,
@@ -214,49 +243,72 @@ CONVERTERS: dict[str, Converter] = {
 
 
 def items_to_draft(
-    items: Sequence[Item], name_of: Callable[[Native], str], open_sealed: Callable[[str], str | None], *, earlier: int = 0
+    items: Sequence[Item],
+    name_of: Callable[[Native], str],
+    open_sealed: Callable[[str], str | None],
+    *,
+    documents: Documents,
+    earlier: int = 0,
+    own: str = "input",
 ) -> ChatDraft:
-    draft = ChatDraft(name_of, open_sealed)
+    """`earlier`: how many of the items were stored before. `own`: the name of the list that the others came in."""
+    draft = ChatDraft(name_of, open_sealed, documents.read)
     by_id: dict[str, Item] = {}
     for at, item in enumerate(items):
-        where, kind = _place(at, earlier), _kind(item)
-        if kind == "item_reference":
-            reference = convert(item, InputItemReference, where).id
-            by_id = by_id or _by_id(items)
-            if reference not in by_id:
-                raise InvalidRequest(f"Item {reference!r} not found.", param=f"{where}.id", code="item_not_found")
-            item = by_id[reference]
-            kind = _kind(item)
-        if kind is None:
-            raise InvalidRequest(
-                f"`{where}.type` must be a string. Only a message, which has a `role`, may leave it out.", param=f"{where}.type"
-            )
-        CONVERTERS.get(kind, dropped)(draft, item, where)
+        where = item_path(at, earlier, own)
+        try:
+            if item_kind(item) == "item_reference":
+                reference = convert(item, InputItemReference, where).id
+                by_id = by_id or _by_id(items)
+                if reference not in by_id:
+                    raise InvalidRequest(f"Item {reference!r} not found.", param=f"{where}.id", code="item_not_found")
+                item = by_id[reference]
+            _convert_item(draft, item, where)
+        except InvalidRequest as wrong:
+            if not is_stored(where):
+                raise
+            draft.notice(f"{where} was left out: {wrong.message}")
     return draft
 
 
+def _convert_item(draft: ChatDraft, item: Item, where: str) -> None:
+    """A converter that raises has not changed the draft."""
+    kind = item_kind(item)
+    if not kind:
+        raise InvalidRequest(
+            f"`{where}.type` must be a string that is not empty. Only a message, which has a `role`, may leave it out.",
+            param=f"{where}.type",
+        )
+    CONVERTERS.get(kind, dropped)(draft, item, where)
+
+
 def _by_id(items: Sequence[Item]) -> dict[str, Item]:
-    return {item["id"]: item for item in items if isinstance(item.get("id"), str) and _kind(item) != "item_reference"}
+    return {item["id"]: item for item in items if isinstance(item.get("id"), str) and item_kind(item) != "item_reference"}
 
 
-def _place(at: int, earlier: int) -> str:
-    """The path of the item as the client knows it: in its input, or in the history before it."""
-    return f"input[{at - earlier}]" if at >= earlier else f"history[{at}]"
-
-
-def tools_in_items(items: Sequence[Item], *, earlier: int = 0) -> list[tuple[str, Item]]:
+def tools_in_items(items: Sequence[Item], *, earlier: int = 0, own: str = "input") -> list[tuple[str, Item]]:
     """The tools in input items, from `additional_tools` or a tool search; each with its path."""
     found: list[tuple[str, Item]] = []
     for at, item in enumerate(items):
         if item.get("type") in ("additional_tools", "tool_search_output"):
-            where = f"{_place(at, earlier)}.tools"
-            tools = convert(item.get("tools") or [], list[Item], where)
-            found += [(f"{where}[{number}]", tool) for number, tool in enumerate(tools)]
+            where = item_path(at, earlier, own)
+            try:
+                tools = _tools_of(item, where)
+            except InvalidRequest:
+                if not is_stored(where):
+                    raise
+                # Its converter gives the notice.
+                continue
+            found += [(f"{where}.tools[{number}]", tool) for number, tool in enumerate(tools)]
     return found
 
 
-def _kind(item: Item) -> str | None:
-    """`type` is optional on messages and on references."""
+def _tools_of(item: Item, where: str) -> list[Item]:
+    return convert(item.get("tools") or [], list[Item], f"{where}.tools")
+
+
+def item_kind(item: Item) -> str | None:
+    """`type` is optional on messages and on references. None: it is missing, or no string."""
     kind = item.get("type")
     if isinstance(kind, str):
         return kind

@@ -1,5 +1,6 @@
 """How a response begins and ends: its status, and the events that frame all others."""
 
+from collections.abc import Sequence
 from copy import copy
 
 from antiphon.core.fast_path import AnyEvent
@@ -7,7 +8,7 @@ from antiphon.core.numbering import Numbering
 from antiphon.errors import ApiError, Cancelled
 from antiphon.wire import events
 from antiphon.wire.events import Event
-from antiphon.wire.responses import IncompleteDetails, Response, ResponseError
+from antiphon.wire.responses import IncompleteDetails, OutputItem, OutputMessage, OutputText, Response, ResponseError
 
 Terminal = events.ResponseCompleted | events.ResponseIncomplete | events.ResponseFailed
 
@@ -37,6 +38,12 @@ def in_progress_event(response: Response) -> Event:
 
 def terminal_event(response: Response) -> Event:
     return TERMINAL[response.status](response=snapshot(response))
+
+
+def output_text(output: Sequence[OutputItem]) -> str:
+    """All that the model said, without reasoning and calls."""
+    messages = (item for item in output if isinstance(item, OutputMessage))
+    return "".join(part.text for message in messages for part in message.content if isinstance(part, OutputText))
 
 
 def set_failed(response: Response, error: ApiError) -> None:
@@ -69,6 +76,7 @@ class Lifecycle:
     def end(self, now: int, *, incomplete: str | None, error: ApiError | None) -> Event:
         """The terminal event. Called again, it takes the place of the one before."""
         response = self._response
+        response.output_text = output_text(response.output)
         if self._terminal is not None:
             self._numbering.take_back(self._terminal)
         if error is not None:

@@ -1,9 +1,7 @@
 """The message item, its parts, and the sealed summary that takes its place in a compaction."""
 
 from collections.abc import Iterable
-from typing import ClassVar
-
-from msgspec import UNSET
+from typing import Any, ClassVar
 
 from antiphon.core.check_work import CheckOutcome
 from antiphon.core.deltas import Delta, RefusalDelta, TextDelta
@@ -22,6 +20,8 @@ from antiphon.wire.responses import (
     Status,
 )
 
+Annotation = dict[str, Any]
+
 
 class TextPart:
     """One `output_text` part of a message."""
@@ -31,6 +31,7 @@ class TextPart:
         self._style = style
         self._pieces: list[str] = []
         self._logprobs: list[Logprob] = []
+        self._annotations: list[Annotation] = []
         self.fast_path: FastPath | None = None
         if style.plain:
             template = DeltaTemplate(events.OutputTextDelta(**place, delta=""))
@@ -46,13 +47,19 @@ class TextPart:
         padding = self._style.obfuscation(text)
         return events.OutputTextDelta(**self._place, delta=text, logprobs=shown, obfuscation=padding)
 
+    def annotate(self, annotations: Iterable[Annotation]) -> Iterable[Event]:
+        for annotation in annotations:
+            at = len(self._annotations)
+            self._annotations.append(annotation)
+            yield events.OutputTextAnnotationAdded(**self._place, annotation_index=at, annotation=annotation)
+
     def close(self) -> Iterable[Event]:
         part = self.part
         yield events.OutputTextDone(**self._place, text=part.text, logprobs=self._logprobs)
         yield events.ContentPartDone(**self._place, part=part)
 
     def _part(self, text: str) -> OutputText:
-        return OutputText(text=text, logprobs=list(self._logprobs) if self._style.logprobs else UNSET)
+        return OutputText(text=text, annotations=list(self._annotations), logprobs=list(self._logprobs))
 
     @property
     def written(self) -> str:
@@ -113,6 +120,7 @@ class MessageState:
         self._index: int | None = None
         self._parts: list[TextPart | RefusalPart] = []
         self._waiting: list[Piece] = []
+        self._annotations: list[Annotation] = []
 
     @classmethod
     def first(cls, delta: TextDelta | RefusalDelta, *, follows_item: bool) -> TextDelta | RefusalDelta | None:
@@ -134,6 +142,7 @@ class MessageState:
             waiting = [_repaired(waiting, self.outcome)]
         for kind, text, logprobs in waiting:
             yield from self.feed(kind, text, logprobs)
+        yield from self.annotate(self._annotations)
 
     def feed(self, kind: PartKind, text: str, logprobs: list[Logprob] | None = None) -> Iterable[Event]:
         if self._index is None:
@@ -142,6 +151,13 @@ class MessageState:
         if self._parts and type(self._parts[-1]) is kind:
             return (self._parts[-1].feed(text, logprobs),)
         return self._next_part(kind(self._next_place(self._index), self._style), text, logprobs)
+
+    def annotate(self, annotations: list[Annotation]) -> Iterable[Event]:
+        """Of the text so far."""
+        if self._index is None:
+            self._annotations += annotations
+            return ()
+        return part.annotate(annotations) if self._parts and isinstance(part := self._parts[-1], TextPart) else ()
 
     def _next_part(self, part: TextPart | RefusalPart, text: str, logprobs: list[Logprob] | None) -> Iterable[Event]:
         if self._parts:
@@ -207,9 +223,11 @@ class CompactionState(MessageState):
         self._waiting.append((kind, text, None))
         return ()
 
+    def annotate(self, annotations: list[Annotation]) -> Iterable[Event]:
+        return ()
+
     def close(self, status: Status) -> Iterable[Event]:
         assert self._index is not None
-        assert self._style.seal is not None
         self._sealed = self._item(self._style.seal(self.written))
         return (events.OutputItemDone(output_index=self._index, item=self._sealed),)
 

@@ -6,6 +6,7 @@ from typing import Any
 from antiphon.core.call_pieces import CallPieces
 from antiphon.core.calls import FORMS, CallState, Forms
 from antiphon.core.deltas import (
+    AnnotationsDelta,
     CallDelta,
     Delta,
     EngineFailed,
@@ -18,12 +19,13 @@ from antiphon.core.deltas import (
 )
 from antiphon.core.enforcement import Enforcement
 from antiphon.core.event_style import EventStyle
-from antiphon.core.finish_reasons import ending_of, reason_to_error
+from antiphon.core.finish_reasons import COMPLETED, ending_of, reason_to_error
 from antiphon.core.item_sequence import ItemSequence
 from antiphon.core.item_state import ItemState
 from antiphon.core.messages import MessageState
 from antiphon.core.output_items import COMPACTED_ITEMS, ITEMS
-from antiphon.core.usage import UsageCount
+from antiphon.core.reasoning import ReasoningState
+from antiphon.core.usage import UsageCount, Written
 from antiphon.errors import ApiError
 from antiphon.wire.responses import OutputItem
 
@@ -87,11 +89,34 @@ class Output:
         return [*self._sequence.opened[self._round_start :], *self._sequence.waiting]
 
     @property
+    def _answer(self) -> list[ItemState]:
+        """The items of the current answer, shown or not."""
+        return [*self._sequence.opened[self._answer_start :], *self._sequence.waiting]
+
+    @property
     def written(self) -> str:
         """All that the model wrote in the current answer."""
-        sequence = self._sequence
-        states = [*sequence.opened[self._answer_start :], *sequence.waiting]
-        return "".join([*sequence.withheld, *(state.written for state in states)])
+        return "".join([*self._sequence.withheld, *(state.written for state in self._answer)])
+
+    @property
+    def lengths(self) -> Written:
+        thoughts = (state for state in self._answer if isinstance(state, ReasoningState))
+        return Written(len(self.written), sum(len(state.written) for state in thoughts))
+
+    @property
+    def lone_thought(self) -> str | None:
+        """The thought of an answer that has ended as it should, and is nothing else."""
+        sequence, states = self._sequence, self._answer
+        if sequence.error is not None or ending_of(self.reason) is not COMPLETED or self._pieces.calls or sequence.withheld:
+            return None
+        thinks = states and all(isinstance(state, ReasoningState) for state in states)
+        return "".join(state.written for state in states) if thinks else None
+
+    @property
+    def has_cut_call(self) -> bool:
+        """The arguments of a call are not whole. Only a finish_reason says that the model itself left them so."""
+        calls = (state for state in self._answer if isinstance(state, CallState))
+        return any(call.written and not call.closed and not call.finishable() for call in calls)
 
     @property
     def items(self) -> list[OutputItem]:
@@ -123,6 +148,10 @@ class Output:
             state.receive(first)
             sequence.add(state)
 
+    def _receive_annotations(self, delta: AnnotationsDelta) -> None:
+        if isinstance(tail := self._sequence.tail, MessageState):
+            self._sequence.feed(tail.annotate(delta.annotations))
+
     def _receive_call(self, delta: CallDelta) -> None:
         state = self._pieces.find(delta)
         if state is None:
@@ -138,7 +167,7 @@ class Output:
 
     def _new_call(self, delta: CallDelta) -> CallState:
         state = CallState(
-            delta.id or self._new_id("call"),
+            self._call_id(delta.id),
             new_id=self._new_id,
             tools=self._enforcement.requirements.tools,
             style=self._style,
@@ -156,6 +185,12 @@ class Output:
             tail.waive()
         self._sequence.add(state)
         return state
+
+    def _call_id(self, given: str | None) -> str:
+        """The engine's own, unless another call has it: results are assigned to calls by their ids."""
+        states = (*self._sequence.opened, *self._sequence.waiting)
+        taken = any(isinstance(state, CallState) and state.call_id == given for state in states)
+        return self._new_id("call") if not given or taken else given
 
     def _receive_thought_end(self, delta: ThoughtEnded) -> None:
         if isinstance(self._sequence.live, MessageState) and not self._sequence.waiting:
@@ -179,6 +214,7 @@ _RECEIVERS: dict[type[Any], Callable[[Output, Any], None]] = {
     TextDelta: Output._receive_content,
     ReasoningDelta: Output._receive_content,
     RefusalDelta: Output._receive_content,
+    AnnotationsDelta: Output._receive_annotations,
     CallDelta: Output._receive_call,
     ThoughtEnded: Output._receive_thought_end,
     UsageReport: Output._receive_usage,

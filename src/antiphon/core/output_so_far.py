@@ -18,10 +18,15 @@ Item = dict[str, Any]
 # The members that lead to a text inside an item: names, and indexes of lists.
 Path = tuple[str | int, ...]
 
-# Event that begins a part → the list that the part belongs to, its index there, and the part.
+# Event that adds a part → the list that the part belongs to, its index there, and the part.
 PARTS: dict[type[Event], Callable[[Any], tuple[Path, int, Any]]] = {
     events.ContentPartAdded: lambda event: (("content",), event.content_index, msgspec.to_builtins(event.part)),
     events.ReasoningSummaryPartAdded: lambda event: (("summary",), event.summary_index, msgspec.to_builtins(event.part)),
+    events.OutputTextAnnotationAdded: lambda event: (
+        ("content", event.content_index, "annotations"),
+        event.annotation_index,
+        event.annotation,
+    ),
     events.ShellCallCommandAdded: lambda event: (("action", "commands"), event.command_index, event.command),
 }
 # Delta event → the text of the open item that it continues.

@@ -6,8 +6,9 @@ from typing import Any
 
 from msgspec import structs
 
-from antiphon.core.check_work import CheckOutcome
+from antiphon.core.check_work import CheckOutcome, DefinitionWork, DocumentWork
 from antiphon.core.dialect import Dialect
+from antiphon.core.documents import Documents, digest_of
 from antiphon.core.draft import AssistantTurn
 from antiphon.core.enforcement import Rejection
 from antiphon.core.environment import Environment
@@ -23,6 +24,7 @@ from antiphon.wire.responses import CreateResponse
 Item = dict[str, Any]
 
 TOO_SLOW = "it takes too long to compile"
+TOO_SLOW_TO_READ = "it takes too long, or too much memory"
 
 
 class Question:
@@ -52,6 +54,8 @@ class Question:
         self._rejection: Rejection | None = None
         # The schemas and grammars that were compiled for this request, and why one was not.
         self._defined: dict[bytes | Grammar, str | None] = {}
+        # What came of reading its documents, by their digests.
+        self._read: dict[bytes, CheckOutcome] = {}
         self.convert()
 
     @property
@@ -80,6 +84,7 @@ class Question:
             check_grammars=self._environment.check_grammars,
             tool_definitions=self._environment.tool_definitions,
             complaint_about=self._complaint_about,
+            documents=Documents(self._outcome_of),
         )
         for turn in self._rounds:
             conversion.chat.messages.extend(turn.messages(conversion.dialect))
@@ -96,7 +101,33 @@ class Question:
             raise ContextLengthExceeded("The input is too long, even its last turn alone.", param="input")
         return left, max(0, self._earlier - (len(self._items) - len(left)))
 
-    # ---- schemas and grammars ----------------------------------------------------------------------------------------
+    # ---- documents, schemas and grammars -----------------------------------------------------------------------------
+
+    def work_before(self) -> DocumentWork | DefinitionWork | None:
+        """What has to be done before the engine can be asked: a document is read, a schema or grammar is compiled."""
+        if self.conversion.unread:
+            return self.conversion.unread[0]
+        definitions = (each.definition for each in self.conversion.definitions)
+        unknown = next((each for each in definitions if not self.knows(each)), None)
+        return None if unknown is None else DefinitionWork(unknown)
+
+    def done(self, work: DocumentWork | DefinitionWork, outcome: CheckOutcome) -> None:
+        if isinstance(work, DocumentWork):
+            self.read(digest_of(work.document), outcome)
+        else:
+            self.define(work.definition, outcome)
+
+    def read(self, digest: bytes, outcome: CheckOutcome) -> None:
+        """As with definitions, what was not finished is known for this request only."""
+        if outcome.unfinished:
+            self._read[digest] = CheckOutcome(complaint=TOO_SLOW_TO_READ)
+        else:
+            self._read[digest] = outcome
+            self._environment.documents.add(digest, outcome)
+        self.convert()
+
+    def _outcome_of(self, digest: bytes) -> CheckOutcome | None:
+        return self._read.get(digest) or self._environment.documents.get(digest)
 
     def knows(self, definition: bytes | Grammar) -> bool:
         """It was compiled before, for this request or for another."""

@@ -8,9 +8,12 @@ import msgspec
 from msgspec import UNSET
 
 from antiphon.core.call_schema import functions_to_response_format
+from antiphon.core.check_work import DocumentWork
 from antiphon.core.checks import Checks, Definition, most_calls, offer_to_requirements, takes_format
 from antiphon.core.dialect import Dialect
+from antiphon.core.documents import Documents
 from antiphon.core.input_items import items_to_draft, tools_in_items
+from antiphon.core.item_paths import is_stored
 from antiphon.core.requirements import Requirements
 from antiphon.core.sealed_text import NO_SEALER, Sealer
 from antiphon.core.text_calls import CallFinder, ConstrainedCall, TextCalls
@@ -95,6 +98,8 @@ class Conversion:
     requirements: Requirements
     # The schemas and grammars that the checks are made of.
     definitions: tuple[Definition, ...]
+    # The documents that have to be read before it can be sent.
+    unread: tuple[DocumentWork, ...]
     # Makes a finder of the calls in the engine's text, one for each stream.
     finder: Callable[[], CallFinder | None]
     logprobs: bool
@@ -145,12 +150,14 @@ def request_to_chat(
     check_grammars: bool = True,
     tool_definitions: Mapping[str, Define] = DEFINITIONS,
     complaint_about: Callable[[bytes | Grammar], str | None] = lambda definition: None,
+    documents: Documents | None = None,
 ) -> Conversion:
     """`earlier`: how many of the items were stored, and not sent with this request. `complaint_about`: why a
-    schema or grammar is known not to compile."""
+    schema or grammar is known not to compile. `documents`: what is known of the documents in the items."""
     refuse_unsupported(request)
     box = tools_to_box(request.tools or (), tools_in_items(items, earlier=earlier), tool_definitions)
-    draft = items_to_draft(items, box.name_of, sealer.open, earlier=earlier)
+    documents = documents or Documents()
+    draft = items_to_draft(items, box.name_of, sealer.open, documents=documents, earlier=earlier)
     compacts = any(item.get("type") == "compaction_trigger" for item in items)
     offer = choice_to_offer("none" if compacts else request.tool_choice, box, dialect)
     checks = Checks(complaint_about)
@@ -169,7 +176,7 @@ def request_to_chat(
         user=_given(request.user),
         stream_options=StreamOptions() if dialect.takes_stream_options else UNSET,
     )
-    notices = [*draft.notices, *box.notices, *_unreadable_to_notices(checks.definitions, complaint_about)]
+    notices = [*draft.notices, *documents.notices, *box.notices, *_unreadable_to_notices(checks.definitions, complaint_about)]
     if offer.tools and not offer.in_words:
         chat.tools = offer.tools
         chat.tool_choice = offer.choice
@@ -182,7 +189,16 @@ def request_to_chat(
     for name, value in {**dialect.extra, **constrained}.items():
         setattr(chat, name, value)
     return Conversion(
-        chat, dialect, tuple(notices), box, requirements, tuple(checks.definitions), _finder(offer), logprobs, compacts
+        chat,
+        dialect,
+        tuple(notices),
+        box,
+        requirements,
+        tuple(checks.definitions),
+        tuple(documents.unread),
+        _finder(offer),
+        logprobs,
+        compacts,
     )
 
 
@@ -191,7 +207,7 @@ def _unreadable_to_notices(
 ) -> Iterable[str]:
     for definition in definitions:
         reason = complaint_about(definition.definition)
-        if reason is not None and definition.required:
+        if reason is not None and definition.required and not is_stored(definition.where):
             raise InvalidRequest(f"Invalid `{definition.where}`: not a JSON schema: {reason}.", param=definition.where)
         if reason is not None:
             yield f"{definition.notice}: {reason}"

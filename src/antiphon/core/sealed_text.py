@@ -24,12 +24,13 @@ def item_to_sealed(item: Item, seal: Callable[[str], str]) -> Item:
     """A reasoning item with its text sealed too; any other item, and one that has a seal or no text, as it is."""
     if item.get("type") != "reasoning" or item.get("encrypted_content"):
         return item
-    text = _text(item.get("content"))
+    # A summary is the thought itself, unless the item has a seal.
+    text = _text(item.get("content")) or _text(item.get("summary"))
     return {**item, "encrypted_content": seal(text)} if text else item
 
 
 def _text(content: Any) -> str:
-    """Stored items are as the client sent them: what cannot be read is left to the converter."""
+    """Items may have been stored unchecked, by an earlier version: what cannot be read is left to the converter."""
     if not isinstance(content, list):
         return content if isinstance(content, str) else ""
     texts = [part.get("text") for part in content if isinstance(part, dict)]

@@ -80,6 +80,12 @@ class FrameReader:
                 self._data.clear()
         elif line.startswith(b"data:"):
             self._data.append(line[6:] if line.startswith(b"data: ") else line[5:])
+        elif line.startswith(b"error:"):
+            # Older llama.cpp servers have a field for errors.
+            self._data.append(line[6:])
+        elif line.startswith(b"{"):
+            # A server that fails in the middle may forget that it streams.
+            self._data.append(line)
         # A chat stream needs no other field, and no comments (":").
 
     def _limit(self, size: int) -> None:

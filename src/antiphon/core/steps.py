@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from msgspec import Struct
 
 from antiphon.core.check_work import CheckWork
+from antiphon.core.usage import NOTHING_WRITTEN, Written
 from antiphon.wire.chat import ChatRequest
 
 
@@ -47,6 +48,7 @@ class Uncounted:
     engine: int
     chat: ChatRequest
     written: str
+    lengths: Written = NOTHING_WRITTEN
 
 
 @dataclass(frozen=True, slots=True)

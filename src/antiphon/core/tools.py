@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from antiphon.core.item_paths import is_stored
 from antiphon.core.validation import convert
 from antiphon.errors import InvalidRequest
 from antiphon.wire.chat import ChatFunction, ChatTool
@@ -243,8 +244,17 @@ def tools_to_box(
         box.echo.append(_echo(tool))
     for where, tool in more:
         if not _is_known(box, tool):
-            definitions.get(_kind(tool, where), leave_out)(box, tool, where)
+            _add_found(box, tool, where, definitions)
     return box
+
+
+def _add_found(box: Toolbox, tool: Tool, where: str, definitions: Mapping[str, Define]) -> None:
+    try:
+        definitions.get(_kind(tool, where), leave_out)(box, tool, where)
+    except InvalidRequest as wrong:
+        if not is_stored(where):
+            raise
+        box.notices.append(f"{where} was left out: {wrong.message}")
 
 
 def _is_known(box: Toolbox, tool: Tool) -> bool:

@@ -2,8 +2,21 @@
 
 from collections.abc import Iterable, Sequence
 from functools import reduce
+from typing import NamedTuple
+
+from msgspec import structs
 
 from antiphon.wire.responses import InputTokensDetails, OutputTokensDetails, Usage
+
+
+class Written(NamedTuple):
+    """How many characters a model wrote in one engine answer, and how many of them were thoughts."""
+
+    total: int
+    thoughts: int
+
+
+NOTHING_WRITTEN = Written(0, 0)
 
 
 class UsageCount:
@@ -17,15 +30,23 @@ class UsageCount:
     def report(self, usage: Usage) -> None:
         self.current = usage
 
-    def next_answer(self) -> None:
+    def next_answer(self, written: Written) -> None:
         if self.current is not None:
-            self._answers.append(self.current)
+            self._answers.append(with_reasoning(self.current, written))
         self.current = None
 
     def total(self, estimates: Sequence[Usage] = ()) -> Usage | None:
         """`estimates` are of the answers for which the engine reported nothing."""
         current = () if self.current is None else (self.current,)
         return summed((*self._answers, *current, *estimates))
+
+
+def with_reasoning(usage: Usage, written: Written) -> Usage:
+    """Most engines do not count the tokens of a thought: its share of the text is its share of the tokens, rounded up."""
+    if usage.output_tokens_details.reasoning_tokens or not written.thoughts:
+        return usage
+    reasoning = -(-usage.output_tokens * written.thoughts // written.total)
+    return structs.replace(usage, output_tokens_details=OutputTokensDetails(reasoning_tokens=reasoning))
 
 
 def summed(usages: Iterable[Usage]) -> Usage | None:

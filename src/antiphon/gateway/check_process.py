@@ -5,6 +5,7 @@ with the gateway.
 """
 
 import contextlib
+import logging
 import math
 import signal
 import sys
@@ -57,6 +58,8 @@ def main(deadline: float) -> None:
     # Imported before the first check, whose deadline it would count for.
     from antiphon.core import grammars, schemas  # noqa: F401
 
+    # What is wrong with a PDF is its owner's business, and nothing for a log.
+    logging.getLogger("pypdf").setLevel(logging.CRITICAL)
     limit_memory()
     # The gateway kills this process at the deadline. The alarm is for the case that the gateway itself was killed.
     alarm = getattr(signal, "alarm", lambda seconds: None)

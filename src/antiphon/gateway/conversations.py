@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 
-from antiphon.core.history import items_to_stored_form
+from antiphon.core.history import check_items, items_to_stored_form, needs_items_before
 from antiphon.errors import InvalidRequest, NotFound
 from antiphon.gateway.ids import new_id
 from antiphon.gateway.record_format import Item, decode_metadata, encode_metadata, items_to_stored, stored_to_items
@@ -31,6 +31,8 @@ class Conversations:
             expires_at=self._expires_at(),
             metadata=encode_metadata(metadata),
         )
+        _check_count(items)
+        check_items(items)
         await self._store.create_conversation(conversation, _to_stored(items))
         return _to_object(conversation)
 
@@ -54,8 +56,19 @@ class Conversations:
 
     async def add_items(self, owner: str, id: str, items: Sequence[Item]) -> list[Item]:
         """The items as they are stored: each with an id and a type."""
+        _check_count(items)
+        check_items(items, before=await self._items_before(owner, id, items))
         stored = _to_stored(items)
         if not await self._store.add_items(owner, id, stored, self._expires_at()):
+            raise _not_found(id)
+        return stored_to_items(stored)
+
+    async def _items_before(self, owner: str, id: str, items: Sequence[Item]) -> list[Item]:
+        """The items that the new ones may belong to: a conversation is read only for the output of a call."""
+        if not needs_items_before(items):
+            return []
+        stored = await self._store.conversation_items(owner, id)
+        if stored is None:
             raise _not_found(id)
         return stored_to_items(stored)
 
@@ -81,14 +94,12 @@ class Conversations:
         return int(time.time()) + self._retention
 
 
-def _to_stored(items: Sequence[Item]) -> list[StoredItem]:
+def _check_count(items: Sequence[Item]) -> None:
     if len(items) > MOST_ITEMS:
         raise InvalidRequest(f"Invalid `items`: at most {MOST_ITEMS} can be added at a time.", param="items")
-    for at, item in enumerate(items):
-        if "type" not in item and "role" not in item:
-            raise InvalidRequest(
-                f"Invalid `items[{at}].type`: an item needs a `type`, or a `role` for a message.", param=f"items[{at}].type"
-            )
+
+
+def _to_stored(items: Sequence[Item]) -> list[StoredItem]:
     return items_to_stored(items_to_stored_form(items, new_id))
 
 

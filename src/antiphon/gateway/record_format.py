@@ -6,8 +6,9 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, structs
 
+from antiphon.core.lifecycle import output_text
+from antiphon.store.records import UNFINISHED, Record
 from antiphon.store.records import Item as StoredItem
-from antiphon.store.records import Record
 from antiphon.wire.responses import OutputItem, Response
 
 Item = dict[str, Any]
@@ -51,6 +52,8 @@ def record_to_response(record: Record) -> Response:
     response = _to_response(record.settings)
     response.status = record.status
     response.output = _to_output(record.output)
+    if record.status not in UNFINISHED:
+        response.output_text = output_text(response.output)
     return response
 
 

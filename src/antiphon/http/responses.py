@@ -18,7 +18,7 @@ from antiphon.http.keys import GATEWAY, TRANSPORT
 from antiphon.http.middlewares import FINISHED, LOGGED, OWNER, REQUEST_ID
 from antiphon.http.views import ALL_AS_STORED, View
 from antiphon.store.records import Record
-from antiphon.wire.responses import CompactedResponse, OutputMessage, OutputText, Response
+from antiphon.wire.responses import CompactedResponse
 
 LONGEST_NOTICE = 4000
 
@@ -69,13 +69,7 @@ async def _run_whole(run: ResponseRun) -> None:
 
 async def _answer_whole(run: ResponseRun) -> web.StreamResponse:
     await _run_whole(run)
-    run.response.output_text = output_text(run.response)
     return to_json(run.response, _notice_header(run.notices))
-
-
-def output_text(response: Response) -> str:
-    messages = [item for item in response.output if isinstance(item, OutputMessage)]
-    return "".join(part.text for item in messages for part in item.content if isinstance(part, OutputText))
 
 
 async def _stream(request: web.Request, run: ResponseRun, patience: float) -> web.StreamResponse:

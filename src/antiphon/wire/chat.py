@@ -100,6 +100,7 @@ class DeltaChunk(Struct):
     reasoning: str | None = None
     thinking: str | None = None
     refusal: str | None = None
+    annotations: Any = None
     tool_calls: list[CallChunk] | None = None
     function_call: FunctionDelta | None = None
 
@@ -157,8 +158,9 @@ class Chunk(Struct):
     usage: ChatUsage | None = None
     timings: Timings | None = None
     error: Any = None
-    # A few servers send a bare error: {"object": "error", "message": …}.
+    # A few servers send a bare error: {"object": "error", "message": …}, or only its message or detail.
     object: str | None = None
-    message: str | None = None
-    code: int | str | None = None
-    type: str | None = None
+    message: Any = None
+    detail: Any = None
+    code: Any = None
+    type: Any = None

@@ -1,5 +1,7 @@
 """The events of a Responses stream, each named by its `type`. Only `core.numbering` fills in `sequence_number`."""
 
+from typing import Any
+
 from msgspec import UNSET, Struct, UnsetType
 
 from antiphon.wire.responses import (
@@ -77,6 +79,11 @@ class OutputTextDelta(PartEvent, tag="response.output_text.delta"):
 class OutputTextDone(PartEvent, tag="response.output_text.done"):
     text: str
     logprobs: list[Logprob] = []
+
+
+class OutputTextAnnotationAdded(PartEvent, tag="response.output_text.annotation.added"):
+    annotation_index: int
+    annotation: dict[str, Any]
 
 
 class RefusalDelta(PartEvent, tag="response.refusal.delta"):
@@ -199,6 +206,7 @@ StreamEvent = (
     | ContentPartAdded
     | ContentPartDone
     | OutputTextDone
+    | OutputTextAnnotationAdded
     | RefusalDone
     | ReasoningTextDone
     | ReasoningDone

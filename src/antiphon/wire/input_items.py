@@ -28,7 +28,9 @@ class InputFunctionCall(Struct):
 
 
 class InputCallOutput(Struct):
-    call_id: str
+    # Without one it is no answer to a call: the client reports something in the name of a tool.
+    call_id: str | None = None
+    name: str | None = None
     output: str | dict[str, Any] | list[dict[str, Any]] | None = None
 
 

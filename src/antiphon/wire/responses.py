@@ -103,7 +103,7 @@ class Logprob(Struct):
 class OutputText(Struct, tag="output_text"):
     text: str
     annotations: list[Any] = []
-    logprobs: list[Logprob] | UnsetType = UNSET
+    logprobs: list[Logprob] = []
 
 
 class OutputRefusal(Struct, tag="refusal"):
@@ -171,6 +171,8 @@ class ShellCall(Struct, tag="shell_call"):
     call_id: str
     action: dict[str, Any]
     status: Status
+    # Where the commands run, as far as the server knows.
+    environment: dict[str, Any] | None = None
 
 
 class ApplyPatchCall(Struct, tag="apply_patch_call"):
@@ -263,5 +265,5 @@ class Response(Struct, kw_only=True):
     truncation: str = "disabled"
     usage: Usage | None = None
     metadata: dict[str, str] = {}
-    # Only in answers that are not streamed; events never have it.
+    # The text of the output, once there is one: not in the events that begin a stream.
     output_text: str | UnsetType = UNSET

@@ -3,5 +3,6 @@
 from antiphon.core.text_calls.constrained_call import ConstrainedCall
 from antiphon.core.text_calls.finder import CallFinder
 from antiphon.core.text_calls.search import TextCalls
+from antiphon.core.text_calls.thoughts import calls_ending_thought
 
-__all__ = ["CallFinder", "ConstrainedCall", "TextCalls"]
+__all__ = ["CallFinder", "ConstrainedCall", "TextCalls", "calls_ending_thought"]

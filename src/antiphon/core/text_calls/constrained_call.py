@@ -27,10 +27,10 @@ class State(Enum):
 class ConstrainedCall:
     """A CallFinder. What is not such an object, or names an unknown tool, is text."""
 
-    __slots__ = ("_brackets", "_index", "_names", "_rest", "_state")
+    __slots__ = ("_brackets", "_index", "_rest", "_state", "names")
 
     def __init__(self, names: Collection[str]) -> None:
-        self._names = frozenset(names)
+        self.names: Collection[str] = frozenset(names)
         self._state = State.HEAD
         self._rest = ""
         self._brackets = Brackets()
@@ -61,7 +61,7 @@ class ConstrainedCall:
     def _head(self, deltas: list[Delta]) -> bool:
         head = _HEAD.match(self._rest, partial=True)
         names = head.captures(1) if head is not None else []
-        if head is None or (names and _string(names[0]) not in self._names):
+        if head is None or (names and _string(names[0]) not in self.names):
             self._state = State.TEXT
             return True
         if head.partial:

@@ -1,5 +1,6 @@
 """The interface of what finds calls in text."""
 
+from collections.abc import Collection
 from typing import Protocol
 
 from antiphon.core.deltas import Delta
@@ -7,6 +8,9 @@ from antiphon.core.deltas import Delta
 
 class CallFinder(Protocol):
     """Turns visible text into deltas, some of which are calls. Each finder numbers its calls from 0."""
+
+    # The functions that may be called.
+    names: Collection[str]
 
     def take_if_plain(self, text: str) -> bool:
         """True if the piece is certainly only text: it is then taken, and need not be received. Calling twice does no harm."""

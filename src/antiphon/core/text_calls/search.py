@@ -39,13 +39,18 @@ class TextCalls:
         "_leading_space",
         "_markdown",
         "_numbers",
+        "_only_marked",
         "_rest",
         "_text_begun",
         "_tools",
+        "names",
     )
 
-    def __init__(self, names: Collection[str]) -> None:
+    def __init__(self, names: Collection[str], *, only_marked: bool = False) -> None:
+        """`only_marked`: JSON without a marker is never a call."""
+        self.names = names
         self._tools = ToolNames(names)
+        self._only_marked = only_marked
         self._numbers = itertools.count()
         self._reset()
 
@@ -148,14 +153,15 @@ class TextCalls:
     def _opened_at(self, here: int, final: bool) -> CandidateFactory | Harmony | Outcome | None:
         rest, markdown = self._rest, self._markdown
         at_beginning = not self._text_begun and skip_whitespace(rest) == here
+        bare_json = None if self._only_marked else partial(BareJson, at_beginning=at_beginning)
         if rest[here] == "`":
-            return partial(BareJson, at_beginning=at_beginning) if markdown.may_open_fence else None
+            return bare_json if markdown.may_open_fence else None
         markdown.end_backticks()
         if markdown.in_code:
             return None
         if rest[here] != "{" and not markdown.quoted and (marker := self._marker_at(here, at_beginning, final)) is not None:
             return marker
-        return partial(BareJson, at_beginning=at_beginning) if rest[here] != "<" and markdown.line_start else None
+        return bare_json if rest[here] != "<" and markdown.line_start else None
 
     def _marker_at(self, here: int, at_beginning: bool, final: bool) -> CandidateFactory | Harmony | Outcome | None:
         ahead = self._rest[here : here + LONGEST_MARKER]

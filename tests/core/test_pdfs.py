@@ -1,0 +1,75 @@
+"""PDF files as text: the library reads them, and whatever it does, there is a text or a complaint."""
+
+import sys
+from io import BytesIO
+
+import pypdf
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.pdfs import make_pdf
+
+from antiphon.core import pdfs
+from antiphon.core.check_work import CheckOutcome, DocumentWork, run_check
+from antiphon.core.documents import KnownDocuments
+
+DOCUMENT = make_pdf("Hello", "World")
+
+
+def protected(password: str) -> bytes:
+    writer = pypdf.PdfWriter(clone_from=BytesIO(DOCUMENT))
+    writer.encrypt(password, owner_password="owner")
+    written = BytesIO()
+    writer.write(written)
+    return written.getvalue()
+
+
+def test_the_text_of_a_pdf_is_read_page_by_page() -> None:
+    assert run_check(DocumentWork(DOCUMENT)) == CheckOutcome("[page 1]\nHello\n\n[page 2]\nWorld")
+
+
+def test_a_page_without_text_keeps_its_number() -> None:
+    assert pdfs.read(make_pdf("Hello", "", "World")).text == "[page 1]\nHello\n\n[page 2]\n\n\n[page 3]\nWorld"
+
+
+def test_only_a_password_that_is_needed_is_in_the_way() -> None:
+    assert pdfs.read(protected("")).text.startswith("[page 1]\nHello")
+    assert pdfs.read(protected("secret")).complaint == pdfs.ENCRYPTED
+
+
+@pytest.mark.parametrize(
+    ("document", "complaint"),
+    [(make_pdf("", ""), pdfs.NO_TEXT), (make_pdf(), pdfs.NO_TEXT), (b"%PDF-1.7", "the PDF is damaged (PdfStreamError)")],
+)
+def test_a_pdf_that_gives_no_text_has_a_complaint(document: bytes, complaint: str) -> None:
+    assert pdfs.read(document) == CheckOutcome(complaint=complaint)
+
+
+def test_a_text_that_no_engine_could_read_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pdfs, "LONGEST_TEXT", 9)
+    assert pdfs.read(DOCUMENT).complaint == pdfs.TOO_LONG
+
+
+def test_without_the_library_the_complaint_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pypdf", None)
+    complaint = pdfs.read(DOCUMENT).complaint
+    assert complaint is not None
+    assert "pip install 'antiphon[pdf]'" in complaint
+
+
+@given(st.lists(st.tuples(st.integers(0, len(DOCUMENT) - 1), st.integers(0, 255)), max_size=20), st.integers(0, len(DOCUMENT)))
+def test_a_damaged_pdf_gives_a_text_or_a_complaint(changes: list[tuple[int, int]], end: int) -> None:
+    damaged = bytearray(DOCUMENT)
+    for at, value in changes:
+        damaged[at] = value
+    outcome = pdfs.read(bytes(damaged[:end]))
+    assert bool(outcome.text) is (outcome.complaint is None)
+
+
+def test_documents_are_remembered_up_to_a_limit() -> None:
+    known = KnownDocuments(most_characters=4000)
+    for name in (b"a", b"b", b"c", b"c"):
+        known.add(name, CheckOutcome("x" * 600))
+    assert [known.get(name) is not None for name in (b"a", b"b", b"c")] == [False, True, True]
+    known.add(b"d", CheckOutcome("x" * 9000))
+    assert all(known.get(name) is None for name in (b"a", b"b", b"c", b"d"))
