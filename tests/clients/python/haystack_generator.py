@@ -49,7 +49,7 @@ def thought(url):
 def run_agent(generator):
     state = Agent(chat_generator=generator, tools=[weather]).run([ChatMessage.from_user("Weather?")])
     results = [result.result for message in state["messages"] for result in message.tool_call_results]
-    return {"text": state["last_message"].text, "results": results}
+    return {"text": state["last_message"].text, "results": sorted(results)}
 
 
 def agent(url):

@@ -4,6 +4,7 @@ from openai import AsyncOpenAI
 from pydantic import BaseModel
 from pydantic_ai import Agent, NativeOutput
 from pydantic_ai.models.openai import OpenAIResponsesModel, OpenAIResponsesModelSettings
+from pydantic_ai.profiles.openai import OpenAIModelProfile
 from pydantic_ai.providers.openai import OpenAIProvider
 from scenarios import play
 
@@ -13,6 +14,8 @@ class Person(BaseModel):
     age: float
 
 
+# Of models that it does not know, it sends thoughts back as text.
+PROFILE = OpenAIModelProfile(openai_supports_encrypted_reasoning_content=True)
 REASONS = OpenAIResponsesModelSettings(openai_reasoning_effort="low", openai_reasoning_summary="auto")
 STATELESS = OpenAIResponsesModelSettings(openai_store=False, **REASONS)
 CHAINED = OpenAIResponsesModelSettings(openai_previous_response_id="auto")
@@ -21,8 +24,8 @@ WEBSOCKET = OpenAIResponsesModelSettings(openai_transport="websocket", openai_st
 
 def agent(url, settings=None, **more):
     client = AsyncOpenAI(base_url=url, api_key="any", max_retries=0)
-    model = OpenAIResponsesModel("mock", provider=OpenAIProvider(openai_client=client), settings=settings)
-    return Agent(model, **more)
+    provider = OpenAIProvider(openai_client=client)
+    return Agent(OpenAIResponsesModel("mock", provider=provider, profile=PROFILE, settings=settings), **more)
 
 
 def weather(city: str) -> str:
