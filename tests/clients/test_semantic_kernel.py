@@ -8,12 +8,11 @@ import pytest
 from support.clients import (
     GREETING,
     PERSON,
-    RESULTS,
     SCHEMA_OF_PERSON,
     Player,
     PythonScript,
+    after_two_calls,
     assistant,
-    calls_made,
     messages,
     schema_of,
     second_turn,
@@ -25,6 +24,8 @@ from support.engine import MockEngine, text
 from support.gateway import GatewayUnderTest
 
 SCRIPT = PythonScript("semantic_kernel_agent.py", environment="openai2")
+
+WEATHER = "Skills-weather"  # the plugin and its function
 
 
 async def test_text_arrives(client: Player, gateway: GatewayUnderTest, engine: MockEngine) -> None:
@@ -42,14 +43,21 @@ async def test_a_thought_is_left_out_of_the_answer(client: Player, gateway: Gate
     assert engine.last["reasoning_effort"] == "low"
 
 
-@pytest.mark.parametrize("scenario", ["tools", "tools_without_store", "streamed_tools"])
-async def test_the_results_of_two_calls_at_once_are_the_last_that_the_model_reads(
+@pytest.mark.parametrize("scenario", ["tools", "streamed_tools"])
+async def test_two_calls_at_once_are_run_and_answered(
     client: Player, gateway: GatewayUnderTest, engine: MockEngine, scenario: str
 ) -> None:
-    engine.will(two_calls("Skills-weather"), text("Sunny."))
+    engine.will(two_calls(WEATHER), text("Sunny."))
     assert await client.play(scenario, gateway) == "Sunny."
-    assert calls_made(engine.last) == ["call_1", "call_2"]
-    assert messages(engine.last)[-2:] == RESULTS
+    assert messages(engine.last) == after_two_calls(WEATHER)
+
+
+async def test_two_calls_at_once_are_answered_without_store(
+    client: Player, gateway: GatewayUnderTest, engine: MockEngine
+) -> None:
+    engine.will(two_calls(WEATHER), text("Sunny."))
+    assert await client.play("tools_without_store", gateway) == "Sunny."
+    assert messages(engine.last) == [user("Weather?"), *after_two_calls(WEATHER, thought=False)]
 
 
 async def test_an_object_follows_its_schema(client: Player, gateway: GatewayUnderTest, engine: MockEngine) -> None:

@@ -6,13 +6,11 @@ It leaves thoughts out of what it sends back.
 import pytest
 from support.clients import (
     GREETING,
-    RESULTS,
     THOUGHT,
     TWO_CALLS,
     Player,
     PythonScript,
     after_two_calls,
-    calls_made,
     messages,
     second_turn,
     system,
@@ -50,8 +48,7 @@ async def test_calls_that_are_repeated_beside_the_response_that_made_them_count_
 ) -> None:
     engine.will(TWO_CALLS, text("Sunny."))
     assert await client.play("tools_with_state", gateway) == ["Sunny."]
-    assert calls_made(engine.last) == ["call_1", "call_2"]
-    assert messages(engine.last)[-2:] == RESULTS
+    assert messages(engine.last) == after_two_calls()
 
 
 async def test_an_object_is_made_by_a_call(client: Player, gateway: GatewayUnderTest, engine: MockEngine) -> None:

@@ -247,8 +247,8 @@ def assistant(content: str, *calls: Body) -> Body:
     return {"role": "assistant", "content": content, **({"tool_calls": list(calls)} if calls else {})}
 
 
-def weather_call(city: str, *, id: str) -> Body:
-    return {"id": id, "function": {"name": "weather", "arguments": {"city": city}}, "type": "function"}
+def weather_call(city: str, *, id: str, name: str) -> Body:
+    return {"id": id, "function": {"name": name, "arguments": {"city": city}}, "type": "function"}
 
 
 def result(content: str, *, id: str) -> Body:
@@ -258,8 +258,8 @@ def result(content: str, *, id: str) -> Body:
 RESULTS = [result("sunny in Paris", id="call_1"), result("sunny in Rome", id="call_2")]
 
 
-def after_two_calls(*, thought: bool = True) -> list[Body]:
-    made = [weather_call("Paris", id="call_1"), weather_call("Rome", id="call_2")]
+def after_two_calls(name: str = "weather", *, thought: bool = True) -> list[Body]:
+    made = [weather_call("Paris", id="call_1", name=name), weather_call("Rome", id="call_2", name=name)]
     return [user("Weather?"), assistant(THOUGHT_SENT_BACK if thought else "", *made), *RESULTS]
 
 
