@@ -22,7 +22,6 @@ from support.engine import Body, Script, Writer, answer, call, chunk, text
 from support.gateway import GatewayUnderTest
 
 FOLDER = Path(__file__).parents[1] / "clients"
-PROGRAMS = FOLDER / "node_modules" / ".bin"
 INSTALL_TIME = 600  # seconds for all packages of one environment
 TIME = 60  # seconds for a scenario; most take less than one
 
@@ -48,10 +47,17 @@ def give_up(reason: str) -> NoReturn:
 
 def node_packages() -> Path:
     """The folder of the npm packages. They are installed again where `package.json` has changed."""
-    npm = shutil.which("npm") or give_up("The clients for Node need npm, which is not installed")
-    options = ["--no-package-lock", "--no-audit", "--no-fund", "--prefix", str(FOLDER)]
-    made_once(FOLDER / "node_modules", [FOLDER / "package.json"], [[npm, "install", *options]])
+    npm, node = program("npm"), program("node")
+    modules = FOLDER / "node_modules"
+    options = ["--ignore-scripts", "--no-package-lock", "--no-audit", "--no-fund", "--prefix", str(FOLDER)]
+    # The only script that is needed puts the binary of opencode into its place.
+    commands = [[npm, "install", *options], [node, str(modules / "opencode-ai" / "postinstall.mjs")]]
+    made_once(modules, [FOLDER / "package.json"], commands)
     return FOLDER
+
+
+def program(name: str) -> str:
+    return shutil.which(name) or give_up(f"The clients for Node need {name}, which is not installed")
 
 
 def python_environment(name: str) -> Path:
@@ -92,8 +98,7 @@ class NodeScript:
     name: str
 
     def command(self) -> list[str]:
-        node = shutil.which("node") or give_up("The clients for Node need node, which is not installed")
-        return [node, str(node_packages() / "node" / self.name)]
+        return [program("node"), str(node_packages() / "node" / self.name)]
 
 
 @dataclass(frozen=True)
@@ -159,7 +164,7 @@ def playing(command: list[str], folder: Path) -> Iterator[Player]:
             process.kill()
 
 
-# ---- programs --------------------------------------------------------------------------------------------------------
+# ---- commands --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
