@@ -10,9 +10,10 @@ import pytest
 import antiphon
 
 PUBLIC = """
-    AnyEvent Ask ChatRequest Check CheckOutcome CheckWork CreateResponse Dialect Done EngineKnowledge Environment Estimate
-    Exchange MessageEncoder Model PlainDelta Response RunTools Sealer SseEncoder Step ToolCall ToolResult Uncounted Usage
-    body_to_request chat_to_bytes dialects errors events expand http_answer_to_error new_id run_check run_exchange
+    AnyEvent Ask ChatRequest Check CheckOutcome CheckWork Compact Count CreateResponse Dialect Done EngineKnowledge
+    Environment Estimate Exchange MessageEncoder Model PlainDelta Response RunTools Sealer SseEncoder Step ToolCall
+    ToolResult Uncounted Usage body_to_request chat_to_bytes dialects errors events expand http_answer_to_error new_id
+    run_check run_exchange
 """.split()
 
 # What only the server, the command line and the checks need. `regex` is not in the list: the patterns that find the calls in

@@ -17,7 +17,7 @@ from antiphon.core.knowledge import EngineKnowledge, Model
 from antiphon.core.request import chat_to_bytes
 from antiphon.core.sealed_text import Sealer
 from antiphon.core.sse import MessageEncoder, SseEncoder
-from antiphon.core.steps import Ask, Check, Done, Estimate, RunTools, Step, ToolCall, Uncounted
+from antiphon.core.steps import Ask, Check, Compact, Count, Done, Estimate, RunTools, Step, ToolCall, Uncounted
 from antiphon.core.sync_run import run_exchange
 from antiphon.core.tools import ToolResult
 from antiphon.core.validation import body_to_request
@@ -33,6 +33,8 @@ __all__ = [
     "Check",
     "CheckOutcome",
     "CheckWork",
+    "Compact",
+    "Count",
     "CreateResponse",
     "Dialect",
     "Done",

@@ -18,8 +18,13 @@ TOO_LONG = {
 
 
 # A provider of that name is asked for a compaction item; any other is asked for a summary in a turn of its own.
-@pytest.mark.parametrize("provider", ["Antiphon", "OpenAI"])
-async def test_a_history_that_is_too_long_is_compacted(codex: Codex, engine: MockEngine, provider: str) -> None:
+# A compaction item also has the task and the newest step towards it.
+@pytest.mark.parametrize(
+    ("provider", "kept"), [("Antiphon", []), ("OpenAI", ["user", "user", "assistant", "tool"])], ids=["Antiphon", "OpenAI"]
+)
+async def test_a_history_that_is_too_long_is_compacted(
+    codex: Codex, engine: MockEngine, provider: str, kept: list[str]
+) -> None:
     codex.config["model_providers.gateway.name"] = provider
     codex.config["model_auto_compact_token_limit"] = 6000
     usage = chunk(usage={"prompt_tokens": 20000, "completion_tokens": 5, "total_tokens": 20005})
@@ -36,8 +41,10 @@ async def test_a_history_that_is_too_long_is_compacted(codex: Codex, engine: Moc
     assert "tools" in work
     assert "tools" not in compaction
     assert "tools" in onward
-    assert "hello.txt was made." in str(onward["messages"][-1]["content"])
-    assert not any("tool_calls" in message for message in onward["messages"])
+    summary = onward["messages"][-1 - len(kept)]
+    assert "hello.txt was made." in str(summary["content"])
+    assert [message["role"] for message in onward["messages"][len(onward["messages"]) - len(kept) :]] == kept
+    assert any("tool_calls" in message for message in onward["messages"]) is bool(kept)
 
 
 async def test_a_session_is_resumed_with_its_history(codex: Codex, engine: MockEngine) -> None:

@@ -2,20 +2,26 @@
 
 import contextlib
 import itertools
+from collections import deque
 from typing import Any
 
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
-from support.engine import objection
+from support.engine import objection, text
 from support.streams import check_stream, parse
 
 from antiphon.core.content_parts import CONVERTERS as PARTS
 from antiphon.core.dialect import Dialect
+from antiphon.core.environment import Environment
+from antiphon.core.exchange import Exchange
 from antiphon.core.history import check_items, items_to_stored_form
 from antiphon.core.input_items import CONVERTERS
+from antiphon.core.knowledge import EngineKnowledge
 from antiphon.core.replay import replay
 from antiphon.core.request import request_to_chat, request_to_items, request_to_response
+from antiphon.core.sealed_text import Sealer
+from antiphon.core.sync_run import run_exchange
 from antiphon.core.tools import DEFINITIONS
 from antiphon.core.validation import body_to_request
 from antiphon.dialects import BY_NAME
@@ -229,6 +235,62 @@ def test_a_prompt_ends_with_the_outputs_and_has_each_call_once_whatever_is_repea
 def test_the_same_request_gives_the_same_bytes(turns: list[list[dict[str, Any]]], dialect: Dialect) -> None:
     items = [item for part in turns for item in part]
     assert convert(items, dialect) == convert(items, dialect)
+
+
+# ---- compactions -------------------------------------------------------------------------------------------------------
+
+SEALER = Sealer(lambda text: text, lambda blob: blob)
+GO_ON = {"role": "user", "content": "Go on."}
+
+
+def begin(items: list[Any], dialect: Dialect, history: list[Any] | None = None, *, compact: bool = False) -> Exchange:
+    request, _ = body_to_request(msgspec.json.encode({"input": items}))
+    environment = Environment(new_id=lambda prefix: f"{prefix}_1", now=lambda: 1, sealer=SEALER)
+    return Exchange(request, [EngineKnowledge(dialect)], environment, history=history or [], compact=compact)
+
+
+def messages_of(exchange: Exchange, dialect: Dialect) -> list[dict[str, Any]]:
+    body = msgspec.json.decode(msgspec.json.encode(exchange.chat))
+    assert objection(body, own_fields=dialect.extra) is None
+    messages: list[dict[str, Any]] = body["messages"]
+    return messages
+
+
+def compacted(items: list[Any], dialect: Dialect) -> dict[str, Any]:
+    """The compaction of these items."""
+    exchange = begin(items, dialect, compact=True)
+    deque(run_exchange(exchange, lambda step: [text("In short.")]), maxlen=0)
+    item: dict[str, Any] = msgspec.to_builtins(exchange.response.output[0])
+    return item
+
+
+@given(st.lists(any_item, max_size=8), dialects)
+def test_whatever_was_compacted_can_be_continued(items: list[Any], dialect: Dialect) -> None:
+    try:
+        compaction = compacted(items, dialect)
+    except InvalidRequest:
+        return
+    alone = messages_of(begin([compaction, GO_ON], dialect), dialect)
+    after_all = messages_of(begin([GO_ON], dialect, [*items, compaction]), dialect)
+    for messages in (alone, after_all):
+        assert any("In short." in str(message["content"]) for message in messages)
+
+
+@given(conversation(), st.data(), dialects)
+def test_after_a_compaction_each_turns_messages_are_a_prefix_of_the_next_ones(
+    turns: list[list[dict[str, Any]]], data: st.DataObject, dialect: Dialect
+) -> None:
+    at = data.draw(st.integers(1, len(turns)))
+    start = [item for part in turns[:at] for item in part]
+    items = [*start, compacted(start, dialect)]
+    before: list[dict[str, Any]] = []
+    for part in ([], *turns[at:]):
+        items += part
+        after = messages_of(begin(items, dialect), dialect)
+        assert after[: len(before)] == before
+        # It is the same wherever the items come from.
+        assert messages_of(begin(items[-1:], dialect, items[:-1]), dialect) == after
+        before = after
 
 
 # ---- streams ---------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from antiphon.errors import InvalidRequest
 from antiphon.wire.responses import CreateResponse
 
 F = {"type": "function", "name": "f", "parameters": {"type": "object", "properties": {}}}
+CONTAINER = {"type": "container_auto"}
 G = {"type": "function", "name": "g", "description": "Does g.", "parameters": {"type": "object", "properties": {}}}
 
 
@@ -431,6 +432,9 @@ def test_allowed_tools_are_the_only_ones(mode: str) -> None:
     [
         ("sometimes", "tool_choice"),
         ({"type": "function", "name": "nope"}, "tool_choice"),
+        ({"type": "function"}, "tool_choice.name"),
+        ({"type": "custom", "name": ""}, "tool_choice.name"),
+        ({"type": "shell"}, "tool_choice"),
         ({"type": "allowed_tools", "tools": [{"type": "function", "name": "nope"}]}, "tool_choice.tools[0]"),
         ({"type": "allowed_tools", "mode": "x", "tools": []}, "tool_choice.mode"),
         ({"type": "allowed_tools"}, "tool_choice.tools"),
@@ -441,11 +445,47 @@ def test_a_choice_that_cannot_be_made_is_rejected(choice: Any, param: str) -> No
     assert rejection(tools=[F], tool_choice=choice).param == param
 
 
-def test_required_without_tools_is_rejected_but_a_hosted_choice_is_dropped_with_a_notice() -> None:
+@pytest.mark.parametrize(
+    "kind", ["web_search_preview", "file_search", "mcp", "code_interpreter", "image_generation", "computer", "namespace"]
+)
+def test_a_choice_of_a_tool_that_does_not_run_here_is_rejected(kind: str) -> None:
+    refused = rejection(tools=[{"type": kind, "name": "n", "tools": []}, F], tool_choice={"type": kind, "server_label": "n"})
+    assert (refused.param, refused.code) == ("tool_choice", "unsupported_value")
+    assert kind in refused.message
+    assert "function, custom, tool_search, local_shell, shell, apply_patch" in refused.message
+
+
+WEB_SEARCH_ALLOWED = {"type": "allowed_tools", "mode": "required", "tools": [{"type": "web_search"}]}
+
+
+@pytest.mark.parametrize("choice", ["required", WEB_SEARCH_ALLOWED], ids=["required", "allowed"])
+def test_a_call_is_not_required_of_tools_that_do_not_run_here(choice: Any) -> None:
+    refused = rejection(tools=[{"type": "web_search"}], tool_choice=choice)
+    assert (refused.param, refused.code) == ("tool_choice", "unsupported_value")
     assert rejection(tool_choice="required").param == "tool_choice"
-    conversion = converted(tools=[{"type": "web_search"}, F], tool_choice={"type": "web_search"})
-    assert conversion.chat.tool_choice == "auto"
-    assert any("tool_choice web_search" in notice for notice in conversion.notices)
+
+
+def test_tools_that_were_left_out_may_be_among_those_allowed() -> None:
+    hosted = [{"type": "web_search"}, {"type": "mcp", "server_label": "a"}, {"type": "shell", "environment": CONTAINER}]
+    allowed = [
+        {"type": "web_search"},
+        {"type": "mcp", "server_label": "a"},
+        {"type": "shell"},
+        {"type": "function", "name": "g"},
+    ]
+    for mode in ("auto", "required"):
+        sent = chat(tools=[*hosted, F, G], tool_choice={"type": "allowed_tools", "mode": mode, "tools": allowed})
+        assert [tool["function"]["name"] for tool in sent["tools"]] == ["g"]
+    missing = rejection(tools=[F], tool_choice={"type": "allowed_tools", "tools": [{"type": "file_search"}]})
+    assert missing.param == "tool_choice.tools[0]"
+
+
+def test_a_choice_may_leave_out_a_namespace_that_is_clear() -> None:
+    agents = {"type": "namespace", "name": "agents", "tools": [{**F, "name": "spawn"}]}
+    others = {**agents, "name": "others"}
+    spawn = {"type": "function", "name": "spawn"}
+    assert [tool["function"]["name"] for tool in chat(tools=[agents], tool_choice=spawn)["tools"]] == ["agents__spawn"]
+    assert rejection(tools=[agents, others], tool_choice=spawn).param == "tool_choice"
 
 
 @pytest.mark.parametrize(

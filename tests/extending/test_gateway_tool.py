@@ -1,6 +1,7 @@
 """A tool that the gateway runs: `support.toy_tool` is all that it takes."""
 
 import asyncio
+from typing import Any
 
 import pytest
 from support.engine import MockEngine, answer, call, text
@@ -25,6 +26,46 @@ async def test_one_response_runs_the_tool_and_goes_on(engine: MockEngine) -> Non
     assert [item["result"] for item in response["output"][:2]] == ["6", "20"]
     assert response["usage"]["total_tokens"] == 2 * 17
     assert [message["content"] for message in engine.last["messages"][-2:]] == ["6", "20"]
+
+
+@pytest.mark.parametrize(
+    "choice", [DICE, {"type": "allowed_tools", "mode": "required", "tools": [DICE]}], ids=["named", "allowed"]
+)
+async def test_a_tool_that_the_gateway_runs_can_be_required(engine: MockEngine, choice: dict[str, Any]) -> None:
+    engine.will(ROLLS, text("A six and a twenty."))
+    other = {"type": "function", "name": "f"}
+    async with running_gateway(engine, extensions=Extensions(tools={"dice": Dice()}, checker=CHECKER)) as gateway:
+        body = {"model": "mock", "input": "Roll", "tools": [other, DICE], "tool_choice": choice, "store": False}
+        status, response = await gateway.post(body)
+        assert (status, response["tool_choice"]) == (200, choice)
+        refused, answered = await gateway.post({**body, "tool_choice": {"type": "web_search"}})
+    assert [item["type"] for item in response["output"]] == ["dice_call", "dice_call", "message"]
+    first, second = engine.requests
+    assert [tool["function"]["name"] for tool in first["tools"]] == ["roll"]
+    assert (first["tool_choice"], second["tool_choice"]) == ("required", "auto")
+    assert refused == 400
+    assert "dice" in answered["error"]["message"], "it says what can be required"
+
+
+async def test_calls_that_the_gateway_runs_count_in_the_whole_response(engine: MockEngine) -> None:
+    third = answer(call("roll", '{"sides": 4}', id="c"), call("roll", '{"sides": 8}', id="d", index=1), finish="tool_calls")
+    engine.will(ROLLS, third, text("Enough."))
+    async with running_gateway(engine, extensions=Extensions(tools={"dice": Dice()}, checker=CHECKER)) as gateway:
+        body = {"model": "mock", "input": "Roll", "tools": [DICE], "max_tool_calls": 3, "store": False}
+        _, response = await gateway.post(body)
+        assert [item["type"] for item in response["output"]] == [*["dice_call"] * 3, "message"]
+        assert gateway.notice == "tool calls of the model were left out: 1 beyond the 3 that may be made"
+    assert ["tools" in request for request in engine.requests] == [True, True, False], "then the model has to answer"
+
+
+async def test_calls_that_may_not_be_parallel_follow_one_another(engine: MockEngine) -> None:
+    one = answer(call("roll", '{"sides": 4}', id="c"), finish="tool_calls")
+    engine.will(ROLLS, one, text("A six and a four."))
+    async with running_gateway(engine, extensions=Extensions(tools={"dice": Dice()}, checker=CHECKER)) as gateway:
+        body = {"model": "mock", "input": "Roll", "tools": [DICE], "parallel_tool_calls": False, "store": False}
+        _, response = await gateway.post(body)
+        assert [item.get("result") for item in response["output"]] == ["6", "4", None]
+        assert "left out: 1 beyond the 1 that may be made, because parallel_tool_calls is false" in gateway.notice
 
 
 async def test_a_tool_that_fails_does_not_fail_the_response(engine: MockEngine, caplog: pytest.LogCaptureFixture) -> None:

@@ -151,7 +151,7 @@ async def test_a_bad_request_is_rejected_before_it_is_queued(
 
 
 async def test_a_compaction_cannot_run_in_the_background(gateway: GatewayUnderTest) -> None:
-    status, body = await gateway.post({"input": "Hi", "background": True}, "/v1/responses/compact")
+    status, body = await gateway.post({"model": "mock", "input": "Hi", "background": True}, "/v1/responses/compact")
     assert (status, body["object"]) == (200, "response.compaction")
 
 

@@ -115,6 +115,13 @@ async def test_the_smaller_of_two_limits_applies(gateway: GatewayUnderTest, engi
     assert "left out: 2 beyond the 1" in gateway.notice
 
 
+async def test_the_notice_says_that_calls_may_not_be_parallel(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    engine.will(THREE)
+    assert call_ids(await gateway.create(tools=TOOLS, parallel_tool_calls=False)) == ["a"]
+    left_out = "tool calls of the model were left out: 2 beyond the 1 that may be made"
+    assert gateway.notice == f"{left_out}, because parallel_tool_calls is false"
+
+
 async def test_a_call_that_was_not_allowed_is_counted_in_the_notice(gateway: GatewayUnderTest, engine: MockEngine) -> None:
     engine.will(answer(chunk({"content": "Hm."}), call("get_weather", PARIS)))
     await gateway.create(tools=TOOLS, tool_choice="none")

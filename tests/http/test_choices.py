@@ -1,10 +1,11 @@
-"""A required call is made by the engine, as a constrained answer, or when asked again. It is valid, or the response fails."""
+"""A required call is made by the engine, as a constrained answer, or when asked again; else the response fails. The arguments
+of strict functions are checked, others are not."""
 
 from typing import Any
 
 import msgspec
 import pytest
-from support.engine import MockEngine, answer, call, chunk, text
+from support.engine import MockEngine, Refusal, answer, call, chunk, text
 from support.gateway import GatewayUnderTest, standing_before
 
 CITY = {
@@ -140,6 +141,57 @@ async def test_a_required_call_takes_precedence_over_the_format_of_an_answer() -
         assert engine.last["response_format"]["json_schema"]["name"] == "tool_call"
 
 
+@pytest.mark.parametrize("how", [{}, {"stream": True}, {"background": True}], ids=["whole", "streamed", "background"])
+async def test_a_hosted_tool_is_not_silently_replaced_by_any_other(gateway: GatewayUnderTest, how: dict[str, bool]) -> None:
+    body = {"input": "Hi", "tools": [{"type": "web_search_preview"}, WEATHER], **how}
+    status, answered = await gateway.post({**body, "tool_choice": {"type": "web_search_preview"}})
+    assert status == 400
+    assert answered["error"]["param"] == "tool_choice"
+    assert answered["error"]["code"] == "unsupported_value"
+    assert "web_search_preview, which does not run here" in answered["error"]["message"]
+
+
+async def test_a_chosen_function_is_echoed_flat(engine: MockEngine, gateway: GatewayUnderTest) -> None:
+    engine.will(answer(call("get_weather", PARIS), finish="tool_calls"))
+    nested = {"type": "function", "function": {"name": "get_weather"}}
+    assert (await gateway.create(tools=TOOLS, tool_choice=nested))["tool_choice"] == NAMED
+
+
+# ---- arguments that are not strict -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("choice", ["auto", "required", NAMED], ids=["auto", "required", "named"])
+@pytest.mark.parametrize("owned_by", ["somebody", "vllm"])
+@pytest.mark.parametrize("strict", [None, False])
+async def test_arguments_that_are_not_strict_are_streamed_and_never_withheld(
+    choice: Any, owned_by: str, strict: bool | None
+) -> None:
+    made = answer(call("get_weather", '{"town": "Paris"}'), finish="tool_calls")
+    async with standing_before(owned_by, made) as (gateway, engine):
+        events = await gateway.stream(tools=[{**WEATHER, "strict": strict}], tool_choice=choice)
+        assert calls(events[-1]["response"]) == [("get_weather", {"town": "Paris"})]
+        assert len([event for event in events if event["type"] == "response.function_call_arguments.delta"]) == 2
+        assert len(engine.requests) == 1
+
+
+async def test_parameters_that_are_no_schema_do_no_harm_without_strict(engine: MockEngine, gateway: GatewayUnderTest) -> None:
+    broken = {**WEATHER, "parameters": {"type": "objekt"}}
+    engine.will(answer(call("get_weather", PARIS), finish="tool_calls"))
+    response = await gateway.create(tools=[broken], tool_choice="required")
+    assert calls(response) == [("get_weather", {"city": "Paris"})]
+    assert gateway.notice == ""
+
+
+async def test_a_schema_that_the_engine_cannot_apply_for_free_is_not_applied() -> None:
+    unable = Refusal(400, {"error": {"message": "The grammar of the tools cannot be compiled", "code": 400}})
+    made = answer(call("get_weather", PARIS), finish="tool_calls")
+    async with standing_before("vllm", unable, made) as (gateway, engine):
+        assert calls(await gateway.create(tools=TOOLS)) == [("get_weather", {"city": "Paris"})]
+        first, second = engine.requests
+        assert [tool["function"].get("strict") for tool in first["tools"]] == [True, True]
+        assert [tool["function"].get("strict") for tool in second["tools"]] == [None, None]
+
+
 # ---- strict arguments ------------------------------------------------------------------------------------------------
 
 STRICT = [{**WEATHER, "strict": True}]
@@ -181,6 +233,18 @@ async def test_an_engine_that_constrains_strict_calls_has_them_streamed() -> Non
     async with standing_before("vllm", weather(PARIS)) as (gateway, _):
         events = await gateway.stream(tools=STRICT)
         assert len([event for event in events if event["type"] == "response.function_call_arguments.delta"]) == 2
+
+
+async def test_an_engine_that_did_not_constrain_a_strict_call_is_checked_from_then_on() -> None:
+    wrong = weather('{"town": "Paris"}')
+    async with standing_before("vllm", wrong, wrong, weather(PARIS), text(PARIS[:5], PARIS[5:])) as (gateway, engine):
+        events = await gateway.stream(tools=STRICT)
+        assert "did not constrain the answer" in events[-1]["response"]["error"]["message"]
+        assert calls(await gateway.create(tools=STRICT)) == [("get_weather", {"city": "Paris"})]
+        assert len(engine.requests) == 3
+        events = await gateway.stream(text={"format": {"type": "json_schema", "name": "n", "schema": CITY}})
+        deltas = [event for event in events if event["type"] == "response.output_text.delta"]
+        assert len(deltas) == 2, "its answers are still trusted"
 
 
 async def test_arguments_that_are_not_strict_are_passed_on_as_they_are(engine: MockEngine, gateway: GatewayUnderTest) -> None:

@@ -122,6 +122,12 @@ def test_the_output_of_a_call_that_was_left_out_is_left_out_too() -> None:
     assert truncated(items, 0.5) == [items[2], items[4]]
 
 
+def test_a_compaction_and_tools_before_the_first_turn_stay() -> None:
+    head: list[dict[str, Any]] = [{"type": "additional_tools", "tools": []}, {"type": "compaction", "encrypted_content": "x"}]
+    turns = [{"role": role, "content": "a" * 100} for role in ("user", "assistant", "user", "assistant", "user")]
+    assert truncated([*head, *turns], 0.5) == [*head, turns[4]]
+
+
 @pytest.mark.parametrize(
     ("words", "dropped", "least"),
     [

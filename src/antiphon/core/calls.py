@@ -10,10 +10,12 @@ from typing import Any, TypedDict
 import msgspec
 from msgspec import UNSET
 
+from antiphon.core.call_members import local_shell_action, patch_operation, shell_action
 from antiphon.core.check_work import CheckOutcome
 from antiphon.core.deltas import CallDelta
 from antiphon.core.event_style import EventStyle
 from antiphon.core.fast_path import DeltaTemplate, FastPath
+from antiphon.core.json_ending import missing_brackets
 from antiphon.core.requirements import Check, Tools
 from antiphon.core.string_member import StringMember, whole_input
 from antiphon.core.tools import Native, ToolResult
@@ -25,6 +27,7 @@ from antiphon.wire.responses import (
     CustomToolCall,
     FunctionCall,
     LocalShellCall,
+    PatchStatus,
     ShellCall,
     Status,
     ToolSearchCall,
@@ -36,15 +39,14 @@ class CommandPlace(TypedDict):
     command_index: int
 
 
-SHELL_DEFAULTS: dict[str, Any] = {"commands": [], "timeout_ms": None, "max_output_length": None}
-
-
 class FunctionForm:
     """A function call: its arguments are emitted as they come."""
 
     prefix = "fc"
     # The gateway runs the tool itself, and the item stays open until its result is there.
     runs_here = False
+    # Its item has nothing true to say before the arguments are whole, and is not added before that.
+    opens_whole = False
 
     def __init__(self, native: Native, item_id: str, call_id: str, output_index: int, style: EventStyle) -> None:
         self._native = native
@@ -64,9 +66,8 @@ class FunctionForm:
         return (self._delta(arguments),)
 
     def finish(self, status: Status) -> Iterable[Event]:
-        # A call without arguments: clients parse them as JSON, and "" is none.
-        if status == "completed" and not self.arguments.strip():
-            yield from self.feed("{}")
+        if status == "completed" and (end := missing_end(self.arguments)):
+            yield from self.feed(end)
         yield events.FunctionCallArgumentsDone(
             item_id=self._id, output_index=self._index, name=self._native.name, arguments=self.arguments
         )
@@ -146,15 +147,17 @@ class SilentForm(FunctionForm):
         return ()
 
     def finish(self, status: Status) -> Iterable[Event]:
+        if status == "completed":
+            self._arguments.append(missing_end(self.arguments))
         return ()
 
     @property
     def members(self) -> dict[str, Any]:
-        """The arguments. What is not an object is still shown."""
+        """The arguments. Nothing is made of what cannot be read: it may be half of a command."""
         try:
             value = msgspec.json.decode(self.arguments or "{}")
         except UNREADABLE:
-            return {"input": self.arguments} if self.arguments.strip() else {}
+            return {}
         return value if isinstance(value, dict) else {"input": value}
 
 
@@ -169,18 +172,16 @@ class LocalShellForm(SilentForm):
     prefix = "lsh"
 
     def item(self, status: Status) -> CallItem:
-        action = {"type": "exec", "command": [], "env": {}, **self.members}
-        if not isinstance(action["command"], list):
-            action["command"] = ["bash", "-lc", str(action["command"])]
-        return LocalShellCall(id=self._id, call_id=self._call_id, action=action, status=status)
+        return LocalShellCall(id=self._id, call_id=self._call_id, action=local_shell_action(self.members), status=status)
 
 
 class ShellForm(SilentForm):
     prefix = "sh"
 
     def finish(self, status: Status) -> Iterable[Event]:
-        for at, command in enumerate(self._action()["commands"]):
-            if isinstance(command, str) and command:
+        yield from super().finish(status)
+        for at, command in enumerate(shell_action(self.members)["commands"]):
+            if command:
                 padding = self._style.obfuscation(command)
                 place: CommandPlace = {"output_index": self._index, "command_index": at}
                 yield events.ShellCallCommandAdded(**place, command="")
@@ -188,23 +189,17 @@ class ShellForm(SilentForm):
                 yield events.ShellCallCommandDone(**place, command=command)
 
     def item(self, status: Status) -> CallItem:
-        return ShellCall(id=self._id, call_id=self._call_id, action=self._action(), status=status)
-
-    def _action(self) -> dict[str, Any]:
-        action = SHELL_DEFAULTS | self.members
-        if not isinstance(action["commands"], list):
-            action["commands"] = [str(action["commands"])]
-        return action
+        return ShellCall(id=self._id, call_id=self._call_id, action=shell_action(self.members), status=status)
 
 
 class ApplyPatchForm(SilentForm):
     prefix = "apc"
+    opens_whole = True
 
     def item(self, status: Status) -> CallItem:
-        operation = {"type": "update_file", "path": "", "diff": "", **self.members}
-        # The API has no status for one that was cut off.
-        shown: Status = "completed" if status == "completed" else "in_progress"
-        return ApplyPatchCall(id=self._id, call_id=self._call_id, operation=operation, status=shown)
+        # The API has no word for a patch that was cut off. It must not be applied, so it stays unfinished.
+        known: PatchStatus = "completed" if status == "completed" else "in_progress"
+        return ApplyPatchCall(id=self._id, call_id=self._call_id, operation=patch_operation(self.members), status=known)
 
 
 Forms = Mapping[str, type[FunctionForm]]
@@ -248,18 +243,18 @@ class CallState:
 
     def open(self, output_index: int) -> Iterable[Event]:
         self._index = output_index
-        native = self._tools.native_of(self.name)
-        kind = self._forms[native.kind]
-        form = kind(native, self._new_id(kind.prefix), self.call_id, output_index, self._style)
+        kind = self._kind
+        form = kind(self.native, self._new_id(kind.prefix), self.call_id, output_index, self._style)
         waiting = self.arguments
         self._form = form
         if self.outcome is not None:
             waiting = waiting if self.outcome.unfinished else self.outcome.text
         elif self.engine_index is not None and not self._is_buffered:
             self.fast_path = form.fast_path(self.engine_index)
-        yield events.OutputItemAdded(output_index=output_index, item=self.item)
-        if waiting:
-            yield from form.feed(waiting)
+        empty = self.item
+        fed = tuple(form.feed(waiting)) if waiting else ()
+        yield events.OutputItemAdded(output_index=output_index, item=self.item if kind.opens_whole else empty)
+        yield from fed
 
     def feed(self, arguments: str) -> Iterable[Event]:
         if self._form is None:
@@ -287,7 +282,7 @@ class CallState:
 
     @property
     def runs_here(self) -> bool:
-        return bool(self.name) and self._forms[self._tools.native_of(self.name).kind].runs_here
+        return bool(self.name) and self._kind.runs_here
 
     @property
     def must_run(self) -> bool:
@@ -299,6 +294,10 @@ class CallState:
         return self._tools.native_of(self.name)
 
     @property
+    def _kind(self) -> type[FunctionForm]:
+        return self._forms[self.native.kind]
+
+    @property
     def finished(self) -> bool:
         return self._finished
 
@@ -306,7 +305,7 @@ class CallState:
         return is_json_object(self.arguments)
 
     def ready(self) -> bool:
-        return bool(self.name) and (not self._is_buffered or self.finishable())
+        return bool(self.name) and (not (self._is_buffered or self._kind.opens_whole) or self.finishable())
 
     @property
     def check(self) -> Check | None:
@@ -349,3 +348,12 @@ def is_json_object(text: str) -> bool:
         return isinstance(msgspec.json.decode(text), dict)
     except UNREADABLE:
         return False
+
+
+def missing_end(arguments: str) -> str:
+    """What makes an object of arguments that are at their end and are none yet. Clients parse them as JSON, also if there are
+    none at all. What was emitted before stays as it is."""
+    if not arguments.strip():
+        return "{}"
+    end = missing_brackets(arguments)
+    return end if end and is_json_object(arguments + end) else ""

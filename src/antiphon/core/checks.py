@@ -86,13 +86,9 @@ def offer_to_requirements(
         answer=checks.answer,
         must_call=offer.must_call,
         only=frozenset(offer.only) if offer.only else None,
-        most_calls=0 if compacts or offer.only == () else most_calls(request),
+        most_calls=0 if compacts or offer.only == () else request.max_tool_calls,
+        parallel=request.parallel_tool_calls is not False,
     )
-
-
-def most_calls(request: CreateResponse) -> int | None:
-    """Calls that may not be parallel are one at a time, and so one in a response."""
-    return 1 if request.parallel_tool_calls is False else request.max_tool_calls
 
 
 def _check_of(name: str, box: Toolbox, checks: Mapping[str, Check]) -> Check | None:
@@ -100,21 +96,15 @@ def _check_of(name: str, box: Toolbox, checks: Mapping[str, Check]) -> Check | N
 
 
 def _check_calls(offer: Offer, box: Toolbox, dialect: Dialect, checks: Checks) -> None:
-    """A strict function's arguments always follow its schema, and so do those of a required call."""
+    """The arguments of a strict function always follow its schema. Others are emitted as they come, whatever they are."""
     for name, tool in box.functions.items():
-        function = tool.function
-        required = offer.must_call and offer.only is not None and name in offer.only
-        if box.natives[name].kind == "custom" or not (function.strict or required):
+        if not tool.function.strict:
             continue
-        constrained = offer.constrained if required else dialect.constrains_calls
-        schema = function.parameters or ANY_OBJECT
-        definition = Definition(
-            msgspec.json.encode(schema),
-            f"{box.places[name]}.parameters",
-            bool(function.strict),
-            f"the calls of {name} are not checked",
-        )
+        required = offer.must_call and offer.only is not None and name in offer.only
+        schema = tool.function.parameters or ANY_OBJECT
+        definition = Definition(msgspec.json.encode(schema), f"{box.places[name]}.parameters", required=True)
         if checks.readable(definition):
+            constrained = dialect.constrains_calls or (required and offer.constrained)
             checks.calls[name] = _schema_check(definition, schema, constrained=constrained)
 
 

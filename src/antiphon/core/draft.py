@@ -151,6 +151,10 @@ class ChatDraft:
         else:
             self._system.append(text)
 
+    @property
+    def has_instructions(self) -> bool:
+        return bool(self._system)
+
     def user(self, parts: list[Part]) -> None:
         self._turns.append(UserTurn(parts or [{"type": "text", "text": ""}]))
         self._users_at_end += 1

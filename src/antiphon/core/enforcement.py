@@ -12,6 +12,8 @@ from antiphon.errors import AnswerInvalid
 
 # The code of the error for an answer that the engine should have constrained to a schema, and did not.
 SCHEMA_NOT_KEPT = "schema_not_kept"
+MOST_CALLS = "the {most} that may be made"
+ONE_CALL = "the 1 that may be made, because parallel_tool_calls is false"
 NOT_CHECKED = "The answer could not be checked against its schema in time."
 
 
@@ -38,9 +40,14 @@ class Enforcement:
         self.rejection: Rejection | None = None
         # Why an item must not be shown, although it cannot be asked for again.
         self.failure: AnswerInvalid | None = None
+        # What was emitted because the engine should have constrained it, and is wrong.
+        self.not_constrained: ItemState | None = None
         self._rejects = self._may_reject = may_reject
-        self._shown_calls = 0
+        # Of the whole response, and of the current round.
+        self._shown_calls = self._shown_in_round = 0
         self._dropped: list[CallState] = []
+        # Why the last of them was dropped.
+        self.limit = ""
 
     def begin_answer(self, requirements: Requirements) -> None:
         self.requirements = requirements
@@ -53,20 +60,22 @@ class Enforcement:
     def begin_round(self) -> None:
         """What was required of the answers before this one has been done."""
         self._may_reject = self._rejects
-        self._shown_calls = 0
+        self._shown_in_round = 0
 
     # ---- one item ----------------------------------------------------------------------------------------------------
 
     def judge(self, state: ItemState) -> Verdict:
         """Of an item that is about to be emitted, and was checked."""
         verdict = self._judge(state)
-        self._shown_calls += verdict is Verdict.SHOW and isinstance(state, CallState)
+        if verdict is Verdict.SHOW and isinstance(state, CallState):
+            self._shown_calls += 1
+            self._shown_in_round += 1
         return verdict
 
     def _judge(self, state: ItemState) -> Verdict:
         if isinstance(state, CallState) and self.is_full():
             # Its name came late, so it did not count while others were admitted.
-            self._dropped.append(state)
+            self.drop(state)
             return Verdict.DROP
         if _could_not_be_checked(state):
             # The model need not be at fault: it is not asked again.
@@ -103,6 +112,7 @@ class Enforcement:
             return AnswerInvalid(NOT_CHECKED)
         if outcome.complaint is None:
             return None
+        self.not_constrained = state
         message = f"The engine did not constrain the answer to its schema: {outcome.complaint}."
         return AnswerInvalid(message, code=SCHEMA_NOT_KEPT)
 
@@ -110,16 +120,19 @@ class Enforcement:
 
     def is_full(self, waiting: Iterable[ItemState] = ()) -> bool:
         """With these, there are as many calls as there may be. A rejected call keeps its place."""
-        most = self.requirements.most_calls
-        if most is None:
+        most, parallel = self.requirements.most_calls, self.requirements.parallel
+        if most is None and parallel:
             return False
         rejected = self.rejection is not None and self.rejection.call is not None
-        named = sum(isinstance(state, CallState) and bool(state.name) for state in waiting)
-        return self._shown_calls + named + rejected >= most
+        more = rejected + sum(isinstance(state, CallState) and bool(state.name) for state in waiting)
+        return (not parallel and self._shown_in_round + more >= 1) or (most is not None and self._shown_calls + more >= most)
 
     def drop(self, call: CallState) -> None:
         """Its pieces are still collected, so that they do not end up in another call."""
         self._dropped.append(call)
+        required = self.requirements
+        one_at_a_time = not required.parallel and required.most_calls != 0
+        self.limit = ONE_CALL if one_at_a_time else MOST_CALLS.format(most=required.most_calls)
 
     @property
     def dropped(self) -> int:

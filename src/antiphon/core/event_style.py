@@ -7,6 +7,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import UNSET
 
+from antiphon.core.compacted_text import KeptItems
 from antiphon.core.sealed_text import NO_SEALER
 from antiphon.wire import events
 
@@ -36,8 +37,9 @@ class EventStyle:
     seal: Callable[[str], str] = NO_SEALER.seal
     # Every thought is sealed. Otherwise only one that the item does not show exactly.
     seals_reasoning: bool = False
-    # The answer is one sealed summary of the conversation.
+    # The answer is one sealed summary of the conversation, and `kept` is sealed with it.
     compacts: bool = False
+    kept: KeptItems = KeptItems()  # noqa: RUF009
     reasoning_events: ReasoningEvents = REASONING_TEXT
 
     @property

@@ -2,26 +2,29 @@
 
     exchange = Exchange(request, engines, environment)
     exchange.start()                    → events
-    exchange.step                       → what to do now: Ask | Check | RunTools | Estimate | Done
+    exchange.step                       → what to do now: Ask | Check | RunTools | Estimate | Count | Compact | Done
     exchange.receive(data)              → events of this piece of the engine's body, until `reading` is false
     exchange.finish()                   → events; the engine's body is at its end. The next step follows.
     exchange.refused(error)             → the engine refused before its first byte: learn, truncate, ask another, or fail
-    exchange.checked(…), tool_result(…), estimated(…)   → events; the next step follows
+    exchange.checked(…), tool_result(…), estimated(…), counted(…), compacted()   → events; the next step follows
     exchange.end()                      → the terminal event; the caller stores `response`, and then sends it
 
 One response may take many engine answers: a repair, a lesson learned, a truncation, a round of tools. All of them are steps of
-this one object. Usage is the sum over all of them.
+this one object. A compaction of the history is an exchange of its own, `compaction`. Usage is the sum over all of them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
+import msgspec
 from msgspec import UNSET
 
 from antiphon.core.answer_reader import AnswerReader
+from antiphon.core.auto_compaction import AutoCompaction, request_to_summary_request
 from antiphon.core.calls import CallState
 from antiphon.core.check_work import CheckOutcome, CheckWork, DefinitionWork, DocumentWork
+from antiphon.core.compacted_text import KeptItems
 from antiphon.core.enforcement import SCHEMA_NOT_KEPT, Enforcement, Rejection
 from antiphon.core.environment import Environment
 from antiphon.core.event_style import EventStyle
@@ -31,24 +34,37 @@ from antiphon.core.item_sequence import ItemSequence
 from antiphon.core.knowledge import EngineKnowledge
 from antiphon.core.lessons import lesson_of
 from antiphon.core.lifecycle import Lifecycle
+from antiphon.core.messages import FinishedCompaction
 from antiphon.core.numbering import Numbering
 from antiphon.core.output import Output
 from antiphon.core.question import Question
 from antiphon.core.request import SEALED_REASONING, request_to_response, wants_summary
 from antiphon.core.rounds import states_to_turn
-from antiphon.core.steps import DONE, Ask, Check, Done, Estimate, RunTools, Step, ToolCall, Uncounted
+from antiphon.core.steps import (
+    COMPACT,
+    DONE,
+    Ask,
+    Check,
+    Count,
+    Done,
+    Estimate,
+    RunTools,
+    Step,
+    ToolCall,
+    Uncounted,
+)
 from antiphon.core.think_tags import Start
 from antiphon.core.tools import ToolResult
-from antiphon.core.usage import UsageCount, with_reasoning
+from antiphon.core.usage import NOTHING_WRITTEN, UsageCount, with_reasoning
 from antiphon.errors import AnswerInvalid, ApiError, ContextLengthExceeded, EngineDisagrees, EngineError, EngineUnavailable
 from antiphon.wire.chat import ChatRequest
-from antiphon.wire.responses import CreateResponse, Usage
+from antiphon.wire.responses import Compaction, CreateResponse, OutputItem, Usage
 
 Item = dict[str, Any]
 
 ESTIMATED = "usage is estimated: the engine reports none"
 TRUNCATED = "truncation auto: the oldest turns of the input were left out"
-DROPPED_CALLS = "tool calls of the model were left out: {count} beyond the {most} that may be made"
+DROPPED_CALLS = "tool calls of the model were left out: {count} beyond {limit}"
 CALLS_IN_THOUGHTS = "the model made a tool call inside its reasoning, and nothing else: it was taken for a call"
 # What an engine has shown that made no call although one was required.
 NOT_ENFORCED = {"enforces_required": False, "enforces_named": False}
@@ -74,13 +90,15 @@ class Exchange:
         response_id: str | None = None,
         created_at: int | None = None,
         asks_again: bool = True,
+        first_engine: int = 0,
     ) -> None:
         """`engines`: those that may be asked, the best first. `history`: stored items before the request's own input.
         `compact`: the answer is one sealed summary of the conversation. `asks_again`: an answer that is rejected, or that the
-        engine failed at, may be asked for once more."""
+        engine failed at, may be asked for once more. `first_engine`: the number of the engine to begin with."""
         self.request = request
+        self._engines = engines
         self._environment = environment
-        self._question = Question(request, engines, environment, history=history, compact=compact)
+        self._question = Question(request, engines, environment, history=history, compact=compact, first_engine=first_engine)
         self.response = request_to_response(
             request,
             self._question.conversion.box.echo,
@@ -110,6 +128,9 @@ class Exchange:
         self._preparing: DocumentWork | DefinitionWork | None = None
         self._running: dict[str, CallState] = {}
         self._estimates: Sequence[Usage] = ()
+        # The exchange that compacts the history before it is answered, if the prompt has too many tokens.
+        self.compaction: Exchange | None = None
+        self._auto_compaction = AutoCompaction(request, self._question, environment)
         if request.generate is False:
             self.step = DONE
         else:
@@ -126,6 +147,11 @@ class Exchange:
     def chat(self) -> ChatRequest:
         """The chat request as it is by now."""
         return self._question.conversion.chat
+
+    @property
+    def items(self) -> Sequence[Item]:
+        """Every item of the conversation, those included that a compaction replaces."""
+        return self._question.items
 
     @property
     def error(self) -> ApiError | None:
@@ -153,16 +179,17 @@ class Exchange:
     @property
     def notices(self) -> list[str]:
         """What was changed or left out on the way."""
-        notices = list(self._question.conversion.notices)
+        notices = [*self._question.notices, *self._auto_compaction.notices]
         if self._question.dropped:
             notices.append(TRUNCATED)
         if dropped := self._enforcement.dropped:
-            notices.append(DROPPED_CALLS.format(count=dropped, most=self._enforcement.requirements.most_calls))
+            notices.append(DROPPED_CALLS.format(count=dropped, limit=self._enforcement.limit))
         if self.answer.calls_in_thoughts:
             notices.append(CALLS_IN_THOUGHTS)
         if not self._question.knowledge.dialect_for(self._question.model).reports_usage:
             notices.append(ESTIMATED)
-        return notices
+        # A compaction repeats those of the prompt.
+        return list(dict.fromkeys(notices))
 
     def _style(self) -> EventStyle:
         options, conversion = self.request.stream_options, self._question.conversion
@@ -174,6 +201,7 @@ class Exchange:
             # What is not stored is lost unless the client sends it back. Many clients do not know to ask for that.
             seals_reasoning=self.request.store is False or SEALED_REASONING in (self.request.include or ()),
             compacts=conversion.compacts,
+            kept=self._question.window.to_kept() if conversion.compacts else KeptItems(),
             padding=self._environment.padding() if padded else None,
             reasoning_events=self._environment.reasoning_events,
         )
@@ -188,12 +216,15 @@ class Exchange:
         return [] if isinstance(self.step, Done) else [self._lifecycle.heartbeat()]
 
     def _ask(self) -> None:
-        """Has documents read and definitions checked that are not known yet, then asks the engine."""
+        """Has documents read and definitions checked that are not known yet, counts the prompt if that is needed, and asks."""
         if (work := self._question.work_before()) is not None:
             self._preparing = work
             self.step = Check(work)
             return
         conversion = self._question.conversion
+        if self._auto_compaction.threshold is not None:
+            self.step = Count(conversion.chat, self._question.engine)
+            return
         self._enforcement.begin_answer(conversion.requirements)
         self.answer.begin(self._thought_start(), conversion.finder())
         self._phase = Phase.ASKING
@@ -301,6 +332,55 @@ class Exchange:
         self.step = DONE
         return self._emitted()
 
+    # ---- a prompt with too many tokens -------------------------------------------------------------------------------
+
+    def counted(self, tokens: int) -> list[AnyEvent]:
+        """How many tokens the prompt has."""
+        return self._attempt(lambda: self._compact(tokens))
+
+    def _compact(self, tokens: int) -> None:
+        """Has the history compacted first, if there are too many."""
+        if not self._auto_compaction.is_due(tokens, self._question.window):
+            self._ask()
+            return
+        self.compaction = Exchange(
+            request_to_summary_request(self.request),
+            self._engines,
+            self._environment,
+            history=self._question.history,
+            compact=True,
+            response_id=self.response.id,
+            created_at=self.response.created_at,
+            first_engine=self.engine,
+        )
+        self.step = COMPACT
+
+    def compacted(self) -> list[AnyEvent]:
+        """`compaction` has run. If it failed, the prompt is answered as it is."""
+        return self._attempt(self._use_compaction)
+
+    def _use_compaction(self) -> None:
+        assert self.compaction is not None
+        made, question = self.compaction.response, self._question
+        if made.usage is not None:
+            self._usage.report(made.usage)
+            self._usage.next_answer(NOTHING_WRITTEN)
+        self._auto_compaction.notices += self.compaction.notices
+        while question.engine < self.compaction.engine:
+            question.use_next_engine()
+        if made.status == "completed":
+            self._show_compaction(made.output[0])
+        else:
+            self._auto_compaction.failed(self.compaction.error)
+        self._ask()
+
+    def _show_compaction(self, item: OutputItem) -> None:
+        assert isinstance(item, Compaction)
+        self._sequence.add(FinishedCompaction(item))
+        self._sequence.close_items("completed")
+        self._output.begin_round()
+        self._question.add_compaction(msgspec.to_builtins(item))
+
     # ---- from step to step -------------------------------------------------------------------------------------------
 
     def _proceed(self) -> None:
@@ -387,7 +467,8 @@ class Exchange:
         if error is None:
             self._question.learn_of_answer({"reports_usage": self._usage.current is not None})
         elif error.code == SCHEMA_NOT_KEPT and not self.request.stop:
-            self._question.learn_of_answer({"constrains_json": False})
+            of_call = isinstance(self._enforcement.not_constrained, CallState) and self._question.dialect.constrains_calls
+            self._question.learn_of_answer({"constrains_calls" if of_call else "constrains_json": False})
 
     def _count_answer(self) -> None:
         if self._usage.current is None and self._sequence.error is None:

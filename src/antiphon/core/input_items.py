@@ -10,11 +10,13 @@ correct, these are dropped with a notice.
 
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
 from antiphon.core.arguments import arguments_to_text
+from antiphon.core.compacted_text import text_to_compacted
 from antiphon.core.content_parts import content_to_parts, parts_to_text
 from antiphon.core.documents import Documents
 from antiphon.core.draft import ChatDraft
@@ -44,8 +46,9 @@ COMPACTED = "The earlier part of this conversation was compacted to save room. T
 COMPACT = """\
 The conversation is about to be cut off here, and somebody who has seen none of it will go on with the work. Write the hand-over
 for them. Say, in this order and as briefly as completeness allows: what the user wants, in their own words where these matter;
-what has been done, with the files, commands, names and numbers that count; what was decided and why, and what was ruled out;
-what the state is right now; and what has to be done next. Write only the hand-over, and do not call any tool."""
+where the work is done, such as the working directory; what has been done, with the files, commands, names and numbers that
+count; what was decided and why, and what was ruled out; what the state is right now; and what has to be done next. Write only
+the hand-over, and do not call any tool."""
 # Members that mean nothing to a model, or are as large as an image.
 NOT_IN_NOTES = frozenset(
     {"type", "id", "status", "call_id", "encrypted_content", "result", "created_by", "caller", "container_id", "execution"}
@@ -173,12 +176,20 @@ def note_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
 
 
 def compaction_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
+    """The summary, and then what was kept word for word."""
     sealed = convert(item, InputCompaction, where).encrypted_content
-    summary = draft.open_sealed(sealed) if sealed else None
-    if summary is None:
+    text = draft.open_sealed(sealed) if sealed else None
+    if text is None:
         draft.notice(f"{where}: a compaction of another server cannot be opened here")
-        summary = "(the summary cannot be read)"
-    draft.user([{"type": "text", "text": f"{COMPACTED}\n\n{summary}"}])
+        text = "(the summary cannot be read)"
+    compacted = text_to_compacted(text)
+    # A client that sends its instructions itself may have changed them.
+    instructions = () if draft.has_instructions else compacted.kept.instructions
+    draft.user([{"type": "text", "text": f"{COMPACTED}\n\n{compacted.summary}"}])
+    for kept in (*instructions, *compacted.kept.items):
+        # It was accepted once. The client cannot read it, and could not repair it.
+        with suppress(InvalidRequest):
+            CONVERTERS.get(item_kind(kept) or "", dropped)(draft, kept, where)
 
 
 def compaction_trigger_to_chat(draft: ChatDraft, item: Item, where: str) -> None:

@@ -50,6 +50,10 @@ class EngineKnowledge:
     def serves(self, model: str) -> bool:
         return any(known.id == model for known in self.models)
 
+    def window_of(self, model: str) -> int | None:
+        """The context window of this model, in tokens; None: it is not known."""
+        return next((known.window for known in self.models if known.id == self._served(model)), None)
+
     @property
     def default_model(self) -> str:
         return self.models[0].id if self.models else ANY_MODEL

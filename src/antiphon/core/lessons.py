@@ -47,6 +47,10 @@ def _has_format(chat: ChatRequest) -> bool:
     return chat.response_format is not UNSET
 
 
+def _has_strict_tools(chat: ChatRequest) -> bool:
+    return chat.tools is not UNSET and any(tool.function.strict for tool in chat.tools)
+
+
 def _always(chat: ChatRequest) -> bool:
     return True
 
@@ -75,6 +79,10 @@ LESSONS: tuple[Lesson, ...] = (
         {"takes_response_format": False, "constrains_json": False},
         _has_format,
         lasting=False,
+    ),
+    # The same for the parameters of a function.
+    Lesson(
+        _words("json.?schema", "grammar", "guided", "structur"), {"constrains_calls": False}, _has_strict_tools, lasting=False
     ),
 )
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from antiphon.core.check_work import CheckOutcome
+from antiphon.core.compacted_text import CompactedText
 from antiphon.core.deltas import Delta, RefusalDelta, TextDelta
 from antiphon.core.event_style import EventStyle
 from antiphon.core.fast_path import DeltaTemplate, FastPath
@@ -217,7 +218,8 @@ class CompactionState(MessageState):
 
     def open(self, output_index: int) -> Iterable[Event]:
         self._index = output_index
-        return (events.OutputItemAdded(output_index=output_index, item=self._item("")),)
+        yield events.OutputItemAdded(output_index=output_index, item=self._item(""))
+        yield events.CompactionCompacting(item_id=self._id, output_index=output_index)
 
     def feed(self, kind: PartKind, text: str, logprobs: list[Logprob] | None = None) -> Iterable[Event]:
         self._waiting.append((kind, text, None))
@@ -228,7 +230,9 @@ class CompactionState(MessageState):
 
     def close(self, status: Status) -> Iterable[Event]:
         assert self._index is not None
-        self._sealed = self._item(self._style.seal(self.written))
+        compacted = CompactedText(self.written, self._style.kept)
+        # Half a summary must not replace what it is about: without a seal it replaces nothing.
+        self._sealed = self._item(self._style.seal(compacted.to_text()) if status == "completed" else "")
         return (events.OutputItemDone(output_index=self._index, item=self._sealed),)
 
     def _item(self, sealed: str) -> Compaction:
@@ -241,3 +245,15 @@ class CompactionState(MessageState):
     @property
     def item(self) -> Compaction:  # type: ignore[override]
         return self._sealed
+
+
+class FinishedCompaction(CompactionState):
+    """A compaction that was made before the answer: it is sealed already."""
+
+    def __init__(self, item: Compaction) -> None:
+        super().__init__(item.id, EventStyle())
+        self._sealed = item
+
+    def close(self, status: Status) -> Iterable[Event]:
+        assert self._index is not None
+        return (events.OutputItemDone(output_index=self._index, item=self._sealed),)

@@ -7,6 +7,7 @@ from typing import Any
 from msgspec import structs
 
 from antiphon.core.check_work import CheckOutcome, DefinitionWork, DocumentWork
+from antiphon.core.compaction import TRIGGER, items_to_window
 from antiphon.core.dialect import Dialect
 from antiphon.core.documents import Documents, digest_of
 from antiphon.core.draft import AssistantTurn
@@ -27,6 +28,12 @@ TOO_SLOW = "it takes too long to compile"
 TOO_SLOW_TO_READ = "it takes too long, or too much memory"
 
 
+def _own_items(request: CreateResponse, *, compact: bool) -> list[Item]:
+    items = request_to_items(request)
+    triggered = bool(items) and items[-1].get("type") == TRIGGER
+    return [*items, {"type": TRIGGER}] if compact and not triggered else items
+
+
 class Question:
     """Every change converts the request anew: the conversion depends on the request and on what is known, and nothing else."""
 
@@ -38,16 +45,18 @@ class Question:
         *,
         history: Sequence[Item],
         compact: bool,
+        first_engine: int = 0,
     ) -> None:
-        own = [*request_to_items(request), *([{"type": "compaction_trigger"}] if compact else ())]
-        self.engine = 0
+        self.engine = first_engine
         # The share of a history too long that was left out.
         self.dropped = 0.0
         self._request = request
         self._engines = engines
         self._environment = environment
-        self._items = [*history, *own]
+        # Every item of the conversation, and those of them that the prompt is made of.
+        self.items = [*history, *_own_items(request, compact=compact)]
         self._earlier = len(history)
+        self.window = items_to_window(self.items, environment.sealer.open, earlier=self._earlier, sent=self._earlier)
         # What failures have taught, for this request alone.
         self._facts: dict[str, Any] = {}
         self._rounds: list[AssistantTurn] = []
@@ -61,6 +70,11 @@ class Question:
     @property
     def knowledge(self) -> EngineKnowledge:
         return self._engines[self.engine]
+
+    @property
+    def history(self) -> Sequence[Item]:
+        """The stored items before the request's own."""
+        return self.items[: self._earlier]
 
     @property
     def model(self) -> str:
@@ -94,12 +108,17 @@ class Question:
 
     def _remaining(self) -> tuple[list[Item], int]:
         """The items, without the oldest turns of a history too long; and how many of them are stored ones."""
+        items = self.window.items
         if not self.dropped:
-            return self._items, self._earlier
-        left = truncated(self._items, self.dropped)
+            return items, self._earlier
+        left = truncated(items, self.dropped)
         if left is None:
             raise ContextLengthExceeded("The input is too long, even its last turn alone.", param="input")
-        return left, max(0, self._earlier - (len(self._items) - len(left)))
+        return left, max(0, self._earlier - (len(items) - len(left)))
+
+    @property
+    def notices(self) -> list[str]:
+        return [*self.window.notices, *self.conversion.notices]
 
     # ---- documents, schemas and grammars -----------------------------------------------------------------------------
 
@@ -166,6 +185,12 @@ class Question:
         self.dropped = share_to_drop(words, self.dropped)
         self.convert()
 
+    def add_compaction(self, item: Item) -> None:
+        """From now on it stands for all items, as it will in the requests that continue this one."""
+        self.items.append(item)
+        self.window = items_to_window(self.items, self._environment.sealer.open, earlier=self._earlier, sent=len(self.items))
+        self.convert()
+
     def learn(self, facts: Mapping[str, Any], *, lasting: bool) -> None:
         if lasting:
             self.knowledge.learn(self.model, facts)
@@ -185,7 +210,9 @@ class Question:
         """The model called tools, and continues with their results. It has done what `tool_choice` required."""
         self._rounds.append(turn)
         self._rejection = None
-        last = len(self._rounds) >= self._environment.most_rounds
+        most = self._request.max_tool_calls
+        used_up = most is not None and sum(len(turn.calls) for turn in self._rounds) >= most
+        last = used_up or len(self._rounds) >= self._environment.most_rounds
         choice = "none" if last else relaxed_choice(self._request.tool_choice)
         self._request = structs.replace(self._request, tool_choice=choice)
         self.convert()

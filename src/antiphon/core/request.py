@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, structs
 
 from antiphon.core.call_schema import functions_to_response_format
 from antiphon.core.check_work import DocumentWork
-from antiphon.core.checks import Checks, Definition, most_calls, offer_to_requirements, takes_format
+from antiphon.core.checks import Checks, Definition, offer_to_requirements, takes_format
 from antiphon.core.dialect import Dialect
 from antiphon.core.documents import Documents
 from antiphon.core.input_items import items_to_draft, tools_in_items
@@ -56,6 +56,7 @@ FIELDS: dict[str, str] = {
     "prompt_cache_key": "used",
     "store": "used",
     "truncation": "used",
+    "context_management": "used",
     "previous_response_id": "used",
     "conversation": "used",
     "background": "used",
@@ -113,6 +114,7 @@ def refuse_unsupported(request: CreateResponse) -> None:
             raise InvalidRequest(f"`{name}` is not supported.", param=name, code="unsupported_parameter")
     _refuse_unnamed(request.text.format if request.text else None)
     refuse_unknown_includes(request.include or ())
+    _refuse_unknown_management(request)
 
 
 def refuse_unknown_includes(names: Iterable[str]) -> None:
@@ -121,6 +123,13 @@ def refuse_unknown_includes(names: Iterable[str]) -> None:
             raise InvalidRequest(
                 f"Invalid `include[{at}]`: {name!r} must be one of: {', '.join(sorted(INCLUDABLE))}.", param=f"include[{at}]"
             )
+
+
+def _refuse_unknown_management(request: CreateResponse) -> None:
+    for at, entry in enumerate(request.context_management or ()):
+        if entry.type != "compaction":
+            where = f"context_management[{at}].type"
+            raise InvalidRequest(f"Invalid `{where}`: {entry.type!r} must be one of: compaction.", param=where)
 
 
 def conversation_of(request: CreateResponse) -> str | None:
@@ -158,8 +167,11 @@ def request_to_chat(
     box = tools_to_box(request.tools or (), tools_in_items(items, earlier=earlier), tool_definitions)
     documents = documents or Documents()
     draft = items_to_draft(items, box.name_of, sealer.open, documents=documents, earlier=earlier)
-    compacts = any(item.get("type") == "compaction_trigger" for item in items)
-    offer = choice_to_offer("none" if compacts else request.tool_choice, box, dialect)
+    compacts = any(item.get("type") == "compaction_trigger" for item in items[max(0, earlier) :])
+    if compacts:
+        # The format and the tools are those of answers. A summary is neither a call nor JSON.
+        request = structs.replace(request, text=None, tool_choice="none")
+    offer = choice_to_offer(request.tool_choice, box, dialect, tool_definitions)
     checks = Checks(complaint_about)
     requirements = offer_to_requirements(request, offer, box, dialect, checks, compacts=compacts, check_grammars=check_grammars)
     text = request.text or TextOptions()
@@ -180,7 +192,7 @@ def request_to_chat(
     if offer.tools and not offer.in_words:
         chat.tools = offer.tools
         chat.tool_choice = offer.choice
-        chat.parallel_tool_calls = most_calls(request) != 1
+        chat.parallel_tool_calls = requirements.parallel and requirements.most_calls != 1
     if request.max_output_tokens is not None:
         setattr(chat, dialect.max_tokens_member, request.max_output_tokens)
     logprobs = _logprobs(request, chat, dialect, notices)

@@ -41,8 +41,9 @@ class Requirements:
     # One of the tools must be called; only these may be.
     must_call: bool = False
     only: frozenset[str] | None = None
-    # Further calls are dropped, with a notice.
+    # Further calls are dropped, with a notice: of the whole response, and of one answer unless calls may be parallel.
     most_calls: int | None = None
+    parallel: bool = True
 
 
 NO_REQUIREMENTS = Requirements()

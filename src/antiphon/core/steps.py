@@ -59,9 +59,23 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
+class Count:
+    """Count the tokens of this prompt, as the engine of this number counts them, and give their number to `counted()`."""
+
+    chat: ChatRequest
+    engine: int
+
+
+@dataclass(frozen=True, slots=True)
+class Compact:
+    """Run the exchange `compaction` to its end, without showing its events; then `compacted()`."""
+
+
+@dataclass(frozen=True, slots=True)
 class Done:
     """Nothing more is to be done: `end()`, store the response, and send the terminal event."""
 
 
 DONE = Done()
-Step = Ask | Check | RunTools | Estimate | Done
+COMPACT = Compact()
+Step = Ask | Check | RunTools | Estimate | Count | Compact | Done

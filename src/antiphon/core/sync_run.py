@@ -1,12 +1,14 @@
 """A synchronous run of an exchange: no event loop, no processes. For recordings, tests and small programs."""
 
 import itertools
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 
 from antiphon.core.check_work import run_check
 from antiphon.core.exchange import Exchange
 from antiphon.core.fast_path import AnyEvent
-from antiphon.core.steps import Ask, Check, Done, Estimate, RunTools, ToolCall
+from antiphon.core.prompt_length import prompt_text, tokens_by_length
+from antiphon.core.steps import Ask, Check, Compact, Count, Done, Estimate, RunTools, ToolCall
 from antiphon.core.tools import ToolResult
 from antiphon.errors import ApiError
 
@@ -21,7 +23,7 @@ def no_tools(call: ToolCall) -> ToolResult:
 
 def run_exchange(exchange: Exchange, ask: AskEngine, run_tool: RunTool = no_tools) -> Iterator[AnyEvent]:
     """Every event, to the terminal one. `ask` posts a chat request and returns, or yields, the pieces of the engine's body; it
-    raises one of `antiphon.errors`. Usage that the engine does not report stays null."""
+    raises one of `antiphon.errors`. Usage that the engine does not report stays null; prompts are counted by their length."""
     yield from exchange.start()
     while not isinstance(step := exchange.step, Done):
         match step:
@@ -34,6 +36,12 @@ def run_exchange(exchange: Exchange, ask: AskEngine, run_tool: RunTool = no_tool
                     yield from exchange.tool_result(call.id, run_tool(call))
             case Estimate():
                 yield from exchange.estimated(())
+            case Count():
+                yield from exchange.counted(tokens_by_length(prompt_text(step.chat)))
+            case Compact():
+                assert exchange.compaction is not None
+                deque(run_exchange(exchange.compaction, ask, run_tool), maxlen=0)
+                yield from exchange.compacted()
     yield from exchange.end()
 
 

@@ -1,13 +1,15 @@
 """What the model may call, and what it must: `tool_choice` in all its forms, in a way that the engine can enforce."""
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
 
 from antiphon.core.dialect import Dialect
-from antiphon.core.tools import DEFINITIONS, Native, Toolbox
+from antiphon.core.offered_tools import tools_as_sent
+from antiphon.core.tool_echo import flat
+from antiphon.core.tools import DEFINITIONS, INNER, Define, Native, Toolbox
 from antiphon.core.validation import convert
 from antiphon.errors import InvalidRequest
 from antiphon.wire.chat import ChatTool
@@ -37,19 +39,43 @@ class Offer:
     in_words: bool = False
 
 
-def choice_to_offer(choice: str | Choice | None, box: Toolbox, dialect: Dialect) -> Offer:
+def choice_to_offer(
+    choice: str | Choice | None, box: Toolbox, dialect: Dialect, definitions: Mapping[str, Define] = DEFINITIONS
+) -> Offer:
+    """`definitions`: the types of tool that there are here, those that the gateway runs among them."""
+    offer = _offer(choice, Choosable(box, dialect, definitions))
+    return replace(offer, tools=tools_as_sent(offer.tools, box, constrains=dialect.constrains_calls and not offer.in_words))
+
+
+@dataclass(frozen=True, slots=True)
+class Choosable:
+    """What a choice is made from."""
+
+    box: Toolbox
+    dialect: Dialect
+    definitions: Mapping[str, Define]
+
+    def not_here(self, what: str) -> InvalidRequest:
+        """A call is required that cannot be made. Without it, the client would get an answer that it did not ask for."""
+        kinds = ", ".join(kind for kind in self.definitions if kind != "namespace")
+        problem = f"`tool_choice` requires a call of {what}. Only tools of these types can be required: {kinds}."
+        return InvalidRequest(problem, param="tool_choice", code="unsupported_value")
+
+
+def _offer(choice: str | Choice | None, among: Choosable) -> Offer:
+    box, dialect = among.box, among.dialect
     if isinstance(choice, dict):
         kind = choice.get("type")
         if not isinstance(kind, str):
-            raise InvalidRequest("Invalid `tool_choice.type`: a choice needs a type.", param="tool_choice.type")
-        return CHOICES.get(kind, leave_choice_out)(choice, box, dialect)
+            raise _missing("tool_choice.type", "a choice needs a type")
+        return allowed_choice(choice, among) if kind == "allowed_tools" else named_choice(choice, among)
     if choice not in (None, "auto", "none", "required"):
-        raise InvalidRequest(f"Invalid `tool_choice`: {choice!r} must be one of: auto, none, required.", param="tool_choice")
+        raise _invalid("tool_choice", f"{choice!r} must be one of: auto, none, required")
     # Engines treat "none" differently. Without tools nothing can be called.
     if choice == "none":
         return Offer([], only=())
     if choice == "required":
-        return _required(list(box.functions), box, dialect)
+        return _required(list(box.functions), among)
     return _auto(list(box.functions.values()), dialect)
 
 
@@ -60,12 +86,12 @@ def _auto(tools: list[ChatTool], dialect: Dialect, only: tuple[str, ...] | None 
     return Offer(tools, "auto" if dialect.reads_calls else "none", only, in_words=not dialect.shows_tools)
 
 
-def _required(names: list[str], box: Toolbox, dialect: Dialect) -> Offer:
+def _required(names: list[str], among: Choosable) -> Offer:
+    box, dialect = among.box, among.dialect
     if not names:
-        if not box.echo:
-            raise InvalidRequest("`tool_choice` is required, but there are no `tools`.", param="tool_choice")
-        box.notices.append("tool_choice required was dropped: none of the tools runs here")
-        return Offer([])
+        if not box.functions and not box.left_out:
+            raise _invalid("tool_choice", "a call is required, but there are no `tools`")
+        raise among.not_here("a tool, but none of those that may be called runs here")
     if dialect.enforces_required and dialect.shows_tools:
         return Offer([box.functions[name] for name in names], "required", tuple(names), must_call=True)
     return _required_call(names, box, dialect)
@@ -83,67 +109,83 @@ def _required_call(names: list[str], box: Toolbox, dialect: Dialect) -> Offer:
     return Offer(tools, "required", tuple(names), must_call=True, prompted=True, in_words=in_words)
 
 
-def named_choice(choice: Choice, box: Toolbox, dialect: Dialect) -> Offer:
-    name = _engine_names(choice, box, "tool_choice")[0]
+def named_choice(choice: Choice, among: Choosable) -> Offer:
+    box, dialect, kind = among.box, among.dialect, choice["type"]
+    if kind in INNER and not flat(choice).get("name"):
+        raise _missing("tool_choice.name", f"a choice of type {kind} needs a name")
+    meant = _meant(choice)
+    if kind not in among.definitions or kind == "namespace" or meant in box.left_out:
+        raise among.not_here(f"{kind if meant.name == kind else f'{kind} {meant.name}'}, which does not run here")
+    names = _engine_names(choice, among, "tool_choice")
+    if len(names) > 1:
+        return _required(names, among)
     if dialect.enforces_named and dialect.shows_tools:
-        named = {"type": "function", "function": {"name": name}}
-        return Offer(list(box.functions.values()), named, (name,), must_call=True)
-    return _required_call([name], box, dialect)
+        named = {"type": "function", "function": {"name": names[0]}}
+        return Offer(list(box.functions.values()), named, (names[0],), must_call=True)
+    return _required_call(names, box, dialect)
 
 
-def allowed_choice(choice: Choice, box: Toolbox, dialect: Dialect) -> Offer:
+def allowed_choice(choice: Choice, among: Choosable) -> Offer:
+    box = among.box
     allowed = convert(choice, AllowedTools, "tool_choice")
     if allowed.mode not in ("auto", "required"):
-        raise InvalidRequest(
-            f"Invalid `tool_choice.mode`: {allowed.mode!r} is neither auto nor required.", param="tool_choice.mode"
-        )
+        raise _invalid("tool_choice.mode", f"{allowed.mode!r} must be one of: auto, required")
     meant = {
         name
         for at, entry in enumerate(allowed.tools)
         # A tool that was left out needs no leaving out again.
-        if _kind(entry, f"tool_choice.tools[{at}]") in DEFINITIONS
-        for name in _engine_names(entry, box, f"tool_choice.tools[{at}]")
+        if _meant(_checked(entry, f"tool_choice.tools[{at}]")) not in box.left_out
+        for name in _engine_names(entry, among, f"tool_choice.tools[{at}]")
     }
     names = [name for name in box.functions if name in meant]
     if allowed.mode == "required":
-        return _required(names, box, dialect)
-    return _auto([box.functions[name] for name in names], dialect, tuple(names))
+        return _required(names, among)
+    return _auto([box.functions[name] for name in names], among.dialect, tuple(names))
 
 
-def leave_choice_out(choice: Choice, box: Toolbox, dialect: Dialect) -> Offer:
-    box.notices.append(f"tool_choice {choice['type']} was dropped: that tool does not run here")
-    return _auto(list(box.functions.values()), dialect)
+def _checked(entry: Choice, where: str) -> Choice:
+    if not isinstance(entry.get("type", "function"), str):
+        raise InvalidRequest(f"Invalid `{where}.type`: expected a string.", param=f"{where}.type", code="invalid_type")
+    return entry
 
 
-CHOICES: dict[str, Callable[[Choice, Toolbox, Dialect], Offer]] = {
-    "allowed_tools": allowed_choice,
-    **{kind: named_choice for kind in DEFINITIONS if kind != "namespace"},
-}
+def _meant(choice: Choice) -> Native:
+    """The tool that a choice names, as it would be known if it is offered."""
+    given = flat({"type": "function", **choice})
+    name = given.get("server_label") or given.get("name") or given["type"]
+    namespace = given.get("namespace")
+    return Native(given["type"], str(name), None if namespace is None else str(namespace))
 
 
-def _kind(entry: Choice, where: str) -> str:
-    kind = entry.get("type", "function")
-    if not isinstance(kind, str):
-        raise InvalidRequest(f"Invalid `{where}.type`: expected a string.", param=f"{where}.type")
-    return kind
-
-
-def _engine_names(choice: Choice, box: Toolbox, where: str) -> list[str]:
-    """The functions that a choice names: one, or all of a namespace."""
-    kind = choice.get("type", "function")
-    # Chat Completions nests the name; clients that were written for it send it so.
-    nested = choice.get("function")
-    name = choice.get("name") or (nested.get("name") if isinstance(nested, dict) else None) or kind
-    namespace = choice.get("namespace")
-    names: list[str] = []
-    if kind == "namespace":
-        names = [known for native, known in box.names.items() if native.namespace == name]
-    elif isinstance(name, str) and (namespace is None or isinstance(namespace, str)):
-        meant = Native(kind, name, namespace)
-        names = [box.names[meant]] if meant in box.names else []
+def _engine_names(choice: Choice, among: Choosable, where: str) -> list[str]:
+    """The functions that a choice names: one, all of a namespace, or all of a tool that the gateway runs."""
+    box, meant = among.box, _meant(choice)
+    if meant in box.names:
+        return [box.names[meant]]
+    if meant.kind == "namespace":
+        names = [known for native, known in box.names.items() if native.namespace == meant.name]
+    elif meant.kind in DEFINITIONS:
+        # A choice may leave the namespace out, as long as it is clear.
+        alike = [known for native, known in box.names.items() if (native.kind, native.name) == (meant.kind, meant.name)]
+        names = alike if len(alike) == 1 and meant.namespace is None else []
+    else:
+        label, name = choice.get("server_label"), choice.get("name")
+        names = [
+            known
+            for native, known in box.names.items()
+            if native.kind == meant.kind and label in (None, native.namespace) and name in (None, native.name)
+        ]
     if not names:
-        raise InvalidRequest(f"`{where}` names {name!r}, which is not among the tools.", param=where)
+        raise _invalid(where, f"{meant.name!r} is not among the tools")
     return names
+
+
+def _invalid(where: str, problem: str) -> InvalidRequest:
+    return InvalidRequest(f"Invalid `{where}`: {problem}.", param=where, code="invalid_value")
+
+
+def _missing(where: str, problem: str) -> InvalidRequest:
+    return InvalidRequest(f"Missing `{where}`: {problem}.", param=where, code="missing_required_parameter")
 
 
 def relaxed_choice(choice: str | Choice | None) -> str | Choice | None:
@@ -154,6 +196,10 @@ def relaxed_choice(choice: str | Choice | None) -> str | Choice | None:
 
 
 def choice_to_echo(choice: str | Choice | None) -> str | Choice:
-    if isinstance(choice, dict) and choice.get("type") == "allowed_tools":
+    if choice is None:
+        return "auto"
+    if not isinstance(choice, dict):
+        return choice
+    if choice.get("type") == "allowed_tools":
         return {**choice, "mode": choice.get("mode", "auto")}
-    return choice if choice is not None else "auto"
+    return flat(choice)

@@ -1,6 +1,7 @@
 """Tool definitions: every type of tool as a function that an engine can call, and back by name.
 
-function, custom, namespace (of both), tool_search by the client, local_shell, shell, apply_patch: offered as functions
+function, custom, namespace (of both), tool_search by the client, local_shell, shell of the client, apply_patch: offered as
+functions
 everything else: run by OpenAI's servers, or without a counterpart here; left out with a notice
 """
 
@@ -12,15 +13,20 @@ from typing import Any
 
 from msgspec import Struct
 
+from antiphon.core import built_in_tools
 from antiphon.core.item_paths import is_stored
+from antiphon.core.tool_echo import flat, tool_to_echo
+from antiphon.core.tool_members import members_without_effect
 from antiphon.core.validation import convert
 from antiphon.errors import InvalidRequest
 from antiphon.wire.chat import ChatFunction, ChatTool
 
 Tool = dict[str, Any]
 
+# What engines accept. A client may send longer names.
 LONGEST_NAME = 64
 _ILLEGAL = re.compile(r"[^A-Za-z0-9_-]")
+LONGEST_GIVEN_NAME = 128
 
 
 class FunctionTool(Struct):
@@ -42,6 +48,27 @@ class CustomTool(Struct):
     name: str
     description: str | None = None
     format: Grammar | None = None
+
+
+class ShellSkill(Struct):
+    name: str
+    path: str
+    description: str = ""
+
+
+class ShellEnvironment(Struct):
+    type: str = "local"
+    skills: list[ShellSkill] | None = None
+
+
+class ShellTool(Struct):
+    environment: ShellEnvironment | None = None
+
+
+class Callers(Struct):
+    """Who may call a tool: the model itself, or a program that it wrote."""
+
+    allowed_callers: list[str] | None = None
 
 
 class NamespaceTool(Struct):
@@ -94,15 +121,24 @@ class Toolbox:
     natives: dict[str, Native] = field(default_factory=dict)
     names: dict[Native, str] = field(default_factory=dict)
     grammars: dict[Native, Grammar] = field(default_factory=dict)
+    # Functions whose arguments are not to be constrained, by the wish of the client.
+    unconstrained: set[Native] = field(default_factory=set)
+    # Namespace → its description.
+    namespaces: dict[str, str] = field(default_factory=dict)
+    left_out: set[Native] = field(default_factory=set)
+    # The tools that follow were found in input items: one that was found twice is the same tool, not a conflict.
+    finds: bool = False
     # Where in the request each function was defined.
     places: dict[str, str] = field(default_factory=dict)
     echo: list[Tool] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
 
-    def add(self, native: Native, function: ChatFunction, where: str) -> None:
+    def add(self, native: Native, function: ChatFunction, where: str) -> bool:
+        """False: there is one already."""
         if native in self.names:
-            self.notices.append(f"tool {native.name} was offered twice: the first definition counts")
-            return
+            if not self.finds:
+                self.notices.append(f"tool {native.name} was offered twice: the first definition counts")
+            return False
         name = engine_name(native)
         # Two tools with the same name: the later one gets a suffix made of what it is, not of its position.
         function.name = name if name not in self.functions else _with_digest(name, native)
@@ -110,6 +146,7 @@ class Toolbox:
         self.natives[function.name] = native
         self.names[native] = function.name
         self.places[function.name] = where
+        return True
 
     def name_of(self, native: Native) -> str:
         """The engine's name of this tool, also when it is not offered any more."""
@@ -126,52 +163,42 @@ class Toolbox:
 # ---- functions -------------------------------------------------------------------------------------------------------
 
 
-def _parameters(properties: dict[str, Any], *required: str) -> dict[str, Any]:
-    return {"type": "object", "properties": properties, "required": list(required)}
-
-
-TEXT = {"type": "string"}
-NUMBER = {"type": "integer"}
-TEXTS = {"type": "array", "items": TEXT}
-NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}}
-
-
 def function_tool(box: Toolbox, tool: Tool, where: str, namespace: str | None = None) -> None:
     nested = tool.get("function")
-    function = convert(nested, FunctionTool, f"{where}.function") if nested is not None else convert(tool, FunctionTool, where)
-    native = Native("function", _checked_name(function.name, where), namespace)
+    place = where if nested is None else f"{where}.function"
+    function = convert(tool if nested is None else nested, FunctionTool, place)
+    native = Native("function", _checked_name(function.name, place, strict=namespace is None), namespace)
     definition = ChatFunction(
         name="",
-        description=function.description,
-        parameters=function.parameters or NO_PARAMETERS,
+        description=function.description or None,
+        parameters=function.parameters or built_in_tools.NO_PARAMETERS,
         strict=True if function.strict else None,
     )
-    box.add(native, definition, where)
+    if box.add(native, definition, where) and function.strict is False:
+        box.unconstrained.add(native)
 
 
 def custom_tool(box: Toolbox, tool: Tool, where: str, namespace: str | None = None) -> None:
     """Free text becomes a function with one string. A grammar is described in words: engines cannot be constrained to it."""
     custom = convert(tool, CustomTool, where)
-    native = Native("custom", _checked_name(custom.name, where), namespace)
+    native = Native("custom", _checked_name(custom.name, where, strict=False), namespace)
     words = custom.description or ""
     hint = "The whole input of the tool, as plain text."
-    if custom.format is not None and custom.format.definition:
-        box.grammars[native] = custom.format
-        hint = f"The whole input of the tool, as plain text that follows the {custom.format.syntax} grammar in the description."
-        words = f"{words}\n\nThe input must follow this {custom.format.syntax} grammar:\n{custom.format.definition}".strip()
-    parameters = _parameters({"input": {"type": "string", "description": hint}}, "input")
-    box.add(native, ChatFunction(name="", description=words or None, parameters=parameters), where)
+    grammar = custom.format if custom.format is not None and custom.format.definition else None
+    if grammar is not None:
+        hint = f"The whole input of the tool, as plain text that follows the {grammar.syntax} grammar in the description."
+        words = f"{words}\n\nThe input must follow this {grammar.syntax} grammar:\n{grammar.definition}".strip()
+    parameters = built_in_tools.parameters({"input": {"type": "string", "description": hint}}, "input")
+    if box.add(native, ChatFunction("", words or None, parameters), where) and grammar is not None:
+        box.grammars[native] = grammar
 
 
 def namespace_tool(box: Toolbox, tool: Tool, where: str, namespace: str | None = None) -> None:
     group = convert(tool, NamespaceTool, where)
+    if group.description:
+        box.namespaces.setdefault(group.name, group.description)
     for at, inner in enumerate(group.tools):
-        place = f"{where}.tools[{at}]"
-        reader = INNER.get(_kind(inner, place))
-        if reader is None:
-            box.notices.append(f"tool {inner['type']} in namespace {group.name} was left out: it does not run here")
-        else:
-            reader(box, inner, place, group.name)
+        _define(box, inner, f"{where}.tools[{at}]", INNER, group.name)
 
 
 def tool_search_tool(box: Toolbox, tool: Tool, where: str, namespace: str | None = None) -> None:
@@ -179,9 +206,21 @@ def tool_search_tool(box: Toolbox, tool: Tool, where: str, namespace: str | None
     if search.execution != "client":
         leave_out(box, tool, where)
         return
-    parameters = search.parameters or _parameters({"query": TEXT, "limit": NUMBER}, "query")
-    definition = ChatFunction(name="", description=search.description, parameters=parameters)
+    parameters = search.parameters or built_in_tools.SEARCH_PARAMETERS
+    definition = ChatFunction(name="", description=search.description or None, parameters=parameters)
     box.add(Native("tool_search", "tool_search"), definition, where)
+
+
+def shell_tool(box: Toolbox, tool: Tool, where: str, namespace: str | None = None) -> None:
+    environment = convert(tool, ShellTool, where).environment or ShellEnvironment()
+    if environment.type != "local":
+        leave_out(box, tool, where, why=f"its environment {environment.type} does not run here")
+        return
+    words = built_in_tools.SHELL
+    if environment.skills:
+        lines = [f"- {skill.name} ({skill.path}): {skill.description}" for skill in environment.skills]
+        words = "\n".join([f"{words}\n\n{built_in_tools.SKILLS}", *lines])
+    box.add(Native("shell", "shell"), ChatFunction("", words, built_in_tools.SHELL_PARAMETERS), where)
 
 
 def built_in(kind: str, description: str, parameters: dict[str, Any]) -> Callable[..., None]:
@@ -193,30 +232,12 @@ def built_in(kind: str, description: str, parameters: dict[str, Any]) -> Callabl
     return add
 
 
-def leave_out(box: Toolbox, tool: Tool, where: str, namespace: str | None = None) -> None:
-    name = tool.get("name") or tool.get("server_label")
-    box.notices.append(f"tool {tool['type']}{f' {name}' if name else ''} was left out: it does not run here")
+def leave_out(box: Toolbox, tool: Tool, where: str, namespace: str | None = None, *, why: str = "it does not run here") -> None:
+    name = flat(tool).get("name") or tool.get("server_label")
+    place = f" in namespace {namespace}" if namespace else ""
+    box.left_out.add(Native(tool["type"], str(name or tool["type"]), namespace))
+    box.notices.append(f"tool {tool['type']}{f' {name}' if name else ''}{place} was left out: {why}")
 
-
-LOCAL_SHELL = built_in(
-    "local_shell",
-    "Runs a command on the user's machine and returns its output.",
-    _parameters({"command": TEXTS, "working_directory": TEXT, "timeout_ms": NUMBER}, "command"),
-)
-SHELL = built_in(
-    "shell",
-    "Runs shell commands, one after another, and returns their output.",
-    _parameters({"commands": TEXTS, "timeout_ms": NUMBER, "max_output_length": NUMBER}, "commands"),
-)
-APPLY_PATCH = built_in(
-    "apply_patch",
-    "Creates, updates or deletes one file. `diff` is the new content with a leading + on each line, or a V4A diff.",
-    _parameters(
-        {"type": {"type": "string", "enum": ["create_file", "update_file", "delete_file"]}, "path": TEXT, "diff": TEXT},
-        "type",
-        "path",
-    ),
-)
 
 # Adds a tool to the box, by its definition and its place in the request.
 Define = Callable[..., None]
@@ -226,11 +247,12 @@ DEFINITIONS: dict[str, Define] = {
     "custom": custom_tool,
     "namespace": namespace_tool,
     "tool_search": tool_search_tool,
-    "local_shell": LOCAL_SHELL,
-    "shell": SHELL,
-    "apply_patch": APPLY_PATCH,
+    "local_shell": built_in("local_shell", built_in_tools.LOCAL_SHELL, built_in_tools.LOCAL_SHELL_PARAMETERS),
+    "shell": shell_tool,
+    "apply_patch": built_in("apply_patch", built_in_tools.APPLY_PATCH, built_in_tools.APPLY_PATCH_PARAMETERS),
 }
 INNER: dict[str, Define] = {"function": function_tool, "custom": custom_tool}
+CALLED_BY_PROGRAMS = frozenset({*INNER, "shell", "apply_patch"})
 
 
 def tools_to_box(
@@ -240,45 +262,51 @@ def tools_to_box(
     them as its own."""
     box = Toolbox()
     for at, tool in enumerate(tools):
-        definitions.get(_kind(tool, where := f"tools[{at}]"), leave_out)(box, tool, where)
-        box.echo.append(_echo(tool))
+        _define(box, tool, f"tools[{at}]", definitions)
+        box.echo.append(tool_to_echo(tool))
+    box.notices += members_without_effect(inner for tool in tools for inner in _functions_in(tool))
+    box.finds = True
     for where, tool in more:
-        if not _is_known(box, tool):
-            _add_found(box, tool, where, definitions)
+        _add_found(box, tool, where, definitions)
     return box
 
 
 def _add_found(box: Toolbox, tool: Tool, where: str, definitions: Mapping[str, Define]) -> None:
     try:
-        definitions.get(_kind(tool, where), leave_out)(box, tool, where)
+        _define(box, tool, where, definitions)
     except InvalidRequest as wrong:
         if not is_stored(where):
             raise
         box.notices.append(f"{where} was left out: {wrong.message}")
 
 
-def _is_known(box: Toolbox, tool: Tool) -> bool:
-    """A tool that was found twice is the same tool, not a conflict."""
-    kind = tool.get("type")
-    return isinstance(kind, str) and kind in INNER and Native(kind, str(tool.get("name"))) in box.names
+def _functions_in(tool: Tool) -> Iterable[Tool]:
+    return (inner for inner in (tool["tools"] if tool["type"] == "namespace" else (tool,)) if inner["type"] in INNER)
+
+
+def _define(box: Toolbox, tool: Tool, where: str, definitions: Mapping[str, Define], namespace: str | None = None) -> None:
+    kind = _kind(tool, where)
+    callers = convert(flat(tool), Callers, where).allowed_callers if kind in CALLED_BY_PROGRAMS else None
+    if callers is not None and "direct" not in callers:
+        leave_out(box, tool, where, namespace, why="only programs may call it, and they do not run here")
+    else:
+        definitions.get(kind, leave_out)(box, tool, where, namespace)
 
 
 def _kind(tool: Tool, where: str) -> str:
     kind = tool.get("type")
     if not isinstance(kind, str):
-        raise InvalidRequest(f"Invalid `{where}.type`: every tool needs a type.", param=f"{where}.type")
+        problem = f"Missing `{where}.type`: every tool needs a type."
+        raise InvalidRequest(problem, param=f"{where}.type", code="missing_required_parameter")
     return kind
 
 
-def _checked_name(name: str, where: str) -> str:
+def _checked_name(name: str, where: str, *, strict: bool) -> str:
+    """OpenAI is strict about the names of functions. In a namespace any name will do: clients put the tools of MCP servers
+    there, whose names have other characters."""
     if not name:
-        raise InvalidRequest(f"Invalid `{where}.name`: a tool needs a name.", param=f"{where}.name")
+        raise InvalidRequest(f"Invalid `{where}.name`: a tool needs a name.", param=f"{where}.name", code="invalid_value")
+    if strict and (_ILLEGAL.search(name) is not None or len(name) > LONGEST_GIVEN_NAME):
+        allowed = f"expected at most {LONGEST_GIVEN_NAME} characters, which are letters, digits, _ or -"
+        raise InvalidRequest(f"Invalid `{where}.name`: {allowed}.", param=f"{where}.name", code="invalid_value")
     return name
-
-
-def _echo(tool: Tool) -> Tool:
-    """Functions are shown flat and with all their members, as the API does."""
-    if tool["type"] != "function":
-        return tool
-    given = tool.get("function") or tool
-    return {"type": "function", **{name: given.get(name) for name in ("name", "description", "parameters", "strict")}}

@@ -14,6 +14,8 @@ _TOKENS = re.compile(r"(\d+)\s*(?:prompt |input )?tokens", re.IGNORECASE)
 ROOM = 0.05
 # The share that is dropped if the engine does not say by how much the prompt is too long.
 STEP = 0.25
+# Items before the first turn that stay, besides instructions: a compaction is the shortest form of what it replaced.
+STAYS = frozenset({"compaction", "context_compaction", "additional_tools"})
 
 
 def share_to_drop(message: str, dropped: float) -> float:
@@ -27,7 +29,7 @@ def share_to_drop(message: str, dropped: float) -> float:
 
 
 def truncated(items: list[Item], share: float) -> list[Item] | None:
-    """The history without this share, in oldest turns. The last turn and the leading instructions stay.
+    """The history without this share, in oldest turns. The last turn and what leads the first one stay.
 
     None if there is nothing left to drop.
     """
@@ -35,18 +37,18 @@ def truncated(items: list[Item], share: float) -> list[Item] | None:
     if len(starts) < 2:
         return None
     weights = [len(msgspec.json.encode(item)) for item in items]
-    head = [item for item in items[: starts[0]] if item.get("role") in ("system", "developer")]
+    head = [item for item in items[: starts[0]] if item.get("role") in ("system", "developer") or item.get("type") in STAYS]
     # The size of everything before each item, and of the whole history at the end.
     before = list(itertools.accumulate(weights, initial=0))
     start = next((start for start in starts[1:] if before[start] >= share * before[-1]), starts[-1])
-    return _paired([*head, *items[start:]])
+    return paired([*head, *items[start:]])
 
 
-def _paired(items: list[Item]) -> list[Item]:
+def paired(items: list[Item]) -> list[Item]:
     """Without the outputs of calls that were dropped."""
-    calls = {item.get("call_id") for item in items if not _is_output(item)}
-    return [item for item in items if not _is_output(item) or item.get("call_id") in calls]
+    calls = {str(item.get("call_id")) for item in items if not is_output(item)}
+    return [item for item in items if not is_output(item) or str(item.get("call_id")) in calls]
 
 
-def _is_output(item: Item) -> bool:
+def is_output(item: Item) -> bool:
     return str(item.get("type", "")).endswith("_output") and "call_id" in item

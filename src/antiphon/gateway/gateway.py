@@ -100,6 +100,8 @@ class Gateway:
         """Reads a request and prepares its run; no engine has been asked yet."""
         request, unknown = protocol.read(body)
         if compact:
+            if request.model is None:
+                raise InvalidRequest("`model` is required.", param="model", code="missing_required_parameter")
             request.stream = request.store = False
         # The caller waits for it.
         request.background = None
@@ -167,6 +169,8 @@ class Gateway:
         history = await self._recorder(request, owner).read(request_to_items(request), locks=False)
         # Where nothing else counts the prompt, the engine is asked for one token.
         request.max_output_tokens, request.stream, request.background = 1, False, None
+        # The prompt is counted as it is.
+        request.context_management = None
         exchange = Exchange(request, [engines[0].knowledge], self.environment, history=history, asks_again=False)
         await self._check_definitions(exchange)
         if (counted := await count_by_template(engines[0], exchange.chat)) is not None:

@@ -20,5 +20,15 @@ class Observer:
         """Events, right before they are written; `core.fast_path.expand` gives the full form of each."""
 
 
+class ChatsOnly(Observer):
+    """Of a part of a response: the observer sees its chat requests, and the rest with the response itself."""
+
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
+
+    def chat(self, chat: ChatRequest, engine: str) -> None:
+        self._observer.chat(chat, engine)
+
+
 # Called for each response; None: this one is not observed.
 MakeObserver = Callable[[], Observer | None]

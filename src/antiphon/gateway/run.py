@@ -12,13 +12,13 @@ from typing import Any
 
 from antiphon.core.exchange import Exchange
 from antiphon.core.fast_path import AnyEvent
-from antiphon.core.steps import Ask, Check, Done, Estimate, RunTools, ToolCall
+from antiphon.core.steps import Ask, Check, Compact, Count, Done, Estimate, RunTools, ToolCall
 from antiphon.core.tools import ToolResult
-from antiphon.engines.estimates import estimate_usage
+from antiphon.engines.estimates import count_prompt, estimate_usage
 from antiphon.engines.upstream import Engine, Reply
 from antiphon.errors import ApiError, EngineError, EngineStalled
 from antiphon.gateway.checker import Checker
-from antiphon.gateway.observers import Observer
+from antiphon.gateway.observers import ChatsOnly, Observer
 from antiphon.gateway.recorder import NoRecorder, ResponseRecorder
 from antiphon.gateway.sinks import NoSink, Sink, WriteBatch
 from antiphon.gateway.watch import EngineWatch, Timeouts
@@ -61,6 +61,8 @@ class ResponseRun:
         self._observers = observers
         self._add_to_batch = equipment.batch.add
         self._loop = asyncio.get_running_loop()
+        # The first events have been written.
+        self._begun = False
         self._sink: Sink = NoSink()
         self._unsent: list[AnyEvent] = []
         self._aborted: ApiError | None = None
@@ -88,6 +90,11 @@ class ResponseRun:
     @property
     def response(self) -> Response:
         return self._exchange.response
+
+    @property
+    def items(self) -> Sequence[dict[str, Any]]:
+        """The items that it answers to, and the history before them."""
+        return self._exchange.items
 
     @property
     def error(self) -> ApiError | None:
@@ -122,6 +129,7 @@ class ResponseRun:
         """Writes every event, to the terminal one. Never raises for what the engine does."""
         self._sink = sink
         self._unsent += self._exchange.start()
+        self._begun = True
         self.flush()
         self._watch.start(self)
         try:
@@ -199,7 +207,7 @@ class ResponseRun:
     # ---- steps -------------------------------------------------------------------------------------------------------
 
     async def _open(self) -> Reply | None:
-        """Takes the steps up to the engine's next answer; None: there is none to come."""
+        """Takes the steps up to the engine's next answer; None: there is none to come, or the response has to begin first."""
         while True:
             match step := self._exchange.step:
                 case Ask():
@@ -212,6 +220,14 @@ class ResponseRun:
                 case Estimate():
                     usages = [await estimate_usage(self._engines[a.engine], a.chat, a.written) for a in step.answers]
                     self._unsent += self._exchange.estimated(usages)
+                case Count():
+                    tokens = await count_prompt(self._engines[step.engine], step.chat)
+                    self._unsent += self._exchange.counted(tokens)
+                case Compact() if not self._begun:
+                    # It takes as long as an answer, and has an item to show.
+                    return None
+                case Compact():
+                    await self._compact()
                 case Done():
                     return None
             self.flush()
@@ -227,6 +243,19 @@ class ResponseRun:
         except ApiError as error:
             self._unsent += self._exchange.refused(error)
             return None
+
+    async def _compact(self) -> None:
+        """Runs the exchange that compacts the history. The client sees nothing of it but signs of life."""
+        compaction = self._exchange.compaction
+        assert compaction is not None
+        observers = [ChatsOnly(observer) for observer in self._observers]
+        run = ResponseRun(compaction, self._engines, NoRecorder(), self._equipment, observers=observers)
+        try:
+            await run.run(NoSink())
+        finally:
+            if (leaving := run.close()) is not None:
+                await leaving
+        self._unsent += self._exchange.compacted()
 
     async def _check_once(self, step: Check) -> None:
         if (checking := self._checking) is not None:

@@ -7,9 +7,11 @@ from typing import Any
 from aiohttp import web
 
 from antiphon.background.followers import follow
+from antiphon.core.compaction import user_messages
 from antiphon.errors import EngineError
 from antiphon.gateway.client_protocol import RESPONSES
 from antiphon.gateway.gateway import Enqueued
+from antiphon.gateway.ids import new_id
 from antiphon.gateway.record_format import record_to_response
 from antiphon.gateway.run import ResponseRun
 from antiphon.gateway.sinks import EncodedSink, NoSink
@@ -38,7 +40,10 @@ async def create(request: web.Request) -> web.StreamResponse:
 
 
 async def compact(request: web.Request) -> web.StreamResponse:
-    """The conversation as one sealed summary, which clients send back in its place."""
+    """The conversation as a window that clients send back in its place: the user's messages, and one sealed summary.
+
+    The summary covers all of them, and replaces them when the window comes back: only the client reads them there.
+    """
     gateway = request.app[GATEWAY]
     run = await gateway.begin(await request.read(), request[OWNER], compact=True)
     async with gateway.running(run):
@@ -50,7 +55,8 @@ async def compact(request: web.Request) -> web.StreamResponse:
     if response.incomplete_details is not None:
         # Half a summary would be taken for a whole one.
         raise EngineError(f"The summary was cut off ({response.incomplete_details.reason}). Allow it more tokens.")
-    compacted = CompactedResponse(id=response.id, created_at=response.created_at, output=response.output, usage=response.usage)
+    window = [*user_messages(run.items, new_id), *response.output]
+    compacted = CompactedResponse(id=response.id, created_at=response.created_at, output=window, usage=response.usage)
     return to_json(compacted, _notice_header(run.notices))
 
 

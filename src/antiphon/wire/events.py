@@ -157,6 +157,10 @@ class CustomToolCallInputDone(CallEvent, tag="response.custom_tool_call_input.do
     input: str
 
 
+class CompactionCompacting(CallEvent, tag="response.compaction.compacting"):
+    """The summary is being written. Nothing of it is shown."""
+
+
 class ShellCommandEvent(Event):
     """Has no item id: the open item is meant."""
 
@@ -217,5 +221,6 @@ StreamEvent = (
     | ShellCallCommandAdded
     | ShellCallCommandDone
     | FunctionCallArgumentsDone
+    | CompactionCompacting
     | DeltaEvent
 )

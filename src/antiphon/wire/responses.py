@@ -42,6 +42,12 @@ class StreamOptions(Struct):
     include_obfuscation: bool | None = None
 
 
+class ContextManagement(Struct):
+    type: str
+    # In tokens. None: by the context window of the model.
+    compact_threshold: Annotated[int, Meta(ge=1000)] | None = None
+
+
 class CreateResponse(Struct):
     """The body of POST /v1/responses."""
 
@@ -70,6 +76,7 @@ class CreateResponse(Struct):
     prompt_cache_key: str | None = None
     prompt_cache_retention: str | None = None
     truncation: Literal["auto", "disabled"] | None = None
+    context_management: Annotated[list[ContextManagement], Meta(min_length=1)] | None = None
     previous_response_id: str | None = None
     conversation: str | dict[str, Any] | None = None
     prompt: dict[str, Any] | None = None
@@ -85,6 +92,7 @@ class CreateResponse(Struct):
 # ---- output items ----------------------------------------------------------------------------------------------------
 
 Status = Literal["in_progress", "completed", "incomplete"]
+PatchStatus = Literal["in_progress", "completed"]
 
 
 class TopLogprob(Struct):
@@ -171,15 +179,15 @@ class ShellCall(Struct, tag="shell_call"):
     call_id: str
     action: dict[str, Any]
     status: Status
-    # Where the commands run, as far as the server knows.
-    environment: dict[str, Any] | None = None
+    # The client runs the commands.
+    environment: dict[str, Any] = field(default_factory=lambda: {"type": "local"})
 
 
 class ApplyPatchCall(Struct, tag="apply_patch_call"):
     id: str
     call_id: str
     operation: dict[str, Any]
-    status: Status
+    status: PatchStatus
 
 
 class Compaction(Struct, tag="compaction"):
@@ -226,7 +234,8 @@ class CompactedResponse(Struct, kw_only=True):
     id: str
     object: str = "response.compaction"
     created_at: int
-    output: list[OutputItem]
+    # The messages of the user as they were, and then the compaction.
+    output: list[dict[str, Any] | OutputItem]
     usage: Usage | None
 
 

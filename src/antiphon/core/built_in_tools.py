@@ -1,0 +1,42 @@
+"""The tools that come without a definition and that the client runs: what a model is told of them."""
+
+from typing import Any
+
+Parameters = dict[str, Any]
+
+TEXT: Parameters = {"type": "string"}
+NUMBER: Parameters = {"type": "integer"}
+NO_PARAMETERS: Parameters = {"type": "object", "properties": {}}
+
+
+def parameters(properties: dict[str, Any], *required: str) -> Parameters:
+    return {"type": "object", "properties": properties, "required": list(required)}
+
+
+SEARCH_PARAMETERS = parameters({"query": TEXT, "limit": NUMBER}, "query")
+
+LOCAL_SHELL = "Runs a command on the user's machine and returns its output."
+LOCAL_SHELL_PARAMETERS = parameters(
+    {"command": {"type": "array", "items": TEXT, "minItems": 1}, "working_directory": TEXT, "timeout_ms": NUMBER}, "command"
+)
+
+SHELL = "Runs shell commands, one after another, and returns their output."
+SHELL_PARAMETERS = parameters(
+    {"commands": {"type": "array", "items": TEXT, "minItems": 1}, "timeout_ms": NUMBER, "max_output_length": NUMBER}, "commands"
+)
+SKILLS = "Skills are instructions in files. Read the files of a skill before you use it:"
+
+APPLY_PATCH = "Creates, updates or deletes one file. `diff` is the new content with a leading + on each line, or a V4A diff."
+WRITES, DELETES = ("create_file", "update_file"), ("delete_file",)
+
+
+def _operation(*types: str, **more: Parameters) -> Parameters:
+    properties = {"type": {"type": "string", "enum": list(types)}, "path": TEXT, **more}
+    return parameters(properties, *properties)
+
+
+# Chat templates read `properties`; grammars and validators read `anyOf`, which says when there has to be a diff.
+APPLY_PATCH_PARAMETERS = {
+    **parameters({"type": {"type": "string", "enum": [*WRITES, *DELETES]}, "path": TEXT, "diff": TEXT}, "type", "path"),
+    "anyOf": [_operation(*WRITES, diff=TEXT), _operation(*DELETES)],
+}

@@ -1,0 +1,55 @@
+"""Tools as a response lists them: as they were given, in the shape that the API shows, and without secrets."""
+
+from collections.abc import Callable
+from typing import Any
+
+Tool = dict[str, Any]
+
+# What a client sends for other servers. It is not shown to those who read the response.
+SECRETS = frozenset({"authorization", "domain_secrets"})
+
+
+def tool_to_echo(tool: Tool) -> Tool:
+    return ECHOES.get(tool["type"], _as_given)(tool)
+
+
+def flat(tool: Tool) -> Tool:
+    """Chat Completions nests what a function is; clients that were written for it send it so."""
+    nested = tool.get("function")
+    return {**nested, "type": tool["type"]} if isinstance(nested, dict) else tool
+
+
+def _function(tool: Tool) -> Tool:
+    """With the members that a client may expect, null if they were not given."""
+    given = _given(flat(tool))
+    return {"type": "function", **{name: given.get(name) for name in ("name", "description", "parameters", "strict")}, **given}
+
+
+def _namespace(tool: Tool) -> Tool:
+    return {"description": "", **_given(tool), "tools": [_given(flat(inner)) for inner in tool["tools"]]}
+
+
+def _mcp(tool: Tool) -> Tool:
+    return {**_as_given(tool), "headers": None}
+
+
+def _as_given(tool: Tool) -> Tool:
+    return {name: _without_secrets(value) for name, value in tool.items() if name not in SECRETS}
+
+
+def _given(tool: Tool) -> Tool:
+    return {name: value for name, value in tool.items() if value is not None}
+
+
+def _without_secrets(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_secrets(inner) for inner in value]
+    return _as_given(value) if isinstance(value, dict) else value
+
+
+ECHOES: dict[str, Callable[[Tool], Tool]] = {
+    "function": _function,
+    "custom": _given,
+    "namespace": _namespace,
+    "mcp": _mcp,
+}
