@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 from support.clients import (
+    CUT_OFF,
     GREETING,
     PERSON,
     RESULTS,
@@ -32,6 +33,12 @@ async def test_text_and_its_usage_arrive(client: Player, gateway: GatewayUnderTe
 
 async def test_text_is_streamed(client: Player, gateway: GatewayUnderTest) -> None:
     assert await client.play("stream", gateway) == ["Hello", " world"]
+
+
+async def test_a_text_that_was_cut_off_is_marked(client: Player, gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    engine.will(CUT_OFF)
+    assert await client.play("cut", gateway) == ["Hello", "length"]
+    assert engine.last["max_tokens"] == 16
 
 
 async def test_a_thought_arrives_beside_the_text(client: Player, gateway: GatewayUnderTest, engine: MockEngine) -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 from support.clients import (
+    BROKEN,
     GREETING,
     PERSON,
     SCHEMA_OF_PERSON,
@@ -49,6 +50,12 @@ async def test_the_events_of_a_stream_arrive_in_order(client: Player, gateway: G
 async def test_its_own_accumulation_agrees_with_the_response(client: Player, gateway: GatewayUnderTest) -> None:
     seen = await client.play("accumulated", gateway)
     assert seen == {"pieces": [["Hello", "Hello"], [" world", "Hello world"]], "text": "Hello world"}
+
+
+async def test_a_failure_has_the_response_so_far(client: Player, gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    engine.will(BROKEN)
+    seen = await client.play("broken", gateway)
+    assert seen == {"type": "response.failed", "status": "failed", "code": "server_error", "text": "Hel"}
 
 
 async def test_a_thought_is_a_summary_where_one_was_asked_for(

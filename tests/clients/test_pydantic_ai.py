@@ -2,6 +2,8 @@
 
 import pytest
 from support.clients import (
+    BROKEN,
+    CUT_OFF,
     GREETING,
     PERSON,
     SCHEMA_OF_PERSON,
@@ -30,6 +32,21 @@ async def test_text_and_its_usage_arrive(client: Player, gateway: GatewayUnderTe
 
 async def test_text_is_streamed(client: Player, gateway: GatewayUnderTest) -> None:
     assert await client.play("stream", gateway) == ["Hello", " world"]
+
+
+async def test_a_text_that_was_cut_off_is_marked(client: Player, gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    engine.will(CUT_OFF)
+    assert await client.play("cut", gateway) == ["Hello", "length"]
+    assert engine.last["max_tokens"] == 16
+
+
+async def test_an_engine_that_fails_in_its_answer_is_an_error(
+    client: Player, gateway: GatewayUnderTest, engine: MockEngine
+) -> None:
+    engine.will(BROKEN)
+    name, message = await client.play("broken", gateway)
+    assert name == "ModelServerError"
+    assert "The engine failed: out of memory" in message
 
 
 async def test_a_thought_is_a_part_of_its_own(client: Player, gateway: GatewayUnderTest, engine: MockEngine) -> None:

@@ -3,8 +3,12 @@
 With `store`, which is its default, it sends references to the items of earlier answers; without, the items themselves.
 """
 
+from pathlib import Path
+
 import pytest
 from support.clients import (
+    BROKEN,
+    CUT_OFF,
     GREETING,
     PERSON,
     SCHEMA_OF_PERSON,
@@ -23,6 +27,8 @@ from support.engine import MockEngine, text
 from support.gateway import GatewayUnderTest
 
 SCRIPT = NodeScript("vercel_ai.mjs")
+
+STREAMS = Path(__file__).parents[1] / "golden" / "streams"
 
 
 async def test_text_and_its_usage_arrive(client: Player, gateway: GatewayUnderTest, engine: MockEngine) -> None:
@@ -68,6 +74,35 @@ async def test_a_streamed_loop_shows_the_thought_the_results_and_the_answer(
     seen = await client.play(scenario, gateway)
     assert seen == {"reasoning": THOUGHT, "results": ["sunny in Paris", "sunny in Rome"], "text": "Sunny."}
     assert messages(engine.last) == after_two_calls()
+
+
+async def test_the_recorded_calls_of_an_engine_are_run_and_answered(
+    client: Player, gateway: GatewayUnderTest, engine: MockEngine
+) -> None:
+    engine.will((STREAMS / "lc_chat_toolcall_parallel_stream.sse").read_bytes(), text("Warm at noon."))
+    assert await client.play("recorded", gateway) == "Warm at noon."
+    asked, called, weather, time = messages(engine.last)
+    assert asked == user("Weather and time?")
+    made = [each["function"] for each in called["tool_calls"]]
+    assert made == [
+        {"name": "get_weather", "arguments": {"city": "Paris", "unit": "c"}},
+        {"name": "get_time", "arguments": {"tz": "UTC"}},
+    ]
+    assert [weather["content"], time["content"]] == ["20 c in Paris", "noon UTC"]
+
+
+async def test_a_text_that_was_cut_off_is_marked(client: Player, gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    engine.will(CUT_OFF)
+    assert await client.play("cut", gateway) == {"text": "Hello", "finishReason": "length"}
+    assert engine.last["max_tokens"] == 16
+
+
+async def test_an_engine_that_fails_in_its_answer_is_an_error(
+    client: Player, gateway: GatewayUnderTest, engine: MockEngine
+) -> None:
+    engine.will(BROKEN)
+    seen = await client.play("broken", gateway)
+    assert seen == {"text": "Hel", "finishReason": "error", "errors": ["The engine failed: out of memory"]}
 
 
 async def test_an_object_follows_its_schema(client: Player, gateway: GatewayUnderTest, engine: MockEngine) -> None:

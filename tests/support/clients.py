@@ -216,6 +216,8 @@ def two_calls(name: str = "weather") -> bytes:
 
 TWO_CALLS = two_calls()
 PERSON = text('{"name": "Ada",', ' "age": 36}')
+CUT_OFF = text("Hel", "lo", finish="length")
+BROKEN = chunk({"content": "Hel"}) + b'data: {"error": {"message": "out of memory", "code": 500}}\n\n'
 GREETING = answer(THINKS, chunk({"content": "Hello, "}), chunk({"content": "Ada."}))
 
 

@@ -47,6 +47,12 @@ async function accumulated(url) {
   return { pieces, text: (await stream.finalResponse()).output_text };
 }
 
+async function broken(url) {
+  const all = await collect(await client(url).responses.create({ model: 'mock', input: 'Hi', stream: true }));
+  const { type, response } = all.at(-1);
+  return { type, status: response.status, code: response.error.code, text: response.output[0].content[0].text };
+}
+
 async function reasoning(url) {
   const request = { model: 'mock', input: 'Think.', reasoning: { effort: 'low', summary: 'auto' } };
   const { output } = await client(url).responses.create(request);
@@ -126,6 +132,7 @@ await play({
   text,
   stream,
   accumulated,
+  broken,
   reasoning,
   continuedCalls,
   statelessCalls,

@@ -62,6 +62,33 @@ async function streamedToolLoop(url, providerOptions) {
   return seen;
 }
 
+async function recorded(url) {
+  const tools = {
+    get_weather: tool({
+      inputSchema: z.object({ city: z.string(), unit: z.string() }),
+      execute: async ({ city, unit }) => `20 ${unit} in ${city}`,
+    }),
+    get_time: tool({ inputSchema: z.object({ tz: z.string() }), execute: async ({ tz }) => `noon ${tz}` }),
+  };
+  const { text } = streamText({ model: model(url), tools, stopWhen: isStepCount(5), prompt: 'Weather and time?' });
+  return await text;
+}
+
+async function cut(url) {
+  const { text, finishReason } = await generateText({ model: model(url), prompt: 'Hi', maxOutputTokens: 16 });
+  return { text, finishReason };
+}
+
+async function broken(url) {
+  const errors = [];
+  const { text, finishReason } = streamText({
+    model: model(url),
+    prompt: 'Hi',
+    onError: ({ error }) => errors.push(error.message),
+  });
+  return { text: await text, finishReason: await finishReason, errors };
+}
+
 async function object(url) {
   return (await generateObject({ model: model(url), schema: person, prompt: 'Invent a person.' })).object;
 }
@@ -81,6 +108,9 @@ await play({
   toolLoopStateless: (url) => toolLoop(url, stateless),
   streamedToolLoop: (url) => streamedToolLoop(url, stored),
   streamedToolLoopStateless: (url) => streamedToolLoop(url, stateless),
+  recorded,
+  cut,
+  broken,
   object,
   objectStream,
 });

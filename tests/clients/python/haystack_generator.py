@@ -41,6 +41,12 @@ def stream(url):
     return [piece for piece in pieces if piece]
 
 
+def cut(url):
+    settings = {"max_output_tokens": 16}
+    (reply,) = generator(url, generation_kwargs=settings).run([ChatMessage.from_user("Hi")])["replies"]
+    return [reply.text, reply.meta["finish_reason"]]
+
+
 def thought(url):
     (reply,) = generator(url, generation_kwargs=REASONS).run([ChatMessage.from_user("Think.")])["replies"]
     return {"reasoning": reply.reasoning.reasoning_text, "text": reply.text}
@@ -96,6 +102,7 @@ def previous_response(url):
 play(
     text,
     stream,
+    cut,
     thought,
     agent,
     agent_without_store,

@@ -36,6 +36,18 @@ async def stream(url):
     return [chunk.text async for chunk in model(url).astream("Hi") if chunk.text]
 
 
+async def cut(url):
+    answer = await model(url, max_tokens=16).ainvoke("Hi")
+    return [answer.text, answer.response_metadata["incomplete_details"]["reason"]]
+
+
+async def broken(url):
+    try:
+        return [chunk.text async for chunk in model(url).astream("Hi")]
+    except Exception as error:
+        return [type(error).__name__, str(error)]
+
+
 async def thought(url):
     blocks = (await model(url, **REASONS).ainvoke("Think.")).content_blocks
     return [(block["type"], block.get("reasoning") or block.get("text")) for block in blocks]
@@ -94,6 +106,8 @@ async def two_turns_streamed(url):
 play(
     text,
     stream,
+    cut,
+    broken,
     thought,
     agent,
     agent_without_store,

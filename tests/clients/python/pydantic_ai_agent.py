@@ -43,6 +43,19 @@ async def stream(url):
         return [piece async for piece in result.stream_text(delta=True, debounce_by=None)]
 
 
+async def cut(url):
+    answer = (await agent(url, {"max_tokens": 16}).run("Hi")).new_messages()[-1]
+    return [answer.text, answer.finish_reason]
+
+
+async def broken(url):
+    try:
+        async with agent(url).run_stream("Hi") as result:
+            await result.get_output()
+    except Exception as error:
+        return [type(error).__name__, str(error)]
+
+
 async def thought(url):
     result = await agent(url, REASONS).run("Think.")
     return [[part.part_kind, part.content] for part in result.new_messages()[-1].parts]
@@ -103,6 +116,8 @@ async def two_turns_with_previous_response(url):
 play(
     text,
     stream,
+    cut,
+    broken,
     thought,
     tools,
     tools_without_store,
