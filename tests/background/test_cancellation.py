@@ -46,6 +46,21 @@ async def test_a_running_response_is_cancelled_and_its_engine_released(backgroun
     assert await background.follow(id) == events
 
 
+async def test_a_cancelled_response_has_the_usage_of_what_was_written(background: Background, engine: MockEngine) -> None:
+    script, _ = held_back("These are some words.", "never")
+    engine.will(script)
+    id = (await background.create("How many words?"))["id"]
+    with background.gateway.gateway.store.follow(id) as wakeup:
+        while not (await background.get(id))["output"]:
+            await wakeup.wait()
+    response = await background.cancel(id)
+    assert response["status"] == "cancelled"
+    assert response["output"][0]["content"][0]["text"] == "These are some words."
+    assert response["usage"]["output_tokens"] > 0
+    assert response["usage"]["input_tokens"] > 0
+    assert check_stream(await background.follow(id)) == response
+
+
 async def test_a_response_whose_engine_has_not_answered_yet_is_cancelled(background: Background, engine: MockEngine) -> None:
     never = asyncio.Event()
 
@@ -102,9 +117,8 @@ async def test_a_cancelled_response_unlocks_its_conversation(background: Backgro
     await background.cancel(id)
     response = await gateway.create("Two", conversation=conversation["id"])
     assert response["status"] == "completed"
-    # The conversation has what was said until then; how much of the answer that is depends on the moment.
-    contents = [message["content"] for message in engine.last["messages"]]
-    assert (contents[0], contents[-1]) == ("One", "Two")
+    # The conversation has nothing of the response that was cancelled.
+    assert [message["content"] for message in engine.last["messages"]] == ["Two"]
 
 
 async def test_deleting_a_running_response_cancels_it_first(background: Background, engine: MockEngine) -> None:

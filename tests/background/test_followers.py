@@ -55,6 +55,35 @@ async def test_a_streamed_background_response_is_followed_at_once(gateway: Gatew
     assert await background.follow(final["id"]) == events
 
 
+@pytest.mark.parametrize("beyond", [0, 1, 1000, 10**30])
+async def test_after_the_last_event_the_stream_ends_at_once(background: Background, beyond: int) -> None:
+    response = await background.made()
+    events = await background.follow(response["id"])
+    assert await background.follow(response["id"], after=events[-1]["sequence_number"] + beyond) == []
+
+
+@pytest.mark.parametrize("after", [2, 1000])
+async def test_after_the_end_of_a_response_that_was_never_begun_the_stream_ends_at_once(engine: MockEngine, after: int) -> None:
+    async with running_gateway(engine, background_workers=0) as gateway:
+        background = Background(gateway)
+        id = (await background.create())["id"]
+        await background.cancel(id)
+        assert numbers(await background.follow(id, after=1)) == [2]
+        assert await background.follow(id, after=after) == []
+
+
+async def test_a_follower_of_events_that_will_never_come_waits_for_the_end(background: Background, engine: MockEngine) -> None:
+    script, go_on = held_back("Hel", "lo")
+    engine.will(script)
+    id = (await background.create())["id"]
+    await engine.asked.wait()
+    following = asyncio.create_task(background.follow(id, after=1000))
+    await background.seen(id, "in_progress")
+    assert not following.done()
+    go_on.set()
+    assert await following == []
+
+
 async def test_a_follower_of_a_queued_response_gets_its_status(engine: MockEngine) -> None:
     async with running_gateway(engine, background_workers=0) as gateway:
         async with opened(gateway, input="Hi", background=True, stream=True) as content:

@@ -351,11 +351,39 @@ def test_it_can_be_aborted_at_any_time(error: ApiError, status: str, pieces: lis
     events = exchange.start()
     for piece in pieces:
         events += exchange.receive(piece)
-    events += exchange.abort(error)
+    # If it is aborted once more, its usage is not estimated either.
+    events += [*exchange.abort(error), *exchange.abort(error)]
     assert isinstance(exchange.step, Done)
     response = checked([*events, *exchange.end()])[-1]["response"]
     assert response["status"] == status
     assert exchange.heartbeat() == []
+
+
+def test_the_usage_of_a_cancelled_response_is_that_of_all_its_answers() -> None:
+    exchange = make({"tools": [NUMBERS]})
+    exchange.checked(CheckOutcome())
+    events = exchange.start()
+    # The first answer is rejected by its grammar, and reports no usage; the second is cut off.
+    events += [*exchange.receive(call("add", '{"input": "one"}') + chunk(finish="tool_calls") + b"data: [DONE]\n\n")]
+    events += exchange.finish()
+    while isinstance(exchange.step, Check):
+        events += exchange.checked(run_check(exchange.step.work))
+    assert isinstance(exchange.step, Ask)
+    events += [*exchange.receive(chunk({"content": "Hel"})), *exchange.abort(Cancelled())]
+    assert isinstance(exchange.step, Estimate)
+    assert [answer.written for answer in exchange.step.answers] == ['add{"input": "one"}', "Hel"]
+    estimate = Usage(3, InputTokensDetails(), 4, OutputTokensDetails(), 7)
+    events += [*exchange.estimated([estimate, estimate]), *exchange.end()]
+    response = checked(events)[-1]["response"]
+    assert (response["status"], response["usage"]["total_tokens"]) == ("cancelled", 14)
+
+
+def test_a_cancelled_response_that_has_its_usage_is_not_estimated() -> None:
+    exchange = make({})
+    events = [*exchange.start(), *exchange.receive(text("Hi").removesuffix(b"data: [DONE]\n\n"))]
+    events += exchange.abort(Cancelled())
+    assert isinstance(exchange.step, Done)
+    assert checked([*events, *exchange.end()])[-1]["response"]["usage"]["total_tokens"] == 17
 
 
 def test_what_was_not_checked_yet_is_not_shown_when_it_is_aborted() -> None:

@@ -344,12 +344,6 @@ def test_an_item_that_means_nothing_here_is_dropped_with_a_notice(kind: str) -> 
     assert len(conversion.chat.messages) == 1
 
 
-def test_a_reference_is_resolved_among_the_given_items() -> None:
-    items = [{"type": "message", "id": "m1", "role": "user", "content": "Hi"}, {"id": "m1"}]
-    assert messages(items) == [user("Hi"), user("Hi")]
-    assert rejection([{"type": "item_reference", "id": "gone"}]).param == "input[0].id"
-
-
 @pytest.mark.parametrize(
     ("item", "param"),
     [

@@ -8,7 +8,8 @@ import pytest
 import pytest_asyncio
 from agents import Agent, OpenAIConversationsSession, OpenAIResponsesModel, RunConfig, Runner, function_tool
 from openai import AsyncOpenAI
-from openai.types.responses import ResponseReasoningItem, ResponseReasoningItemParam
+from openai.types.responses import EasyInputMessageParam, ResponseReasoningItem, ResponseReasoningItemParam
+from openai.types.responses.response_input_param import ItemReference
 from support.engine import MockEngine, answer, call, chunk, text
 from support.gateway import GatewayUnderTest
 
@@ -43,6 +44,20 @@ async def test_stored_responses(client: AsyncOpenAI, engine: MockEngine) -> None
         await client.responses.retrieve(first.id)
     with pytest.raises(openai.BadRequestError):
         await client.responses.cancel(second.id)
+
+
+async def test_references_to_stored_items(client: AsyncOpenAI, engine: MockEngine) -> None:
+    first = await client.responses.create(model="mock", input="One")
+    (asked,) = [item async for item in client.responses.input_items.list(first.id)]
+    references = [ItemReference(type="item_reference", id=item.id or "") for item in (asked, first.output[0])]
+    again = EasyInputMessageParam(role="user", content="Two")
+    second = await client.responses.create(model="mock", input=[*references, again])
+    assert said(engine) == ["user: One", "assistant: Hello world", "user: Two"]
+    kept = [item.id async for item in client.responses.input_items.list(second.id, order="asc")]
+    assert kept[:2] == [asked.id, first.output[0].id]
+    with pytest.raises(openai.BadRequestError) as raised:
+        await client.responses.create(model="mock", input=[ItemReference(type="item_reference", id="msg_nowhere"), again])
+    assert raised.value.code == "item_not_found"
 
 
 async def test_sealed_reasoning_of_what_is_stored(client: AsyncOpenAI, engine: MockEngine) -> None:

@@ -21,3 +21,10 @@ def test_the_number_of_bytes_is_limited() -> None:
     assert histories.get("one") == ()
     histories.add("larger than all", [b"12345678901"])
     assert not any(histories.get(id) for id in ("three", "four", "larger than all"))
+
+
+def test_items_are_found_in_every_history_the_latest_first() -> None:
+    histories = RecentHistories()
+    histories.add("one", [b'[{"id":"a","n":1},{"id":"b","n":1}]'])
+    histories.add("two", [*histories.get("one"), b'[{"id":"a","n":2},{"id":"c","type":"item_reference"}]'])
+    assert histories.find_items(["a", "b", "c", "d"]) == {"a": {"id": "a", "n": 2}, "b": {"id": "b", "n": 1}}

@@ -135,7 +135,7 @@ async def test_a_schema_in_a_stored_tool_that_does_not_compile_is_a_notice(gatew
     tool = {"type": "function", "name": "f", "strict": True, "parameters": {"type": "nonsense"}}
     _, conversation = await gateway.post({"items": [{"type": "additional_tools", "tools": [tool]}]}, "/v1/conversations")
     await gateway.create("Hi", conversation=conversation["id"])
-    assert "the calls of f are not checked" in gateway.notice
+    assert "the schema of tool f cannot be read: its calls are not checked" in gateway.notice
 
 
 names = st.sampled_from("role content call_id name arguments output summary id input tools action encrypted_content".split())

@@ -3,9 +3,11 @@
 import asyncio
 from typing import Any
 
+import pytest
 from openai.types.conversations import ConversationItem
 from openai.types.responses import ResponseItem
 from pydantic import TypeAdapter
+from support.background import Background, held_back
 from support.engine import DONE, MockEngine, Writer, answer, call, chunk, text
 from support.gateway import GatewayUnderTest, running_gateway
 
@@ -132,6 +134,53 @@ async def test_an_unstored_response_still_adds_to_its_conversation(gateway: Gate
     response = await gateway.create("Hi", conversation=conversation["id"], store=False)
     assert await texts(gateway, conversation) == ["Hi", "Hello world"]
     assert (await gateway.get(f"/v1/responses/{response['id']}"))[0] == 404
+
+
+@pytest.mark.parametrize("store", [True, False])
+async def test_a_failed_response_adds_nothing_to_its_conversation(
+    gateway: GatewayUnderTest, engine: MockEngine, store: bool
+) -> None:
+    conversation = await created(gateway, items=[HELLO])
+    engine.will(chunk({"content": "Hal"}))
+    events = await gateway.stream("Are you there?", conversation=conversation["id"], store=store)
+    failed = events[-1]["response"]
+    assert failed["status"] == "failed"
+    assert await texts(gateway, conversation) == ["Hello"]
+    if store:
+        assert (await gateway.get(f"/v1/responses/{failed['id']}"))[1]["status"] == "failed"
+    # It is unlocked, and an answer that is cut off by its limit counts.
+    engine.will(text("Yes", finish="length"))
+    await gateway.create("Are you there?", conversation=conversation["id"], store=store)
+    assert await texts(gateway, conversation) == ["Hello", "Are you there?", "Yes"]
+
+
+async def test_a_background_response_that_failed_or_was_cancelled_adds_nothing(
+    gateway: GatewayUnderTest, engine: MockEngine
+) -> None:
+    background = Background(gateway)
+    conversation = await created(gateway, items=[HELLO])
+    engine.will(chunk({"content": "Hal"}))
+    assert (await background.made("One", conversation=conversation["id"]))["status"] == "failed"
+    script, _ = held_back("Hel", "lo")
+    engine.asked.clear()
+    engine.will(script)
+    id = (await background.create("Two", conversation=conversation["id"]))["id"]
+    await engine.asked.wait()
+    assert (await background.cancel(id))["status"] == "cancelled"
+    assert await texts(gateway, conversation) == ["Hello"]
+    await gateway.create("Three", conversation=conversation["id"])
+    assert await texts(gateway, conversation) == ["Hello", "Three", "Hello world"]
+
+
+async def test_a_compaction_trigger_is_not_kept(gateway: GatewayUnderTest) -> None:
+    conversation = await created(gateway)
+    trigger = [{"role": "user", "content": "Hi"}, {"type": "compaction_trigger"}]
+    for fields in ({"conversation": conversation["id"]}, {}, {"background": True}):
+        _, response = await gateway.post({"input": trigger, **fields})
+        _, listed = await gateway.get(f"/v1/responses/{response['id']}/input_items")
+        assert [item["type"] for item in listed["data"]] == ["message"]
+    _, listed = await gateway.get(f"/v1/conversations/{conversation['id']}/items")
+    assert [item["type"] for item in listed["data"]] == ["compaction", "message"]
 
 
 async def test_a_conversation_of_one_key_cannot_be_reached_by_another(engine: MockEngine) -> None:

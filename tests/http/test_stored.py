@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.background import Background
 from support.engine import MockEngine, Refusal, answer, call, chunk, text
 from support.gateway import GatewayUnderTest, running_gateway
-from support.stores import record
+from support.stores import DAY, record
 
 from antiphon.errors import StoreUnavailable
 from antiphon.store import open_store
@@ -105,14 +106,76 @@ async def test_a_stored_response_is_fetched_as_it_was_sent(gateway: GatewayUnder
 
 async def test_a_deleted_response_cannot_be_fetched(gateway: GatewayUnderTest) -> None:
     first = await gateway.create("One")
-    second = await gateway.create("Two", previous_response_id=first["id"])
     path = f"/v1/responses/{first['id']}"
     assert await gateway.get(path, method="DELETE") == (200, {"id": first["id"], "object": "response", "deleted": True})
     for method in ("GET", "DELETE"):
         status, body = await gateway.get(path, method=method)
         assert (status, body["error"]["code"]) == (404, "response_not_found")
-    # A response that continued it starts after it.
-    await gateway.create("Three", previous_response_id=second["id"])
+    status, body = await gateway.post({"input": "Three", "previous_response_id": first["id"]})
+    assert (status, body["error"]["code"]) == (400, "previous_response_not_found")
+
+
+@pytest.mark.parametrize("scheme", ["memory", "sqlite"])
+async def test_a_response_whose_ancestor_was_deleted_cannot_be_continued(
+    engine: MockEngine, tmp_path: Path, scheme: str
+) -> None:
+    async with running_gateway(engine, store=f"{scheme}:{tmp_path / 'responses.db'}") as gateway:
+        first = await gateway.create("One")
+        second = await gateway.create("Two", previous_response_id=first["id"])
+        third = await gateway.create("Three", previous_response_id=second["id"])
+        await gateway.get(f"/v1/responses/{first['id']}", method="DELETE")
+        for previous in (second, third):
+            for fields in ({}, {"background": True}):
+                status, body = await gateway.post({"input": "Four", "previous_response_id": previous["id"], **fields})
+                assert (status, body["error"]["code"]) == (400, "previous_response_not_found")
+                assert body["error"]["param"] == "previous_response_id"
+                assert first["id"] in body["error"]["message"]
+
+
+async def test_a_chain_starts_after_a_response_that_is_no_longer_stored(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    store = gateway.gateway.store
+    now = int(time.time())
+    link = {"settings": b"{}", "created_at": now, "input": b"[]", "output": b"[]"}
+    await store.put(record("resp_2", "", parent="resp_1", expires_at=now + 1000, **link))
+    response = await gateway.create("Go on", previous_response_id="resp_2")
+    assert [message["content"] for message in engine.last["messages"]] == ["Go on"]
+    assert gateway.notice == "the history begins with resp_2: what came before it is no longer stored"
+    await gateway.create("Go on", previous_response_id=response["id"], background=True)
+    assert "the history begins with resp_2" in gateway.notice
+
+
+async def expiry(gateway: GatewayUnderTest, *ids: str) -> list[int]:
+    """In days from now."""
+    records = [await gateway.gateway.store.get("", id) for id in ids]
+    return [round((each.expires_at - time.time()) / DAY) for each in records if each is not None]
+
+
+@pytest.mark.parametrize("background", [False, True])
+async def test_continuing_a_chain_keeps_all_of_it_stored(gateway: GatewayUnderTest, background: bool) -> None:
+    store, now = gateway.gateway.store, int(time.time())
+    ids = ["resp_0", "resp_1", "resp_2"]
+    for id, parent, days in zip(ids, [None, *ids], (5, 20, 30), strict=False):
+        members = {"settings": b"{}", "created_at": now, "input": b"[]", "output": b"[]"}
+        await store.put(record(id, "", parent=parent, expires_at=now + days * DAY, **members))
+    await gateway.create("Hi", previous_response_id="resp_2", store=False)
+    assert await expiry(gateway, *ids) == [5, 20, 30]
+    if background:
+        await Background(gateway).made("Hi", previous_response_id="resp_2")
+    else:
+        await gateway.create("Hi", previous_response_id="resp_2")
+    assert await expiry(gateway, *ids) == [30, 30, 30]
+
+
+async def test_a_chain_in_use_is_not_written_with_every_response(
+    gateway: GatewayUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = gateway.gateway.store
+    kept: list[Any] = []
+    monkeypatch.setattr(store, "keep_until", lambda *given: kept.append(given))
+    response = await gateway.create("Hi")
+    for _ in range(3):
+        response = await gateway.create("Hi", previous_response_id=response["id"])
+    assert kept == []
 
 
 async def test_the_input_is_listed_page_by_page(gateway: GatewayUnderTest) -> None:

@@ -131,3 +131,16 @@ async def test_an_extended_chain_replaces_the_shorter_one(database: WatchedDatab
     found = recent.find("ada", "r1", BEGINNING)
     assert found is not None
     assert [link.id for link in found.links] == ["r0", "r1"]
+
+
+async def test_a_chain_whose_responses_are_kept_longer_stays_complete(database: WatchedDatabase, clock: Clock) -> None:
+    store, other = SqlStore(database), SqlStore(database)
+    await store.put(record("r0", expires_at=BEGINNING + 10))
+    await store.put(record("r1", parent="r0"))
+    for each in (store, other):
+        assert len(await each.chain("ada", "r1")) == 2
+    await store.keep_until("ada", ["r0"], BEGINNING + 100)
+    assert next(link.expires_at for link in await store.chain("ada", "r1")) == BEGINNING + 100
+    clock.forward(10)
+    for each in (store, other):
+        assert [link.id for link in await each.chain("ada", "r1")] == ["r0", "r1"]

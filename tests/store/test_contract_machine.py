@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import asyncpg
+import msgspec
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
@@ -26,12 +27,14 @@ CONVERSATIONS = ("c0", "c1")
 ITEMS = ("i0", "i1", "i2", "i3")
 WORKERS = ("w0", "w1")
 LEASE = 10.0
-TABLES = ("responses", "conversations", "items", "jobs", "events")
+FOUND = (*ITEMS, *(f"in_{id}" for id in RESPONSES), *(f"out_{id}" for id in RESPONSES), "nowhere")
+TABLES = ("responses", "response_items", "deleted_responses", "conversations", "items", "jobs", "events")
 
 owners = st.sampled_from(("ada", "ada", "ada", "bob"))
 responses = st.sampled_from(RESPONSES)
 conversations = st.sampled_from(CONVERSATIONS)
 item_ids = st.sampled_from(ITEMS)
+own_ids = st.lists(item_ids, unique=True, max_size=2)
 item_lists = st.lists(st.builds(item, item_ids, st.sampled_from("ab")), max_size=4)
 workers = st.sampled_from(WORKERS)
 lifetimes = st.sampled_from([5, 30, 1000])
@@ -71,6 +74,9 @@ class StoreMachine(RuleBasedStateMachine):
         return int(self.clock.now) + lifetime
 
     def check(self, operation: Awaitable[object], expected: object) -> None:
+        # No two writes happen at the same moment: so it is always clear which is the last one.
+        self.clock.forward(1 / 1024)
+
         async def outcome() -> object:
             try:
                 return await operation
@@ -90,15 +96,24 @@ class StoreMachine(RuleBasedStateMachine):
             ancestor = self.model.records[ancestor].parent if ancestor in self.model.records else None
         return parent if ancestor is None else None
 
-    @rule(id=responses, owner=owners, parent=responses | st.none(), lifetime=lifetimes)
-    def put(self, id: str, owner: str, parent: str | None, lifetime: int) -> None:
-        members = {"parent": self.without_cycle(id, parent), "output": f"[{next(self.numbers)}]".encode()}
+    def output(self, ids: list[str]) -> bytes:
+        """Output items with these ids, each with a content of its own."""
+        return msgspec.json.encode([{"id": id, "text": str(next(self.numbers))} for id in ids])
+
+    @rule(id=responses, owner=owners, parent=responses | st.none(), lifetime=lifetimes, items=own_ids)
+    def put(self, id: str, owner: str, parent: str | None, lifetime: int, items: list[str]) -> None:
+        members = {"parent": self.without_cycle(id, parent), "output": self.output(items)}
         fresh = record(id, owner, expires_at=self.expires(lifetime), **members)
         self.check(self.store.put(fresh), self.model.put(fresh))
 
     @rule(id=responses, owner=owners)
     def delete(self, id: str, owner: str) -> None:
         self.check(self.store.delete(owner, id), self.model.delete(owner, id))
+
+    @rule(ids=st.lists(responses, unique=True), owner=owners, lifetime=lifetimes)
+    def keep_until(self, ids: list[str], owner: str, lifetime: int) -> None:
+        until = self.expires(lifetime)
+        self.check(self.store.keep_until(owner, ids, until), self.model.keep_until(owner, ids, until))
 
     @rule(id=conversations, owner=owners, items=item_lists, lifetime=lifetimes)
     def create_conversation(self, id: str, owner: str, items: list[Item], lifetime: int) -> None:
@@ -171,7 +186,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(choice=choices, late=st.integers(0, 1), items=item_lists)
     def finish_a_claimed_job(self, choice: int, late: int, items: list[Item]) -> None:
         id, worker, attempt = self.claimed_job(choice)
-        final = structs.replace(self.model.records[id], status="completed")
+        final = structs.replace(self.model.records[id], status="completed", output=self.output(["i1"]))
         appended = events(next(self.numbers))
         self.check(
             self.store.finish(final, worker, attempt - late, appended, items),
@@ -268,6 +283,9 @@ class StoreMachine(RuleBasedStateMachine):
             assert await self.store.get(owner, id) == self.model.get(owner, id)
             chain = [(link.id, link.status, link.output) for link in await self.store.chain(owner, id)]
             assert chain == [(link.id, link.status, link.output) for link in self.model.chain(owner, id)]
+            assert await self.store.was_deleted(owner, id) == self.model.was_deleted(owner, id)
+        for owner in OWNERS:
+            assert await self.store.find_items(owner, FOUND) == self.model.find_items(owner, FOUND)
         for owner, id in itertools.product(OWNERS, CONVERSATIONS):
             assert await self.store.conversation_items(owner, id) == self.model.items(owner, id)
 
@@ -293,9 +311,7 @@ def open_postgres(url: str) -> Callable[[AsyncExitStack, Clock], Awaitable[tuple
     async def open_emptied(stack: AsyncExitStack, clock: Clock) -> tuple[Store, Store]:
         stores = await open_twice(url, stack, clock)
         connection = await asyncpg.connect(url)
-        await connection.execute(
-            "TRUNCATE antiphon.responses, antiphon.conversations, antiphon.items, antiphon.jobs, antiphon.events"
-        )
+        await connection.execute(f"TRUNCATE {', '.join(f'antiphon.{table}' for table in TABLES)}")
         await connection.close()
         return stores
 

@@ -14,6 +14,9 @@ ATTEMPTS: dict[str, tuple[Callable[[Store], Awaitable[object]], object]] = {
     "get": (lambda store: store.get("bob", "r1"), None),
     "delete": (lambda store: store.delete("bob", "r1"), False),
     "chain": (lambda store: store.chain("bob", "r1"), []),
+    "was_deleted": (lambda store: store.was_deleted("bob", "deleted"), False),
+    "keep_until": (lambda store: store.keep_until("bob", ["r1"], 2**40), None),
+    "find_items": (lambda store: store.find_items("bob", ["in_r1", "out_r1", "i1"]), {}),
     "create_conversation": (lambda store: store.create_conversation(conversation("c1", "bob")), IdTaken),
     "get_conversation": (lambda store: store.get_conversation("bob", "c1"), None),
     "set_metadata": (lambda store: store.set_metadata("bob", "c1", b'{"x":"y"}'), None),
@@ -32,7 +35,7 @@ ATTEMPTS: dict[str, tuple[Callable[[Store], Awaitable[object]], object]] = {
     "cancel": (lambda store: store.cancel("bob", "running"), "unknown"),
 }
 # Workers, which serve every owner, call these with what `claim` returned; or they read and write no owner's data.
-WITHOUT_OWNER = {"claim", "renew", "give_back", "append_events", "follow", "follow_jobs", "sweep", "shrink"}
+WITHOUT_OWNER = {"claim", "renew", "give_back", "append_events", "follow", "follow_jobs", "sweep", "shrink", "index_items"}
 
 
 async def everything(store: Store) -> list[object]:
@@ -48,6 +51,8 @@ async def everything(store: Store) -> list[object]:
 @pytest.mark.parametrize("method", ATTEMPTS)
 async def test_another_owner_gets_and_changes_nothing_by(store: Store, method: str) -> None:
     await store.put(record("r1"))
+    await store.put(record("deleted"))
+    await store.delete("ada", "deleted")
     await store.create_conversation(conversation("c1"), items("i1"))
     await store.lock_conversation("ada", "c1", "running", 60)
     await store.enqueue(queued("running", conversation="c1"), b"{}")

@@ -13,7 +13,18 @@ from typing import TypeVar
 import asyncpg
 import pytest
 from support.postgres import PostgresServer
-from support.stores import DAY, Clock, conversation, events, items, queued, record
+from support.stores import (
+    DAY,
+    Clock,
+    conversation,
+    delete_as_before,
+    events,
+    finish_as_before,
+    items,
+    put_as_before,
+    queued,
+    record,
+)
 
 from antiphon.errors import StoreUnavailable
 from antiphon.store import CannotOpen, Store, open_store
@@ -113,6 +124,10 @@ async def test_no_operation_scans_a_table(url: str, clock: Clock) -> None:
             id, conversation_id = f"r{number}", f"c{number}"
             await store.put(record(f"first-{id}"))
             await store.chain("ada", f"first-{id}")
+            await store.keep_until("ada", [f"first-{id}"], int(clock.now) + 40 * DAY)
+            await store.was_deleted("ada", id)
+            await store.find_items("ada", [f"in_first-{id}", "i1", "i9"])
+            assert await store.index_items() == 0
             await store.create_conversation(conversation(conversation_id), items("i1", "i2"))
             await store.list_items("ada", conversation_id, after="i1")
             await store.lock_conversation("ada", conversation_id, id, 60)
@@ -236,7 +251,7 @@ async def test_a_newer_database_cannot_be_opened(url: str) -> None:
 
 async def test_a_database_of_the_first_version_is_brought_up_to_date(url: str, clock: Clock) -> None:
     async with open_postgres(url, Wakeups(), clock, migrations=MIGRATIONS[:1]) as database:
-        await database.put(record("r1"))
+        await database.write(put_as_before(record("r1")))
     connection = await asyncpg.connect(url)
     assert await connection.fetchval("SELECT number FROM antiphon.version") == 1
     # A job as the first version wrote it.
@@ -252,6 +267,38 @@ async def test_a_database_of_the_first_version_is_brought_up_to_date(url: str, c
         job = await store.claim("w1", 60, 3)
         assert job is not None
         assert (job.attempt, job.lost) == (3, 1)
+
+
+async def test_an_older_gateway_can_use_the_same_database(url: str, clock: Clock) -> None:
+    async with open_store(url, clock) as store, open_postgres(url, Wakeups(), clock) as older:
+        await store.put(record("new"))
+        await older.write(put_as_before(record("old")))
+        assert (await store.find_items("ada", ["out_new", "out_old"])).keys() == {"out_new", "out_old"}
+        # It finishes a response that this version has queued.
+        await store.enqueue(queued("r1"), b"{}")
+        assert await store.claim("older", 60, 3)
+        await older.write(finish_as_before(record("r1", background=True)))
+        assert (await store.find_items("ada", ["in_r1", "out_r1"])).keys() == {"in_r1", "out_r1"}
+        # It does not remove entries from the index, so the database does.
+        await older.write(delete_as_before("new"))
+        assert await store.find_items("ada", ["out_new"]) == {}
+    connection = await asyncpg.connect(url)
+    assert await connection.fetchval("SELECT count(*) FROM antiphon.response_items WHERE response = 'new'") == 0
+    await connection.close()
+
+
+async def test_gateways_that_index_an_older_database_together_do_it_once(url: str, clock: Clock) -> None:
+    async with open_postgres(url, Wakeups(), clock, migrations=MIGRATIONS[:3]) as database:
+        for number in range(200):
+            await database.write(put_as_before(record(f"r{number}")))
+    async with open_store(url, clock) as one, open_store(url, clock) as other:
+        indexed = asyncio.gather(one.index_items(), other.index_items())
+        found = await one.find_items("ada", [f"out_r{number}" for number in range(200)])
+        assert len(found) == 200
+        assert sum(await indexed) <= 200
+    connection = await asyncpg.connect(url)
+    assert await connection.fetchval("SELECT count(*) FROM antiphon.response_items") == 400
+    await connection.close()
 
 
 async def test_a_migration_that_fails_leaves_the_database_as_it_was(url: str, clock: Clock) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from support.stores import BEGINNING, Clock, record
+from support.stores import BEGINNING, DAY, Clock, record
 
 from antiphon.store import IdTaken, Store, open_store
 
@@ -73,6 +73,47 @@ async def test_a_chain_starts_after_a_deleted_response(store: Store) -> None:
         await store.put(record(f"r{number}", parent=f"r{number - 1}"))
     await store.delete("ada", "r2")
     assert [link.id for link in await store.chain("ada", "r4")] == ["r3", "r4"]
+
+
+async def test_a_deletion_is_remembered_while_responses_that_continue_it_can_exist(store: Store, clock: Clock) -> None:
+    await store.put(record("r1"))
+    await store.put(record("r2", expires_at=BEGINNING + 10))
+    clock.forward(10)
+    await store.sweep()
+    # What has expired was not deleted.
+    assert not await store.was_deleted("ada", "r2")
+    assert not await store.was_deleted("ada", "r1")
+    await store.delete("ada", "r1")
+    clock.forward(30 * DAY)
+    await store.sweep()
+    assert await store.was_deleted("ada", "r1")
+    clock.forward(2 * DAY)
+    assert not await store.was_deleted("ada", "r1")
+    await store.sweep()
+    assert not await store.was_deleted("ada", "r1")
+
+
+async def test_a_deletion_is_remembered_after_a_restart_if_the_store_says_so(url: str, clock: Clock) -> None:
+    async with open_store(url, clock) as store:
+        await store.put(record("r1"))
+        await store.delete("ada", "r1")
+        survives = store.survives_restart
+    async with open_store(url, clock) as store:
+        assert await store.was_deleted("ada", "r1") == survives
+
+
+async def test_responses_can_be_kept_longer_and_never_shorter(store: Store, clock: Clock) -> None:
+    for number in range(3):
+        await store.put(record(f"r{number}", expires_at=BEGINNING + 10 * (number + 1)))
+    await store.keep_until("ada", ["r0", "r1", "r2", "nowhere"], BEGINNING + 20)
+    expiries = [(await store.get("ada", f"r{number}")) for number in range(3)]
+    assert [each.expires_at - BEGINNING for each in expiries if each is not None] == [20, 20, 30]
+    clock.forward(20)
+    # What has expired does not come back.
+    await store.keep_until("ada", ["r0"], BEGINNING + 100)
+    assert await store.get("ada", "r0") is None
+    await store.keep_until("ada", [f"r{number}" for number in range(2, 2000)], BEGINNING + 100)
+    assert await store.get("ada", "r2") == record("r2", expires_at=BEGINNING + 100)
 
 
 async def test_a_chain_starts_after_an_expired_response(store: Store, clock: Clock) -> None:

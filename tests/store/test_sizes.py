@@ -3,6 +3,7 @@
 import asyncio
 import random
 
+import msgspec
 from support.stores import BEGINNING, DAY, Clock, conversation, queued, record
 
 from antiphon.store import Store
@@ -74,3 +75,12 @@ async def test_no_more_small_responses_are_removed_than_necessary(store: Store) 
     assert await store.get("ada", "r1999") is not None
     assert await store.get("ada", f"r{removed - 1:04}") is None
     assert await store.get("ada", f"r{removed:04}") is not None
+
+
+async def test_the_index_of_items_counts(store: Store) -> None:
+    many = msgspec.json.encode([{"id": f"m{number}"} for number in range(2000)])
+    await store.put(record("r1", input=many, expires_at=BEGINNING + DAY))
+    await store.put(record("r2"))
+    # Its own bytes alone would fit.
+    assert await store.shrink(len(many) + 100_000) == 1
+    assert await remaining(store, "r1", "r2") == ["r2"]

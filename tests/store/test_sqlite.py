@@ -13,12 +13,12 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from support.stores import DAY, Clock, conversation, events, items, queued, record
+from support.stores import BEGINNING, DAY, Clock, conversation, events, item, items, put_as_before, queued, record
 
 from antiphon.errors import StoreUnavailable
 from antiphon.store import CannotOpen, Store, default_url, open_store
 from antiphon.store.records import Record
-from antiphon.store.sql import responses
+from antiphon.store.sql import conversations, responses
 from antiphon.store.sql.operations import Operation
 from antiphon.store.sql.schema import MIGRATIONS
 from antiphon.store.sql.store import SqlStore
@@ -30,6 +30,10 @@ NEWEST = len(MIGRATIONS)
 
 # A job's id, its owner and its request.
 JOB = ("r1", "ada", b"{}")
+# A conversation of an older database.
+OLD = ("c1", "ada", BEGINNING, BEGINNING + DAY, b"{}")
+# Results of other queries, and an index of only the rows that are wanted, are read completely.
+IS_SCAN = re.compile("SCAN (?!links|CONSTANT|numbered|.subquery|responses USING INDEX responses_to_index)")
 WRITER = Path(__file__).parents[1] / "support" / "store_writer.py"
 
 
@@ -45,8 +49,8 @@ async def check_acknowledged(store: Store, line: str) -> None:
         assert found.output.startswith(f'["{id}"]'.encode())
     elif kind == "answer":
         conversation = id.partition("-answer-")[0]
-        for item in items(f"{id}-a", f"{id}-b"):
-            assert await store.get_item("ada", conversation, item.id) == item
+        for expected in items(f"{id}-a", f"{id}-b"):
+            assert await store.get_item("ada", conversation, expected.id) == expected
     else:
         progress = await store.events("ada", id)
         assert progress is not None
@@ -95,7 +99,13 @@ async def test_no_operation_scans_a_table(tmp_path: Path, clock: Clock) -> None:
         statements.clear()
         await store.put(record("r1", parent="r0"))
         await store.chain("ada", "r1")
+        await store.keep_until("ada", ["r1", "r0"], int(clock.now) + 40 * DAY)
+        await store.was_deleted("ada", "r0")
         await store.create_conversation(conversation("c1"), items("i1", "i2"))
+        await database.write(put_as_before(record("r9")))
+        await store.find_items("ada", ["in_r1", "i1", "i9"])
+        await database.write(put_as_before(record("r10")))
+        assert await store.index_items() == 1
         await store.list_items("ada", "c1", after="i1", before="i2")
         await store.conversation_items("ada", "c1")
         await store.lock_conversation("ada", "c1", "r2", 60)
@@ -113,13 +123,13 @@ async def test_no_operation_scans_a_table(tmp_path: Path, clock: Clock) -> None:
         await store.delete_conversation("ada", "c1")
         await store.create_conversation(conversation("c2"), items("i1", "i2"))
         clock.forward(100 * DAY)
-        assert await store.sweep() == 2
+        assert await store.sweep() == 4
     plans = {}
     with closing(sqlite3.connect(path)) as connection:
         for statement in statements:
             if statement.lstrip().startswith(("SELECT", "UPDATE", "DELETE", "INSERT", "WITH")):
                 steps = connection.execute(f"EXPLAIN QUERY PLAN {statement}").fetchall()
-                plans[statement] = [step[3] for step in steps if re.match("SCAN (?!links|CONSTANT)", step[3])]
+                plans[statement] = [step[3] for step in steps if IS_SCAN.match(step[3])]
     assert len(plans) > 40
     assert {statement: plan for statement, plan in plans.items() if plan} == {}
 
@@ -210,7 +220,7 @@ async def test_an_answer_that_comes_too_late_is_dropped(tmp_path: Path, caplog: 
 
     def write_slowly() -> Operation[None]:
         go_on.wait()
-        yield from responses.put(record("r1"))
+        yield from responses.put(record("r1"), 0)
 
     async with open_sqlite(str(tmp_path / "responses.db"), Wakeups(), operation_timeout=0.1) as database:
         with pytest.raises(StoreUnavailable):
@@ -239,7 +249,7 @@ async def test_a_database_from_before_the_first_version_gets_its_tables(tmp_path
 async def test_a_database_of_the_first_version_is_brought_up_to_date(tmp_path: Path, clock: Clock) -> None:
     path = tmp_path / "responses.db"
     async with open_sqlite(str(path), Wakeups(), clock, migrations=MIGRATIONS[:1]) as database:
-        await database.put(record("r1"))
+        await database.write(put_as_before(record("r1")))
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (1,)
         # A job as the first version wrote it.
@@ -256,6 +266,40 @@ async def test_a_database_of_the_first_version_is_brought_up_to_date(tmp_path: P
         job = await store.claim("w1", 60, 3)
         assert job is not None
         assert (job.attempt, job.lost) == (3, 1)
+
+
+async def test_items_of_an_older_database_are_indexed_in_small_transactions(tmp_path: Path, clock: Clock) -> None:
+    path = tmp_path / "responses.db"
+    async with open_sqlite(str(path), Wakeups(), clock, migrations=MIGRATIONS[:3]) as database:
+        await asyncio.gather(*(database.write(put_as_before(record(f"r{number}"))) for number in range(220)))
+        await database.write(put_as_before(queued("waiting")))
+    statements: list[str] = []
+    async with open_sqlite(str(path), Wakeups(), clock, connect=connect_and_trace(statements)) as database:
+        store = SqlStore(database)
+        statements.clear()
+        assert await store.index_items() == 220
+        assert statements.count("COMMIT") >= 5
+        assert (await store.find_items("ada", ["in_r0", "out_r219"])).keys() == {"in_r0", "out_r219"}
+        assert await store.index_items() == 0
+
+
+async def test_items_of_an_older_database_are_found_before_they_are_indexed(tmp_path: Path, clock: Clock) -> None:
+    path = tmp_path / "responses.db"
+    async with open_sqlite(str(path), Wakeups(), clock, migrations=MIGRATIONS[:3]) as database:
+        for number in range(3):
+            await database.write(put_as_before(record(f"r{number}")))
+            await database.write(put_as_before(record(f"b{number}", "bob")))
+        await database.write(put_as_before(record("damaged", output=b"no JSON")))
+    with closing(sqlite3.connect(path)) as connection:
+        # An item of a conversation as it was written then.
+        connection.execute(f"INSERT INTO conversations ({conversations.COLUMNS}) VALUES (?, ?, ?, ?, ?)", OLD)
+        connection.execute("INSERT INTO items (conversation, position, id, data) VALUES ('c1', 0, 'i1', ?)", (item("i1").data,))
+        connection.commit()
+    async with open_store(url_of(path), clock) as store:
+        found = await store.find_items("ada", ["in_r1", "out_r2", "out_b1", "i1"])
+        assert found.keys() == {"in_r1", "out_r2", "i1"}
+        # Of the other owner, nothing was indexed.
+        assert await store.index_items() == 3
 
 
 async def test_a_migration_that_fails_leaves_the_database_as_it_was(tmp_path: Path) -> None:

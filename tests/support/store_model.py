@@ -3,12 +3,19 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import msgspec
 from msgspec import structs
 
 from antiphon.store.records import Cancellation, Conversation, Event, Item, Job, Progress, Purpose, Record
-from support.stores import Clock
+from support.stores import DAY, Clock
 
 TAKEN = "taken"
+
+
+def items_of(record: Record) -> list[dict[str, str]]:
+    """Its input and output items."""
+    items: list[dict[str, str]] = [*msgspec.json.decode(record.input), *msgspec.json.decode(record.output)]
+    return items
 
 
 @dataclass
@@ -27,6 +34,8 @@ class ModelConversation:
     stored: Conversation
     items: list[Item]
     lock: tuple[str, float] | None = None
+    # When each item was written.
+    written: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass
@@ -37,6 +46,10 @@ class Model:
     attempts: dict[str, int] = field(default_factory=dict)
     appended: dict[str, list[Event]] = field(default_factory=dict)
     conversations: dict[str, ModelConversation] = field(default_factory=dict)
+    # By response and item: when the item was written.
+    written: dict[tuple[str, str], float] = field(default_factory=dict)
+    # By response: its owner, and until when its deletion is remembered.
+    deleted: dict[str, tuple[str, int]] = field(default_factory=dict)
     numbers: int = 0
 
     def _visible(self, stored: Record | Conversation, owner: str) -> bool:
@@ -49,22 +62,57 @@ class Model:
     def put(self, record: Record) -> object:
         if record.id in self.records:
             return TAKEN
-        self.records[record.id] = record
+        self._store(record)
         return None
+
+    def _store(self, record: Record) -> None:
+        self.records[record.id] = record
+        for item in items_of(record):
+            self.written.setdefault((record.id, item["id"]), self.clock.now)
 
     def get(self, owner: str, id: str) -> Record | None:
         record = self.records.get(id)
         return record if record is not None and self._visible(record, owner) else None
 
     def delete(self, owner: str, id: str) -> bool:
-        if self.get(owner, id) is None:
+        record = self.get(owner, id)
+        if record is None:
             return False
         self._remove(id)
+        self.deleted[id] = (owner, int(self.clock.now) + record.expires_at - record.created_at + DAY)
         return True
+
+    def was_deleted(self, owner: str, id: str) -> bool:
+        deleted_by, until = self.deleted.get(id, ("", 0))
+        return deleted_by == owner and until > self.clock.now
+
+    def keep_until(self, owner: str, ids: Sequence[str], expires_at: int) -> object:
+        for id in ids:
+            record = self.get(owner, id)
+            if record is not None:
+                self.records[id] = structs.replace(record, expires_at=max(record.expires_at, expires_at))
+        return None
+
+    def find_items(self, owner: str, ids: Sequence[str]) -> dict[str, bytes]:
+        found = [
+            (self.written[record.id, item["id"]], item["id"], msgspec.json.encode(item))
+            for record in self.records.values()
+            if self._visible(record, owner)
+            for item in items_of(record)
+        ]
+        found += [
+            # Before a response that was written at the same moment.
+            (conversation.written[item.id] - 0.0001, item.id, item.data)
+            for conversation in self.conversations.values()
+            if self._visible(conversation.stored, owner)
+            for item in conversation.items
+        ]
+        return {id: data for _, id, data in sorted(found, key=lambda each: each[0]) if id in ids}
 
     def _remove(self, id: str) -> None:
         for table in (self.records, self.jobs, self.attempts, self.appended):
             table.pop(id, None)
+        self.written = {place: time for place, time in self.written.items() if place[0] != id}
 
     def chain(self, owner: str, id: str) -> list[Record]:
         found: list[Record] = []
@@ -89,6 +137,7 @@ class Model:
 
     def _append(self, conversation: ModelConversation, items: Sequence[Item]) -> None:
         for item in items:
+            conversation.written[item.id] = self.clock.now
             positions = [position for position, old in enumerate(conversation.items) if old.id == item.id]
             if positions:
                 conversation.items[positions[0]] = item
@@ -145,7 +194,7 @@ class Model:
         if record.id in self.records:
             return TAKEN
         self.numbers += 1
-        self.records[record.id] = record
+        self._store(record)
         self.jobs[record.id] = ModelJob(request, self.numbers, self.clock.now)
         return None
 
@@ -201,7 +250,7 @@ class Model:
         if not self._has_lease(record.id, worker, attempt) or self.records[record.id].owner != record.owner:
             return False
         del self.jobs[record.id]
-        self.records[record.id] = record
+        self._store(record)
         self.appended[record.id] += events
         found = self._conversation(record.owner, record.conversation)
         if found is not None and found.lock is not None and found.lock[0] == record.id:

@@ -3,6 +3,8 @@
 import msgspec
 
 from antiphon.store.records import Conversation, Event, Item, Record
+from antiphon.store.sql import responses
+from antiphon.store.sql.operations import Operation, Statement, placeholders
 
 DAY = 86_400
 BEGINNING = 1_800_000_000
@@ -31,6 +33,22 @@ def record(id: str, owner: str = "ada", **members: object) -> Record:
         "settings": msgspec.json.encode({"id": id, "model": "m"}),
     }
     return msgspec.convert({"id": id, "owner": owner, **defaults, **members}, Record)
+
+
+def put_as_before(record: Record) -> Operation[None]:
+    """A put of the versions that had no index of items."""
+    values = placeholders(1, len(responses.FIELDS))
+    yield Statement(f"INSERT INTO responses ({responses.COLUMNS}) VALUES ({values})", responses.record_values(record))
+
+
+def finish_as_before(record: Record) -> Operation[None]:
+    yield Statement("DELETE FROM jobs WHERE id = $1", (record.id,))
+    columns, values = responses.COLUMNS, placeholders(1, len(responses.FIELDS))
+    yield Statement(f"UPDATE responses SET ({columns}) = ({values}) WHERE id = $1", responses.record_values(record))
+
+
+def delete_as_before(id: str) -> Operation[None]:
+    yield Statement("DELETE FROM responses WHERE id = $1", (id,))
 
 
 def queued(id: str, owner: str = "ada", **members: object) -> Record:

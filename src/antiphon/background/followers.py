@@ -3,7 +3,7 @@
 Numbers only grow, and exactly one terminal event comes, last. A new attempt numbers its events from the beginning: a client
 that has seen events of an earlier one gets those of the new one from the next number on. If the new one ended before that
 number, its terminal event gets the next number. So does the end of a response without events: one that was cancelled before
-any worker had begun it.
+any worker had begun it. A client that asks for what comes after the end gets nothing more.
 """
 
 import asyncio
@@ -17,8 +17,10 @@ from antiphon.core.numbering import Numbering
 from antiphon.core.sse import DONE, event_to_frame
 from antiphon.gateway.record_format import record_to_response
 from antiphon.store.protocol import Store
-from antiphon.store.records import UNFINISHED, Record
+from antiphon.store.records import UNFINISHED, Progress, Record
 
+# The number of the terminal event of a response that was never begun: its first two events come before any attempt.
+END_WITHOUT_ATTEMPT = 2
 # Nothing to a client, but it keeps the connection from being taken for dead.
 STILL_HERE = b": still here\n\n"
 
@@ -59,14 +61,22 @@ def _opening(record: Record) -> list[bytes]:
 async def _end(store: Store, record: Record, after: int) -> AsyncIterator[bytes]:
     """The end, for a client that has not got it from an event of the current attempt."""
     whole = await store.events(record.owner, record.id)
-    if whole is not None and whole.events and (whole.events[-1].number, whole.attempt) == (after, 1):
-        # There was only one attempt, and the client has its last event.
+    if whole is not None and _has_end(whole, after):
         return
     final = await store.get(record.owner, record.id) or structs.replace(record, status="cancelled")
     if after < 1:
         yield b"".join(_opening(record)[after + 1 :])
         after = 1
     yield event_to_frame(Numbering(after + 1).number(terminal_event(record_to_response(final))))
+
+
+def _has_end(whole: Progress, after: int) -> bool:
+    """Whether a client that asks for the events after this one has the last one, or claims so. Numbers of several attempts
+    cannot be compared."""
+    if whole.attempt == 0:
+        # It was cancelled before any worker had begun it.
+        return after >= END_WITHOUT_ATTEMPT
+    return whole.attempt == 1 and bool(whole.events) and after >= whole.events[-1].number
 
 
 async def ended(store: Store, owner: str, id: str, patience: float) -> Record | None:

@@ -9,7 +9,7 @@ from antiphon.core.fast_path import AnyEvent
 from antiphon.core.sse import SseEncoder
 from antiphon.errors import StoreUnavailable
 from antiphon.gateway.record_format import Item, decode_items, encode_settings
-from antiphon.gateway.recorder import ResponseRecorder
+from antiphon.gateway.recorder import ResponseRecorder, items_to_keep
 from antiphon.store.protocol import Store
 from antiphon.store.records import Event, Job, Record
 from antiphon.store.records import Item as StoredItem
@@ -46,10 +46,15 @@ class Journal(ResponseRecorder):
         self.finished = False
 
     async def read(self, own: Sequence[Item], *, locks: bool = True) -> list[Item]:
-        earlier = await super().read(own, locks=locks)
         # The ids of its items were given when it was queued.
-        self._input = decode_items(self._job.record.input)
-        return earlier
+        self._input = items_to_keep(decode_items(self._job.record.input))
+        return await super().read(own, locks=locks)
+
+    async def _find_items(self, ids: Sequence[str]) -> dict[str, Item]:
+        """What was found when it was queued is kept with it. It may have been deleted elsewhere in the meantime."""
+        kept = {item["id"]: item for item in self._input if item["id"] in ids}
+        others = [id for id in ids if id not in kept]
+        return kept | await super()._find_items(others) if others else kept
 
     def lost(self) -> Lost:
         """Nothing more is written. The lock of the conversation belongs to the next attempt, which has the same id."""
@@ -95,6 +100,7 @@ class Journal(ResponseRecorder):
     # ---- the end -----------------------------------------------------------------------------------------------------
 
     async def record(self, response: Response, last: Sequence[AnyEvent]) -> None:
+        await self._keep_history()
         await self._finish(self.to_record(response), self._new_items(response), last)
 
     async def record_not_run(self, response: Response, events: Sequence[AnyEvent]) -> None:

@@ -7,6 +7,7 @@ import msgspec
 
 from antiphon.core.check_work import GrammarWork, SchemaWork
 from antiphon.core.dialect import Dialect
+from antiphon.core.item_paths import is_stored
 from antiphon.core.requirements import Check, Requirements, Tools
 from antiphon.core.schema_support import Schema, is_enforced
 from antiphon.core.tool_choice import Offer
@@ -102,7 +103,9 @@ def _check_calls(offer: Offer, box: Toolbox, dialect: Dialect, checks: Checks) -
             continue
         required = offer.must_call and offer.only is not None and name in offer.only
         schema = tool.function.parameters or ANY_OBJECT
-        definition = Definition(msgspec.json.encode(schema), f"{box.places[name]}.parameters", required=True)
+        notice = f"the schema of tool {name} cannot be read: its calls are not checked"
+        place = box.places[name]
+        definition = Definition(msgspec.json.encode(schema), f"{place}.parameters", not is_stored(place), notice)
         if checks.readable(definition):
             constrained = dialect.constrains_calls or (required and offer.constrained)
             checks.calls[name] = _schema_check(definition, schema, constrained=constrained)

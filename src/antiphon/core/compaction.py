@@ -15,6 +15,7 @@ import msgspec
 
 from antiphon.core.compacted_text import CompactedText, KeptItems, text_to_compacted
 from antiphon.core.history import items_to_stored_form
+from antiphon.core.references import stands_for
 from antiphon.core.truncation import is_output, paired
 from antiphon.errors import InvalidRequest
 
@@ -64,12 +65,11 @@ class Window:
         return _size(items) - _size(_newest_items(items))
 
     def _conversation(self) -> list[Item]:
-        """The items in full, without the leading instructions, and with the items that references refer to."""
+        """The items in full, without the leading instructions. What stands for another item is there already."""
         kept = [] if self.opened is None else self.opened.kept.items
         start = _leading(self.items) if self.at is None else self.at + 1
-        by_id = {str(item.get("id")): item for item in self.items if _kind(item) != "item_reference"}
-        found = (by_id.get(str(item.get("id"))) if _kind(item) == "item_reference" else item for item in self.items[start:])
-        return [*kept, *(item for item in found if item is not None and _kind(item) not in (TRIGGER, "additional_tools"))]
+        whole = (item for item in self.items[start:] if stands_for(item) is None)
+        return [*kept, *(item for item in whole if _kind(item) not in (TRIGGER, "additional_tools"))]
 
 
 def items_to_window(items: list[Item], open_sealed: Callable[[str], str | None], *, earlier: int, sent: int) -> Window:
@@ -123,7 +123,7 @@ def _without_loose_ends(
         if _kind(item) in NEED_A_CALL and str(item.get("call_id")) not in calls and (note := _note(item)) is not None:
             notices.append(ORPHAN.format(where=f"input[{number}]" if number >= 0 else "history"))
             item = note
-        elif _kind(item) == "item_reference" and str(item.get("id")) in replaced:
+        elif stands_for(item) in replaced:
             item = _left_out(item)
         shown.append(item)
     return shown, notices

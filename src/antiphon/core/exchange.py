@@ -56,7 +56,15 @@ from antiphon.core.steps import (
 from antiphon.core.think_tags import Start
 from antiphon.core.tools import ToolResult
 from antiphon.core.usage import NOTHING_WRITTEN, UsageCount, with_reasoning
-from antiphon.errors import AnswerInvalid, ApiError, ContextLengthExceeded, EngineDisagrees, EngineError, EngineUnavailable
+from antiphon.errors import (
+    AnswerInvalid,
+    ApiError,
+    Cancelled,
+    ContextLengthExceeded,
+    EngineDisagrees,
+    EngineError,
+    EngineUnavailable,
+)
 from antiphon.wire.chat import ChatRequest
 from antiphon.wire.responses import Compaction, CreateResponse, OutputItem, Usage
 
@@ -281,14 +289,22 @@ class Exchange:
         )
 
     def abort(self, error: ApiError) -> list[AnyEvent]:
-        """Ends the response with this error, whatever it is doing."""
+        """Ends the response with this error, whatever it is doing. Of one that is cancelled, the usage is still estimated."""
         if not isinstance(self.step, Done):
+            cancelled = isinstance(error, Cancelled) and not isinstance(self.error, Cancelled)
+            if cancelled:
+                self._count_cut_answer()
             self._running.clear()
             self._enforcement.stop_rejecting()
             self._sequence.error = error
             self.answer.abandon()
-            self.step = DONE
+            self.step = Estimate(tuple(self._uncounted)) if cancelled and self._uncounted else DONE
         return self._emitted()
+
+    def _count_cut_answer(self) -> None:
+        counted = isinstance(self.step, Estimate)
+        if not counted and (self._usage.current is not None or self._output.written):
+            self._count_answer()
 
     def _attempt(self, work: Callable[[], None]) -> list[AnyEvent]:
         """An error on the way fails the response."""

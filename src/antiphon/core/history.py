@@ -6,6 +6,7 @@ from typing import Any
 from antiphon.core.arguments import arguments_to_text
 from antiphon.core.documents import Documents
 from antiphon.core.input_items import item_kind, items_to_draft, needs_its_call, tools_in_items
+from antiphon.core.references import is_reference
 from antiphon.core.tools import engine_name, tools_to_box
 from antiphon.errors import InvalidRequest
 
@@ -81,7 +82,7 @@ def check_items(items: Sequence[Item], *, before: Sequence[Item] = (), where: st
     """Raises for items that cannot be continued, by the converters that read them later. `before`: the items that are stored
     before them. `where`: the name of their list."""
     for at, item in enumerate(items):
-        if item_kind(item) == "item_reference":
+        if is_reference(item):
             raise InvalidRequest(
                 f"`{where}[{at}]` is an item_reference. Only a request may refer to items: add the item itself.",
                 param=f"{where}[{at}].type",

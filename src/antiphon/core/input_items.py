@@ -1,6 +1,7 @@
 """A table with one converter per type of input item.
 
-converted: message, reasoning, item_reference, agent_message, compaction; calls and outputs of every tool that the client runs.
+converted: message, reasoning, agent_message, compaction; calls and outputs of every tool that the client runs.
+resolved before (`core.references`): item_reference, and reasoning that is only an id.
 converted to a short note in the text: what the tools of other servers did.
 offered: the tools of additional_tools and of a tool_search_output, like those in the request's `tools`.
 dropped, with a notice: items that mean nothing to an engine, and every type that is not listed.
@@ -21,6 +22,7 @@ from antiphon.core.content_parts import content_to_parts, parts_to_text
 from antiphon.core.documents import Documents
 from antiphon.core.draft import ChatDraft
 from antiphon.core.item_paths import is_stored, item_path
+from antiphon.core.references import stands_for, unresolved_to_notice, whole_ids
 from antiphon.core.tools import Native
 from antiphon.core.validation import convert
 from antiphon.errors import InvalidRequest
@@ -30,7 +32,6 @@ from antiphon.wire.input_items import (
     InputCompaction,
     InputCustomCall,
     InputFunctionCall,
-    InputItemReference,
     InputMessage,
     InputReasoning,
 )
@@ -264,16 +265,15 @@ def items_to_draft(
 ) -> ChatDraft:
     """`earlier`: how many of the items were stored before. `own`: the name of the list that the others came in."""
     draft = ChatDraft(name_of, open_sealed, documents.read)
-    by_id: dict[str, Item] = {}
+    sent: set[str] | None = None
     for at, item in enumerate(items):
         where = item_path(at, earlier, own)
+        if (id := stands_for(item)) is not None:
+            sent = whole_ids(items) if sent is None else sent
+            if id not in sent and (notice := unresolved_to_notice(item, where)) is not None:
+                draft.notice(notice)
+            continue
         try:
-            if item_kind(item) == "item_reference":
-                reference = convert(item, InputItemReference, where).id
-                by_id = by_id or _by_id(items)
-                if reference not in by_id:
-                    raise InvalidRequest(f"Item {reference!r} not found.", param=f"{where}.id", code="item_not_found")
-                item = by_id[reference]
             _convert_item(draft, item, where)
         except InvalidRequest as wrong:
             if not is_stored(where):
@@ -291,10 +291,6 @@ def _convert_item(draft: ChatDraft, item: Item, where: str) -> None:
             param=f"{where}.type",
         )
     CONVERTERS.get(kind, dropped)(draft, item, where)
-
-
-def _by_id(items: Sequence[Item]) -> dict[str, Item]:
-    return {item["id"]: item for item in items if isinstance(item.get("id"), str) and item_kind(item) != "item_reference"}
 
 
 def tools_in_items(items: Sequence[Item], *, earlier: int = 0, own: str = "input") -> list[tuple[str, Item]]:
@@ -319,14 +315,12 @@ def _tools_of(item: Item, where: str) -> list[Item]:
 
 
 def item_kind(item: Item) -> str | None:
-    """`type` is optional on messages and on references. None: it is missing, or no string."""
+    """`type` is optional on messages. None: it is missing, or no string."""
     kind = item.get("type")
     if isinstance(kind, str):
         return kind
     if kind is None and "role" in item:
         return "message"
-    if kind is None and item.keys() <= {"id", "type"} and "id" in item:
-        return "item_reference"
     return None
 
 

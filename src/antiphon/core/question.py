@@ -14,6 +14,7 @@ from antiphon.core.draft import AssistantTurn
 from antiphon.core.enforcement import Rejection
 from antiphon.core.environment import Environment
 from antiphon.core.knowledge import EngineKnowledge
+from antiphon.core.references import resolved
 from antiphon.core.repairs import rejection_to_conversion
 from antiphon.core.request import Conversion, request_to_chat, request_to_items
 from antiphon.core.tool_choice import relaxed_choice
@@ -28,8 +29,8 @@ TOO_SLOW = "it takes too long to compile"
 TOO_SLOW_TO_READ = "it takes too long, or too much memory"
 
 
-def _own_items(request: CreateResponse, *, compact: bool) -> list[Item]:
-    items = request_to_items(request)
+def _own_items(request: CreateResponse, history: Sequence[Item], *, compact: bool) -> list[Item]:
+    items = resolved(history, request_to_items(request))
     triggered = bool(items) and items[-1].get("type") == TRIGGER
     return [*items, {"type": TRIGGER}] if compact and not triggered else items
 
@@ -54,7 +55,7 @@ class Question:
         self._engines = engines
         self._environment = environment
         # Every item of the conversation, and those of them that the prompt is made of.
-        self.items = [*history, *_own_items(request, compact=compact)]
+        self.items = [*history, *_own_items(request, history, compact=compact)]
         self._earlier = len(history)
         self.window = items_to_window(self.items, environment.sealer.open, earlier=self._earlier, sent=self._earlier)
         # What failures have taught, for this request alone.

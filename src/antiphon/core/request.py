@@ -13,7 +13,6 @@ from antiphon.core.checks import Checks, Definition, offer_to_requirements, take
 from antiphon.core.dialect import Dialect
 from antiphon.core.documents import Documents
 from antiphon.core.input_items import items_to_draft, tools_in_items
-from antiphon.core.item_paths import is_stored
 from antiphon.core.requirements import Requirements
 from antiphon.core.sealed_text import NO_SEALER, Sealer
 from antiphon.core.text_calls import CallFinder, ConstrainedCall, TextCalls
@@ -219,7 +218,7 @@ def _unreadable_to_notices(
 ) -> Iterable[str]:
     for definition in definitions:
         reason = complaint_about(definition.definition)
-        if reason is not None and definition.required and not is_stored(definition.where):
+        if reason is not None and definition.required:
             raise InvalidRequest(f"Invalid `{definition.where}`: not a JSON schema: {reason}.", param=definition.where)
         if reason is not None:
             yield f"{definition.notice}: {reason}"

@@ -136,7 +136,8 @@ class Gateway:
                 created_at=recorder.created_at,
             )
             observers = [observer for make in self._observers if (observer := make()) is not None]
-            return ResponseRun(exchange, engines, recorder, self._equipment, notices=read.notices, observers=observers)
+            notices = [*read.notices, *recorder.notices]
+            return ResponseRun(exchange, engines, recorder, self._equipment, notices=notices, observers=observers)
         except BaseException:
             await recorder.unlock()
             raise
@@ -160,7 +161,7 @@ class Gateway:
         await self._check_definitions(exchange)
         record = recorder.to_record(exchange.response)
         await self.store.enqueue(record, body)
-        return Enqueued(record, bool(request.stream), [*read.notices, *exchange.notices])
+        return Enqueued(record, bool(request.stream), [*read.notices, *recorder.notices, *exchange.notices])
 
     async def count_input(self, body: bytes, owner: str) -> TokenCount:
         """How many tokens the prompt of a request has. The request is not answered."""

@@ -12,11 +12,13 @@ INTERVAL = 600.0
 
 
 async def sweep_store(store: Store, most_bytes: int, interval: float = INTERVAL) -> None:
-    """Removes what has expired, again and again."""
+    """Removes what has expired, again and again. Indexes what older versions wrote: here at first, another gateway later."""
     while True:
         try:
             if swept := await store.sweep():
                 log("swept", count=swept)
+            if indexed := await store.index_items():
+                log("indexed", responses=indexed)
             if removed := await store.shrink(most_bytes):
                 log("store_too_large", level=logging.WARNING, removed=removed, most_bytes=most_bytes)
         except StoreUnavailable as gone:

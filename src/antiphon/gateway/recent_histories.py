@@ -1,6 +1,12 @@
 """The responses of one connection, which can be continued there without having been stored."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import msgspec
+
+from antiphon.core.references import stands_for
+from antiphon.gateway.record_format import decode_items
 
 # A client continues its latest response, rarely an earlier one.
 MOST_RESPONSES = 32
@@ -19,6 +25,18 @@ class RecentHistories:
     def get(self, response: str) -> tuple[bytes, ...]:
         """Lists of items, encoded, from the first response on. Empty: it is not known."""
         return self._histories.get(response, ())
+
+    def find_items(self, ids: Collection[str]) -> dict[str, dict[str, Any]]:
+        """The items with these ids, from the latest responses first."""
+        quoted = [msgspec.json.encode(wanted) for wanted in ids]
+        found: dict[str, dict[str, Any]] = {}
+        # Histories share their bytes, and most of these contain none of the ids.
+        latest_first = {id(part): part for history in reversed(self._histories.values()) for part in reversed(history)}
+        for encoded in latest_first.values():
+            if any(each in encoded for each in quoted):
+                items = {item["id"]: item for item in decode_items(encoded) if stands_for(item) is None}
+                found = {wanted: items[wanted] for wanted in ids if wanted in items} | found
+        return found
 
     def add(self, response: str, history: Sequence[bytes]) -> None:
         """Histories share their bytes. Each is counted whole all the same, because it may outlive the others."""

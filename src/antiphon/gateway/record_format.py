@@ -1,6 +1,6 @@
 """The store's record format: items and responses as JSON. They are encoded and decoded here, and nowhere else."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -35,6 +35,10 @@ def items_to_stored(items: Iterable[Item]) -> list[StoredItem]:
 
 def stored_to_items(stored: Iterable[StoredItem]) -> list[Item]:
     return [_to_item(item.data) for item in stored]
+
+
+def decode_found(found: Mapping[str, bytes]) -> dict[str, Item]:
+    return {id: _to_item(data) for id, data in found.items()}
 
 
 def output_to_items(output: Sequence[OutputItem]) -> list[Item]:

@@ -3,17 +3,19 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from functools import cached_property
 
 from antiphon.core.fast_path import AnyEvent
 from antiphon.core.history import items_to_stored_form
+from antiphon.core.references import resolved, stands_for, unresolved
 from antiphon.core.request import conversation_of
-from antiphon.errors import Conflict, InvalidRequest, NotFound
+from antiphon.errors import Conflict, InvalidRequest, NotFound, StoreUnavailable
 from antiphon.gateway.ids import new_id
 from antiphon.gateway.recent_histories import RecentHistories
 from antiphon.gateway.record_format import (
     Item,
+    decode_found,
     decode_items,
     encode_items,
     encode_settings,
@@ -22,7 +24,7 @@ from antiphon.gateway.record_format import (
     stored_to_items,
 )
 from antiphon.store.protocol import Store
-from antiphon.store.records import UNFINISHED, Record
+from antiphon.store.records import UNFINISHED, Link, Record
 from antiphon.store.records import Item as StoredItem
 from antiphon.wire.responses import CreateResponse, Response
 
@@ -30,6 +32,13 @@ from antiphon.wire.responses import CreateResponse, Response
 # conversation for a minute at most.
 LEASE = 60.0
 RENEWAL = 20.0
+# In seconds. A response that would expire earlier than this before the one that continues it is kept longer. So a chain in
+# use is written once a day, and not with each response.
+KEEPING_MARGIN = 86_400
+# The statuses of a response that answered.
+ANSWERED = frozenset({"completed", "incomplete"})
+# Items that concern their own request only.
+MOMENTARY = frozenset({"compaction_trigger"})
 
 
 class ResponseRecorder:
@@ -57,13 +66,30 @@ class ResponseRecorder:
         self._has_lock = False
         self._histories = histories
         self._history: Sequence[bytes] = ()
+        # The stored responses that it continues.
+        self._links: Sequence[Link] = ()
+        # What the client should know of its history.
+        self.notices: list[str] = []
 
     # ---- before it runs ----------------------------------------------------------------------------------------------
 
     async def read(self, own: Sequence[Item], *, locks: bool = True) -> list[Item]:
-        """The items before its own input. `locks`: no other response runs in its conversation from then on."""
+        """The items before its own input. `locks`: no other response runs in its conversation from then on.
+
+        Stored items take the place of what stands for them in the request's own input.
+        """
+        self.notices = []
+        try:
+            history = await self._read_history(locks=locks)
+            self._own = await self._resolve(history, own)
+            return history
+        except BaseException:
+            # Also for a client that goes away just now: the next one need not wait for the lease to run out.
+            await self.unlock()
+            raise
+
+    async def _read_history(self, *, locks: bool) -> list[Item]:
         request = self._request
-        self._own = own
         if request.previous_response_id is not None and self._conversation is not None:
             raise InvalidRequest(
                 "`previous_response_id` and `conversation` cannot be used together: each is a history.", param="conversation"
@@ -84,26 +110,30 @@ class ResponseRecorder:
                 param="previous_response_id",
                 code="previous_response_not_found",
             )
+        if (gone := links[0].parent) is not None:
+            if await self._store.was_deleted(self._owner, gone):
+                raise InvalidRequest(
+                    f"Response {gone!r} was deleted, so {previous!r}, which continues it, cannot be continued.",
+                    param="previous_response_id",
+                    code="previous_response_not_found",
+                )
+            self.notices.append(f"the history begins with {links[0].id}: what came before it is no longer stored")
         if links[-1].status in UNFINISHED:
             raise InvalidRequest(
                 f"Previous response {previous!r} is still {links[-1].status}.",
                 param="previous_response_id",
                 code="previous_response_not_finished",
             )
+        self._links = links
         return [kept for link in links for kept in (link.input, link.output)]
 
     async def _read_conversation(self, conversation: str, *, locks: bool) -> list[Item]:
-        try:
-            if locks:
-                await self._lock(conversation)
-            items = await self._store.conversation_items(self._owner, conversation)
-            if items is None:
-                raise _no_conversation(conversation)
-            return stored_to_items(items)
-        except BaseException:
-            # Also for a client that goes away just now: the next one need not wait for the lease to run out.
-            await self.unlock()
-            raise
+        if locks:
+            await self._lock(conversation)
+        items = await self._store.conversation_items(self._owner, conversation)
+        if items is None:
+            raise _no_conversation(conversation)
+        return stored_to_items(items)
 
     async def _lock(self, conversation: str) -> None:
         # A client that goes away meanwhile may have got the lock all the same.
@@ -120,10 +150,24 @@ class ResponseRecorder:
             retry_after=1,
         )
 
+    async def _resolve(self, history: Sequence[Item], own: Sequence[Item]) -> Sequence[Item]:
+        ids = unresolved(history, own)
+        if not ids:
+            return own
+        # In the request too, so that the exchange sees the same items.
+        items = self._request.input = resolved(history, own, await self._find_items(ids))
+        return items
+
+    async def _find_items(self, ids: Sequence[str]) -> dict[str, Item]:
+        found = self._histories.find_items(ids) if self._histories is not None else {}
+        if others := [id for id in ids if id not in found]:
+            found |= decode_found(await self._store.find_items(self._owner, others))
+        return found
+
     @cached_property
     def _input(self) -> list[Item]:
         """Its own input as it is stored. Made only if it is: many clients store nothing, and send a long history each time."""
-        return items_to_stored_form(self._own, new_id)
+        return items_to_stored_form(items_to_keep(self._own), new_id)
 
     # ---- while it runs -----------------------------------------------------------------------------------------------
 
@@ -158,11 +202,14 @@ class ResponseRecorder:
         `last` are its last events, which have not been sent yet.
         """
         stores = self._request.store is not False
+        if stores:
+            await self._keep_history()
         if self._conversation is None:
             if stores:
                 await self._store.put(self.to_record(response))
         elif not stores:
-            await self._store.add_items(self._owner, self._conversation, self._new_items(response), self._expires_at())
+            if items := self._new_items(response):
+                await self._store.add_items(self._owner, self._conversation, items, self._expires_at())
         elif await self._store.put_and_unlock(self.to_record(response), self._new_items(response)):
             self._has_lock = False
         else:
@@ -172,8 +219,19 @@ class ResponseRecorder:
             self._histories.add(self.response_id, (*self._history, *own))
 
     def _new_items(self, response: Response) -> list[StoredItem]:
-        """What it adds to its conversation."""
+        """What it adds to its conversation: nothing if it failed or was cancelled, because the client tries again."""
+        if response.status not in ANSWERED:
+            return []
         return items_to_stored([*self._input, *output_to_items(response.output)])
+
+    async def _keep_history(self) -> None:
+        """Responses that are continued are stored as long as the one that continues them, or nearly."""
+        expires_at = self._expires_at()
+        enough = expires_at - min(KEEPING_MARGIN, self._retention // 30)
+        if early := [link.id for link in self._links if link.expires_at < enough]:
+            # If this fails, the next response does it.
+            with contextlib.suppress(StoreUnavailable):
+                await self._store.keep_until(self._owner, early, expires_at)
 
     def to_record(self, response: Response) -> Record:
         return Record(
@@ -202,6 +260,11 @@ class NoRecorder:
     @contextlib.asynccontextmanager
     async def locked(self) -> AsyncIterator[None]:
         yield
+
+
+def items_to_keep(items: Iterable[Item]) -> list[Item]:
+    """Without those that concern this request only, and those that stand for another item, which is kept itself."""
+    return [item for item in items if item.get("type") not in MOMENTARY and stands_for(item) is None]
 
 
 def _no_conversation(id: str) -> NotFound:

@@ -151,9 +151,11 @@ class ResponseRun:
             try:
                 reply = await self._opening
             except asyncio.CancelledError:
-                if self._aborted is None:
+                task = asyncio.current_task()
+                if self._aborted is None or (task is not None and task.cancelling()):
                     raise
-                return
+                # What was being opened is not wanted any more. The usage may still have to be estimated.
+                reply = None
             self._opening = None
             if reply is not None:
                 await self._receive_all(reply)

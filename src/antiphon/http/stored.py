@@ -19,6 +19,8 @@ from antiphon.http.views import query_to_view
 from antiphon.store.records import UNFINISHED, Record
 from antiphon.wire.responses import Response
 
+# No event has a higher number. A database cannot take any number that a client can write.
+LAST_NUMBER = 2**53
 # How long a running response may take to end after it was cancelled, in seconds.
 CANCEL_TIMEOUT = 5.0
 
@@ -38,7 +40,7 @@ async def retrieve(request: web.Request) -> web.StreamResponse:
         return to_json(view.response(await _current(request, record)))
     if not record.background:
         raise InvalidRequest("Only a background response can be streamed again.", param="stream")
-    after = -1 if query.starting_after is None else query.starting_after
+    after = -1 if query.starting_after is None else min(query.starting_after, LAST_NUMBER)
     return await answer_followed(request, record, after, view=view)
 
 

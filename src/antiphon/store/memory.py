@@ -1,7 +1,8 @@
 """The store in the gateway's own memory: bounded, and lost with the process."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 
 from msgspec import structs
@@ -17,7 +18,18 @@ from antiphon.store.memory_tables import (
     size_of_items,
     size_of_record,
 )
-from antiphon.store.records import Cancellation, Conversation, Event, Item, Job, Link, Progress, Purpose, Record
+from antiphon.store.records import (
+    Cancellation,
+    Conversation,
+    Event,
+    Item,
+    Job,
+    Link,
+    Progress,
+    Purpose,
+    Record,
+    deletion_expires_at,
+)
 from antiphon.store.wakeups import Wakeup, Wakeups
 
 MAX_ROWS = 10_000
@@ -38,6 +50,9 @@ class MemoryStore:
     ) -> None:
         self._clock = clock
         self._tables = MemoryTables(clock, max_rows, max_bytes)
+        # The responses that their owners deleted: the owner, and until when that is remembered.
+        self._deleted: OrderedDict[str, tuple[str, int]] = OrderedDict()
+        self._max_deleted = max_rows
         self._last_job_number = 0
         self._wakeups = wakeups or Wakeups()
 
@@ -53,11 +68,19 @@ class MemoryStore:
         return row.stored if row is not None else None
 
     async def delete(self, owner: str, id: str) -> bool:
-        if self._tables.response(owner, id) is None:
+        row = self._tables.response(owner, id)
+        if row is None:
             return False
         self._tables.remove(id)
+        self._remember_deletion(row.stored)
         self._wakeups.wake(id)
         return True
+
+    def _remember_deletion(self, record: Record) -> None:
+        until = deletion_expires_at(record.created_at, record.expires_at, self._clock())
+        self._deleted[record.id] = (record.owner, until)
+        while len(self._deleted) > self._max_deleted:
+            self._deleted.popitem(last=False)
 
     async def chain(self, owner: str, id: str) -> list[Link]:
         links: dict[str, Link] = {}
@@ -67,6 +90,25 @@ class MemoryStore:
             links[record.id] = Link(record.id, record.status, record.input, record.output, record.parent, record.expires_at)
             row = self._tables.response(owner, record.parent) if record.parent is not None else None
         return list(links.values())[::-1]
+
+    async def was_deleted(self, owner: str, id: str) -> bool:
+        deleted_by, until = self._deleted.get(id, (None, 0))
+        return deleted_by == owner and until > self._clock()
+
+    async def keep_until(self, owner: str, ids: Sequence[str], expires_at: int) -> None:
+        for id in ids:
+            row = self._tables.response(owner, id)
+            if row is not None and row.stored.expires_at < expires_at:
+                row.stored = structs.replace(row.stored, expires_at=expires_at)
+
+    # --- Items
+
+    async def find_items(self, owner: str, ids: Collection[str]) -> dict[str, bytes]:
+        found = {id: self._tables.find_item(owner, id) for id in ids}
+        return {id: item for id, item in found.items() if item is not None}
+
+    async def index_items(self) -> int:
+        return 0
 
     # --- Conversations
 
@@ -143,7 +185,7 @@ class MemoryStore:
         row = self._tables.conversation(owner, conversation)
         if row is None or id not in row.items:
             return False
-        self._tables.resize(row, -size_of_items([row.items.pop(id)]))
+        self._tables.delete_item(row, id)
         return True
 
     async def lock_conversation(self, owner: str, conversation: str, response: str, lease: float) -> bool:
@@ -167,8 +209,8 @@ class MemoryStore:
             return False
         self._tables.check_id_is_free(record.id)
         self._tables.make_space(size_of_record(record) + size_of_items(items), conversation.stored.id)
-        self._tables.put(record)
         self._tables.append_items(conversation, items, record.expires_at)
+        self._tables.put(record)
         conversation.unlock()
         return True
 
@@ -249,11 +291,11 @@ class MemoryStore:
         conversation = self._tables.conversation_locked_by(record)
         size = size_of_record(record) + size_of_events(events) + size_of_items(items)
         self._tables.make_space(size, record.id, record.conversation or "")
-        self._tables.replace(row, record)
-        self._tables.delete_job(row)
         if conversation is not None:
             self._tables.append_items(conversation, items, record.expires_at)
             conversation.unlock()
+        self._tables.replace(row, record)
+        self._tables.delete_job(row)
         self._tables.append_events(row, events)
         self._wakeups.wake(row.stored.id)
         return True
@@ -285,6 +327,7 @@ class MemoryStore:
         expired = [id for id, row in self._tables.rows.items() if row.stored.expires_at <= now]
         for id in expired:
             self._tables.remove(id)
+        self._deleted = OrderedDict((id, deleted) for id, deleted in self._deleted.items() if deleted[1] > now)
         return len(expired)
 
     async def shrink(self, most_bytes: int) -> int:

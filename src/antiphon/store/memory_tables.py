@@ -9,9 +9,11 @@ from msgspec import structs
 from antiphon.errors import StoreUnavailable
 from antiphon.store.protocol import IdTaken
 from antiphon.store.records import Conversation, Event, Item, Record
+from antiphon.store.stored_items import id_of, item_ids, items_with_ids
 
-# What a row, an item or an event takes beyond its bytes, approximately.
+# What a row, an item or an event takes beyond its bytes, approximately; and the index entry of an item.
 OVERHEAD = 500
+ENTRY = 200
 
 
 @dataclass(slots=True)
@@ -36,6 +38,12 @@ class ResponseRow:
     def in_use(self, now: float) -> bool:
         return self.job is not None
 
+    def item_ids(self) -> list[str]:
+        return item_ids(self.stored.input, self.stored.output)
+
+    def item(self, id: str) -> bytes | None:
+        return items_with_ids({id}, self.stored.input, self.stored.output).get(id)
+
 
 @dataclass(slots=True)
 class ConversationRow:
@@ -48,6 +56,13 @@ class ConversationRow:
     def in_use(self, now: float) -> bool:
         return self.locked_until > now
 
+    def item_ids(self) -> list[str]:
+        return list(self.items)
+
+    def item(self, id: str) -> bytes | None:
+        item = self.items.get(id)
+        return item.data if item is not None and id_of(item.data) == id else None
+
     def unlock(self) -> None:
         self.locked_by, self.locked_until = None, 0.0
 
@@ -59,6 +74,8 @@ class MemoryTables:
         self._max_bytes = max_bytes
         # In the order of the last write.
         self.rows: OrderedDict[str, ResponseRow | ConversationRow] = OrderedDict()
+        # The rows that contain an item, by its id, in the order in which they got it.
+        self._holders: dict[str, dict[str, None]] = {}
         self._size = 0
 
     def response(self, owner: str, id: str) -> ResponseRow | None:
@@ -91,17 +108,40 @@ class MemoryTables:
     def put(self, record: Record) -> ResponseRow:
         row = self.rows[record.id] = ResponseRow(record)
         self.resize(row, size_of_record(record))
+        self._index(record.id, row.item_ids())
         return row
 
     def replace(self, row: ResponseRow, record: Record) -> None:
         self.resize(row, size_of_record(record) - size_of_record(row.stored))
+        known = row.item_ids()
         row.stored = record
+        self._index(record.id, (id for id in row.item_ids() if id not in known))
+
+    def _index(self, row: str, items: Iterable[str]) -> None:
+        for item in items:
+            holders = self._holders.setdefault(item, {})
+            holders.pop(row, None)
+            holders[row] = None
+
+    def _remove_from_index(self, row: str, items: Iterable[str]) -> None:
+        for item in items:
+            holders = self._holders.get(item, {})
+            holders.pop(row, None)
+            if not holders:
+                self._holders.pop(item, None)
+
+    def find_item(self, owner: str, id: str) -> bytes | None:
+        """Of several, the one that was written last."""
+        rows = (self.rows[holder] for holder in reversed(self._holders.get(id, {})))
+        items = (row.item(id) for row in rows if self._is_visible(row, owner))
+        return next((item for item in items if item is not None), None)
 
     def append_items(self, row: ConversationRow, items: Sequence[Item], expires_at: int = 0) -> None:
         added = {item.id: item for item in items}
         replaced = [row.items[id] for id in added if id in row.items]
         self.resize(row, size_of_items(added.values()) - size_of_items(replaced))
         row.items.update(added)
+        self._index(row.stored.id, added)
         row.stored = structs.replace(row.stored, expires_at=max(row.stored.expires_at, expires_at))
 
     def append_events(self, row: ResponseRow, events: Sequence[Event]) -> None:
@@ -122,8 +162,14 @@ class MemoryTables:
         self._size += change
         self.rows.move_to_end(row.stored.id)
 
+    def delete_item(self, row: ConversationRow, id: str) -> None:
+        self.resize(row, -size_of_items([row.items.pop(id)]))
+        self._remove_from_index(row.stored.id, [id])
+
     def remove(self, id: str) -> None:
-        self._size -= self.rows.pop(id).size
+        row = self.rows.pop(id)
+        self._size -= row.size
+        self._remove_from_index(id, row.item_ids())
 
     def make_space(self, size: int, *needed: str) -> None:
         """Remove the oldest rows until one more row of this size fits, but none that is needed or in use."""
@@ -146,7 +192,8 @@ class MemoryTables:
 
 
 def size_of_record(record: Record) -> int:
-    return OVERHEAD + len(record.input) + len(record.output) + len(record.settings)
+    entries = ENTRY * len(item_ids(record.input, record.output))
+    return OVERHEAD + len(record.input) + len(record.output) + len(record.settings) + entries
 
 
 def size_of_items(items: Iterable[Item]) -> int:

@@ -17,6 +17,7 @@ from antiphon.store.listener import Listener
 from antiphon.store.protocol import CannotOpen
 from antiphon.store.records import Record
 from antiphon.store.sql import responses, sweeper
+from antiphon.store.sql.item_index import item_keys
 from antiphon.store.sql.operations import Change, Many, Operation, Row, Wake
 from antiphon.store.sql.schema import MIGRATIONS, Migrations, check_version
 from antiphon.store.wakeups import Wakeups
@@ -42,11 +43,22 @@ RETRY_DELAY = 0.5
 _TYPES = {"created_at": "bigint", "expires_at": "bigint", "background": "boolean"}
 _TYPES |= dict.fromkeys(("input", "output", "settings"), "bytea")
 _ARRAYS = ", ".join(f"${number}::{_TYPES.get(name, 'text')}[]" for number, name in enumerate(responses.FIELDS, 1))
-PUT_MANY = responses.INSERT.format(values=f"SELECT * FROM unnest({_ARRAYS})") + " RETURNING id"
+_INSERT = responses.INSERT.format(values=f"SELECT *, true FROM unnest({_ARRAYS})")
+# After the columns: the items, each with its response, and the time.
+_ITEMS, _RESPONSES_OF_ITEMS, _NOW = range(len(responses.FIELDS) + 1, len(responses.FIELDS) + 4)
+PUT_MANY = f"""
+WITH written AS ({_INSERT} RETURNING id), indexed AS (
+    INSERT INTO response_items (item, response, written_at)
+    SELECT given.item, written.id, ${_NOW}
+    FROM unnest(${_ITEMS}::bytea[], ${_RESPONSES_OF_ITEMS}::text[]) AS given (item, response)
+    JOIN written ON written.id = given.response
+)
+SELECT id FROM written"""
 # Includes deleted rows that are not vacuumed yet.
 APPROXIMATE_SIZE = """
 SELECT pg_total_relation_size('responses') + pg_total_relation_size('events')
-    + pg_total_relation_size('conversations') + pg_total_relation_size('items')"""
+    + pg_total_relation_size('response_items') + pg_total_relation_size('conversations')
+    + pg_total_relation_size('items')"""
 # All errors of the database or of the connection to it.
 DATABASE_ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
 # Errors in the URL or the permissions: a retry would not help.
@@ -145,9 +157,13 @@ class PostgresDatabase:
 
     async def _put_many(self, records: list[Record]) -> set[str]:
         # Sorted, so that two gateways that write the same ids cannot deadlock.
-        rows = [_without_nul(responses.record_values(record)) for record in sorted(records, key=attrgetter("id"))]
+        ordered = sorted(records, key=attrgetter("id"))
+        rows = [_without_nul(responses.record_values(record)) for record in ordered]
+        keys = [item_keys(record.owner, record.input, record.output) for record in ordered]
+        items = [key for each in keys for key in each]
+        holders = [row[0] for row, each in zip(rows, keys, strict=True) for _ in each]
         async with self._connection(self._timeouts.operation) as connection:
-            written = await connection.fetch(PUT_MANY, *zip(*rows, strict=True))
+            written = await connection.fetch(PUT_MANY, *zip(*rows, strict=True), items, holders, self.clock())
         written_ids = {row[0] for row in written}
         return {record.id for record in records if _without_nul([record.id])[0] not in written_ids}
 

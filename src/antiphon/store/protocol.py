@@ -1,6 +1,6 @@
 """The contract that every store keeps."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -41,11 +41,33 @@ class Store(Protocol):
     async def delete(self, owner: str, id: str) -> bool:
         """Delete a response with its job and its events. False: it does not exist.
 
-        The chains of the responses that continue it start after it from then on.
+        The chains of the responses that continue it start after it from then on. The deletion is remembered for as long as
+        such responses can exist.
         """
 
     async def chain(self, owner: str, id: str) -> list[Link]:
         """From the first response to this one. Empty: it does not exist. A chain starts after a parent that is gone."""
+
+    async def was_deleted(self, owner: str, id: str) -> bool:
+        """Whether the owner deleted this response. One that has expired, or was removed to save space, was not deleted."""
+
+    async def keep_until(self, owner: str, ids: Sequence[str], expires_at: int) -> None:
+        """Let these responses expire no earlier than `expires_at`. Those that do not exist are left out."""
+
+    # --- Items
+
+    async def find_items(self, owner: str, ids: Collection[str]) -> dict[str, bytes]:
+        """The items with these ids, as JSON: from the input and output of any response, or from any conversation.
+
+        Ids that are not found are left out. Of several items with the same id, the one that was written last is returned.
+        Items that are only references to others cannot be found.
+        """
+
+    async def index_items(self) -> int:
+        """Prepare what an older version wrote for `find_items`, in small transactions. Returns how many responses that were.
+
+        Without it, `find_items` does so itself before it gives up.
+        """
 
     # --- Conversations
 

@@ -6,6 +6,13 @@ from msgspec import Struct
 
 # The statuses of a response that has not ended.
 UNFINISHED = frozenset({"queued", "in_progress"})
+# In seconds: how much longer than its responses a deletion is remembered.
+DELETION_MARGIN = 86_400
+
+
+def deletion_expires_at(created_at: int, expires_at: int, now: float) -> int:
+    """When the deletion of a response can be forgotten: those that continued it are stored no longer than it was."""
+    return int(now) + max(expires_at - created_at, 0) + DELETION_MARGIN
 
 
 class Record(Struct, frozen=True, kw_only=True):

@@ -92,7 +92,7 @@ class SqliteDatabase:
 
     async def put(self, record: Record) -> None:
         # The writer puts all waiting operations into one transaction.
-        await self.write(responses.put(record))
+        await self.write(responses.put(record, self.clock()))
 
     async def size(self, limit: int) -> int:
         return await self._read_within(SIZE_TIMEOUT, used_bytes(limit))

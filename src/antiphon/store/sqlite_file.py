@@ -32,6 +32,8 @@ _TRANSLATIONS = (
     (re.compile(r"\$(\d+)"), r"?\1"),
     # Not needed: only one transaction at a time can write, so the rows that it has read do not change.
     (re.compile(r"\s+FOR UPDATE( OF \w+)?( SKIP LOCKED)?"), ""),
+    # To Postgres, a comment.
+    (re.compile(r"/\* SQLite: (.*?) \*/"), r"\1"),
     (re.compile(r"\bbytea\b"), "blob"),
     (re.compile(r"\boctet_length\b"), "length"),
     (re.compile(r"\bbigint\b"), "integer"),

@@ -31,7 +31,7 @@ _decode = msgspec.msgpack.Decoder(list[Event]).decode
 
 
 def enqueue(record: Record, request: bytes, now: float) -> Operation[None]:
-    yield from responses.put(record)
+    yield from responses.put(record, now)
     text = "INSERT INTO jobs (id, owner, available_at, request) VALUES ($1, $2, $3, $4)"
     yield Statement(text, (record.id, record.owner, now, request))
     yield Wake(JOBS)
@@ -101,7 +101,7 @@ def finish(
     if not (yield Statement(text, (record.id, record.owner, worker, attempt))):
         return False
     yield from conversations.append_and_unlock(record, items, now)
-    yield from responses.replace(record)
+    yield from responses.replace(record, now)
     yield from _append(record.id, events)
     return True
 

@@ -18,8 +18,8 @@ UPDATE conversations SET
     expires_at = CASE WHEN expires_at < $5 THEN $5 ELSE expires_at END
 WHERE id = $1 AND owner = $2 AND expires_at > $3 RETURNING next_position"""
 _APPEND = """
-INSERT INTO items (conversation, position, id, data) VALUES ($1, $2, $3, $4)
-ON CONFLICT (conversation, id) DO UPDATE SET data = excluded.data"""
+INSERT INTO items (conversation, position, id, data, written_at) VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT (conversation, id) DO UPDATE SET data = excluded.data, written_at = excluded.written_at"""
 # `holder` is the response that has the lock, `held_until` the end of its lease.
 _LOCK = """
 UPDATE conversations SET holder = $4, held_until = $5
@@ -32,12 +32,12 @@ SELECT id, data FROM items WHERE conversation = $1 AND position > $2 AND positio
 _ITEM = "SELECT id, data FROM items WHERE conversation = $1 AND id = $2"
 
 
-def create(conversation: Conversation, items: Sequence[Item]) -> Operation[None]:
+def create(conversation: Conversation, items: Sequence[Item], now: float) -> Operation[None]:
     text = f"INSERT INTO conversations ({COLUMNS}) VALUES ($1, $2, $3, $4, $5) ON CONFLICT (id) DO NOTHING RETURNING id"
     values = tuple(getattr(conversation, name) for name in Conversation.__struct_fields__)
     if not (yield Statement(text, values)):
         raise IdTaken(conversation.id)
-    yield from append(conversation.owner, conversation.id, items, 0, 0.0)
+    yield from append(conversation.owner, conversation.id, items, 0, now)
 
 
 def get(owner: str, id: str, now: float) -> Operation[Conversation | None]:
@@ -67,7 +67,8 @@ def append(owner: str, conversation: str, items: Sequence[Item], expires_at: int
     if not rows:
         return False
     first = rows[0][0] - len(added)
-    yield Many(_APPEND, [(conversation, first + offset, item.id, item.data) for offset, item in enumerate(added.values())])
+    numbered = enumerate(added.values(), first)
+    yield Many(_APPEND, [(conversation, position, item.id, item.data, now) for position, item in numbered])
     return True
 
 
@@ -127,7 +128,7 @@ def unlock(owner: str, conversation: str, response: str, now: float) -> Operatio
 def put_and_unlock(record: Record, items: Sequence[Item], now: float) -> Operation[bool]:
     if not (yield from append_and_unlock(record, items, now)):
         return False
-    yield from responses.put(record)
+    yield from responses.put(record, now)
     return True
 
 

@@ -3,7 +3,7 @@
 Statements are written for Postgres; `store.sqlite_file` translates what SQLite spells differently.
 """
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 T = TypeVar("T")
@@ -39,6 +39,15 @@ class Wake(NamedTuple):
 
 Step: TypeAlias = Statement | Change | Many | Wake
 Operation: TypeAlias = Generator[Step, list[Row], T]
+
+
+# The most values in a list of placeholders.
+MOST_VALUES = 500
+
+
+def in_groups(values: Sequence[T], most: int = MOST_VALUES) -> Iterator[Sequence[T]]:
+    """The values in groups that are small enough for one statement."""
+    return (values[start : start + most] for start in range(0, len(values), most))
 
 
 def placeholders(first: int, number: int) -> str:

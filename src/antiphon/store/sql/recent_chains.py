@@ -1,6 +1,7 @@
 """A cache of chains, so that a long chain is not read again for every response that continues it."""
 
 from collections import OrderedDict
+from collections.abc import Collection
 from typing import NamedTuple
 
 from antiphon.store.records import UNFINISHED, Link, Record
@@ -60,6 +61,13 @@ class RecentChains:
         self._drop((owner, id))
         if chain.is_final:
             self._insert((owner, id), CachedChain(chain, chain.expires_at, chain.size))
+
+    def forget(self, owner: str, ids: Collection[str]) -> None:
+        """Drop the chains that contain one of these responses."""
+        of_owner = [(key, cached.chain.links) for key, cached in self._chains.items() if key[0] == owner]
+        for key, links in of_owner:
+            if any(link.id in ids for link in links):
+                self._drop(key)
 
     def extend(self, record: Record) -> None:
         """Add a response that was just written to the chain of its parent.

@@ -1,18 +1,30 @@
 """Operations on responses."""
 
+from collections.abc import Sequence
+
 from msgspec import structs
 
 from antiphon.store.protocol import IdTaken
-from antiphon.store.records import Link, Record
-from antiphon.store.sql.operations import Change, Operation, Row, Statement, Wake, placeholders
+from antiphon.store.records import UNFINISHED, Link, Record, deletion_expires_at
+from antiphon.store.sql import item_index
+from antiphon.store.sql.operations import Change, Operation, Row, Statement, Wake, in_groups, placeholders
 from antiphon.store.sql.recent_chains import MOST_LINKS, Chain
 
 FIELDS = Record.__struct_fields__
 COLUMNS = ", ".join(FIELDS)
-# A row that exists is not changed.
-INSERT = f"INSERT INTO responses ({COLUMNS}) {{values}} ON CONFLICT (id) DO NOTHING"
-_PUT = INSERT.format(values=f"VALUES ({placeholders(1, len(FIELDS))})")
-_REPLACE = f"UPDATE responses SET ({COLUMNS}) = ({placeholders(1, len(FIELDS))}) WHERE id = $1"
+# A row that exists is not changed. Unfinished responses are not marked as indexed: an older gateway may finish them.
+INSERT = f"INSERT INTO responses ({COLUMNS}, items_indexed) {{values}} ON CONFLICT (id) DO NOTHING"
+_PUT = INSERT.format(values=f"VALUES ({placeholders(1, len(FIELDS) + 1)})")
+_REPLACE = f"UPDATE responses SET ({COLUMNS}, items_indexed) = ({placeholders(1, len(FIELDS))}, true) WHERE id = $1"
+# The order makes gateways that change the same rows wait for each other instead of deadlocking.
+_KEEP = """
+UPDATE responses SET expires_at = $1 WHERE id IN (
+    SELECT id FROM responses
+    WHERE id IN ({ids}) AND owner = $2 AND expires_at > $3 AND expires_at < $1 ORDER BY id FOR UPDATE
+)"""
+_REMEMBER_DELETION = """
+INSERT INTO deleted_responses (id, owner, expires_at) VALUES ($1, $2, $3)
+ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, expires_at = excluded.expires_at"""
 
 COUNT_DELETION = """
 INSERT INTO deletions (owner, number) VALUES ($1, 1) ON CONFLICT (owner) DO UPDATE SET number = deletions.number + 1"""
@@ -43,15 +55,17 @@ def row_to_record(row: Row) -> Record:
     return Record(**members | {"background": bool(members["background"])})
 
 
-def put(record: Record) -> Operation[None]:
-    changed = yield Change(_PUT, record_values(record))
+def put(record: Record, now: float) -> Operation[None]:
+    changed = yield Change(_PUT, (*record_values(record), record.status not in UNFINISHED))
     if not changed[0][0]:
         raise IdTaken(record.id)
+    yield from item_index.add(record, now)
 
 
-def replace(record: Record) -> Operation[None]:
+def replace(record: Record, now: float) -> Operation[None]:
     """Store the final record of a response that was queued."""
     yield Statement(_REPLACE, record_values(record))
+    yield from item_index.add(record, now)
 
 
 def get(owner: str, id: str, now: float) -> Operation[Record | None]:
@@ -66,15 +80,30 @@ def exists(owner: str, id: str, now: float) -> Operation[bool]:
 
 
 def delete(owner: str, id: str, now: float) -> Operation[bool]:
-    if not (yield from exists(owner, id, now)):
+    text = "SELECT created_at, expires_at FROM responses WHERE id = $1 AND owner = $2 AND expires_at > $3"
+    lifetimes = yield Statement(text, (id, owner, int(now)))
+    if not lifetimes:
         return False
     # The job first, as in `claim`, `finish` and `cancel`: operations that lock rows in the same order cannot deadlock.
     yield Statement("DELETE FROM jobs WHERE id = $1", (id,))
     yield Statement("DELETE FROM events WHERE response = $1", (id,))
+    yield Statement("DELETE FROM response_items WHERE response = $1", (id,))
     rows = yield Statement("DELETE FROM responses WHERE id = $1 RETURNING id", (id,))
+    yield Statement(_REMEMBER_DELETION, (id, owner, deletion_expires_at(lifetimes[0][0], lifetimes[0][1], now)))
     yield Statement(COUNT_DELETION, (owner,))
     yield Wake(id)
     return bool(rows)
+
+
+def was_deleted(owner: str, id: str, now: float) -> Operation[bool]:
+    text = "SELECT 1 FROM deleted_responses WHERE id = $1 AND owner = $2 AND expires_at > $3"
+    return bool((yield Statement(text, (id, owner, int(now)))))
+
+
+def keep_until(owner: str, ids: Sequence[str], expires_at: int, now: float) -> Operation[None]:
+    for group in in_groups(sorted(ids)):
+        text = _KEEP.format(ids=placeholders(4, len(group)))
+        yield Statement(text, (expires_at, owner, int(now), *group))
 
 
 def chain(owner: str, id: str, known: Chain | None, now: float) -> Operation[Chain]:

@@ -73,6 +73,25 @@ MIGRATIONS: Migrations = (
         # The number of attempts that were given back, and so do not count as lost.
         "ALTER TABLE jobs ADD COLUMN given_back bigint NOT NULL DEFAULT 0",
     ),
+    (
+        # Which responses contain an item: `item` is a digest of its owner and its id. Older gateways, which may use the same
+        # database, do not know this table: Postgres removes its rows with their response, and a response that an older
+        # gateway wrote is not marked as indexed.
+        """CREATE TABLE response_items (
+            item bytea NOT NULL,
+            response text NOT NULL REFERENCES responses (id) ON DELETE CASCADE,
+            written_at double precision NOT NULL,
+            PRIMARY KEY (item, response)
+        ) /* SQLite: WITHOUT ROWID */""",
+        "CREATE INDEX response_items_by_response ON response_items (response)",
+        "ALTER TABLE responses ADD COLUMN items_indexed boolean NOT NULL DEFAULT false",
+        "CREATE INDEX responses_to_index ON responses (owner, id) WHERE NOT items_indexed",
+        "ALTER TABLE items ADD COLUMN written_at double precision NOT NULL DEFAULT 0",
+        "CREATE INDEX items_by_id ON items (id)",
+        # The responses that their owners deleted, until no response can be left that continued them.
+        "CREATE TABLE deleted_responses (id text PRIMARY KEY, owner text NOT NULL, expires_at bigint NOT NULL)",
+        "CREATE INDEX deleted_responses_by_expiry ON deleted_responses (expires_at)",
+    ),
 )
 
 

@@ -1,11 +1,11 @@
 """The store in a database: each method runs an operation that reads or writes."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol, TypeVar
 
 from antiphon.store.records import Cancellation, Conversation, Event, Item, Job, Link, Progress, Record
-from antiphon.store.sql import background, conversations, responses, sweeper
+from antiphon.store.sql import background, conversations, item_index, responses, sweeper
 from antiphon.store.sql.operations import Operation
 from antiphon.store.sql.recent_chains import RecentChains
 from antiphon.store.wakeups import Wakeup, Wakeups
@@ -61,10 +61,41 @@ class SqlStore:
             self._recent.add(owner, id, chain)
         return list(chain.links)
 
+    async def was_deleted(self, owner: str, id: str) -> bool:
+        return await self._database.read(responses.was_deleted(owner, id, self._now()))
+
+    async def keep_until(self, owner: str, ids: Sequence[str], expires_at: int) -> None:
+        await self._database.write(responses.keep_until(owner, ids, expires_at, self._now()))
+        # They say when their responses expire.
+        self._recent.forget(owner, frozenset(ids))
+
+    # --- Items
+
+    async def find_items(self, owner: str, ids: Collection[str]) -> dict[str, bytes]:
+        wanted = frozenset(ids)
+        found = await self._database.read(item_index.find(owner, wanted, self._now()))
+        if len(found) < len(wanted) and await self._index_items_of(owner):
+            found = await self._database.read(item_index.find(owner, wanted, self._now()))
+        return found
+
+    async def _index_items_of(self, owner: str) -> bool:
+        """Whether there was anything to index."""
+        indexed = False
+        while await self._database.read(item_index.has_unindexed(owner)):
+            await self._database.write(item_index.index_some(owner))
+            indexed = True
+        return indexed
+
+    async def index_items(self) -> int:
+        total = 0
+        while indexed := await self._database.write(item_index.index_some()):
+            total += indexed
+        return total
+
     # --- Conversations
 
     async def create_conversation(self, conversation: Conversation, items: Sequence[Item] = ()) -> None:
-        await self._database.write(conversations.create(conversation, items))
+        await self._database.write(conversations.create(conversation, items, self._now()))
 
     async def get_conversation(self, owner: str, id: str) -> Conversation | None:
         return await self._database.read(conversations.get(owner, id, self._now()))
@@ -160,6 +191,8 @@ class SqlStore:
             while swept.more:
                 swept = await self._database.write(sweeper.sweep_some(kind, self._now()))
                 removed += swept.removed
+        while await self._database.write(sweeper.forget_deletions(self._now())):
+            pass
         return removed
 
     async def shrink(self, most_bytes: int) -> int:

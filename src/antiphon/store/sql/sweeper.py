@@ -12,16 +12,21 @@ SIZED_ROWS = 50
 REMOVED_CHILDREN = 1000
 
 
+class Children(NamedTuple):
+    """A child table: its column for the id of the parent, and the column that completes its primary key."""
+
+    table: str
+    parent_id: str
+    key: str
+
+
 class Kind(NamedTuple):
     table: str
-    # The child table: its column for the id of the parent, and the column that completes its primary key.
-    children: str
-    parent_id: str
-    child_key: str
+    children: tuple[Children, ...]
 
 
-RESPONSES = Kind("responses", "events", "response", "last")
-CONVERSATIONS = Kind("conversations", "items", "conversation", "position")
+RESPONSES = Kind("responses", (Children("events", "response", "last"), Children("response_items", "response", "item")))
+CONVERSATIONS = Kind("conversations", (Children("items", "conversation", "position"),))
 KINDS = (RESPONSES, CONVERSATIONS)
 
 
@@ -30,9 +35,12 @@ ROW_OVERHEAD = 300
 _RESPONSE = f"{ROW_OVERHEAD} + octet_length(input) + octet_length(output) + octet_length(settings)"
 _CONVERSATION = f"{ROW_OVERHEAD} + octet_length(metadata)"
 _CHILD = f"{ROW_OVERHEAD} + octet_length(data)"
+# The index entries of a response's items: they have no values of their own.
+_ENTRIES = f"{ROW_OVERHEAD} * count(*)"
 TOTAL_SIZE = f"""
 SELECT CAST(
     (SELECT coalesce(sum({_RESPONSE}), 0) FROM responses) + (SELECT coalesce(sum({_CHILD}), 0) FROM events)
+    + (SELECT {_ENTRIES} FROM response_items)
     + (SELECT coalesce(sum({_CONVERSATION}), 0) FROM conversations) + (SELECT coalesce(sum({_CHILD}), 0) FROM items)
 AS bigint)"""
 # The rows that would expire next, except those in use.
@@ -51,7 +59,8 @@ SELECT kind, id, owner FROM (
 # In the order of KINDS. The size of one row with its children.
 _SIZE_OF_ROW = (
     f"""
-SELECT CAST({_RESPONSE} + (SELECT coalesce(sum({_CHILD}), 0) FROM events WHERE response = $1) AS bigint)
+SELECT CAST({_RESPONSE} + (SELECT coalesce(sum({_CHILD}), 0) FROM events WHERE response = $1)
+    + (SELECT {_ENTRIES} FROM response_items WHERE response = $1) AS bigint)
 FROM responses WHERE id = $1""",
     f"""
 SELECT CAST({_CONVERSATION} + (SELECT coalesce(sum({_CHILD}), 0) FROM items WHERE conversation = $1) AS bigint)
@@ -103,12 +112,23 @@ def sweep_some(kind: Kind, now: float) -> Operation[Swept]:
 def remove_some(kind: Kind, ids: Sequence[str]) -> Operation[Swept]:
     """`more`: some children are left, so the rows are not removed yet."""
     parents = placeholders(1, len(ids))
-    key = f"{kind.parent_id}, {kind.child_key}"
-    some = f"SELECT {key} FROM {kind.children} WHERE {kind.parent_id} IN ({parents}) LIMIT ${len(ids) + 1}"
-    gone = yield Statement(f"DELETE FROM {kind.children} WHERE ({key}) IN ({some}) RETURNING 1", (*ids, REMOVED_CHILDREN))
-    if len(gone) == REMOVED_CHILDREN:
-        return Swept(0, more=True)
+    for table, parent_id, child_key in kind.children:
+        key = f"{parent_id}, {child_key}"
+        some = f"SELECT {key} FROM {table} WHERE {parent_id} IN ({parents}) LIMIT ${len(ids) + 1}"
+        gone = yield Statement(f"DELETE FROM {table} WHERE ({key}) IN ({some}) RETURNING 1", (*ids, REMOVED_CHILDREN))
+        if len(gone) == REMOVED_CHILDREN:
+            return Swept(0, more=True)
     if kind is RESPONSES:
         yield Statement(f"DELETE FROM jobs WHERE id IN ({parents})", ids)
     removed = yield Statement(f"DELETE FROM {kind.table} WHERE id IN ({parents}) RETURNING id", ids)
     return Swept(len(removed), more=False)
+
+
+def forget_deletions(now: float) -> Operation[bool]:
+    """Forget deletions that no stored response can depend on any more. Returns whether there may be others."""
+    text = "SELECT id FROM deleted_responses WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED"
+    rows = yield Statement(text, (int(now), SWEPT_ROWS))
+    if rows:
+        ids = [row[0] for row in rows]
+        yield Statement(f"DELETE FROM deleted_responses WHERE id IN ({placeholders(1, len(ids))})", ids)
+    return len(rows) == SWEPT_ROWS
