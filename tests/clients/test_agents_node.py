@@ -1,5 +1,7 @@
 """OpenAI's Agents SDK for Node: `@openai/agents`."""
 
+import json
+
 import pytest
 from support.clients import (
     GREETING,
@@ -65,6 +67,23 @@ async def test_a_second_turn_knows_the_first(
     engine.will(GREETING, text("Ada."))
     assert await client.play(scenario, gateway) == "Ada."
     assert messages(engine.last) == second_turn()
+
+
+async def test_the_commands_of_a_shell_are_run(client: Player, gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    engine.will(answer(call("shell", '{"commands": ["ls", "pwd"]}'), finish="tool_calls"), text("Done."))
+    assert await client.play("shell", gateway) == "Done."
+    called, result = messages(engine.last)[1:]
+    assert called["tool_calls"][0]["function"] == {"name": "shell", "arguments": {"commands": ["ls", "pwd"]}}
+    assert [run["stdout"] for run in json.loads(result["content"])] == ["ran ls", "ran pwd"]
+
+
+async def test_a_patch_is_applied(client: Player, gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    patch = {"type": "create_file", "path": "new.txt", "diff": "+new\n"}
+    engine.will(answer(call("apply_patch", json.dumps(patch)), finish="tool_calls"), text("Done."))
+    assert await client.play("patch", gateway) == "Done."
+    called, result = messages(engine.last)[1:]
+    assert called["tool_calls"][0]["function"] == {"name": "apply_patch", "arguments": patch}
+    assert result["content"] == "create_file new.txt"
 
 
 async def test_a_handoff_changes_the_agent(client: Player, gateway: GatewayUnderTest, engine: MockEngine) -> None:

@@ -3,6 +3,7 @@
 With `store`, which is its default, it sends references to the items of earlier answers; without, the items themselves.
 """
 
+import json
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ from support.clients import (
     system,
     user,
 )
-from support.engine import MockEngine, text
+from support.engine import MockEngine, answer, call, text
 from support.gateway import GatewayUnderTest
 
 SCRIPT = NodeScript("vercel_ai.mjs")
@@ -74,6 +75,38 @@ async def test_a_streamed_loop_shows_the_thought_the_results_and_the_answer(
     seen = await client.play(scenario, gateway)
     assert seen == {"reasoning": THOUGHT, "results": ["sunny in Paris", "sunny in Rome"], "text": "Sunny."}
     assert messages(engine.last) == after_two_calls()
+
+
+async def test_the_commands_of_a_shell_are_run(client: Player, gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    engine.will(answer(call("shell", '{"commands": ["ls", "pwd"]}'), finish="tool_calls"), text("Done."))
+    assert await client.play("shell", gateway) == "Done."
+    called, result = messages(engine.last)[1:]
+    assert called["tool_calls"][0]["function"] == {"name": "shell", "arguments": {"commands": ["ls", "pwd"]}}
+    assert [run["stdout"] for run in json.loads(result["content"])] == ["ran ls", "ran pwd"]
+
+
+async def test_a_patch_is_applied(client: Player, gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    patch = {"type": "create_file", "path": "new.txt", "diff": "+new\n"}
+    engine.will(answer(call("apply_patch", json.dumps(patch)), finish="tool_calls"), text("Done."))
+    assert await client.play("patch", gateway) == "Done."
+    called, result = messages(engine.last)[1:]
+    assert called["tool_calls"][0]["function"] == {"name": "apply_patch", "arguments": patch}
+    assert result["content"] == "create_file new.txt"
+
+
+async def test_the_input_of_a_custom_tool_is_plain_text(client: Player, gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    engine.will(answer(call("sql", '{"input": "select 1"}'), finish="tool_calls"), text("One."))
+    assert await client.play("custom", gateway) == "One."
+    called, result = messages(engine.last)[1:]
+    assert called["tool_calls"][0]["function"] == {"name": "sql", "arguments": {"input": "select 1"}}
+    assert result["content"] == "rows of select 1"
+
+
+async def test_an_image_is_passed_on(client: Player, gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    assert await client.play("image", gateway) == "Hello world"
+    said, shown = engine.last["messages"][0]["content"]
+    assert said == {"type": "text", "text": "What is it?"}
+    assert shown == {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw=="}}
 
 
 async def test_the_recorded_calls_of_an_engine_are_run_and_answered(

@@ -1,5 +1,14 @@
 // The Agents SDK of OpenAI for Node.
-import { Agent, OpenAIConversationsSession, OpenAIProvider, Runner, tool, withResponsesWebSocketSession } from '@openai/agents';
+import {
+  Agent,
+  OpenAIConversationsSession,
+  OpenAIProvider,
+  Runner,
+  applyPatchTool,
+  shellTool,
+  tool,
+  withResponsesWebSocketSession,
+} from '@openai/agents';
 import OpenAI from 'openai';
 import WebSocket from 'ws';
 import { z } from 'zod';
@@ -83,6 +92,20 @@ async function session(url) {
   return (await runner(url).run(agent, 'What is my name?', { session })).finalOutput;
 }
 
+async function shell(url) {
+  const run = (command) => ({ stdout: `ran ${command}`, stderr: '', outcome: { type: 'exit', exitCode: 0 } });
+  const shell = { run: async ({ commands }) => ({ output: commands.map(run) }) };
+  const admin = new Agent({ name: 'Admin', model: 'mock', tools: [shellTool({ shell })] });
+  return (await runner(url).run(admin, 'Look.')).finalOutput;
+}
+
+async function patch(url) {
+  const done = async ({ type, path }) => ({ status: 'completed', output: `${type} ${path}` });
+  const editor = { createFile: done, updateFile: done, deleteFile: done };
+  const coder = new Agent({ name: 'Coder', model: 'mock', tools: [applyPatchTool({ editor })] });
+  return (await runner(url).run(coder, 'Patch it.')).finalOutput;
+}
+
 async function handoff(url) {
   const spanish = new Agent({ name: 'Spanish', model: 'mock', instructions: 'Speak Spanish.' });
   const triage = new Agent({ name: 'Triage', model: 'mock', handoffs: [spanish] });
@@ -108,6 +131,8 @@ await play({
   history,
   previousResponse,
   session,
+  shell,
+  patch,
   handoff,
   webSocket,
 });

@@ -4,7 +4,8 @@ import { generateObject, generateText, isStepCount, streamObject, streamText, to
 import { z } from 'zod';
 import { collect, play } from './scenarios.mjs';
 
-const model = (url) => createOpenAI({ baseURL: url, apiKey: 'any' })('mock');
+const openai = (url) => createOpenAI({ baseURL: url, apiKey: 'any' });
+const model = (url) => openai(url)('mock');
 
 const weather = tool({
   description: 'The weather of a city',
@@ -62,6 +63,32 @@ async function streamedToolLoop(url, providerOptions) {
   return seen;
 }
 
+async function shell(url) {
+  const run = (command) => ({ stdout: `ran ${command}`, stderr: '', outcome: { type: 'exit', exitCode: 0 } });
+  const execute = async ({ action }) => ({ output: action.commands.map(run) });
+  const tools = { shell: openai(url).tools.shell({ execute }) };
+  return (await generateText({ model: model(url), tools, stopWhen: isStepCount(5), prompt: 'Look.' })).text;
+}
+
+async function patch(url) {
+  const execute = async ({ operation }) => ({ status: 'completed', output: `${operation.type} ${operation.path}` });
+  const tools = { apply_patch: openai(url).tools.applyPatch({ execute }) };
+  return (await generateText({ model: model(url), tools, stopWhen: isStepCount(5), prompt: 'Patch it.' })).text;
+}
+
+async function custom(url) {
+  const sql = openai(url).tools.customTool({ description: 'Runs SQL', execute: async (input) => `rows of ${input}` });
+  return (await generateText({ model: model(url), tools: { sql }, stopWhen: isStepCount(5), prompt: 'Count.' })).text;
+}
+
+async function image(url) {
+  const content = [
+    { type: 'text', text: 'What is it?' },
+    { type: 'file', mediaType: 'image/png', data: Uint8Array.from([137, 80, 78, 71]) },
+  ];
+  return (await generateText({ model: model(url), messages: [{ role: 'user', content }] })).text;
+}
+
 async function recorded(url) {
   const tools = {
     get_weather: tool({
@@ -108,6 +135,10 @@ await play({
   toolLoopStateless: (url) => toolLoop(url, stateless),
   streamedToolLoop: (url) => streamedToolLoop(url, stored),
   streamedToolLoopStateless: (url) => streamedToolLoop(url, stateless),
+  shell,
+  patch,
+  custom,
+  image,
   recorded,
   cut,
   broken,
