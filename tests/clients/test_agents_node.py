@@ -11,6 +11,7 @@ from support.clients import (
     NodeScript,
     Player,
     after_two_calls,
+    assistant,
     messages,
     over_websockets,
     schema_of,
@@ -67,6 +68,15 @@ async def test_a_second_turn_knows_the_first(
     engine.will(GREETING, text("Ada."))
     assert await client.play(scenario, gateway) == "Ada."
     assert messages(engine.last) == second_turn()
+
+
+async def test_a_session_is_compacted(client: Player, gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    engine.will(text("Hello, Ada."), text("The user is called Ada."), text("Ada."))
+    assert await client.play("compaction", gateway) == "Ada."
+    summarized, continued = engine.requests[1:]
+    assert messages(summarized)[:2] == [user("My name is Ada."), assistant("Hello, Ada.")]
+    assert "The user is called Ada." in messages(continued)[0]["content"]
+    assert messages(continued)[-1] == user("What is my name?")
 
 
 async def test_the_commands_of_a_shell_are_run(client: Player, gateway: GatewayUnderTest, engine: MockEngine) -> None:

@@ -12,6 +12,7 @@ from support.clients import (
     NodeScript,
     Player,
     after_two_calls,
+    assistant,
     messages,
     schema_of,
     second_turn,
@@ -82,6 +83,17 @@ async def test_a_conversation_keeps_its_items(client: Player, gateway: GatewayUn
     seen = await client.play("conversation", gateway)
     assert seen == {"text": "Ada.", "items": ["message", "reasoning", "message", "message", "message"]}
     assert messages(engine.last) == second_turn()
+
+
+async def test_a_response_is_continued_from_its_compaction(
+    client: Player, gateway: GatewayUnderTest, engine: MockEngine
+) -> None:
+    engine.will(text("Hello, Ada."), text("The user is called Ada."), text("Ada."))
+    assert await client.play("compacted", gateway) == "Ada."
+    summarized, continued = engine.requests[1:]
+    assert messages(summarized)[:2] == [user("My name is Ada."), assistant("Hello, Ada.")]
+    assert "The user is called Ada." in messages(continued)[0]["content"]
+    assert messages(continued)[-1] == user("What is my name?")
 
 
 async def test_an_answer_is_parsed_by_its_schema(client: Player, gateway: GatewayUnderTest, engine: MockEngine) -> None:

@@ -1,8 +1,10 @@
 // The Agents SDK of OpenAI for Node.
 import {
   Agent,
+  MemorySession,
   OpenAIConversationsSession,
   OpenAIProvider,
+  OpenAIResponsesCompactionSession,
   Runner,
   applyPatchTool,
   shellTool,
@@ -92,6 +94,17 @@ async function session(url) {
   return (await runner(url).run(agent, 'What is my name?', { session })).finalOutput;
 }
 
+async function compaction(url) {
+  const session = new OpenAIResponsesCompactionSession({
+    client: client(url),
+    model: 'gpt-5',
+    underlyingSession: new MemorySession(),
+    shouldTriggerCompaction: ({ sessionItems }) => sessionItems.length === 2,
+  });
+  await runner(url).run(agent, 'My name is Ada.', { session });
+  return (await runner(url).run(agent, 'What is my name?', { session })).finalOutput;
+}
+
 async function shell(url) {
   const run = (command) => ({ stdout: `ran ${command}`, stderr: '', outcome: { type: 'exit', exitCode: 0 } });
   const shell = { run: async ({ commands }) => ({ output: commands.map(run) }) };
@@ -131,6 +144,7 @@ await play({
   history,
   previousResponse,
   session,
+  compaction,
   shell,
   patch,
   handoff,

@@ -91,6 +91,14 @@ async function conversation(url) {
   return { text: output_text, items: items.map(({ type }) => type) };
 }
 
+async function compacted(url) {
+  const openai = client(url);
+  const first = await openai.responses.create({ model: 'mock', input: 'My name is Ada.' });
+  const { output } = await openai.responses.compact({ model: 'mock', previous_response_id: first.id });
+  const input = [...output, { role: 'user', content: 'What is my name?' }];
+  return (await openai.responses.create({ model: 'mock', input })).output_text;
+}
+
 async function parsed(url) {
   const request = { model: 'mock', input: 'Invent a person.', text: { format: person } };
   return (await client(url).responses.parse(request)).output_parsed;
@@ -137,6 +145,7 @@ await play({
   continuedCalls,
   statelessCalls,
   conversation,
+  compacted,
   parsed,
   stored,
   webSocket,
