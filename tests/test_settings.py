@@ -38,6 +38,20 @@ def test_the_store_its_retention_and_its_size_can_be_set() -> None:
     assert (Settings().store, Settings().retention_days, Settings().store_max_bytes) == (None, 30.0, 10 * 1024**3)
 
 
+def test_names_of_models_and_origins_of_pages_can_be_set_everywhere(tmp_path: Path) -> None:
+    file = tmp_path / "antiphon.toml"
+    file.write_text('default-model = "qwen3"\ncors_origins = "https://a.example, *"\n[model_names]\ngpt-5 = "qwen3"\n')
+    chosen = load({}, {}, file)
+    assert (chosen.default_model, chosen.cors_origins) == ("qwen3", ("https://a.example", "*"))
+    assert chosen.model_names == {"gpt-5": "qwen3"}
+    environment = {"ANTIPHON_MODEL_NAMES": "gpt-5=gemma3, gpt-4o = org/qwen3", "ANTIPHON_DEFAULT_MODEL": "gemma3"}
+    chosen = load({"cors_origins": ["https://b.example"]}, environment, file)
+    assert chosen.model_names == {"gpt-5": "gemma3", "gpt-4o": "org/qwen3"}
+    assert (chosen.default_model, chosen.cors_origins) == ("gemma3", ("https://b.example",))
+    assert load({"model_names": ["a=b"]}, environment, file).model_names == {"a": "b"}
+    assert (Settings().model_names, Settings().default_model, Settings().cors_origins) == ({}, None, ())
+
+
 def test_a_false_flag_overrides_too() -> None:
     assert load({"probe": False}, {"ANTIPHON_PROBE": "true"}).probe is False
     assert load({"probe": None}, {}).probe is True
@@ -58,6 +72,8 @@ def test_the_environment_can_name_the_file(tmp_path: Path) -> None:
         ({}, {}, "retention-days = 0", "the configuration file"),
         ({}, {}, "heartbeat = 0", "the configuration file"),
         ({}, {}, "port = ", "is not TOML"),
+        ({}, {"ANTIPHON_MODEL_NAMES": "gpt-5"}, "", "'gpt-5' must be NAME=VALUE"),
+        ({"model_names": ["=qwen3"]}, {}, "", "'=qwen3' must be NAME=VALUE"),
     ],
 )
 def test_an_error_names_the_setting_or_its_source(

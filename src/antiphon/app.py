@@ -16,6 +16,7 @@ from antiphon.background.workers import Workers
 from antiphon.core.environment import Environment
 from antiphon.core.event_style import PADDED_TO, REASONING_EVENTS
 from antiphon.core.knowledge import Model
+from antiphon.core.model_names import ModelNames
 from antiphon.embedded.process import EngineProcess
 from antiphon.engines.pool import ENGINE_RETRY_INTERVAL, Pool
 from antiphon.engines.prober import IDLE_CHECK_INTERVAL, BackgroundProber
@@ -31,8 +32,10 @@ from antiphon.gateway.seal import load_key, make_sealer
 from antiphon.gateway.sinks import WriteBatch
 from antiphon.gateway.watch import Timeouts
 from antiphon.http import conversations, engine_routes, responses, stored, websocket
+from antiphon.http.cors import CROSS_ORIGIN, CrossOrigin, preflights
 from antiphon.http.keys import CONVERSATIONS, GATEWAY, LIMITS, TRANSPORT, HttpLimits
-from antiphon.http.middlewares import authenticated, enveloped, identified
+from antiphon.http.middlewares import add_headers, authenticated, enveloped, identified
+from antiphon.http.paths import under_all_paths
 from antiphon.http.websocket import CLOSE_TIMEOUT, CONNECTIONS, GOING_AWAY, PING_INTERVAL
 from antiphon.logs import log
 from antiphon.settings import Settings, data_directory
@@ -85,11 +88,15 @@ def make_app(
     extensions: Extensions = NO_EXTENSIONS,
 ) -> web.Application:
     checker, intervals = extensions.checker or Checker(settings.check_timeout), extensions.intervals
-    pool = Pool(_make_engines(settings, session, embedded), intervals.engine_retry)
+    names = ModelNames(settings.model_names, settings.default_model)
+    pool = Pool(_make_engines(settings, session, embedded), intervals.engine_retry, names)
     gateway = _make_gateway(settings, pool, store, checker, extensions)
     app = web.Application(
-        middlewares=[identified, enveloped, authenticated(settings.api_key)], client_max_size=settings.max_body_bytes
+        middlewares=[identified, preflights, enveloped, authenticated(settings.api_key)],
+        client_max_size=settings.max_body_bytes,
     )
+    app[CROSS_ORIGIN] = CrossOrigin(settings.cors_origins)
+    app.on_response_prepare.append(add_headers)
     app[GATEWAY] = gateway
     app[CONVERSATIONS] = Conversations(store, retention=gateway.retention)
     app[TRANSPORT] = transport_of(session)
@@ -112,7 +119,7 @@ def make_app(
     return app
 
 
-ROUTES = [
+API_ROUTES = [
     web.post("/v1/responses", responses.create),
     web.get("/v1/responses", websocket.converse, allow_head=False),
     web.post("/v1/responses/compact", responses.compact),
@@ -134,6 +141,9 @@ ROUTES = [
     web.post("/v1/chat/completions", engine_routes.passed_through),
     web.post("/v1/completions", engine_routes.passed_through),
     web.post("/v1/embeddings", engine_routes.passed_through),
+]
+ROUTES = [
+    *under_all_paths(API_ROUTES),
     web.get("/health", engine_routes.health),
     web.get("/ready", engine_routes.ready),
 ]

@@ -19,8 +19,8 @@
         ├── EngineDisagrees       502   it answered, but not as Chat Completions
         └── AnswerInvalid         502   the model did not do what the request requires, in two attempts
 
-`status` and `kind` are the HTTP answer; `event_code` is the code inside a `response.failed`, by which Codex decides
-whether to retry.
+`status` and `kind` are the HTTP answer, in which `x-should-retry: false` says that `may_pass` is false. `event_code` is the
+code inside a `response.failed`, by which Codex decides whether to retry.
 """
 
 from dataclasses import dataclass
@@ -42,6 +42,8 @@ class ApiError(Exception):
     kind: ClassVar[str] = "server_error"
     default_code: ClassVar[str | None] = None
     event_code: ClassVar[str] = "server_error"
+    # Whether the same request may succeed at another time. If not, clients are told to send it only once.
+    may_pass: ClassVar[bool] = False
     # Once a client asked for a stream, some errors serve it better as an event than as an HTTP status.
     streams: ClassVar[bool] = False
 
@@ -106,12 +108,14 @@ class Conflict(ApiError):
     status = 409
     kind = "conflict_error"
     default_code = "conflict"
+    may_pass = True
 
 
 class Cancelled(Conflict):
     """Ends a background response that the client has cancelled."""
 
     default_code = "response_cancelled"
+    may_pass = False
 
     def __init__(self) -> None:
         super().__init__("The response was cancelled.")
@@ -133,12 +137,14 @@ class RateLimited(ApiError):
     status = 429
     kind = "rate_limit_error"
     default_code = "rate_limit_exceeded"
+    may_pass = True
     event_code = "rate_limit_exceeded"
 
 
 class StoreUnavailable(ApiError):
     status = 503
     default_code = "store_unavailable"
+    may_pass = True
 
     def __init__(self, message: str = "The store of responses is not available. Try again in a moment.") -> None:
         super().__init__(message, retry_after=2.0)
@@ -147,6 +153,7 @@ class StoreUnavailable(ApiError):
 class EngineError(ApiError):
     status = 502
     default_code = "engine_error"
+    may_pass = True
 
 
 class EngineUnavailable(EngineError):
@@ -165,3 +172,4 @@ class EngineDisagrees(EngineError):
 
 class AnswerInvalid(EngineError):
     default_code = "answer_invalid"
+    may_pass = False

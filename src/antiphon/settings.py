@@ -29,8 +29,11 @@ class Settings(Struct, frozen=True, kw_only=True):
     host: str = "127.0.0.1"
     # The port to listen on. 0: any free port.
     port: Annotated[int, Meta(ge=0, le=65535)] = 8484
-    # Keys of clients: each request must send one of them as `Authorization: Bearer KEY`. Empty: no key is needed.
+    # Keys of clients: each request must send one of them as `Authorization: Bearer KEY` or as `api-key: KEY`. Empty: no key is
+    # needed.
     api_key: tuple[str, ...] = ()
+    # Origins of web pages that may use the API, such as https://example.com, or * for all. Empty: browsers keep them away.
+    cors_origins: tuple[str, ...] = ()
     # The largest request body, in bytes. A larger one gets a 413.
     max_body_bytes: Annotated[int, Meta(gt=0)] = 64 * 1024 * 1024
     # Seconds of silence after which a stream gets a response.in_progress event, so that clients and proxies do not close it.
@@ -59,6 +62,11 @@ class Settings(Struct, frozen=True, kw_only=True):
     upstream_key: str | None = None
     # The engines' dialect, by name. None: it is detected for each engine.
     dialect: str | None = None
+    # Other names for models: the name that clients use, and the model of an engine that answers for it.
+    model_names: dict[str, str] = {}
+    # The model of requests that name none, or one that no engine knows. None: the only model there is; if there are several, an
+    # unknown name gets a 404.
+    default_model: str | None = None
     # Ask each new engine, in the background, what it can do. False: what its dialect says is assumed.
     probe: bool = True
     # Seconds to connect to an engine.
@@ -139,7 +147,9 @@ def models_directory(settings: Settings) -> Path:
 
 
 # Settings that take several values.
-LISTS = frozenset({"upstream", "api_key"})
+LISTS = frozenset({"upstream", "api_key", "cors_origins"})
+# Settings that give names to values.
+TABLES = frozenset({"model_names"})
 
 
 def load(flags: Mapping[str, Any], environment: Mapping[str, str] = os.environ, file: Path | None = None) -> Settings:
@@ -147,7 +157,8 @@ def load(flags: Mapping[str, Any], environment: Mapping[str, str] = os.environ, 
     values: dict[str, Any] = {}
     _merge(values, _from_file(file or _default_file(environment)), "the configuration file")
     _merge(values, _from_environment(environment), "the environment")
-    _merge(values, {name: value for name, value in flags.items() if value not in (None, [], ())}, "the command line")
+    given = {name: _listed(name, value) for name, value in flags.items() if value not in (None, [], ())}
+    _merge(values, given, "the command line")
     return _convert(values, "the settings")
 
 
@@ -195,7 +206,16 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _listed(name: str, value: Any) -> Any:
-    """A text is a list: of one value, or of several with commas between them."""
-    if name in LISTS and isinstance(value, str):
-        return [part.strip() for part in value.split(",") if part.strip()]
+    """A text is a list: of one value, or of several with commas between them. So is a table, of NAME=VALUE."""
+    if name in LISTS | TABLES and isinstance(value, str):
+        value = [part.strip() for part in value.split(",") if part.strip()]
+    if name in TABLES and isinstance(value, list | tuple):
+        return dict(map(_to_pair, value))
     return value
+
+
+def _to_pair(text: str) -> tuple[str, str]:
+    name, equals, value = (part.strip() for part in text.partition("="))
+    if not name or not equals or not value:
+        raise SettingsError(f"{text!r} must be NAME=VALUE")
+    return name, value

@@ -60,6 +60,16 @@ async def test_the_table_shows_verdict_remedy_and_flag(engines: dict[str, MockEn
     assert "\x1b[" not in out, "colours are for terminals"
 
 
+async def test_an_engine_that_lists_no_models_is_tested_with_the_one_that_is_named(engines: dict[str, MockEngine]) -> None:
+    engine = engines["vllm"]
+    engine.lists()
+    settings = Settings(upstream=(engine.url,), dialect="vllm")
+    (report,) = await make_reports(settings, None)
+    assert report.problem == "the engine lists no model: name one with --model"
+    (report,) = await make_reports(settings, "mine")
+    assert (report.problem, report.model, len(report.findings)) == ("", "mine", len(CAPABILITIES))
+
+
 async def test_the_json_has_every_engine_and_what_the_gateway_would_learn(engines: dict[str, MockEngine]) -> None:
     chosen = ("vllm", "ollama", "lmdeploy without a tool parser")
     upstreams = [word for name in chosen for word in ("--upstream", engines[name].url + "/v1")]

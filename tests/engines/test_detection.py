@@ -71,7 +71,12 @@ async def test_other_servers_are_not_detected_as_engines() -> None:
         web_page = MockEngine()
         await web_page.start()
         web_page._models = {"hello": "world"}
+        assert await detect(session, web_page.url, {}, lists_models=False) is None
+        web_page.lists()
         assert await detect(session, web_page.url, {}) is None
+        found = await detect(session, web_page.url, {}, lists_models=False)
+        assert found is not None, "an engine that was named need not list its models"
+        assert (found.dialect.name, found.models) == ("plain", ())
         await web_page.stop()
 
 
@@ -104,7 +109,7 @@ async def test_codex_gets_the_real_window_and_the_modalities(
     owner: str, paths: dict[str, Any], window: int, vision: list[str]
 ) -> None:
     engine = MockEngine(owned_by=owner, paths=paths)
-    engine._models["data"][0]["max_model_len"] = 2048  # type: ignore[index]
+    engine._models["data"][0]["max_model_len"] = 2048
     await engine.start()
     async with running_gateway(engine) as gateway, gateway.client.get(gateway.url + "/v1/models") as answer:
         (entry,) = (await answer.json())["models"]

@@ -38,7 +38,7 @@ async def test_without_a_key_the_engines_alternate(engines: list[MockEngine]) ->
 
 
 async def test_the_model_chooses_the_engine(engines: list[MockEngine]) -> None:
-    engines[1]._models["data"][0]["id"] = "other"  # type: ignore[index]
+    engines[1]._models["data"][0]["id"] = "other"
     async with running_gateway(*engines) as gateway:
         for engine in gateway.gateway.pool.engines:
             await engine.identify()
@@ -48,7 +48,7 @@ async def test_the_model_chooses_the_engine(engines: list[MockEngine]) -> None:
 
 
 async def test_a_model_of_an_engine_that_is_away_is_not_requested_from_another(engines: list[MockEngine]) -> None:
-    engines[1]._models["data"][0]["id"] = "other"  # type: ignore[index]
+    engines[1]._models["data"][0]["id"] = "other"
     async with running_gateway(*engines[:2], retries=0) as gateway:
         for engine in gateway.gateway.pool.engines:
             await engine.identify()

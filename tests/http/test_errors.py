@@ -179,8 +179,8 @@ async def test_a_key_is_required_if_one_is_set(engine: MockEngine, header: str |
     async with running_gateway(engine, api_key=KEYS) as gateway:
         headers = {"Authorization": header} if header else {}
         for path in ("/v1/responses", "/v1/chat/completions"):
-            body = {"input": "Hi", "messages": [{"role": "user", "content": "Hi"}], "model": "mock"}
-            sent = body if path == "/v1/responses" else {"messages": body["messages"], "model": "mock"}
+            messages = [{"role": "user", "content": "Hi"}]
+            sent = {"model": "mock"} | ({"input": "Hi"} if path == "/v1/responses" else {"messages": messages})
             code, answer = await _quietly(gateway, sent, path, headers)
             assert code == status, answer
             if status == 401:

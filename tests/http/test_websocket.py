@@ -557,5 +557,5 @@ async def test_the_log_has_a_line_for_each_request(gateway: GatewayUnderTest, ca
     assert (completed["request_id"], completed["path"], completed["status"]) == ("mine", "/v1/responses", 200)
     assert (completed["response_id"], completed["outcome"], completed["output_tokens"]) == (response["id"], "completed", 5)
     assert completed["notices"] == ["field flavour is unknown and was left out"]
-    assert (rejected["status"], rejected["error"]) == (400, "invalid_request_error")
+    assert (rejected["status"], rejected["error"]) == (400, "decimal_above_max_value")
     assert "Hi" not in msgspec.json.encode([completed, rejected]).decode()

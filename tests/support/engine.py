@@ -128,7 +128,7 @@ class MockEngine:
         self.cancelled = asyncio.Event()
         self.asked = asyncio.Event()
         self.objects_to: Callable[[Body], str | None] = lambda body: objection(body, own_fields=own_fields)
-        self._models = {"object": "list", "data": [{"id": "mock", "object": "model", "owned_by": owned_by}]}
+        self._models: dict[str, Any] = {"object": "list", "data": [{"id": "mock", "object": "model", "owned_by": owned_by}]}
         self._paths = paths or {}
         self._runner: web.AppRunner | None = None
 
@@ -158,7 +158,13 @@ class MockEngine:
             await self._runner.cleanup()
             self._runner = None
 
+    def lists(self, *models: str) -> None:
+        """The models that it serves from now on. None: it has no such route."""
+        self._models["data"] = [{"id": model, "object": "model", "owned_by": "mock"} for model in models]
+
     async def _list_models(self, request: web.Request) -> web.Response:
+        if self._models.get("data") == []:
+            return web.json_response({"error": {"message": "Not Found", "code": 404}}, status=404)
         return web.json_response(self._models)
 
     async def _other(self, request: web.Request) -> web.Response:

@@ -114,7 +114,7 @@ class Kind:
 
     def engine(self) -> MockEngine:
         engine = MockEngine(owned_by=self.owned_by, paths=self.paths)
-        engine._models["data"][0].update(self.model)  # type: ignore[attr-defined]
+        engine._models["data"][0].update(self.model)
         engine.objects_to = self.refuses
         engine.otherwise = self.answers
         return engine

@@ -53,7 +53,7 @@ def run_codex(settings: Settings, arguments: Sequence[str], *, show: bool) -> in
         home.mkdir(parents=True, exist_ok=True)
         listing = fetch(url + "/v1/models", settings)
         if not listing["models"]:
-            raise CannotStart(f"The engine behind {url} serves no model. Load one, then run this again.")
+            raise CannotStart(f"The engine behind {url} lists no model. Load one, or set default_model, then run this again.")
         catalog = home / "models.json"
         catalog.write_bytes(msgspec.json.format(msgspec.json.encode({"models": listing["models"]})))
         config = configuration(url, listing["models"][0]["slug"], catalog, bool(settings.api_key))

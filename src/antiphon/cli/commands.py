@@ -80,6 +80,17 @@ def serve(
     api_key: Annotated[
         list[str] | None, typer.Option(help="Key that clients must send. Repeat it to allow several keys.")
     ] = None,
+    default_model: Annotated[
+        str | None, typer.Option(help="Model of requests that name none, or one that no engine knows.")
+    ] = None,
+    model_names: Annotated[
+        list[str] | None,
+        typer.Option(help="NAME=MODEL: another name for a model of an engine. Repeat it for several names."),
+    ] = None,
+    cors_origins: Annotated[
+        list[str] | None,
+        typer.Option(help="Origin of web pages that may use the API, or * for all. Repeat it for several origins."),
+    ] = None,
     store: Annotated[
         str | None,
         typer.Option(
@@ -109,6 +120,9 @@ def serve(
         "model_gpu_layers": model_gpu_layers,
         "model_threads": model_threads,
         "api_key": api_key,
+        "default_model": default_model,
+        "model_names": model_names,
+        "cors_origins": cors_origins,
         "store": store,
         "probe": probe,
         "log_level": log_level,

@@ -75,8 +75,8 @@ async def _report(engine: Engine, wanted: str | None) -> Report:
     served = [model.id for model in engine.models]
     model = wanted or next(iter(served), None)
     if model is None:
-        return Report(engine.root, engine.dialect.name, "", problem="the engine serves no model")
-    if model not in served:
+        return Report(engine.root, engine.dialect.name, "", problem="the engine lists no model: name one with --model")
+    if served and model not in served:
         return Report(
             engine.root,
             engine.dialect.name,

@@ -174,7 +174,7 @@ def describe(engine: Engine) -> str:
     models = [_describe_model(engine, model) for model in engine.models[:MAX_MODELS_SHOWN]]
     shown = [*models, *(["…"] if len(engine.models) > MAX_MODELS_SHOWN else [])]
     name = f"{engine.dialect.name} {engine.version}" if engine.version else engine.dialect.name
-    return f"{name} at {engine.root}: {', '.join(shown) or 'no model'}"
+    return f"{name} at {engine.root}: {', '.join(shown) or 'it lists no models'}"
 
 
 def _describe_model(engine: Engine, model: Model) -> str:

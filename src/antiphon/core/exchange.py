@@ -99,12 +99,15 @@ class Exchange:
         created_at: int | None = None,
         asks_again: bool = True,
         first_engine: int = 0,
+        notices: Sequence[str] = (),
     ) -> None:
         """`engines`: those that may be asked, the best first. `history`: stored items before the request's own input.
         `compact`: the answer is one sealed summary of the conversation. `asks_again`: an answer that is rejected, or that the
-        engine failed at, may be asked for once more. `first_engine`: the number of the engine to begin with."""
+        engine failed at, may be asked for once more. `first_engine`: the number of the engine to begin with. `notices`: what
+        was changed before the exchange began."""
         self.request = request
         self._engines = engines
+        self._earlier_notices = notices
         self._environment = environment
         self._question = Question(request, engines, environment, history=history, compact=compact, first_engine=first_engine)
         self.response = request_to_response(
@@ -143,6 +146,7 @@ class Exchange:
             self.step = DONE
         else:
             self._ask()
+        self._show_notices()
 
     # ---- what is known of it -----------------------------------------------------------------------------------------
 
@@ -187,7 +191,7 @@ class Exchange:
     @property
     def notices(self) -> list[str]:
         """What was changed or left out on the way."""
-        notices = [*self._question.notices, *self._auto_compaction.notices]
+        notices = [*self._earlier_notices, *self._question.notices, *self._auto_compaction.notices]
         if self._question.dropped:
             notices.append(TRUNCATED)
         if dropped := self._enforcement.dropped:
@@ -217,11 +221,17 @@ class Exchange:
     # ---- the beginning -----------------------------------------------------------------------------------------------
 
     def start(self) -> list[AnyEvent]:
+        self._show_notices()
         return self._lifecycle.start()
 
     def heartbeat(self) -> list[AnyEvent]:
         """Repeats that the response is in progress. SSE comments do not reset a client's idle timer, this does."""
+        self._show_notices()
         return [] if isinstance(self.step, Done) else [self._lifecycle.heartbeat()]
+
+    def _show_notices(self) -> None:
+        """The response itself has them: the headers of a stream have been sent when some of them come up."""
+        self.response.antiphon_notices = self.notices or UNSET
 
     def _ask(self) -> None:
         """Has documents read and definitions checked that are not known yet, counts the prompt if that is needed, and asks."""
@@ -267,6 +277,7 @@ class Exchange:
         question = self._question
         if isinstance(error, EngineUnavailable) and question.has_another_engine:
             question.use_next_engine()
+            self.response.model = question.model
         elif isinstance(error, ContextLengthExceeded) and question.may_truncate:
             question.truncate(error)
         elif not self._learn_from(error):
@@ -515,6 +526,7 @@ class Exchange:
         sequence.error = error or sequence.error
         self.response.output = output.items
         self.response.usage = self._usage.total(self._estimates)
+        self._show_notices()
         incomplete = ending_of(output.reason).incomplete
         terminal = self._lifecycle.end(int(self._environment.now()), incomplete=incomplete, error=sequence.error)
         return [*self._emitted(), terminal]

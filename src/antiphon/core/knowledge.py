@@ -8,6 +8,10 @@ from antiphon.core.dialect import Dialect
 
 # Clients may ask for any name. What was learned of the oldest ones goes first.
 MOST_MODELS = 256
+# The tag that some engines add to names.
+LATEST = ":latest"
+# What follows the name of a model in the name of a variant: a quantization, or an adapter. Engines do not list them all.
+VARIANT = ("@", ":")
 # The model's name for an engine that reports none.
 ANY_MODEL = "default"
 
@@ -30,6 +34,8 @@ class EngineKnowledge:
         self.name = name
         self.dialect = dialect
         self.models: tuple[Model, ...] = tuple(models)
+        # The engine was found, and lists no models: it may serve any.
+        self.takes_any_model = False
         self._learned: dict[str, dict[str, Any]] = {}
 
     def dialect_for(self, model: str) -> Dialect:
@@ -48,7 +54,15 @@ class EngineKnowledge:
                 del self._learned[next(iter(self._learned))]
 
     def serves(self, model: str) -> bool:
-        return any(known.id == model for known in self.models)
+        """It lists the model, or the model of which this is a variant."""
+        return any(model == known.id or model.startswith(tuple(known.id + mark for mark in VARIANT)) for known in self.models)
+
+    def model_called(self, name: str) -> str | None:
+        """The name of the model as the engine knows it. Without a tag, a name means the latest."""
+        listed = {known.id.removesuffix(LATEST): known.id for known in self.models}
+        if name not in listed.values() and (latest := listed.get(name.removesuffix(LATEST))) is not None:
+            return latest
+        return name if self.serves(name) else None
 
     def window_of(self, model: str) -> int | None:
         """The context window of this model, in tokens; None: it is not known."""

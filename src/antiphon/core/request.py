@@ -21,13 +21,14 @@ from antiphon.core.tool_words import must_call, tools_to_words
 from antiphon.core.tools import DEFINITIONS, Define, Grammar, Toolbox, tools_to_box
 from antiphon.errors import InvalidRequest
 from antiphon.wire.chat import ChatRequest, StreamOptions
-from antiphon.wire.responses import CreateResponse, Response, TextFormat, TextOptions
+from antiphon.wire.responses import CreateResponse, ReasoningOptions, Response, TextFormat, TextOptions
 
 # What happens to each field of the request. A field that is not listed is not part of the API: dropped with a notice.
 #   sent     the engine gets it, mapped where necessary
 #   used     Antiphon itself acts on it
 #   echoed   means nothing to a local engine; the response repeats it
 #   ignored  concerns the client only
+#   dropped  part of the API, but without effect here: left out, with a notice
 #   refused  a 400 if it is set: it cannot be done
 FIELDS: dict[str, str] = {
     "model": "sent",
@@ -62,8 +63,13 @@ FIELDS: dict[str, str] = {
     "metadata": "echoed",
     "service_tier": "echoed",
     "safety_identifier": "echoed",
-    "prompt_cache_retention": "ignored",
+    "prompt_cache_retention": "echoed",
     "client_metadata": "ignored",
+    "prompt_cache_options": "dropped",
+    "access_programs": "dropped",
+    "image": "dropped",
+    # A client that asks for it relies on it.
+    "moderation": "refused",
     "prompt": "refused",
 }
 
@@ -110,7 +116,9 @@ class Conversion:
 def refuse_unsupported(request: CreateResponse) -> None:
     for name, policy in FIELDS.items():
         if policy == "refused" and getattr(request, name):
-            raise InvalidRequest(f"`{name}` is not supported.", param=name, code="unsupported_parameter")
+            raise InvalidRequest(
+                f"Unsupported parameter: `{name}` cannot be used here.", param=name, code="unsupported_parameter"
+            )
     _refuse_unnamed(request.text.format if request.text else None)
     refuse_unknown_includes(request.include or ())
     _refuse_unknown_management(request)
@@ -120,7 +128,9 @@ def refuse_unknown_includes(names: Iterable[str]) -> None:
     for at, name in enumerate(names):
         if name not in INCLUDABLE:
             raise InvalidRequest(
-                f"Invalid `include[{at}]`: {name!r} must be one of: {', '.join(sorted(INCLUDABLE))}.", param=f"include[{at}]"
+                f"Invalid `include[{at}]`: {name!r} must be one of: {', '.join(sorted(INCLUDABLE))}.",
+                param=f"include[{at}]",
+                code="invalid_value",
             )
 
 
@@ -137,7 +147,8 @@ def conversation_of(request: CreateResponse) -> str | None:
         return given or None
     id = given.get("id")
     if not isinstance(id, str):
-        raise InvalidRequest("Invalid `conversation.id`: expected a string.", param="conversation.id")
+        code = "missing_required_parameter" if id is None else "invalid_type"
+        raise InvalidRequest("Invalid `conversation.id`: it must be a string.", param="conversation.id", code=code)
     return id
 
 
@@ -187,7 +198,13 @@ def request_to_chat(
         user=_given(request.user),
         stream_options=StreamOptions() if dialect.takes_stream_options else UNSET,
     )
-    notices = [*draft.notices, *documents.notices, *box.notices, *_unreadable_to_notices(checks.definitions, complaint_about)]
+    notices = [
+        *_dropped_fields_to_notices(request),
+        *draft.notices,
+        *documents.notices,
+        *box.notices,
+        *_unreadable_to_notices(checks.definitions, complaint_about),
+    ]
     if offer.tools and not offer.in_words:
         chat.tools = offer.tools
         chat.tool_choice = offer.choice
@@ -213,13 +230,27 @@ def request_to_chat(
     )
 
 
+def _dropped_fields_to_notices(request: CreateResponse) -> Iterable[str]:
+    dropped = [name for name, policy in FIELDS.items() if policy == "dropped" and getattr(request, name) is not None]
+    reasoning = request.reasoning or ReasoningOptions()
+    # Here all turns are sent, and each model has one mode.
+    if reasoning.context == "current_turn":
+        dropped.append("reasoning.context")
+    if reasoning.mode not in (None, "standard"):
+        dropped.append("reasoning.mode")
+    return (f"field {name} has no effect here and was left out" for name in dropped)
+
+
 def _unreadable_to_notices(
     definitions: Iterable[Definition], complaint_about: Callable[[bytes | Grammar], str | None]
 ) -> Iterable[str]:
     for definition in definitions:
         reason = complaint_about(definition.definition)
         if reason is not None and definition.required:
-            raise InvalidRequest(f"Invalid `{definition.where}`: not a JSON schema: {reason}.", param=definition.where)
+            code = "invalid_json_schema" if definition.where.startswith("text.") else "invalid_function_parameters"
+            raise InvalidRequest(
+                f"Invalid `{definition.where}`: not a JSON schema: {reason}.", param=definition.where, code=code
+            )
         if reason is not None:
             yield f"{definition.notice}: {reason}"
 
@@ -252,7 +283,11 @@ def _response_format(request: CreateResponse, offer: Offer, box: Toolbox, dialec
 def _refuse_unnamed(format: TextFormat | None) -> None:
     if format is not None and format.type == "json_schema" and (not format.name or format.schema is None):
         missing = "schema" if format.name else "name"
-        raise InvalidRequest(f"`text.format.{missing}` is required for json_schema.", param=f"text.format.{missing}")
+        raise InvalidRequest(
+            f"Missing required parameter: `text.format.{missing}`, because the type is json_schema.",
+            param=f"text.format.{missing}",
+            code="missing_required_parameter",
+        )
 
 
 def _format_to_chat(format: TextFormat | None) -> Any:
@@ -303,6 +338,7 @@ def _effort(request: CreateResponse, chat: ChatRequest, dialect: Dialect, notice
     effort = request.reasoning.effort if request.reasoning else None
     if effort is None:
         return
+    # Not an error if it is not known: Codex has more of them than the API, and lets its user add others.
     sent = dialect.efforts.get(effort, "medium")
     if sent != effort:
         notices.append(f"reasoning effort {effort} was sent as {sent}")
@@ -341,6 +377,8 @@ def request_to_response(
         store=request.store is not False,
         service_tier="default" if request.service_tier in (None, "auto") else request.service_tier,
         prompt_cache_key=request.prompt_cache_key,
+        prompt_cache_retention=_given(request.prompt_cache_retention and request.prompt_cache_retention.replace("-", "_")),
+        user=_given(request.user),
         safety_identifier=request.safety_identifier,
         metadata=default(request.metadata, {}),
         reasoning=_reasoning_to_echo(request),
@@ -365,12 +403,8 @@ def _text_to_echo(text: TextOptions) -> dict[str, Any]:
     format = text.format or TextFormat()
     echo: dict[str, Any] = {"format": {"type": format.type}}
     if format.type == "json_schema":
-        echo["format"] |= {
-            "name": format.name,
-            "description": format.description,
-            "schema": format.schema,
-            "strict": bool(format.strict),
-        }
+        described = {} if format.description is None else {"description": format.description}
+        echo["format"] |= {"name": format.name, **described, "schema": format.schema, "strict": bool(format.strict)}
     if text.verbosity is not None:
         echo["verbosity"] = text.verbosity
     return echo

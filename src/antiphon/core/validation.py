@@ -1,18 +1,26 @@
 """Untyped JSON → Structs, with errors that name the field by its path in the request."""
 
-import re
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec import Struct
 
+from antiphon.core.chat_fields import refuse_chat_fields
+from antiphon.core.field_errors import complaint_to_error
 from antiphon.errors import InvalidRequest
 from antiphon.wire import UNREADABLE
-from antiphon.wire.responses import CreateResponse
+from antiphon.wire.responses import CreateResponse, ReasoningOptions, StreamOptions, TextFormat, TextOptions
 
 T = TypeVar("T")
 
-_AT = re.compile(r" - at `(?:key` in `)?\$?\.?(?P<path>[^`]*)`$")
-_MISSING = re.compile(r"missing required field `(?P<field>[^`]+)`")
+# The fields of a request that are objects, and whose members are checked.
+OBJECTS: dict[str, type[Struct]] = {
+    "text": TextOptions,
+    "text.format": TextFormat,
+    "reasoning": ReasoningOptions,
+    "stream_options": StreamOptions,
+}
 
 
 def convert_strings(value: dict[str, str], kind: type[T]) -> T:
@@ -25,22 +33,26 @@ def convert(value: Any, kind: type[T], where: str, *, strict: bool = True) -> T:
     try:
         return msgspec.convert(value, kind, strict=strict)
     except msgspec.ValidationError as wrong:
-        message = str(wrong)
-        inner = _AT.search(message)
-        param = _join(where, inner["path"] if inner else "")
-        if missing := _MISSING.search(message):
-            param = _join(param, missing["field"])
-        raise InvalidRequest(f"Invalid `{param}`: {_AT.sub('', message)}.", param=param or None) from None
-
-
-def _join(outer: str, inner: str) -> str:
-    return outer + inner if not outer or not inner or inner.startswith("[") else f"{outer}.{inner}"
+        raise complaint_to_error(str(wrong), kind, where) from None
 
 
 def body_to_request(body: bytes) -> tuple[CreateResponse, list[str]]:
     """The request, and the names of the fields that are not part of the API."""
     value = _object(body)
-    return convert(value, CreateResponse, ""), sorted(value.keys() - set(CreateResponse.__struct_fields__))
+    refuse_chat_fields(value)
+    request = convert(value, CreateResponse, "")
+    if (request.prompt_cache_options or {}).get("prewarm") is True:
+        # The client wants no answer.
+        request.generate = False
+    return request, sorted(_unknown(value, CreateResponse))
+
+
+def _unknown(value: dict[str, Any], kind: type[Struct], path: str = "") -> Iterator[str]:
+    for name, member in value.items():
+        if name not in kind.__struct_fields__:
+            yield path + name
+        elif isinstance(member, dict) and (inner := OBJECTS.get(path + name)) is not None:
+            yield from _unknown(member, inner, f"{path}{name}.")
 
 
 def message_to_request(message: bytes) -> tuple[CreateResponse, list[str]]:

@@ -16,6 +16,9 @@ from antiphon.wire import UNREADABLE
 
 DETECTION_TIMEOUT = aiohttp.ClientTimeout(total=5, sock_connect=2)
 LARGEST_DOCUMENT = 4 * 1024 * 1024
+MODELS = "/v1/models"
+# What a server answers that does not list its models.
+NO_SUCH_ROUTE = frozenset({404, 405, 501})
 
 # The default ports of the engines.
 WELL_KNOWN_PORTS: Mapping[int, str] = {
@@ -43,12 +46,17 @@ class EngineDocuments:
         self._root = root
         self._headers = headers
         self._documents: dict[str, Any] = {}
+        self._statuses: dict[str, int] = {}
 
     async def get(self, path: str, body: bytes | None = None) -> Any:
         request = f"{path} {body!r}"
         if request not in self._documents:
             self._documents[request] = await self._fetch(path, body)
         return self._documents[request]
+
+    async def lacks(self, path: str) -> bool:
+        """A server answers, and has nothing there."""
+        return await self.get(path) is None and self._statuses.get(path) in NO_SUCH_ROUTE
 
     async def has_sign(self, sign: Sign) -> bool:
         value = follow(await self.get(sign.path), sign.key)
@@ -68,6 +76,7 @@ class EngineDocuments:
         request = self._session.request(method, self._root + path, data=body, headers=self._headers, timeout=DETECTION_TIMEOUT)
         try:
             async with request as response:
+                self._statuses[path] = response.status
                 if response.status != 200:
                     return None
                 return msgspec.json.decode(await response.content.read(LARGEST_DOCUMENT))
@@ -89,20 +98,30 @@ def follow(value: Any, key: str) -> Any:
     return value
 
 
-async def detect(session: aiohttp.ClientSession, root: str, headers: dict[str, str]) -> DetectedEngine | None:
-    """None if nothing at this address answers like an engine."""
+async def detect(
+    session: aiohttp.ClientSession, root: str, headers: dict[str, str], *, lists_models: bool = True
+) -> DetectedEngine | None:
+    """None if nothing at this address answers like an engine. `lists_models`: one without a list of models is none."""
     documents = EngineDocuments(session, root, headers)
-    listing = await documents.get("/v1/models")
-    if not isinstance(listing, dict) or not isinstance(listing.get("data"), list):
-        return None
+    listed = await list_models(documents)
+    if listed is None:
+        if lists_models or not await documents.lacks(MODELS):
+            return None
+        listed = []
     dialect = await _dialect(documents)
-    models = [
-        await _model(documents, dialect, model, at)
-        for at, model in enumerate(listing["data"])
-        if isinstance(model, dict) and isinstance(model.get("id"), str)
-    ]
+    models = [await _model(documents, dialect, model, at) for at, model in listed]
     version = await documents.look_up(dialect.version)
     return DetectedEngine(dialect, tuple(models), version if isinstance(version, str) else None)
+
+
+async def list_models(documents: EngineDocuments) -> list[tuple[int, dict[str, Any]]] | None:
+    """The models with their index in the list; None if there is no list."""
+    listing = await documents.get(MODELS)
+    if not isinstance(listing, dict) or not isinstance(listing.get("data"), list):
+        return None
+    return [
+        (at, model) for at, model in enumerate(listing["data"]) if isinstance(model, dict) and isinstance(model.get("id"), str)
+    ]
 
 
 async def _dialect(documents: EngineDocuments) -> Dialect:

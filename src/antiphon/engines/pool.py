@@ -3,52 +3,129 @@
 import asyncio
 import hashlib
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import NamedTuple
 
+from antiphon.core.model_names import ModelChoice, ModelNames
 from antiphon.engines.upstream import Engine
-from antiphon.errors import EngineUnavailable
+from antiphon.errors import EngineUnavailable, NotFound
 
 # Seconds until an engine that did not answer is tried again.
 ENGINE_RETRY_INTERVAL = 1.0
+# Seconds after which an engine's list of models is old; and seconds that a request waits for it to be read again.
+MODELS_LIFETIME = 5.0
+MODELS_TIMEOUT = 1.0
+
+
+class Choice(NamedTuple):
+    # The engines to try, best first.
+    engines: list[Engine]
+    # None: the first model of whichever engine is asked.
+    model: str | None
+    notices: list[str]
 
 
 class Pool:
-    def __init__(self, engines: Sequence[Engine], retry_interval: float = ENGINE_RETRY_INTERVAL) -> None:
+    def __init__(
+        self,
+        engines: Sequence[Engine],
+        retry_interval: float = ENGINE_RETRY_INTERVAL,
+        names: ModelNames = ModelNames(),  # noqa: B008
+    ) -> None:
         self.engines = list(engines)
+        self.names = names
         self._retry_interval = retry_interval
         # Set when the first engine is ready.
         self.ready_event = asyncio.Event()
         self._round_robin = itertools.count()
+        self._lists_read = -MODELS_LIFETIME
+        self._reading: asyncio.Task[None] | None = None
 
     @property
     def ready(self) -> bool:
         return any(engine.ready for engine in self.engines)
 
-    async def choose(self, model: str | None, key: str | None) -> list[Engine]:
-        """The engines to try, best first: those that serve the model, ordered by the cache key."""
-        serving = self._serving(model)
+    async def identify(self) -> None:
+        """Finds out what the engines are that are not ready."""
+        await asyncio.gather(*(engine.identify() for engine in self.engines))
+
+    async def ready_engines(self) -> list[Engine]:
+        """Raises `EngineUnavailable` if there are none."""
+        if not self.ready:
+            await self.identify()
+        if not self.ready:
+            raise self._unavailable(self.engines)
+        return [engine for engine in self.engines if engine.ready]
+
+    async def choose(self, model: str | None, key: str | None) -> Choice:
+        """The engines that serve the model, ordered by the cache key, and the model that answers for this name."""
+        chosen = await self.choose_model(model)
+        if not self.serving(chosen.model):
+            await self.identify()
+            chosen = await self.choose_model(model)
+        serving = self.serving(chosen.model)
         if not serving:
-            await asyncio.gather(*(engine.identify() for engine in self.engines))
-            serving = self._serving(model)
-        if not serving:
-            addresses = ", ".join(engine.root for engine in self._candidates(model))
-            raise EngineUnavailable(f"No engine answers at {addresses} yet.", retry_after=self._retry_interval)
+            raise self._unavailable(self._candidates(chosen.model))
+        return Choice(self._ordered(serving, key), chosen.model, [chosen.notice] if chosen.notice else [])
+
+    async def choose_model(self, asked: str | None) -> ModelChoice:
+        """Which model answers for this name. Raises `NotFound` for one that no engine knows."""
+        with suppress(NotFound):
+            chosen = self._choose_model(asked)
+            if chosen.notice is None:
+                return chosen
+        # An engine may have got another model since it was found.
+        await self.read_lists()
+        try:
+            return self._choose_model(asked)
+        except NotFound:
+            unseen = [engine for engine in self.engines if not engine.ready and not engine.models]
+            if unseen:
+                raise self._unavailable(unseen) from None
+            raise
+
+    def _choose_model(self, asked: str | None) -> ModelChoice:
+        return self.names.choose(asked, (engine.knowledge for engine in self.engines))
+
+    async def read_lists(self) -> None:
+        """Reads the engines' lists of models again if they are old. Requests that come meanwhile wait for the same answer."""
+        if asyncio.get_running_loop().time() - self._lists_read < MODELS_LIFETIME:
+            return
+        if self._reading is None:
+            self._reading = asyncio.create_task(self._read_all_lists())
+            self._reading.add_done_callback(lambda _: setattr(self, "_reading", None))
+        await asyncio.wait({self._reading}, timeout=MODELS_TIMEOUT)
+
+    async def _read_all_lists(self) -> None:
+        await asyncio.gather(*(engine.read_models() for engine in self.engines))
+        self._lists_read = asyncio.get_running_loop().time()
+
+    def _unavailable(self, engines: Iterable[Engine]) -> EngineUnavailable:
+        addresses = ", ".join(engine.root for engine in engines)
+        return EngineUnavailable(f"No engine answers at {addresses} yet.", retry_after=self._retry_interval)
+
+    def _ordered(self, engines: list[Engine], key: str | None) -> list[Engine]:
         if key is None:
-            first = next(self._round_robin) % len(serving)
-            return serving[first:] + serving[:first]
-        return sorted(serving, key=lambda engine: _rendezvous(key, engine.root), reverse=True)
+            first = next(self._round_robin) % len(engines)
+            return engines[first:] + engines[:first]
+        return sorted(engines, key=lambda engine: _rendezvous(key, engine.root), reverse=True)
 
     def _candidates(self, model: str | None) -> list[Engine]:
-        """The engines known to serve the model, even while they are away; any engine for a name that none is known to serve."""
-        return [engine for engine in self.engines if model and engine.knowledge.serves(model)] or self.engines
+        """The engines that list the model, even while they are away; else those that list none; else all."""
+        if model is None:
+            return self.engines
+        listed = [engine for engine in self.engines if engine.knowledge.serves(model)]
+        return listed or [engine for engine in self.engines if engine.knowledge.takes_any_model] or self.engines
 
-    def _serving(self, model: str | None) -> list[Engine]:
+    def serving(self, model: str | None) -> list[Engine]:
+        """The engines that are ready to serve the model."""
         return [engine for engine in self._candidates(model) if engine.ready]
 
     async def watch(self) -> None:
         """Keeps trying the engines that are away, so that readiness is known before a request needs it."""
         while True:
-            await asyncio.gather(*(engine.identify() for engine in self.engines))
+            await self.identify()
             if self.ready:
                 self.ready_event.set()
             await asyncio.sleep(self._retry_interval)

@@ -14,7 +14,7 @@ from antiphon.core.failures import http_answer_to_error
 from antiphon.core.knowledge import EngineKnowledge, Model
 from antiphon.core.request import chat_to_bytes
 from antiphon.dialects import BY_NAME, PLAIN
-from antiphon.engines.detection import EngineDocuments, detect
+from antiphon.engines.detection import EngineDocuments, detect, list_models
 from antiphon.errors import ApiError, EngineDisagrees, EngineError, EngineStalled, EngineUnavailable
 from antiphon.transport import Receiver, transport_of
 from antiphon.wire import UNREADABLE
@@ -170,7 +170,7 @@ class Engine:
         await asyncio.shield(self._detecting)
 
     async def _detect(self) -> None:
-        found = await detect(self._session, self.root, self._headers)
+        found = await detect(self._session, self.root, self._headers, lists_models=False)
         if found is None:
             self._away = True
             return
@@ -179,11 +179,20 @@ class Engine:
         is_new = self._away or known != {model.id for model in found.models}
         self._away = False
         self.knowledge.models, self.version = found.models, found.version
+        self.knowledge.takes_any_model = not found.models
         if not self._options.dialect:
             self.knowledge.dialect = found.dialect
         self.ready = True
         if is_new:
             self.when_found(self)
+
+    async def read_models(self) -> None:
+        """Finds out whether it has other models by now."""
+        if not self.ready:
+            return
+        listed = await list_models(self.documents())
+        if listed is not None and {model["id"] for _, model in listed} != {model.id for model in self.models}:
+            await self._detect()
 
     def documents(self) -> EngineDocuments:
         return EngineDocuments(self._session, self.root, self._headers)

@@ -5,9 +5,12 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import NamedTuple
 
+from msgspec import structs
+
 from antiphon.core.environment import Environment
 from antiphon.core.exchange import Exchange
 from antiphon.core.knowledge import EngineKnowledge
+from antiphon.core.model_names import ModelChoice
 from antiphon.core.request import request_to_items
 from antiphon.core.steps import Check
 from antiphon.dialects import PLAIN
@@ -42,13 +45,13 @@ class ReadRequest(NamedTuple):
 
 class TokenCount(NamedTuple):
     tokens: int
-    # How it was counted, in words.
-    method: str
+    # How it was counted, and what was changed or left out.
+    notices: list[str]
 
 
-BY_TEMPLATE = "counted by the engine's own template and tokenizer"
-BY_ASKING = "counted by asking the engine for one token"
-BY_LENGTH = "estimated by length: the engine counts no tokens"
+BY_TEMPLATE = "input_tokens were counted by the engine's own template and tokenizer"
+BY_ASKING = "input_tokens were counted by asking the engine for one token"
+BY_LENGTH = "input_tokens were estimated by length: the engine counts no tokens"
 
 
 class Enqueued(NamedTuple):
@@ -122,22 +125,22 @@ class Gateway:
         )
 
     async def prepare(self, read: ReadRequest, recorder: ResponseRecorder, *, compact: bool = False) -> ResponseRun:
-        request = read.request
-        engines = await self.pool.choose(request.model, request.prompt_cache_key)
-        history = await recorder.read(request_to_items(request))
+        chosen = await self.pool.choose(read.request.model, read.request.prompt_cache_key)
+        history = await recorder.read(request_to_items(read.request))
         try:
             exchange = Exchange(
-                request,
-                [engine.knowledge for engine in engines],
+                # A copy: a background response may have to be prepared again.
+                structs.replace(read.request, model=chosen.model),
+                [engine.knowledge for engine in chosen.engines],
                 self.environment,
                 history=history,
                 compact=compact,
                 response_id=recorder.response_id,
                 created_at=recorder.created_at,
+                notices=[*read.notices, *chosen.notices, *recorder.notices],
             )
             observers = [observer for make in self._observers if (observer := make()) is not None]
-            notices = [*read.notices, *recorder.notices]
-            return ResponseRun(exchange, engines, recorder, self._equipment, notices=notices, observers=observers)
+            return ResponseRun(exchange, chosen.engines, recorder, self._equipment, observers=observers)
         except BaseException:
             await recorder.unlock()
             raise
@@ -146,27 +149,36 @@ class Gateway:
         """Checks all that can be checked now. The history is read again when the response runs."""
         request = read.request
         if request.store is False:
-            raise InvalidRequest("A background response has to be stored: `store` cannot be false.", param="store")
+            raise InvalidRequest(
+                "A background response has to be stored: `store` cannot be false.", param="store", code="unsupported_value"
+            )
         history = await recorder.read(request_to_items(request), locks=False)
+        chosen = ModelChoice(request.model)
         # An engine that is away is no reason to refuse a response that runs later.
-        ready = next((engine.knowledge for engine in self.pool.engines if engine.ready), EngineKnowledge(PLAIN))
+        if not self.pool.ready:
+            await self.pool.identify()
+        with suppress(EngineUnavailable):
+            chosen = await self.pool.choose_model(request.model)
+        ready = next((engine.knowledge for engine in self.pool.serving(chosen.model)), EngineKnowledge(PLAIN))
         exchange = Exchange(
-            request,
+            structs.replace(request, model=chosen.model),
             [ready],
             self.environment,
             history=history,
             response_id=recorder.response_id,
             created_at=recorder.created_at,
+            notices=[*read.notices, *([chosen.notice] if chosen.notice else ()), *recorder.notices],
         )
         await self._check_definitions(exchange)
         record = recorder.to_record(exchange.response)
         await self.store.enqueue(record, body)
-        return Enqueued(record, bool(request.stream), [*read.notices, *recorder.notices, *exchange.notices])
+        return Enqueued(record, bool(request.stream), exchange.notices)
 
     async def count_input(self, body: bytes, owner: str) -> TokenCount:
         """How many tokens the prompt of a request has. The request is not answered."""
-        request, _ = RESPONSES.read(body)
-        engines = await self.pool.choose(request.model, request.prompt_cache_key)
+        read = ReadRequest(*RESPONSES.read(body))
+        request = read.request
+        engines, request.model, notices = await self.pool.choose(request.model, request.prompt_cache_key)
         history = await self._recorder(request, owner).read(request_to_items(request), locks=False)
         # Where nothing else counts the prompt, the engine is asked for one token.
         request.max_output_tokens, request.stream, request.background = 1, False, None
@@ -175,10 +187,11 @@ class Gateway:
         exchange = Exchange(request, [engines[0].knowledge], self.environment, history=history, asks_again=False)
         await self._check_definitions(exchange)
         if (counted := await count_by_template(engines[0], exchange.chat)) is not None:
-            return TokenCount(counted, BY_TEMPLATE)
-        return await self._count_by_asking(exchange, engines[0])
+            return TokenCount(counted, [BY_TEMPLATE, *read.notices, *notices])
+        counted, method = await self._count_by_asking(exchange, engines[0])
+        return TokenCount(counted, [method, *read.notices, *notices])
 
-    async def _count_by_asking(self, exchange: Exchange, engine: Engine) -> TokenCount:
+    async def _count_by_asking(self, exchange: Exchange, engine: Engine) -> tuple[int, str]:
         run = ResponseRun(exchange, [engine], NoRecorder(), self._equipment)
         async with self.running(run):
             await run.connect()
@@ -187,7 +200,7 @@ class Gateway:
         if usage is None:
             raise run.error or EngineError("The engine did not count the tokens of the prompt.")
         reported = engine.knowledge.dialect_for(exchange.chat.model).reports_usage
-        return TokenCount(usage.input_tokens, BY_ASKING if reported else BY_LENGTH)
+        return usage.input_tokens, BY_ASKING if reported else BY_LENGTH
 
     async def _check_definitions(self, exchange: Exchange) -> None:
         """Raises for a schema that cannot be compiled, where no engine is going to be asked."""

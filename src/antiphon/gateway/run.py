@@ -49,7 +49,6 @@ class ResponseRun:
         recorder: ResponseRecorder | NoRecorder,
         equipment: Equipment,
         *,
-        notices: Sequence[str] = (),
         observers: Sequence[Observer] = (),
     ) -> None:
         self._exchange = exchange
@@ -57,7 +56,6 @@ class ResponseRun:
         self._engines = engines
         self.recorder = recorder
         self._equipment = equipment
-        self._notices = notices
         self._observers = observers
         self._add_to_batch = equipment.batch.add
         self._loop = asyncio.get_running_loop()
@@ -106,7 +104,7 @@ class ResponseRun:
 
     @property
     def notices(self) -> list[str]:
-        return [*self._notices, *self._exchange.notices]
+        return self._exchange.notices
 
     # ---- from the request to the terminal event ----------------------------------------------------------------------
 

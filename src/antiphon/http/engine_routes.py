@@ -1,28 +1,33 @@
 """The engines' own: their models, their readiness, and the routes that are passed through unchanged."""
 
-import asyncio
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
-import msgspec
 from aiohttp import web
 
 from antiphon.core.knowledge import Model
 from antiphon.engines.upstream import ours
-from antiphon.errors import EngineError, EngineUnavailable, InvalidRequest, NotFound
+from antiphon.errors import EngineError, EngineUnavailable, NotFound
 from antiphon.gateway.codex_catalog import catalog_entry
-from antiphon.http.answers import to_json
+from antiphon.http.answers import notice_header, to_json
+from antiphon.http.bodies import model_of, read_body, with_model
 from antiphon.http.keys import GATEWAY, LIMITS
-from antiphon.http.middlewares import LOGGED, REQUEST_ID
-from antiphon.wire import UNREADABLE
+from antiphon.http.middlewares import LOGGED
+from antiphon.http.paths import canonical_path
 
-# Headers about one connection or about the coding of a body, and not about the answer.
-HOP_BY_HOP = frozenset(
+# Headers about one connection or about the coding of a body, and not about the answer; and those that the gateway decides on.
+NOT_PASSED_ON = frozenset(
     {
+        "access-control-allow-credentials",
+        "access-control-allow-origin",
+        "access-control-expose-headers",
         "connection",
         "content-encoding",
         "content-length",
         "date",
         "keep-alive",
+        "openai-processing-ms",
         "proxy-authenticate",
         "server",
         "te",
@@ -41,7 +46,7 @@ async def health(request: web.Request) -> web.Response:
 async def ready(request: web.Request) -> web.Response:
     pool = request.app[GATEWAY].pool
     if not pool.ready:
-        await asyncio.gather(*(engine.identify() for engine in pool.engines))
+        await pool.identify()
     if not pool.ready:
         raise EngineUnavailable("No engine is ready.", retry_after=1)
     return to_json(
@@ -70,24 +75,28 @@ async def models(request: web.Request) -> web.Response:
 
 
 async def model(request: web.Request) -> web.Response:
-    name = request.match_info["id"]
-    found = (await _models(request)).get(name)
+    name = request.match_info["id"].rstrip("/")
+    found = await _model(request, name)
     if found is None:
         raise NotFound(f"The model {name!r} does not exist.", param="model", code="model_not_found")
     return to_json(_to_openai(found))
 
 
 async def passed_through(request: web.Request) -> web.StreamResponse:
-    """The body goes to the engine as it came, and the answer comes back as it is."""
-    body = await request.read()
-    engine = (await request.app[GATEWAY].pool.choose(_model_of(body), None))[0]
+    """The body goes to the engine as it came, except for the model if another one answers. The answer comes back as it is."""
+    body = await read_body(request)
+    asked = model_of(body)
+    chosen = await request.app[GATEWAY].pool.choose(asked, None)
+    if chosen.model is not None and chosen.model != asked:
+        body = with_model(body, chosen.model)
+    engine = chosen.engines[0]
     request[LOGGED]["engine"] = engine.root
-    answer = await engine.post(request.path, body)
+    answer = await engine.post(canonical_path(request), body)
     response = web.StreamResponse(
         status=answer.status,
-        headers={name: value for name, value in answer.headers.items() if name.lower() not in HOP_BY_HOP},
+        headers={name: value for name, value in answer.headers.items() if name.lower() not in NOT_PASSED_ON},
     )
-    response.headers["x-request-id"] = request[REQUEST_ID]
+    response.headers.update(notice_header(chosen.notices))
     try:
         await response.prepare(request)
         async with ours(engine.root):
@@ -106,19 +115,34 @@ async def passed_through(request: web.Request) -> web.StreamResponse:
 
 
 async def _models(request: web.Request) -> dict[str, Model]:
+    """Those that the engines list, the default one first: it is the one that Codex gets. Then the other names of models."""
     pool = request.app[GATEWAY].pool
-    await pool.choose(None, None)
-    return {known.id: known for engine in pool.engines if engine.ready for known in engine.models}
+    ready = await pool.ready_engines()
+    await pool.read_lists()
+    listed = {known.id: known for engine in ready for known in engine.models}
+    default = None
+    with suppress(NotFound):
+        default = pool.names.choose(None, (engine.knowledge for engine in ready)).model
+    if default is not None:
+        listed = {default: listed.get(default) or _unlisted(default)} | listed
+    named = {name: replace(listed[model], id=name) for name, model in pool.names.names.items() if model in listed}
+    return listed | named
+
+
+async def _model(request: web.Request, name: str) -> Model | None:
+    found = await _models(request)
+    ready = [engine.knowledge for engine in request.app[GATEWAY].pool.engines if engine.ready]
+    called = next((model for engine in ready if (model := engine.model_called(name)) is not None), None)
+    known = found.get(name) or found.get(called or name)
+    if known is not None:
+        return known
+    return _unlisted(name) if called is not None or any(engine.takes_any_model for engine in ready) else None
+
+
+def _unlisted(name: str) -> Model:
+    """Of an engine that does not list all of its models."""
+    return Model(id=name, created=0, owned_by="engine")
 
 
 def _to_openai(known: Model) -> dict[str, Any]:
     return {"id": known.id, "object": "model", "created": known.created, "owned_by": known.owned_by}
-
-
-def _model_of(body: bytes) -> str | None:
-    try:
-        value = msgspec.json.decode(body)
-    except UNREADABLE as broken:
-        raise InvalidRequest(f"The body is not JSON: {broken}.", code="invalid_json") from None
-    model = value.get("model") if isinstance(value, dict) else None
-    return model if isinstance(model, str) else None

@@ -1,4 +1,4 @@
-"""Around every request: its id, its key, its errors as OpenAI's envelope, and one line in the log."""
+"""Around every request: its id, its key, its headers, its errors as OpenAI's envelope, and one line in the log."""
 
 import asyncio
 import hashlib
@@ -15,14 +15,14 @@ from aiohttp import web
 from antiphon.errors import ApiError, BodyTooLarge, EngineError, InvalidRequest, MethodNotAllowed, NotFound, Unauthorized
 from antiphon.gateway.ids import new_id
 from antiphon.gateway.run import BUG
+from antiphon.http.cors import CROSS_ORIGIN, Handler
 from antiphon.logs import log
-
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 REQUEST_ID = web.RequestKey("request_id", str)
 # Whose request it is: a hash of its key, "" if no keys are set. What one owner has stored no other can see.
 OWNER = web.RequestKey("owner", str)
 LOGGED = web.RequestKey("logged", dict[str, Any])
+BEGAN = web.RequestKey("began", float)
 # The whole answer has been written, whatever becomes of the connection.
 FINISHED = web.RequestKey("finished", bool)
 # The ids that a client may give its request. Anything else could forge a line in a log.
@@ -36,13 +36,11 @@ async def identified(request: web.Request, handler: Handler) -> web.StreamRespon
     given = request.headers.get("x-request-id", "")
     request[REQUEST_ID] = given if _SANE_ID.fullmatch(given) else new_id("req")
     request[LOGGED] = {}
-    began = time.perf_counter()
+    request[BEGAN] = began = time.perf_counter()
     status = 499
     try:
         response = await handler(request)
         status = response.status
-        if not response.prepared:
-            response.headers["x-request-id"] = request[REQUEST_ID]
         return response
     except asyncio.CancelledError:
         # The client closed its connection.
@@ -59,6 +57,13 @@ async def identified(request: web.Request, handler: Handler) -> web.StreamRespon
             seconds=round(time.perf_counter() - began, 4),
             **request[LOGGED],
         )
+
+
+async def add_headers(request: web.Request, response: web.StreamResponse) -> None:
+    """To every answer, when its headers are sent: to streams, WebSockets and errors too."""
+    response.headers["x-request-id"] = request[REQUEST_ID]
+    response.headers["openai-processing-ms"] = str(round((time.perf_counter() - request[BEGAN]) * 1000))
+    response.headers.update(request.app[CROSS_ORIGIN].headers(request.headers.get("Origin")))
 
 
 @web.middleware
@@ -93,20 +98,30 @@ def authenticated(keys: Sequence[str]) -> Callable[..., Awaitable[web.StreamResp
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
         request[OWNER] = ""
         if known and request.path not in OPEN_PATHS:
-            scheme, _, given = request.headers.get("Authorization", "").partition(" ")
-            if scheme.lower() != "bearer" or not given:
-                raise Unauthorized("No API key: send `Authorization: Bearer KEY`.")
+            given = _key_of(request)
+            if not given:
+                raise Unauthorized("No API key: send `Authorization: Bearer KEY`, or `api-key: KEY`.")
             # Every key is compared, and each in constant time.
-            if sum(hmac.compare_digest(given.strip().encode(), key) for key in known) == 0:
+            if sum(hmac.compare_digest(given, key) for key in known) == 0:
                 raise Unauthorized("Incorrect API key provided.")
-            request[OWNER] = hashlib.blake2b(given.strip().encode(), digest_size=16).hexdigest()
+            request[OWNER] = hashlib.blake2b(given, digest_size=16).hexdigest()
         return await handler(request)
 
     return check
 
 
+def _key_of(request: web.Request) -> bytes:
+    """As OpenAI's clients send it, or Azure's."""
+    scheme, _, given = request.headers.get("Authorization", "").partition(" ")
+    key = given if scheme.lower() == "bearer" else ""
+    return (key.strip() or request.headers.get("api-key", "").strip()).encode(errors="surrogateescape")
+
+
 def error_to_answer(error: ApiError) -> web.Response:
     headers = {}
+    if not error.may_pass:
+        # The openai SDK would try a 409 or a 5xx again.
+        headers["x-should-retry"] = "false"
     if error.retry_after is not None:
         headers["Retry-After"] = str(max(1, round(error.retry_after)))
     return web.Response(

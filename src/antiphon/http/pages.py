@@ -27,7 +27,9 @@ class Page(Struct, frozen=True):
 def query_to_page(query: Mapping[str, str]) -> Page:
     page = convert_strings({name: query[name] for name in Page.__struct_fields__ if name in query}, Page)
     if page.after is not None and page.before is not None:
-        raise InvalidRequest("`after` and `before` cannot be used together.", param="before")
+        raise InvalidRequest(
+            "`after` and `before` cannot be used together.", param="before", code="mutually_exclusive_parameters"
+        )
     return page
 
 
@@ -46,7 +48,7 @@ def cut(items: list[Item], page: Page) -> list[Item]:
 
 def _index(ids: list[str], id: str, name: str) -> int:
     if id not in ids:
-        raise InvalidRequest(f"Invalid `{name}`: there is no item {id!r} here.", param=name)
+        raise InvalidRequest(f"Invalid `{name}`: there is no item {id!r} here.", param=name, code="invalid_value")
     return ids.index(id)
 
 

@@ -15,19 +15,18 @@ from antiphon.gateway.ids import new_id
 from antiphon.gateway.record_format import record_to_response
 from antiphon.gateway.run import ResponseRun
 from antiphon.gateway.sinks import EncodedSink, NoSink
-from antiphon.http.answers import to_json
+from antiphon.http.answers import notice_header, to_json
+from antiphon.http.bodies import read_body
 from antiphon.http.keys import GATEWAY, TRANSPORT
-from antiphon.http.middlewares import FINISHED, LOGGED, OWNER, REQUEST_ID
+from antiphon.http.middlewares import FINISHED, LOGGED, OWNER
 from antiphon.http.views import ALL_AS_STORED, View
 from antiphon.store.records import Record
 from antiphon.wire.responses import CompactedResponse
 
-LONGEST_NOTICE = 4000
-
 
 async def create(request: web.Request) -> web.StreamResponse:
     gateway = request.app[GATEWAY]
-    run = await gateway.begin_or_enqueue(await request.read(), request[OWNER])
+    run = await gateway.begin_or_enqueue(await read_body(request), request[OWNER])
     if isinstance(run, Enqueued):
         return await _answer_enqueued(request, run)
     async with gateway.running(run):
@@ -57,13 +56,12 @@ async def compact(request: web.Request) -> web.StreamResponse:
         raise EngineError(f"The summary was cut off ({response.incomplete_details.reason}). Allow it more tokens.")
     window = [*user_messages(run.items, new_id), *response.output]
     compacted = CompactedResponse(id=response.id, created_at=response.created_at, output=window, usage=response.usage)
-    return to_json(compacted, _notice_header(run.notices))
+    return to_json(compacted, notice_header(run.notices))
 
 
 async def input_tokens(request: web.Request) -> web.StreamResponse:
     counted = await request.app[GATEWAY].count_input(await request.read(), request[OWNER])
-    notice = {"antiphon-notice": f"input_tokens were {counted.method}"}
-    return to_json({"object": "response.input_tokens", "input_tokens": counted.tokens}, notice)
+    return to_json({"object": "response.input_tokens", "input_tokens": counted.tokens}, notice_header(counted.notices))
 
 
 async def _run_whole(run: ResponseRun) -> None:
@@ -75,12 +73,12 @@ async def _run_whole(run: ResponseRun) -> None:
 
 async def _answer_whole(run: ResponseRun) -> web.StreamResponse:
     await _run_whole(run)
-    return to_json(run.response, _notice_header(run.notices))
+    return to_json(run.response, notice_header(run.notices))
 
 
 async def _stream(request: web.Request, run: ResponseRun, patience: float) -> web.StreamResponse:
     await run.connect(patience)
-    response = _event_stream(request, run.notices)
+    response = _event_stream(run.notices)
     async with request.app[TRANSPORT].open_events(request, response) as stream:
         await run.run(EncodedSink(stream, RESPONSES.make_encoder()))
         # A client may close the connection now, before the end of the body.
@@ -88,14 +86,13 @@ async def _stream(request: web.Request, run: ResponseRun, patience: float) -> we
     return response
 
 
-def _event_stream(request: web.Request, notices: Sequence[str]) -> web.StreamResponse:
+def _event_stream(notices: Sequence[str]) -> web.StreamResponse:
     return web.StreamResponse(
         headers={
             "Content-Type": "text/event-stream; charset=utf-8",
             "Cache-Control": "no-cache",
             "X-Accel-Buffering": "no",
-            "x-request-id": request[REQUEST_ID],
-            **_notice_header(notices),
+            **notice_header(notices),
         }
     )
 
@@ -108,7 +105,7 @@ async def _answer_enqueued(request: web.Request, enqueued: Enqueued) -> web.Stre
     request[LOGGED].update(response_id=record.id, stream=enqueued.streams, outcome=record.status)
     if enqueued.streams:
         return await answer_followed(request, record, -1, enqueued.notices)
-    return to_json(record_to_response(record), _notice_header(enqueued.notices))
+    return to_json(record_to_response(record), notice_header(enqueued.notices))
 
 
 async def answer_followed(
@@ -116,7 +113,7 @@ async def answer_followed(
 ) -> web.StreamResponse:
     """A background response as a stream. A client that drops can come back: the response runs on without it."""
     gateway = request.app[GATEWAY]
-    response = _event_stream(request, notices)
+    response = _event_stream(notices)
     await response.prepare(request)
     async with aclosing(follow(gateway.store, record, after, gateway.heartbeat)) as frames:
         async for frame in frames:
@@ -146,11 +143,3 @@ def logged_members(run: ResponseRun) -> dict[str, Any]:
     if run.notices:
         members["notices"] = run.notices
     return members
-
-
-def _notice_header(notices: Sequence[str]) -> dict[str, str]:
-    text = "; ".join(notices)
-    if not text:
-        return {}
-    plain = "".join(letter if " " <= letter <= "~" else "?" for letter in text)
-    return {"antiphon-notice": plain[:LONGEST_NOTICE]}

@@ -14,6 +14,7 @@ from antiphon.gateway.client_protocol import RESPONSES_WEBSOCKET
 from antiphon.gateway.recent_histories import RecentHistories
 from antiphon.gateway.run import BUG
 from antiphon.gateway.sinks import EncodedSink
+from antiphon.http.cors import CROSS_ORIGIN
 from antiphon.http.keys import GATEWAY, LIMITS, TRANSPORT
 from antiphon.http.middlewares import LOGGED, OWNER, REQUEST_ID
 from antiphon.http.responses import logged_members
@@ -64,7 +65,6 @@ async def converse(request: web.Request) -> web.StreamResponse:
     if not socket.can_prepare(request):
         raise UpgradeRequired("GET is for WebSockets: send `Upgrade: websocket`, or use POST.")
     _refuse_other_origins(request)
-    socket.headers["x-request-id"] = request[REQUEST_ID]
     async with request.app[TRANSPORT].open_messages(request, socket) as stream:
         await _connected(Connection(request, socket, stream), request.app[CONNECTIONS], limits.websocket_lifetime)
     return socket
@@ -84,8 +84,11 @@ async def _connected(connection: "Connection", connections: set["Connection"], l
 def _refuse_other_origins(request: web.Request) -> None:
     """Browsers let every page open a WebSocket to every host: a gateway without a key would be open to all pages."""
     origin = request.headers.get("Origin")
-    if origin is not None and origin.partition("://")[2] != request.host:
-        raise Forbidden("Pages of another origin may not open a WebSocket here.", code="origin_not_allowed")
+    if origin is None or origin.partition("://")[2] == request.host or request.app[CROSS_ORIGIN].allows(origin):
+        return
+    raise Forbidden(
+        "Pages of another origin may not open a WebSocket here. The setting cors_origins allows it.", code="origin_not_allowed"
+    )
 
 
 def too_old(lifetime: float) -> Leave:

@@ -19,15 +19,25 @@ Metadata = Annotated[
 ]
 
 
+CacheKey = Annotated[str, Meta(max_length=64)]
+Identifier = Annotated[str, Meta(max_length=128)]
+# "in-memory" is the older spelling.
+CacheRetention = Literal["in_memory", "in-memory", "24h"]
+ServiceTier = Literal["auto", "default", "flex", "scale", "priority", "fast", "ultrafast"]
+FormatName = Annotated[str, Meta(max_length=64, pattern="^[a-zA-Z0-9_-]*$")]
+
+
 class ReasoningOptions(Struct):
     effort: str | None = None
     summary: Literal["auto", "concise", "detailed"] | None = None
     generate_summary: Literal["auto", "concise", "detailed"] | None = None
+    context: Literal["auto", "current_turn", "all_turns"] | None = None
+    mode: str | None = None
 
 
 class TextFormat(Struct):
     type: Literal["text", "json_object", "json_schema"] = "text"
-    name: str | None = None
+    name: FormatName | None = None
     description: str | None = None
     schema: dict[str, Any] | None = None
     strict: bool | None = None
@@ -71,10 +81,11 @@ class CreateResponse(Struct):
     seed: int | None = None
     user: str | None = None
     metadata: Metadata | None = None
-    service_tier: str | None = None
-    safety_identifier: str | None = None
-    prompt_cache_key: str | None = None
-    prompt_cache_retention: str | None = None
+    service_tier: ServiceTier | None = None
+    safety_identifier: Identifier | None = None
+    prompt_cache_key: CacheKey | None = None
+    prompt_cache_retention: CacheRetention | None = None
+    prompt_cache_options: dict[str, Any] | None = None
     truncation: Literal["auto", "disabled"] | None = None
     context_management: Annotated[list[ContextManagement], Meta(min_length=1)] | None = None
     previous_response_id: str | None = None
@@ -85,6 +96,9 @@ class CreateResponse(Struct):
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     client_metadata: dict[str, Any] | None = None
+    moderation: dict[str, Any] | None = None
+    access_programs: dict[str, Any] | None = None
+    image: dict[str, Any] | None = None
     # False: the input is accepted, to be continued later, and no answer is made.
     generate: bool | None = None
 
@@ -261,6 +275,7 @@ class Response(Struct, kw_only=True):
     presence_penalty: float = 0.0
     previous_response_id: str | None = None
     prompt_cache_key: str | None = None
+    prompt_cache_retention: str | UnsetType = UNSET
     reasoning: dict[str, str | None] | None = None
     safety_identifier: str | None = None
     service_tier: str = "default"
@@ -273,6 +288,9 @@ class Response(Struct, kw_only=True):
     top_p: float = 1.0
     truncation: str = "disabled"
     usage: Usage | None = None
+    user: str | UnsetType = UNSET
     metadata: dict[str, str] = {}
+    # What was changed or left out, a line each.
+    antiphon_notices: list[str] | UnsetType = UNSET
     # The text of the output, once there is one: not in the events that begin a stream.
     output_text: str | UnsetType = UNSET

@@ -1,0 +1,139 @@
+"""msgspec's complaint about a field → our error: OpenAI's code for it, what is wrong, and what is allowed."""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from msgspec import inspect
+
+from antiphon.errors import InvalidRequest
+
+_AT = re.compile(r" - at `(?:key` in `)?\$?\.?(?P<path>[^`]*)`$")
+# msgspec's name for a member of an object whose names are free.
+_ANY_MEMBER = "[...]"
+_STEP = re.compile(r"\[[^\]]*\]|(?P<name>[^.\[\]]+)")
+
+
+class Row(NamedTuple):
+    """`words`: msgspec's. `message`: ours, with what the words name; {allowed} are the values of an enum."""
+
+    words: re.Pattern[str]
+    code: str
+    message: str
+
+
+def _row(words: str, code: str, message: str) -> Row:
+    return Row(re.compile(words), code, message)
+
+
+# First match first.
+ROWS = (
+    _row(r"missing required field", "missing_required_parameter", "Missing required parameter: `{param}`."),
+    _row(
+        r"Expected `(?P<wanted>[^`]+)`, got `(?P<got>[^`]+)`",
+        "invalid_type",
+        "Invalid type for `{param}`: it must be {wanted}, not {got}.",
+    ),
+    _row(r"Invalid (enum )?value (?P<value>.+)", "invalid_value", "Invalid `{param}`: {value} must be one of: {allowed}."),
+    _row(r"Expected `int` >= (?P<limit>.+)", "integer_below_min_value", "Invalid `{param}`: it must be at least {limit}."),
+    _row(r"Expected `int` <= (?P<limit>.+)", "integer_above_max_value", "Invalid `{param}`: it must be at most {limit}."),
+    _row(r"Expected `float` >= (?P<limit>.+)", "decimal_below_min_value", "Invalid `{param}`: it must be at least {limit}."),
+    _row(r"Expected `float` <= (?P<limit>.+)", "decimal_above_max_value", "Invalid `{param}`: it must be at most {limit}."),
+    _row(r"Expected `str` of length >= 1$", "empty_string", "Invalid `{param}`: the string must not be empty."),
+    _row(
+        r"Expected `str` of length <= (?P<limit>.+)",
+        "string_above_max_length",
+        "Invalid `{param}`: a string may have at most {limit} characters here.",
+    ),
+    _row(r"Expected `array` of length >= 1$", "empty_array", "Invalid `{param}`: the array must not be empty."),
+    _row(
+        r"Expected `array` of length <= (?P<limit>.+)",
+        "array_above_max_length",
+        "Invalid `{param}`: the array may have at most {limit} elements.",
+    ),
+    _row(
+        r"Expected `object` of length <= (?P<limit>.+)",
+        "object_above_max_properties",
+        "Invalid `{param}`: the object may have at most {limit} members.",
+    ),
+    _row(
+        r"Expected `str` matching regex (?P<pattern>.+)",
+        "invalid_value",
+        "Invalid `{param}`: the string must match the pattern {pattern}.",
+    ),
+)  # fmt: skip
+OTHERWISE = _row(r"(?P<complaint>.*)", "invalid_value", "Invalid `{param}`: {complaint}.")
+
+TYPES = {
+    "int": "an integer",
+    "float": "a number",
+    "str": "a string",
+    "bool": "a boolean",
+    "array": "an array",
+    "object": "an object",
+    "null": "null",
+}
+_MISSING = re.compile(r"missing required field `(?P<field>[^`]+)`")
+
+
+def complaint_to_error(complaint: str, kind: Any, where: str) -> InvalidRequest:
+    """`kind`: the type that the value was converted to. `where`: the path of the value in the request."""
+    at = _AT.search(complaint)
+    path = at["path"] if at is not None else ""
+    words = _AT.sub("", complaint)
+    param = join_path(where, path.replace(_ANY_MEMBER, ""))
+    if (missing := _MISSING.search(words)) is not None:
+        param = join_path(param, missing["field"])
+    row, found = next(((row, found) for row in ROWS if (found := row.words.search(words))), (OTHERWISE, None))
+    named = found.groupdict() if found is not None else {"complaint": words}
+    for name in ("wanted", "got"):
+        if name in named:
+            named[name] = _types_to_words(named[name])
+    if "value" in named:
+        named["allowed"] = ", ".join(_allowed(kind, path))
+    message = row.message.format(param=param or "the body", **named)
+    return InvalidRequest(message, param=param or None, code=row.code)
+
+
+def join_path(outer: str, inner: str) -> str:
+    return outer + inner if not outer or not inner or inner.startswith("[") else f"{outer}.{inner}"
+
+
+def _types_to_words(types: str) -> str:
+    """`int | null` → an integer. That an optional field may be null need not be said."""
+    names = types.split(" | ")
+    shown = [name for name in names if name != "null"] or names
+    return " or ".join(TYPES.get(name, name) for name in shown)
+
+
+def _allowed(kind: Any, path: str) -> Iterator[str]:
+    """The values of the enum at this path."""
+    types = list(_flat([inspect.type_info(kind)]))
+    for step in _STEP.finditer(path):
+        types = list(_flat(_inside(types, step["name"])))
+    for each in types:
+        if isinstance(each, inspect.LiteralType):
+            yield from map(str, each.values)
+
+
+def _inside(types: Iterable[inspect.Type], name: str | None) -> Iterator[inspect.Type]:
+    for each in types:
+        if isinstance(each, inspect.ListType) and name is None:
+            yield each.item_type
+        elif isinstance(each, inspect.DictType):
+            yield each.value_type
+        elif isinstance(each, inspect.StructType):
+            yield from (field.type for field in each.fields if field.encode_name == name)
+            # The member that says which of several kinds of object it is.
+            if name is not None and each.tag_field == name:
+                yield inspect.LiteralType((each.tag,))
+
+
+def _flat(types: Iterable[inspect.Type]) -> Iterator[inspect.Type]:
+    for each in types:
+        if isinstance(each, inspect.UnionType):
+            yield from _flat(each.types)
+        elif isinstance(each, inspect.Metadata):
+            yield from _flat([each.type])
+        else:
+            yield each

@@ -1,0 +1,36 @@
+"""The model that a body names. Every other field is read where the request is."""
+
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from antiphon.errors import InvalidRequest
+from antiphon.wire import UNREADABLE
+
+
+async def read_body(request: web.Request) -> bytes:
+    """The body; if it names no model, with the deployment of the path as its model."""
+    body = await request.read()
+    deployment = request.match_info.get("deployment")
+    if deployment is None or model_of(body) is not None:
+        return body
+    return with_model(body, deployment)
+
+
+def model_of(body: bytes) -> str | None:
+    value = _decode(body)
+    model = value.get("model") if isinstance(value, dict) else None
+    return model if isinstance(model, str) else None
+
+
+def with_model(body: bytes, model: str) -> bytes:
+    value = _decode(body)
+    return msgspec.json.encode(value | {"model": model}) if isinstance(value, dict) else body
+
+
+def _decode(body: bytes) -> Any:
+    try:
+        return msgspec.json.decode(body)
+    except UNREADABLE as broken:
+        raise InvalidRequest(f"The body is not JSON: {broken}.", code="invalid_json") from None

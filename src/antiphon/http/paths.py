@@ -1,0 +1,45 @@
+"""The paths under which clients look for the API: OpenAI's own, without the version, and those of Azure.
+
+    /v1/responses                                OpenAI
+    /responses                                   a base URL without /v1
+    /openai/v1/responses                         Azure
+    /openai/responses?api-version=…              Azure, with a version that means nothing here
+    /openai/deployments/NAME/responses           Azure: NAME is the model of a request that names none
+
+Each may end with a slash.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from aiohttp import web
+
+VERSION = "/v1"
+PREFIXES = (VERSION, "", "/openai" + VERSION, "/openai")
+DEPLOYMENT = "/openai/deployments/{deployment}"
+# What Azure serves for one deployment.
+OF_DEPLOYMENTS = frozenset(VERSION + path for path in ("/responses", "/chat/completions", "/completions", "/embeddings"))
+
+
+def under_all_paths(routes: Iterable[web.RouteDef]) -> Iterator[web.RouteDef]:
+    """The same routes under every prefix; a path without a version is served as it is."""
+    for route in routes:
+        for path in _paths(route.path):
+            yield web.RouteDef(route.method, path, route.handler, route.kwargs)
+            yield web.RouteDef(route.method, path + "/", route.handler, route.kwargs)
+
+
+def _paths(path: str) -> Iterator[str]:
+    rest = path.removeprefix(VERSION)
+    for prefix in PREFIXES:
+        yield prefix + rest
+    if path in OF_DEPLOYMENTS:
+        yield DEPLOYMENT + rest
+
+
+def canonical_path(request: web.Request) -> str:
+    """The path as OpenAI writes it, which is also the engine's."""
+    resource = request.match_info.route.resource
+    assert resource is not None
+    path = resource.canonical.rstrip("/")
+    prefix = max((each for each in (*PREFIXES, DEPLOYMENT) if path.startswith(each)), key=len)
+    return VERSION + path.removeprefix(prefix)

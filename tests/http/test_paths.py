@@ -1,0 +1,81 @@
+"""The paths under which clients look for the API."""
+
+import pytest
+from openai import AsyncAzureOpenAI, AsyncOpenAI
+from support.engine import MockEngine
+from support.gateway import GatewayUnderTest, running_gateway
+
+PREFIXES = ["/v1", "", "/openai/v1", "/openai"]
+
+
+@pytest.mark.parametrize("slash", ["", "/"])
+@pytest.mark.parametrize("prefix", PREFIXES)
+async def test_every_prefix_serves_the_whole_api(gateway: GatewayUnderTest, prefix: str, slash: str) -> None:
+    status, response = await gateway.post({"model": "mock", "input": "Hi"}, path=f"{prefix}/responses{slash}")
+    assert (status, response["output_text"]) == (200, "Hello world")
+    status, fetched = await gateway.get(f"{prefix}/responses/{response['id']}{slash}?api-version=2025-04-01-preview")
+    assert (status, fetched["id"]) == (200, response["id"])
+    status, items = await gateway.get(f"{prefix}/responses/{response['id']}/input_items{slash}")
+    assert (status, len(items["data"])) == (200, 1)
+    status, conversation = await gateway.post({}, path=f"{prefix}/conversations{slash}")
+    assert (status, conversation["object"]) == (200, "conversation")
+    status, listed = await gateway.get(f"{prefix}/models{slash}")
+    assert (status, [model["id"] for model in listed["data"]]) == (200, ["mock"])
+    status, model = await gateway.get(f"{prefix}/models/mock{slash}")
+    assert (status, model["id"]) == (200, "mock")
+
+
+@pytest.mark.parametrize("prefix", [*PREFIXES, "/openai/deployments/mock"])
+async def test_a_passed_through_request_reaches_the_engine_under_its_own_path(prefix: str) -> None:
+    engine = MockEngine(paths={"/v1/embeddings": lambda body: {"echo": body}})
+    await engine.start()
+    async with running_gateway(engine) as gateway:
+        body = {"model": "mock", "input": "x"}
+        assert await gateway.post(body, path=f"{prefix}/embeddings?api-version=2024-10-21") == (200, {"echo": body})
+        chat = {"model": "mock", "messages": [{"role": "user", "content": "Hi"}], "stream": True}
+        async with gateway.client.post(f"{gateway.url}{prefix}/chat/completions/", json=chat) as answer:
+            assert answer.status == 200
+        assert engine.last == chat
+    await engine.stop()
+
+
+async def test_a_websocket_opens_under_every_prefix(gateway: GatewayUnderTest) -> None:
+    for prefix in PREFIXES:
+        async with gateway.client.ws_connect(f"{gateway.url}{prefix}/responses") as socket:
+            await socket.send_json({"type": "response.create", "input": "Hi"})
+            assert (await socket.receive_json())["type"] == "response.created"
+
+
+async def test_the_deployment_is_the_model_of_a_request_that_names_none(engine: MockEngine) -> None:
+    engine.lists("first", "second")
+    async with running_gateway(engine) as gateway:
+        path = "/openai/deployments/second/responses"
+        for background in (False, True):
+            status, response = await gateway.post({"input": "Hi", "background": background}, path=path)
+            assert (status, response["model"]) == (200, "second")
+        assert (await gateway.post({"input": "Hi", "model": "first"}, path=path))[1]["model"] == "first"
+        status, answer = await gateway.post(b"{", path=path)
+        assert (status, answer["error"]["code"]) == (400, "invalid_json")
+        chat = {"messages": [{"role": "user", "content": "Hi"}], "stream": True}
+        async with gateway.client.post(f"{gateway.url}/openai/deployments/second/chat/completions", json=chat) as answered:
+            assert answered.status == 200
+        assert engine.last["model"] == "second"
+
+
+async def test_azures_client_works_with_its_own_key_header(engine: MockEngine) -> None:
+    async with running_gateway(engine, api_key=("azure-key",)) as gateway:
+        azure = AsyncAzureOpenAI(azure_endpoint=gateway.url, api_key="azure-key", api_version="2025-04-01-preview")
+        async with azure:
+            assert (await azure.responses.create(model="mock", input="Hi")).output_text == "Hello world"
+            assert [model.id async for model in await azure.models.list()] == ["mock"]
+        async with AsyncOpenAI(base_url=gateway.url + "/openai/v1/", api_key="azure-key") as client:
+            assert (await client.responses.create(model="mock", input="Hi")).output_text == "Hello world"
+        status, answer = await gateway.get("/v1/models", headers={"api-key": "another"})
+        assert (status, answer["error"]["code"]) == (401, "invalid_api_key")
+        assert (await gateway.get("/v1/models", headers={"api-key": "azure-key"}))[0] == 200
+
+
+async def test_what_is_not_served_is_still_a_404(gateway: GatewayUnderTest) -> None:
+    for path in ("/v2/responses", "/v1/v1/responses", "/openai/deployments/mock/conversations", "/nothing"):
+        status, answer = await gateway.post({"input": "Hi"}, path=path)
+        assert (status, answer["error"]["code"]) == (404, "not_found")
