@@ -3,13 +3,11 @@
 import json
 
 import pytest
-from support.clients import (
+from support.client_conversations import (
     GREETING,
     PERSON,
     SCHEMA_OF_PERSON,
     TWO_CALLS,
-    NodeScript,
-    Player,
     after_two_calls,
     assistant,
     messages,
@@ -19,6 +17,7 @@ from support.clients import (
     system,
     user,
 )
+from support.clients import NodeScript, Player
 from support.engine import MockEngine, answer, call, text
 from support.gateway import GatewayUnderTest
 

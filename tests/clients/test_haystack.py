@@ -2,7 +2,7 @@
 
 import msgspec
 import pytest
-from support.clients import (
+from support.client_conversations import (
     CUT_OFF,
     GREETING,
     PERSON,
@@ -11,8 +11,6 @@ from support.clients import (
     THOUGHT,
     THOUGHT_SENT_BACK,
     TWO_CALLS,
-    Player,
-    PythonScript,
     after_two_calls,
     messages,
     schema_of,
@@ -20,6 +18,7 @@ from support.clients import (
     system,
     user,
 )
+from support.clients import Player, PythonScript
 from support.engine import MockEngine, text
 from support.gateway import GatewayUnderTest
 

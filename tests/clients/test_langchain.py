@@ -1,7 +1,7 @@
 """LangChain: `langchain-openai` with `use_responses_api`, and agents of `langchain`."""
 
 import pytest
-from support.clients import (
+from support.client_conversations import (
     BROKEN,
     CUT_OFF,
     GREETING,
@@ -9,8 +9,6 @@ from support.clients import (
     SCHEMA_OF_PERSON,
     THOUGHT,
     TWO_CALLS,
-    Player,
-    PythonScript,
     after_two_calls,
     messages,
     schema_of,
@@ -18,6 +16,7 @@ from support.clients import (
     system,
     user,
 )
+from support.clients import Player, PythonScript
 from support.engine import MockEngine, text
 from support.gateway import GatewayUnderTest
 

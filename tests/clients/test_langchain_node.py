@@ -1,14 +1,12 @@
 """LangChain for Node: `@langchain/openai` with `useResponsesApi`, and agents of `langchain`."""
 
 import pytest
-from support.clients import (
+from support.client_conversations import (
     GREETING,
     PERSON,
     SCHEMA_OF_PERSON,
     THOUGHT,
     TWO_CALLS,
-    NodeScript,
-    Player,
     after_two_calls,
     messages,
     schema_of,
@@ -16,6 +14,7 @@ from support.clients import (
     system,
     user,
 )
+from support.clients import NodeScript, Player
 from support.engine import MockEngine, text
 from support.gateway import GatewayUnderTest
 

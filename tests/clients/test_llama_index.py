@@ -4,14 +4,12 @@ It leaves thoughts out of what it sends back.
 """
 
 import pytest
-from support.clients import (
+from support.client_conversations import (
     GREETING,
     PERSON,
     SCHEMA_OF_PERSON,
     THOUGHT,
     TWO_CALLS,
-    Player,
-    PythonScript,
     after_two_calls,
     messages,
     schema_of,
@@ -19,6 +17,7 @@ from support.clients import (
     system,
     user,
 )
+from support.clients import Player, PythonScript
 from support.engine import MockEngine, text
 from support.gateway import GatewayUnderTest
 

@@ -6,15 +6,13 @@ Its own send thoughts back sealed. The plugin sends none, and an empty message o
 import json
 
 import pytest
-from support.clients import (
+from support.client_conversations import (
     GREETING,
     PERSON,
     RESULTS,
     SCHEMA_OF_PERSON,
     THOUGHT,
     TWO_CALLS,
-    Player,
-    PythonScript,
     after_two_calls,
     calls_made,
     messages,
@@ -23,6 +21,7 @@ from support.clients import (
     system,
     user,
 )
+from support.clients import Player, PythonScript
 from support.engine import MockEngine, text
 from support.gateway import GatewayUnderTest
 

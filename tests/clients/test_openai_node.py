@@ -1,7 +1,7 @@
 """OpenAI's package for Node: `openai`."""
 
 import pytest
-from support.clients import (
+from support.client_conversations import (
     BROKEN,
     GREETING,
     PERSON,
@@ -9,8 +9,6 @@ from support.clients import (
     THINKS,
     THOUGHT,
     TWO_CALLS,
-    NodeScript,
-    Player,
     after_two_calls,
     assistant,
     messages,
@@ -19,6 +17,7 @@ from support.clients import (
     system,
     user,
 )
+from support.clients import NodeScript, Player
 from support.engine import MockEngine, answer, chunk, text
 from support.gateway import GatewayUnderTest
 

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.clients import THINKS, THOUGHT, THOUGHT_SENT_BACK, messages, node_packages, result, run, user
+from support.client_conversations import THINKS, THOUGHT, THOUGHT_SENT_BACK, messages, result, user
+from support.clients import node_packages, run
 from support.codex import arguments
 from support.engine import MockEngine, answer, call, text
 from support.gateway import GatewayUnderTest

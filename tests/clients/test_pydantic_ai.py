@@ -1,7 +1,7 @@
 """Pydantic AI: agents with an `OpenAIResponsesModel`, over HTTP and over a WebSocket."""
 
 import pytest
-from support.clients import (
+from support.client_conversations import (
     BROKEN,
     CUT_OFF,
     GREETING,
@@ -9,8 +9,6 @@ from support.clients import (
     SCHEMA_OF_PERSON,
     THOUGHT,
     TWO_CALLS,
-    Player,
-    PythonScript,
     after_two_calls,
     messages,
     over_websockets,
@@ -19,6 +17,7 @@ from support.clients import (
     system,
     user,
 )
+from support.clients import Player, PythonScript
 from support.engine import MockEngine, answer, call, text
 from support.gateway import GatewayUnderTest
 

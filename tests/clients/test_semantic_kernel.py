@@ -5,12 +5,10 @@ It says again what the user said: before the results of calls, and everywhere wi
 
 import msgspec
 import pytest
-from support.clients import (
+from support.client_conversations import (
     GREETING,
     PERSON,
     SCHEMA_OF_PERSON,
-    Player,
-    PythonScript,
     after_two_calls,
     assistant,
     messages,
@@ -20,6 +18,7 @@ from support.clients import (
     two_calls,
     user,
 )
+from support.clients import Player, PythonScript
 from support.engine import MockEngine, text
 from support.gateway import GatewayUnderTest
 

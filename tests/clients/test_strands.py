@@ -4,18 +4,8 @@ It leaves thoughts out of what it sends back.
 """
 
 import pytest
-from support.clients import (
-    GREETING,
-    THOUGHT,
-    TWO_CALLS,
-    Player,
-    PythonScript,
-    after_two_calls,
-    messages,
-    second_turn,
-    system,
-    user,
-)
+from support.client_conversations import GREETING, THOUGHT, TWO_CALLS, after_two_calls, messages, second_turn, system, user
+from support.clients import Player, PythonScript
 from support.engine import MockEngine, answer, call, text
 from support.gateway import GatewayUnderTest
 

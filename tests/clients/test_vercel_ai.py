@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from support.clients import (
+from support.client_conversations import (
     BROKEN,
     CUT_OFF,
     GREETING,
@@ -15,8 +15,6 @@ from support.clients import (
     SCHEMA_OF_PERSON,
     THOUGHT,
     TWO_CALLS,
-    NodeScript,
-    Player,
     after_two_calls,
     messages,
     schema_of,
@@ -24,6 +22,7 @@ from support.clients import (
     system,
     user,
 )
+from support.clients import NodeScript, Player
 from support.engine import MockEngine, answer, call, text
 from support.gateway import GatewayUnderTest
 
