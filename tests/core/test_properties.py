@@ -19,7 +19,9 @@ from antiphon.core.history import check_items, items_to_stored_form
 from antiphon.core.input_items import CONVERTERS
 from antiphon.core.knowledge import EngineKnowledge
 from antiphon.core.replay import replay
-from antiphon.core.request import request_to_chat, request_to_items, request_to_response
+from antiphon.core.request import request_to_chat
+from antiphon.core.request_fields import request_to_items
+from antiphon.core.response_object import request_to_response
 from antiphon.core.sealed_text import Sealer
 from antiphon.core.sync_run import run_exchange
 from antiphon.core.tools import DEFINITIONS

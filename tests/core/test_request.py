@@ -8,7 +8,9 @@ import msgspec
 import pytest
 
 from antiphon.core.dialect import Dialect
-from antiphon.core.request import FIELDS, Conversion, request_to_chat, request_to_items, request_to_response
+from antiphon.core.request import Conversion, request_to_chat
+from antiphon.core.request_fields import FIELDS, request_to_items
+from antiphon.core.response_object import request_to_response
 from antiphon.core.validation import body_to_request
 from antiphon.dialects import LLAMACPP, LMDEPLOY, OLLAMA, PLAIN, VLLM
 from antiphon.errors import InvalidRequest

@@ -12,7 +12,8 @@ from support.engine import objection
 from support.exchanges import REQUEST, run_deltas
 
 from antiphon.core.deltas import CallDelta, Finished
-from antiphon.core.request import Conversion, request_to_chat, request_to_items
+from antiphon.core.request import Conversion, request_to_chat
+from antiphon.core.request_fields import request_to_items
 from antiphon.core.tools import Native, engine_name, tools_to_box
 from antiphon.core.validation import body_to_request
 from antiphon.dialects import PLAIN

@@ -12,7 +12,8 @@ from pydantic import TypeAdapter
 from support.engine import objection
 
 from antiphon.core.dialect import Dialect
-from antiphon.core.request import Conversion, request_to_chat, request_to_items
+from antiphon.core.request import Conversion, request_to_chat
+from antiphon.core.request_fields import request_to_items
 from antiphon.core.tools import DEFINITIONS
 from antiphon.core.validation import body_to_request
 from antiphon.dialects import LLAMACPP, PLAIN, VLLM

@@ -10,7 +10,8 @@ import pytest
 from support.engine import objection
 
 from antiphon.core.dialect import Dialect
-from antiphon.core.request import request_to_chat, request_to_items
+from antiphon.core.request import request_to_chat
+from antiphon.core.request_fields import request_to_items
 from antiphon.core.validation import body_to_request
 from antiphon.dialects import BY_NAME, PLAIN
 

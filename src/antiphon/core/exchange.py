@@ -38,7 +38,8 @@ from antiphon.core.messages import FinishedCompaction
 from antiphon.core.numbering import Numbering
 from antiphon.core.output import Output
 from antiphon.core.question import Question
-from antiphon.core.request import SEALED_REASONING, request_to_response, wants_summary
+from antiphon.core.request_fields import SEALED_REASONING, wants_summary
+from antiphon.core.response_object import request_to_response
 from antiphon.core.rounds import states_to_turn
 from antiphon.core.steps import (
     COMPACT,

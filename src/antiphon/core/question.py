@@ -16,7 +16,8 @@ from antiphon.core.environment import Environment
 from antiphon.core.knowledge import EngineKnowledge
 from antiphon.core.references import resolved
 from antiphon.core.repairs import rejection_to_conversion
-from antiphon.core.request import Conversion, request_to_chat, request_to_items
+from antiphon.core.request import Conversion, request_to_chat
+from antiphon.core.request_fields import request_to_items
 from antiphon.core.tool_choice import relaxed_choice
 from antiphon.core.tools import Grammar
 from antiphon.core.truncation import share_to_drop, truncated

@@ -1,4 +1,4 @@
-"""Responses request → chat request, and the response object that it begins. A pure function of the request and the dialect."""
+"""Responses request → chat request. A pure function of the request and the dialect."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,80 +13,16 @@ from antiphon.core.checks import Checks, Definition, offer_to_requirements, take
 from antiphon.core.dialect import Dialect
 from antiphon.core.documents import Documents
 from antiphon.core.input_items import items_to_draft, tools_in_items
+from antiphon.core.request_fields import LOGPROBS, dropped_fields_to_notices, refuse_unsupported
 from antiphon.core.requirements import Requirements
 from antiphon.core.sealed_text import NO_SEALER, Sealer
 from antiphon.core.text_calls import CallFinder, ConstrainedCall, TextCalls
-from antiphon.core.tool_choice import Offer, choice_to_echo, choice_to_offer
+from antiphon.core.tool_choice import Offer, choice_to_offer
 from antiphon.core.tool_words import must_call, tools_to_words
 from antiphon.core.tools import DEFINITIONS, Define, Grammar, Toolbox, tools_to_box
 from antiphon.errors import InvalidRequest
 from antiphon.wire.chat import ChatRequest, StreamOptions
-from antiphon.wire.responses import CreateResponse, ReasoningOptions, Response, TextFormat, TextOptions
-
-# What happens to each field of the request. A field that is not listed is not part of the API: dropped with a notice.
-#   sent     the engine gets it, mapped where necessary
-#   used     Antiphon itself acts on it
-#   echoed   means nothing to a local engine; the response repeats it
-#   ignored  concerns the client only
-#   dropped  part of the API, but without effect here: left out, with a notice
-#   refused  a 400 if it is set: it cannot be done
-FIELDS: dict[str, str] = {
-    "model": "sent",
-    "input": "sent",
-    "instructions": "sent",
-    "tools": "sent",
-    "tool_choice": "sent",
-    "parallel_tool_calls": "sent",
-    "text": "sent",
-    "reasoning": "sent",
-    "max_output_tokens": "sent",
-    "temperature": "sent",
-    "top_p": "sent",
-    "presence_penalty": "sent",
-    "frequency_penalty": "sent",
-    "top_logprobs": "sent",
-    "stop": "sent",
-    "seed": "sent",
-    "user": "sent",
-    "max_tool_calls": "used",
-    "include": "used",
-    "stream": "used",
-    "stream_options": "used",
-    "generate": "used",
-    "prompt_cache_key": "used",
-    "store": "used",
-    "truncation": "used",
-    "context_management": "used",
-    "previous_response_id": "used",
-    "conversation": "used",
-    "background": "used",
-    "metadata": "echoed",
-    "service_tier": "echoed",
-    "safety_identifier": "echoed",
-    "prompt_cache_retention": "echoed",
-    "client_metadata": "ignored",
-    "prompt_cache_options": "dropped",
-    "access_programs": "dropped",
-    "image": "dropped",
-    # A client that asks for it relies on it.
-    "moderation": "refused",
-    "prompt": "refused",
-}
-
-LOGPROBS = "message.output_text.logprobs"
-SEALED_REASONING = "reasoning.encrypted_content"
-INCLUDABLE = frozenset(
-    {
-        LOGPROBS,
-        SEALED_REASONING,
-        "file_search_call.results",
-        "web_search_call.results",
-        "web_search_call.action.sources",
-        "message.input_image.image_url",
-        "computer_call_output.output.image_url",
-        "code_interpreter_call.outputs",
-    }
-)
+from antiphon.wire.responses import CreateResponse, TextFormat, TextOptions
 
 VERBOSITY = {
     "low": "Keep your answers short: only what was asked for.",
@@ -111,51 +47,6 @@ class Conversion:
     logprobs: bool
     # The answer is one sealed summary of the conversation.
     compacts: bool
-
-
-def refuse_unsupported(request: CreateResponse) -> None:
-    for name, policy in FIELDS.items():
-        if policy == "refused" and getattr(request, name):
-            raise InvalidRequest(
-                f"Unsupported parameter: `{name}` cannot be used here.", param=name, code="unsupported_parameter"
-            )
-    _refuse_unnamed(request.text.format if request.text else None)
-    refuse_unknown_includes(request.include or ())
-    _refuse_unknown_management(request)
-
-
-def refuse_unknown_includes(names: Iterable[str]) -> None:
-    for at, name in enumerate(names):
-        if name not in INCLUDABLE:
-            raise InvalidRequest(
-                f"Invalid `include[{at}]`: {name!r} must be one of: {', '.join(sorted(INCLUDABLE))}.",
-                param=f"include[{at}]",
-                code="invalid_value",
-            )
-
-
-def _refuse_unknown_management(request: CreateResponse) -> None:
-    for at, entry in enumerate(request.context_management or ()):
-        if entry.type != "compaction":
-            where = f"context_management[{at}].type"
-            raise InvalidRequest(f"Invalid `{where}`: {entry.type!r} must be one of: compaction.", param=where)
-
-
-def conversation_of(request: CreateResponse) -> str | None:
-    given = request.conversation
-    if given is None or isinstance(given, str):
-        return given or None
-    id = given.get("id")
-    if not isinstance(id, str):
-        code = "missing_required_parameter" if id is None else "invalid_type"
-        raise InvalidRequest("Invalid `conversation.id`: it must be a string.", param="conversation.id", code=code)
-    return id
-
-
-def request_to_items(request: CreateResponse) -> list[dict[str, Any]]:
-    if isinstance(request.input, str):
-        return [{"type": "message", "role": "user", "content": request.input}]
-    return request.input or []
 
 
 def request_to_chat(
@@ -199,7 +90,7 @@ def request_to_chat(
         stream_options=StreamOptions() if dialect.takes_stream_options else UNSET,
     )
     notices = [
-        *_dropped_fields_to_notices(request),
+        *dropped_fields_to_notices(request),
         *draft.notices,
         *documents.notices,
         *box.notices,
@@ -228,17 +119,6 @@ def request_to_chat(
         logprobs,
         compacts,
     )
-
-
-def _dropped_fields_to_notices(request: CreateResponse) -> Iterable[str]:
-    dropped = [name for name, policy in FIELDS.items() if policy == "dropped" and getattr(request, name) is not None]
-    reasoning = request.reasoning or ReasoningOptions()
-    # Here all turns are sent, and each model has one mode.
-    if reasoning.context == "current_turn":
-        dropped.append("reasoning.context")
-    if reasoning.mode not in (None, "standard"):
-        dropped.append("reasoning.mode")
-    return (f"field {name} has no effect here and was left out" for name in dropped)
 
 
 def _unreadable_to_notices(
@@ -278,16 +158,6 @@ def _response_format(request: CreateResponse, offer: Offer, box: Toolbox, dialec
     if not takes_format(offer, dialect) or offer.must_call:
         return UNSET
     return _format_to_chat(request.text.format if request.text else None)
-
-
-def _refuse_unnamed(format: TextFormat | None) -> None:
-    if format is not None and format.type == "json_schema" and (not format.name or format.schema is None):
-        missing = "schema" if format.name else "name"
-        raise InvalidRequest(
-            f"Missing required parameter: `text.format.{missing}`, because the type is json_schema.",
-            param=f"text.format.{missing}",
-            code="missing_required_parameter",
-        )
 
 
 def _format_to_chat(format: TextFormat | None) -> Any:
@@ -343,68 +213,3 @@ def _effort(request: CreateResponse, chat: ChatRequest, dialect: Dialect, notice
     if sent != effort:
         notices.append(f"reasoning effort {effort} was sent as {sent}")
     chat.reasoning_effort = sent
-
-
-# ---- the response object ---------------------------------------------------------------------------------------------
-
-
-def request_to_response(
-    request: CreateResponse, tools: Sequence[dict[str, Any]], *, response_id: str, model: str, now: int
-) -> Response:
-    """The response at its start: fields of the request are echoed, others have the API's default."""
-
-    def default(value: Any, otherwise: Any) -> Any:
-        return otherwise if value is None else value
-
-    return Response(
-        id=response_id,
-        created_at=now,
-        status="queued" if request.background else "in_progress",
-        background=bool(request.background),
-        model=model,
-        instructions=request.instructions,
-        max_output_tokens=request.max_output_tokens,
-        max_tool_calls=request.max_tool_calls,
-        parallel_tool_calls=request.parallel_tool_calls is not False,
-        frequency_penalty=default(request.frequency_penalty, 0.0),
-        presence_penalty=default(request.presence_penalty, 0.0),
-        temperature=default(request.temperature, 1.0),
-        top_p=default(request.top_p, 1.0),
-        top_logprobs=default(request.top_logprobs, 0),
-        truncation=default(request.truncation, "disabled"),
-        previous_response_id=request.previous_response_id,
-        conversation=UNSET if (conversation := conversation_of(request)) is None else {"id": conversation},
-        store=request.store is not False,
-        service_tier="default" if request.service_tier in (None, "auto") else request.service_tier,
-        prompt_cache_key=request.prompt_cache_key,
-        prompt_cache_retention=_given(request.prompt_cache_retention and request.prompt_cache_retention.replace("-", "_")),
-        user=_given(request.user),
-        safety_identifier=request.safety_identifier,
-        metadata=default(request.metadata, {}),
-        reasoning=_reasoning_to_echo(request),
-        text=_text_to_echo(request.text or TextOptions()),
-        tools=list(tools),
-        tool_choice=choice_to_echo(request.tool_choice),
-    )
-
-
-def _reasoning_to_echo(request: CreateResponse) -> dict[str, str | None] | None:
-    asked = request.reasoning
-    return None if asked is None else {"effort": asked.effort, "summary": wants_summary(request)}
-
-
-def wants_summary(request: CreateResponse) -> str | None:
-    """`generate_summary` is the older name of `reasoning.summary`."""
-    asked = request.reasoning
-    return None if asked is None else asked.summary or asked.generate_summary
-
-
-def _text_to_echo(text: TextOptions) -> dict[str, Any]:
-    format = text.format or TextFormat()
-    echo: dict[str, Any] = {"format": {"type": format.type}}
-    if format.type == "json_schema":
-        described = {} if format.description is None else {"description": format.description}
-        echo["format"] |= {"name": format.name, **described, "schema": format.schema, "strict": bool(format.strict)}
-    if text.verbosity is not None:
-        echo["verbosity"] = text.verbosity
-    return echo

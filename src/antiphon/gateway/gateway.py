@@ -11,7 +11,7 @@ from antiphon.core.environment import Environment
 from antiphon.core.exchange import Exchange
 from antiphon.core.knowledge import EngineKnowledge
 from antiphon.core.model_names import ModelChoice
-from antiphon.core.request import request_to_items
+from antiphon.core.request_fields import request_to_items
 from antiphon.core.steps import Check
 from antiphon.dialects import PLAIN
 from antiphon.engines.pool import Pool

@@ -9,7 +9,7 @@ from functools import cached_property
 from antiphon.core.fast_path import AnyEvent
 from antiphon.core.history import items_to_stored_form
 from antiphon.core.references import resolved, stands_for, unresolved
-from antiphon.core.request import conversation_of
+from antiphon.core.request_fields import conversation_of
 from antiphon.errors import Conflict, InvalidRequest, NotFound, StoreUnavailable
 from antiphon.gateway.ids import new_id
 from antiphon.gateway.recent_histories import RecentHistories

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from antiphon.core.request import SEALED_REASONING, refuse_unknown_includes
+from antiphon.core.request_fields import SEALED_REASONING, refuse_unknown_includes
 from antiphon.core.sealed_text import item_to_sealed
 from antiphon.core.sse import event_to_frame
 from antiphon.core.stored_events import frame_to_event, split_frames

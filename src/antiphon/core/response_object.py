@@ -1,0 +1,70 @@
+"""The response object at the start of a response."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import UNSET
+
+from antiphon.core.request_fields import conversation_of, wants_summary
+from antiphon.core.tool_choice import choice_to_echo
+from antiphon.wire.responses import CreateResponse, Response, TextFormat, TextOptions
+
+
+def request_to_response(
+    request: CreateResponse, tools: Sequence[dict[str, Any]], *, response_id: str, model: str, now: int
+) -> Response:
+    """The response at its start: fields of the request are echoed, others have the API's default."""
+
+    def default(value: Any, otherwise: Any) -> Any:
+        return otherwise if value is None else value
+
+    return Response(
+        id=response_id,
+        created_at=now,
+        status="queued" if request.background else "in_progress",
+        background=bool(request.background),
+        model=model,
+        instructions=request.instructions,
+        max_output_tokens=request.max_output_tokens,
+        max_tool_calls=request.max_tool_calls,
+        parallel_tool_calls=request.parallel_tool_calls is not False,
+        frequency_penalty=default(request.frequency_penalty, 0.0),
+        presence_penalty=default(request.presence_penalty, 0.0),
+        temperature=default(request.temperature, 1.0),
+        top_p=default(request.top_p, 1.0),
+        top_logprobs=default(request.top_logprobs, 0),
+        truncation=default(request.truncation, "disabled"),
+        previous_response_id=request.previous_response_id,
+        conversation=UNSET if (conversation := conversation_of(request)) is None else {"id": conversation},
+        store=request.store is not False,
+        service_tier="default" if request.service_tier in (None, "auto") else request.service_tier,
+        prompt_cache_key=request.prompt_cache_key,
+        prompt_cache_retention=_or_unset(request.prompt_cache_retention and request.prompt_cache_retention.replace("-", "_")),
+        user=_or_unset(request.user),
+        safety_identifier=request.safety_identifier,
+        metadata=default(request.metadata, {}),
+        reasoning=_reasoning_to_echo(request),
+        text=_text_to_echo(request.text or TextOptions()),
+        tools=list(tools),
+        tool_choice=choice_to_echo(request.tool_choice),
+    )
+
+
+def _reasoning_to_echo(request: CreateResponse) -> dict[str, str | None] | None:
+    asked = request.reasoning
+    return None if asked is None else {"effort": asked.effort, "summary": wants_summary(request)}
+
+
+def _text_to_echo(text: TextOptions) -> dict[str, Any]:
+    format = text.format or TextFormat()
+    echo: dict[str, Any] = {"format": {"type": format.type}}
+    if format.type == "json_schema":
+        described = {} if format.description is None else {"description": format.description}
+        echo["format"] |= {"name": format.name, **described, "schema": format.schema, "strict": bool(format.strict)}
+    if text.verbosity is not None:
+        echo["verbosity"] = text.verbosity
+    return echo
+
+
+def _or_unset(value: Any) -> Any:
+    return UNSET if value is None else value
