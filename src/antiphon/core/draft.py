@@ -30,7 +30,7 @@ NO_OUTPUT = "(no output was recorded for this call)"
 IMAGE_FOLLOWS = "(the result is the image in the next message)"
 GO_ON = "Go on."
 SAID_AGAIN = "a text of the assistant was sent again before the output of its calls: it counts once"
-ASKED_AGAIN = "a user message was sent again between a call and its output: it counts once"
+ASKED_AGAIN = "a user message between a call and its output was left out: it is empty, or was sent before"
 
 
 @dataclass(slots=True)
@@ -123,6 +123,10 @@ def parts_to_content(parts: list[Part]) -> str | list[Part]:
     return parts
 
 
+# Clients that must send a message beside the outputs of calls send an empty one.
+SAYS_NOTHING = UserTurn([{"type": "text", "text": ""}])
+
+
 class ChatDraft:
     def __init__(
         self, name_of: Callable[[Native], str], open_sealed: Callable[[str], str | None], read_document: ReadDocument
@@ -156,7 +160,7 @@ class ChatDraft:
         return bool(self._system)
 
     def user(self, parts: list[Part]) -> None:
-        self._turns.append(UserTurn(parts or [{"type": "text", "text": ""}]))
+        self._turns.append(UserTurn(parts) if parts else SAYS_NOTHING)
         self._users_at_end += 1
 
     def reasoning(self, text: str) -> None:
@@ -228,7 +232,7 @@ class ChatDraft:
         if not between:
             return
         asked = self._users_before(at)
-        new = [each for each in between if each not in asked]
+        new = [each for each in between if each not in asked and each != SAYS_NOTHING]
         if len(new) < len(between):
             self.notice(ASKED_AGAIN)
         self._turns[at:] = [*new, turn]

@@ -1,0 +1,67 @@
+"""The command `llm`: with a model of its own at the gateway, and with one of `llm-openai-plugin`."""
+
+import json
+import os
+from pathlib import Path
+
+from click.testing import CliRunner
+from llm.cli import cli
+from scenarios import play
+
+WEATHER = 'def weather(city: str) -> str:\n    "The weather of a city"\n    return f"sunny in {city}"\n'
+
+
+def settings(url):
+    """The plugin takes its settings from the environment."""
+    abilities = {"responses": True, "reasoning": True, "supports_schema": True, "supports_tools": True}
+    models = [{"model_id": "gateway", "model_name": "mock", "api_base": url, **abilities}]
+    Path("extra-openai-models.yaml").write_text(json.dumps(models))  # JSON is YAML
+    return {"LLM_USER_PATH": os.getcwd(), "OPENAI_BASE_URL": url, "OPENAI_API_KEY": "any"}
+
+
+def run(url, *commands):
+    """Each command in turn; what the last one wrote."""
+    os.environ |= settings(url)
+    for arguments in commands:
+        result = CliRunner().invoke(cli, arguments, catch_exceptions=False)
+        assert result.exit_code == 0, result.stderr
+    return {"output": result.stdout, "errors": result.stderr}
+
+
+def text(url):
+    return run(url, ["-m", "gateway", "-s", "Be brief.", "Hi", "--no-stream"])
+
+
+def stream(url):
+    return run(url, ["-m", "gateway", "Hi"])
+
+
+def two_turns(url):
+    return run(url, ["-m", "gateway", "My name is Ada."], ["-c", "What is my name?"])
+
+
+def tools(url):
+    return run(url, ["-m", "gateway", "--functions", WEATHER, "Weather?"])
+
+
+def schema(url):
+    return run(url, ["-m", "gateway", "--schema", "name, age float", "Invent a person."])
+
+
+def plugin_text(url):
+    return run(url, ["-m", "openai/gpt-5", "-s", "Be brief.", "Hi", "--no-stream"])
+
+
+def plugin_stream(url):
+    return run(url, ["-m", "openai/gpt-5", "Hi"])
+
+
+def plugin_tools(url):
+    return run(url, ["-m", "openai/gpt-5", "--functions", WEATHER, "Weather?"])
+
+
+def plugin_schema(url):
+    return run(url, ["-m", "openai/gpt-5", "--schema", "name, age float", "Invent a person."])
+
+
+play(text, stream, two_turns, tools, schema, plugin_text, plugin_stream, plugin_tools, plugin_schema)
