@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.client_conversations import THINKS, THOUGHT, THOUGHT_SENT_BACK, messages, over_websockets
+from support.client_conversations import THOUGHT, THOUGHT_SENT_BACK, messages, over_websockets, two_commands
 from support.clients import node_packages, run
-from support.codex import arguments
-from support.engine import MockEngine, answer, call, text
+from support.engine import MockEngine, text
 from support.gateway import GatewayUnderTest
 
 Event = dict[str, Any]
@@ -55,15 +54,10 @@ def shown(events: list[Event], kind: str) -> list[Event]:
     return [event["data"] for event in events if event["type"] == kind]
 
 
-def shell(command: str, *, id: str = "call_1", index: int = 0) -> bytes:
-    return call("bash", arguments(command=command, description="Writes a file"), id=id, index=index)
-
-
 async def test_commands_are_run_at_once_and_the_session_is_continued(
     copilot: Copilot, gateway: GatewayUnderTest, engine: MockEngine, tmp_path: Path, transport: str
 ) -> None:
-    commands = shell("echo one | tee 1.txt"), shell("echo two | tee 2.txt", id="call_2", index=1)
-    answers = [answer(THINKS, *commands, finish="tool_calls"), text("Both are ", "there."), text("Yes.")]
+    answers = [two_commands(), text("Both are ", "there."), text("Yes.")]
     engine.will(*(over_websockets(gateway, *answers) if transport == "websockets" else answers))
 
     events = await copilot("--prompt", "Create the files")

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.client_conversations import THINKS, THOUGHT, THOUGHT_SENT_BACK, messages, result, user
+from support.client_conversations import THOUGHT, THOUGHT_SENT_BACK, messages, result, two_commands, user
 from support.clients import node_packages, run
-from support.codex import arguments
-from support.engine import MockEngine, answer, call, text
+from support.engine import MockEngine, text
 from support.gateway import GatewayUnderTest
 
 Part = dict[str, Any]
@@ -57,15 +56,10 @@ def shown(parts: list[Part], kind: str) -> list[str]:
     return [part["text"] for part in parts if part["type"] == kind]
 
 
-def shell(command: str, *, id: str = "call_1", index: int = 0) -> bytes:
-    return call("bash", arguments(command=command, description="Writes a file"), id=id, index=index)
-
-
 async def test_commands_are_run_at_once_and_the_session_is_continued(
     opencode: Opencode, engine: MockEngine, tmp_path: Path
 ) -> None:
-    commands = shell("echo one | tee 1.txt"), shell("echo two | tee 2.txt", id="call_2", index=1)
-    engine.will(answer(THINKS, *commands, finish="tool_calls"), text("Both are ", "there."), text("Yes."))
+    engine.will(two_commands(), text("Both are ", "there."), text("Yes."))
 
     # With a title of its own, the session needs none of the model.
     parts = await opencode("--title", "Files", "Create the files")

@@ -4,8 +4,11 @@
 One expectation serves all clients.
 """
 
+from typing import Any
+
 import msgspec
 
+from support.codex import arguments
 from support.engine import Body, Script, Writer, answer, call, chunk, text
 from support.gateway import GatewayUnderTest
 
@@ -16,6 +19,16 @@ THOUGHT_SENT_BACK = f"<think>\n{THOUGHT}\n</think>\n\n"
 
 def two_calls(name: str = "weather") -> bytes:
     first, second = call(name, '{"city": "Paris"}'), call(name, '{"city": "Rome"}', id="call_2", index=1)
+    return answer(THINKS, first, second, finish="tool_calls")
+
+
+def two_commands() -> bytes:
+    """Two calls of the shell that coding agents have."""
+
+    def shell(command: str, **more: Any) -> bytes:
+        return call("bash", arguments(command=command, description="Writes a file"), **more)
+
+    first, second = shell("echo one | tee 1.txt"), shell("echo two | tee 2.txt", id="call_2", index=1)
     return answer(THINKS, first, second, finish="tool_calls")
 
 

@@ -1,23 +1,19 @@
 """Haystack: `OpenAIResponsesChatGenerator`, alone and in an agent."""
 
+import json
+
 from haystack.components.agents import Agent
 from haystack.components.generators.chat import OpenAIResponsesChatGenerator
 from haystack.dataclasses import ChatMessage
 from haystack.tools import tool
 from haystack.utils import Secret
-from pydantic import BaseModel
-from scenarios import play
+from scenarios import Person, play
 
 
 @tool
 def weather(city: str) -> str:
     """The weather of a city."""
     return f"sunny in {city}"
-
-
-class Person(BaseModel):
-    name: str
-    age: float
 
 
 REASONS = {"reasoning": {"effort": "low", "summary": "auto"}}
@@ -58,38 +54,17 @@ def run_agent(generator):
     return {"text": state["last_message"].text, "results": sorted(results)}
 
 
-def agent(url):
-    return run_agent(generator(url))
-
-
-def agent_without_store(url):
-    return run_agent(generator(url, generation_kwargs=STATELESS))
-
-
-def streamed_agent(url):
-    return run_agent(generator(url, generation_kwargs=REASONS, streaming_callback=lambda chunk: None))
-
-
 def structured(url):
     settings = {"text_format": Person}
     (reply,) = generator(url, generation_kwargs=settings).run([ChatMessage.from_user("Invent a person.")])["replies"]
-    return reply.text
+    return json.loads(reply.text)
 
 
-def talk(url, settings):
-    speaker = generator(url, generation_kwargs=settings)
+def talk(speaker):
     messages = [ChatMessage.from_user("My name is Ada.")]
     messages += speaker.run(messages)["replies"]
     messages += [ChatMessage.from_user("What is my name?")]
     return speaker.run(messages)["replies"][0].text
-
-
-def two_turns(url):
-    return talk(url, {})
-
-
-def two_turns_without_store(url):
-    return talk(url, STATELESS)
 
 
 def previous_response(url):
@@ -104,11 +79,11 @@ play(
     stream,
     cut,
     thought,
-    agent,
-    agent_without_store,
-    streamed_agent,
     structured,
-    two_turns,
-    two_turns_without_store,
     previous_response,
+    agent=lambda url: run_agent(generator(url)),
+    agent_without_store=lambda url: run_agent(generator(url, generation_kwargs=STATELESS)),
+    streamed_agent=lambda url: run_agent(generator(url, generation_kwargs=REASONS, streaming_callback=lambda chunk: None)),
+    two_turns=lambda url: talk(generator(url)),
+    two_turns_without_store=lambda url: talk(generator(url, generation_kwargs=STATELESS)),
 )

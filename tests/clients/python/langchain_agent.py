@@ -3,19 +3,13 @@
 from langchain.agents import create_agent
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
-from pydantic import BaseModel
-from scenarios import play
+from scenarios import Person, play
 
 
 @tool
 def weather(city: str) -> str:
     """The weather of a city."""
     return f"sunny in {city}"
-
-
-class Person(BaseModel):
-    name: str
-    age: float
 
 
 REASONS = {"reasoning": {"effort": "low", "summary": "auto"}}
@@ -58,18 +52,6 @@ async def run_agent(model):
     return [[message.type, message.text] for message in state["messages"]]
 
 
-async def agent(url):
-    return await run_agent(model(url))
-
-
-async def agent_without_store(url):
-    return await run_agent(model(url, **STATELESS))
-
-
-async def agent_with_previous_response(url):
-    return await run_agent(model(url, use_previous_response_id=True))
-
-
 async def streamed_agent(url):
     agent = create_agent(model(url, **REASONS), tools=[weather])
     steps = agent.astream({"messages": [("user", "Weather?")]}, stream_mode="messages")
@@ -87,35 +69,19 @@ async def talk(model):
     return (await model.ainvoke(messages)).text
 
 
-async def two_turns(url):
-    return await talk(model(url))
-
-
-async def two_turns_without_store(url):
-    return await talk(model(url, **STATELESS))
-
-
-async def two_turns_with_previous_response(url):
-    return await talk(model(url, use_previous_response_id=True))
-
-
-async def two_turns_streamed(url):
-    return await talk(model(url, streaming=True, **REASONS))
-
-
 play(
     text,
     stream,
     cut,
     broken,
     thought,
-    agent,
-    agent_without_store,
-    agent_with_previous_response,
     streamed_agent,
     structured,
-    two_turns,
-    two_turns_without_store,
-    two_turns_with_previous_response,
-    two_turns_streamed,
+    agent=lambda url: run_agent(model(url)),
+    agent_without_store=lambda url: run_agent(model(url, **STATELESS)),
+    agent_with_previous_response=lambda url: run_agent(model(url, use_previous_response_id=True)),
+    two_turns=lambda url: talk(model(url)),
+    two_turns_without_store=lambda url: talk(model(url, **STATELESS)),
+    two_turns_with_previous_response=lambda url: talk(model(url, use_previous_response_id=True)),
+    two_turns_streamed=lambda url: talk(model(url, streaming=True, **REASONS)),
 )

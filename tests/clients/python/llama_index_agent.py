@@ -3,18 +3,12 @@
 from llama_index.core.agent.workflow import FunctionAgent, ToolCallResult
 from llama_index.core.llms import ChatMessage
 from llama_index.llms.openai import OpenAIResponses
-from pydantic import BaseModel
-from scenarios import play
+from scenarios import Person, play
 
 
 def weather(city: str) -> str:
     """The weather of a city."""
     return f"sunny in {city}"
-
-
-class Person(BaseModel):
-    name: str
-    age: float
 
 
 # The options for reasoning are only sent to models with a name that it knows.
@@ -48,14 +42,6 @@ async def run_agent(model):
     return {"text": str(await handler), "results": sorted(results)}
 
 
-async def agent(url):
-    return await run_agent(model(url))
-
-
-async def agent_with_previous_responses(url):
-    return await run_agent(model(url, track_previous_responses=True))
-
-
 async def structured(url):
     person = await model(url).as_structured_llm(Person).acomplete("Invent a person.")
     return person.raw.model_dump()
@@ -65,10 +51,6 @@ async def talk(speaker):
     messages = [ChatMessage(role="user", content="My name is Ada.")]
     messages += [(await speaker.achat(messages)).message, ChatMessage(role="user", content="What is my name?")]
     return (await speaker.achat(messages)).message.content
-
-
-async def two_turns(url):
-    return await talk(model(url))
 
 
 async def previous_response(url):
@@ -81,9 +63,9 @@ play(
     text,
     stream,
     thought,
-    agent,
-    agent_with_previous_responses,
     structured,
-    two_turns,
     previous_response,
+    agent=lambda url: run_agent(model(url)),
+    agent_with_previous_responses=lambda url: run_agent(model(url, track_previous_responses=True)),
+    two_turns=lambda url: talk(model(url)),
 )

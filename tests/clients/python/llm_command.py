@@ -9,6 +9,7 @@ from llm.cli import cli
 from scenarios import play
 
 WEATHER = 'def weather(city: str) -> str:\n    "The weather of a city"\n    return f"sunny in {city}"\n'
+PLUGIN = "openai/gpt-5"  # a model that the plugin has
 
 
 def settings(url):
@@ -28,40 +29,34 @@ def run(url, *commands):
     return {"output": result.stdout, "errors": result.stderr}
 
 
-def text(url):
-    return run(url, ["-m", "gateway", "-s", "Be brief.", "Hi", "--no-stream"])
+def text(url, model="gateway"):
+    return run(url, ["-m", model, "-s", "Be brief.", "Hi", "--no-stream"])
 
 
-def stream(url):
-    return run(url, ["-m", "gateway", "Hi"])
+def stream(url, model="gateway"):
+    return run(url, ["-m", model, "Hi"])
+
+
+def tools(url, model="gateway"):
+    return run(url, ["-m", model, "--functions", WEATHER, "Weather?"])
+
+
+def schema(url, model="gateway"):
+    return json.loads(run(url, ["-m", model, "--schema", "name, age float", "Invent a person."])["output"])
 
 
 def two_turns(url):
     return run(url, ["-m", "gateway", "My name is Ada."], ["-c", "What is my name?"])
 
 
-def tools(url):
-    return run(url, ["-m", "gateway", "--functions", WEATHER, "Weather?"])
-
-
-def schema(url):
-    return run(url, ["-m", "gateway", "--schema", "name, age float", "Invent a person."])
-
-
-def plugin_text(url):
-    return run(url, ["-m", "openai/gpt-5", "-s", "Be brief.", "Hi", "--no-stream"])
-
-
-def plugin_stream(url):
-    return run(url, ["-m", "openai/gpt-5", "Hi"])
-
-
-def plugin_tools(url):
-    return run(url, ["-m", "openai/gpt-5", "--functions", WEATHER, "Weather?"])
-
-
-def plugin_schema(url):
-    return run(url, ["-m", "openai/gpt-5", "--schema", "name, age float", "Invent a person."])
-
-
-play(text, stream, two_turns, tools, schema, plugin_text, plugin_stream, plugin_tools, plugin_schema)
+play(
+    text,
+    stream,
+    tools,
+    schema,
+    two_turns,
+    plugin_text=lambda url: text(url, PLUGIN),
+    plugin_stream=lambda url: stream(url, PLUGIN),
+    plugin_tools=lambda url: tools(url, PLUGIN),
+    plugin_schema=lambda url: schema(url, PLUGIN),
+)

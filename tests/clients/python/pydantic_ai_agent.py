@@ -1,18 +1,11 @@
 """Pydantic AI: agents with an `OpenAIResponsesModel`."""
 
 from openai import AsyncOpenAI
-from pydantic import BaseModel
 from pydantic_ai import Agent, NativeOutput
 from pydantic_ai.models.openai import OpenAIResponsesModel, OpenAIResponsesModelSettings
 from pydantic_ai.profiles.openai import OpenAIModelProfile
 from pydantic_ai.providers.openai import OpenAIProvider
-from scenarios import play
-
-
-class Person(BaseModel):
-    name: str
-    age: float
-
+from scenarios import Person, play
 
 # Of models that it does not know, it sends thoughts back as text.
 PROFILE = OpenAIModelProfile(openai_supports_encrypted_reasoning_content=True)
@@ -53,7 +46,7 @@ async def broken(url):
         async with agent(url).run_stream("Hi") as result:
             await result.get_output()
     except Exception as error:
-        return [type(error).__name__, str(error)]
+        return [type(error).__name__, error.body["message"]]
 
 
 async def thought(url):
@@ -61,25 +54,8 @@ async def thought(url):
     return [[part.part_kind, part.content] for part in result.new_messages()[-1].parts]
 
 
-async def ask_for_weather(url, settings):
-    result = await agent(url, settings, tools=[weather]).run("Weather?")
-    return result.output
-
-
-async def tools(url):
-    return await ask_for_weather(url, None)
-
-
-async def tools_without_store(url):
-    return await ask_for_weather(url, STATELESS)
-
-
-async def tools_with_previous_response(url):
-    return await ask_for_weather(url, CHAINED)
-
-
-async def tools_over_websocket(url):
-    return await ask_for_weather(url, WEBSOCKET)
+async def run_tools(url, settings=None):
+    return (await agent(url, settings, tools=[weather]).run("Weather?")).output
 
 
 async def streamed_tools(url):
@@ -95,22 +71,9 @@ async def structured_by_tool(url):
     return (await agent(url, output_type=Person).run("Invent a person.")).output.model_dump()
 
 
-async def talk(url, settings):
-    speaker = agent(url, settings)
+async def talk(speaker):
     first = await speaker.run("My name is Ada.")
     return (await speaker.run("What is my name?", message_history=first.all_messages())).output
-
-
-async def two_turns(url):
-    return await talk(url, None)
-
-
-async def two_turns_without_store(url):
-    return await talk(url, STATELESS)
-
-
-async def two_turns_with_previous_response(url):
-    return await talk(url, CHAINED)
 
 
 play(
@@ -119,14 +82,14 @@ play(
     cut,
     broken,
     thought,
-    tools,
-    tools_without_store,
-    tools_with_previous_response,
-    tools_over_websocket,
     streamed_tools,
     structured,
     structured_by_tool,
-    two_turns,
-    two_turns_without_store,
-    two_turns_with_previous_response,
+    tools=run_tools,
+    tools_without_store=lambda url: run_tools(url, STATELESS),
+    tools_with_previous_response=lambda url: run_tools(url, CHAINED),
+    tools_over_websocket=lambda url: run_tools(url, WEBSOCKET),
+    two_turns=lambda url: talk(agent(url)),
+    two_turns_without_store=lambda url: talk(agent(url, STATELESS)),
+    two_turns_with_previous_response=lambda url: talk(agent(url, CHAINED)),
 )

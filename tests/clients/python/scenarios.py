@@ -7,9 +7,18 @@ import os
 import sys
 import traceback
 
+from pydantic import BaseModel
 
-def play(*scenarios):
-    named = {scenario.__name__: scenario for scenario in scenarios}
+
+class Person(BaseModel):
+    """A person."""
+
+    name: str
+    age: float
+
+
+def play(*scenarios, **named):
+    named |= {scenario.__name__: scenario for scenario in scenarios}
     with os.fdopen(os.dup(1), "w") as results, asyncio.Runner() as runner:
         os.dup2(2, 1)  # for what a client prints
         for line in sys.stdin:

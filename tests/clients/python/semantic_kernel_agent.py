@@ -1,10 +1,10 @@
 """Semantic Kernel: an `OpenAIResponsesAgent`."""
 
+import json
 from typing import Annotated
 
 from openai import AsyncOpenAI
-from pydantic import BaseModel
-from scenarios import play
+from scenarios import Person, play
 from semantic_kernel.agents import OpenAIResponsesAgent
 from semantic_kernel.functions import kernel_function
 
@@ -13,11 +13,6 @@ class Skills:
     @kernel_function(name="weather", description="The weather of a city")
     def weather(self, city: Annotated[str, "its name"]) -> str:
         return f"sunny in {city}"
-
-
-class Person(BaseModel):
-    name: str
-    age: float
 
 
 REASONS = {"effort": "low", "summary": "auto"}
@@ -42,12 +37,8 @@ async def thought(url):
     return [[item.content_type, str(item)] for item in response.message.items]
 
 
-async def tools(url):
-    return str((await agent(url, plugins=[Skills()]).get_response("Weather?")).message)
-
-
-async def tools_without_store(url):
-    return str((await agent(url, plugins=[Skills()], store_enabled=False).get_response("Weather?")).message)
+async def run_tools(agent):
+    return str((await agent.get_response("Weather?")).message)
 
 
 async def streamed_tools(url):
@@ -57,7 +48,8 @@ async def streamed_tools(url):
 
 async def structured(url):
     format = OpenAIResponsesAgent.configure_response_format(Person)
-    return str((await agent(url, text=format).get_response("Invent a person.")).message)
+    response = await agent(url, text=format).get_response("Invent a person.")
+    return json.loads(str(response.message))
 
 
 async def talk(speaker):
@@ -65,12 +57,14 @@ async def talk(speaker):
     return str((await speaker.get_response("What is my name?", thread=first.thread)).message)
 
 
-async def two_turns(url):
-    return await talk(agent(url))
-
-
-async def two_turns_without_store(url):
-    return await talk(agent(url, store_enabled=False))
-
-
-play(text, stream, thought, tools, tools_without_store, streamed_tools, structured, two_turns, two_turns_without_store)
+play(
+    text,
+    stream,
+    thought,
+    streamed_tools,
+    structured,
+    tools=lambda url: run_tools(agent(url, plugins=[Skills()])),
+    tools_without_store=lambda url: run_tools(agent(url, plugins=[Skills()], store_enabled=False)),
+    two_turns=lambda url: talk(agent(url)),
+    two_turns_without_store=lambda url: talk(agent(url, store_enabled=False)),
+)

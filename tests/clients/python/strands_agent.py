@@ -1,7 +1,6 @@
 """Strands Agents: an agent with an `OpenAIResponsesModel`."""
 
-from pydantic import BaseModel
-from scenarios import play
+from scenarios import Person, play
 from strands import Agent, tool
 from strands.models.openai_responses import OpenAIResponsesModel
 
@@ -10,13 +9,6 @@ from strands.models.openai_responses import OpenAIResponsesModel
 def weather(city: str) -> str:
     """The weather of a city."""
     return f"sunny in {city}"
-
-
-class Person(BaseModel):
-    """A person."""
-
-    name: str
-    age: float
 
 
 REASONS = {"reasoning": {"effort": "low", "summary": "auto"}}
@@ -46,12 +38,8 @@ async def thought(url):
     return "".join([event["reasoningText"] async for event in events if "reasoningText" in event])
 
 
-async def tools(url):
-    return texts(await agent(url, tools=[weather]).invoke_async("Weather?"))
-
-
-async def tools_with_state(url):
-    return texts(await agent(url, tools=[weather], stateful=True).invoke_async("Weather?"))
+async def run_tools(agent):
+    return texts(await agent.invoke_async("Weather?"))
 
 
 async def structured(url):
@@ -64,12 +52,13 @@ async def talk(speaker):
     return texts(await speaker.invoke_async("What is my name?"))
 
 
-async def two_turns(url):
-    return await talk(agent(url))
-
-
-async def two_turns_with_state(url):
-    return await talk(agent(url, stateful=True))
-
-
-play(text, stream, thought, tools, tools_with_state, structured, two_turns, two_turns_with_state)
+play(
+    text,
+    stream,
+    thought,
+    structured,
+    tools=lambda url: run_tools(agent(url, tools=[weather])),
+    tools_with_state=lambda url: run_tools(agent(url, tools=[weather], stateful=True)),
+    two_turns=lambda url: talk(agent(url)),
+    two_turns_with_state=lambda url: talk(agent(url, stateful=True)),
+)
