@@ -75,6 +75,9 @@ ESTIMATED = "usage is estimated: the engine reports none"
 TRUNCATED = "truncation auto: the oldest turns of the input were left out"
 DROPPED_CALLS = "tool calls of the model were left out: {count} beyond {limit}"
 CALLS_IN_THOUGHTS = "the model made a tool call inside its reasoning, and nothing else: it was taken for a call"
+# Every event with the response object has the notices: an input of many items must not make thousands of them.
+MOST_NOTICES = 100
+MORE_NOTICES = "and {count} more notices"
 # What an engine has shown that made no call although one was required.
 NOT_ENFORCED = {"enforces_required": False, "enforces_named": False}
 
@@ -202,7 +205,7 @@ class Exchange:
         if not self._question.knowledge.dialect_for(self._question.model).reports_usage:
             notices.append(ESTIMATED)
         # A compaction repeats those of the prompt.
-        return list(dict.fromkeys(notices))
+        return _shortened(list(dict.fromkeys(notices)))
 
     def _style(self) -> EventStyle:
         options, conversion = self.request.stream_options, self._question.conversion
@@ -236,7 +239,7 @@ class Exchange:
 
     def _ask(self) -> None:
         """Has documents read and definitions checked that are not known yet, counts the prompt if that is needed, and asks."""
-        if (work := self._question.work_before()) is not None:
+        if (work := self._question.next_work()) is not None:
             self._preparing = work
             self.step = Check(work)
             return
@@ -535,6 +538,11 @@ class Exchange:
     def _emitted(self) -> list[AnyEvent]:
         events, self._sequence.events = self._sequence.events, []
         return events
+
+
+def _shortened(notices: list[str]) -> list[str]:
+    more = len(notices) - MOST_NOTICES
+    return [*notices[:MOST_NOTICES], MORE_NOTICES.format(count=more)] if more > 0 else notices
 
 
 def _to_tool_call(call: CallState) -> ToolCall:
