@@ -14,6 +14,7 @@ from antiphon.core.documents import Documents, digest_of
 from antiphon.core.enforcement import Rejection
 from antiphon.core.environment import Environment
 from antiphon.core.knowledge import EngineKnowledge
+from antiphon.core.lessons import lesson_of
 from antiphon.core.references import resolved
 from antiphon.core.repairs import rejection_to_conversion
 from antiphon.core.request import Conversion, request_to_chat
@@ -22,7 +23,7 @@ from antiphon.core.tool_choice import relaxed_choice
 from antiphon.core.tools import Grammar
 from antiphon.core.truncation import share_to_drop, truncated
 from antiphon.core.turns import AssistantTurn
-from antiphon.errors import ContextLengthExceeded
+from antiphon.errors import ApiError, ContextLengthExceeded
 from antiphon.wire.responses import CreateResponse
 
 Item = dict[str, Any]
@@ -202,11 +203,18 @@ class Question:
         self.window = items_to_window(self.items, self._environment.sealer.open, earlier=self._earlier, sent=len(self.items))
         self.convert()
 
-    def learn(self, facts: Mapping[str, Any], *, lasting: bool) -> None:
+    def learn_from(self, error: ApiError) -> bool:
+        """Changes it by what the error teaches about the engine; false if it teaches nothing."""
+        lesson = lesson_of(error, self.conversion.chat, self.dialect)
+        if lesson is None:
+            return False
+        facts, lasting = dict(lesson.facts), lesson.lasting
+        self._environment.report("learned", engine=self.knowledge.name, model=self.model, facts=facts, lasting=lasting)
         if lasting:
             self.knowledge.learn(self.model, facts)
         self._facts |= facts
         self.convert()
+        return True
 
     def learn_of_answer(self, facts: Mapping[str, Any]) -> None:
         """What an answer has shown counts from the next request on."""
