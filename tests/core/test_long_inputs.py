@@ -136,6 +136,15 @@ def test_many_grammars_that_cannot_be_read_take_linear_time() -> None:
     assert "the grammar of tool f0 cannot be read: its calls are not checked: it is wrong" in exchange.notices
 
 
+@pytest.mark.timeout(15)
+def test_a_choice_among_many_tools_takes_linear_time() -> None:
+    functions = [{"type": "function", "name": f"f{at}"} for at in range(20_000)]
+    tools = [{"type": "namespace", "name": "n", "tools": functions}]
+    choice = {"type": "allowed_tools", "tools": [*functions, *([{"type": "namespace", "name": "n"}] * 20_000)]}
+    sent = begun(input="Hi", tools=tools, tool_choice=choice).chat.tools
+    assert [tool.function.name for tool in sent or ()] == [f"n__f{at}" for at in range(20_000)]
+
+
 def test_of_very_many_notices_the_first_are_shown_and_the_others_counted() -> None:
     exchange = begun(input=[user("q"), *each(1000, lambda at: {"type": f"unknown_{at}"})])
     assert exchange.notices[0] == "input[1]: unknown_0 was left out"
