@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 UPSTREAM ?=
 ARGS ?=
 
-.PHONY: setup serve test test-models check lint types bench golden clean
+.PHONY: setup serve test test-models test-clients check lint types bench golden clean
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Antiphon needs Python 3.11 or newer")'
@@ -30,11 +30,15 @@ serve: $(VENV)/installed
 	$(BIN)/antiphon serve $(if $(UPSTREAM),--upstream $(UPSTREAM)) $(ARGS)
 
 test: $(VENV)/installed-dev
-	$(BIN)/python -m pytest -m "not slow" $(ARGS)
+	$(BIN)/python -m pytest -m "not slow and not clients" $(ARGS)
 
 # The tests that `make test` leaves out: every request of the model tests, and every kill of the crash test.
 test-models: $(VENV)/installed-dev
 	$(BIN)/python -m pytest -m slow $(ARGS)
+
+# Clients that others wrote, each in an environment of its own: these tests install them.
+test-clients: $(VENV)/installed-dev
+	$(BIN)/python -m pytest -m clients tests/clients $(ARGS)
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .
@@ -56,4 +60,4 @@ golden: $(VENV)/installed-dev
 	$(BIN)/python tests/golden/record.py
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) tests/clients/.venv* tests/clients/node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -17,9 +17,10 @@ from antiphon.core.knowledge import EngineKnowledge, Model
 from antiphon.core.request import chat_to_bytes
 from antiphon.core.sealed_text import Sealer
 from antiphon.core.sse import MessageEncoder, SseEncoder
-from antiphon.core.steps import Ask, Check, Compact, Count, Done, Estimate, RunTools, Step, ToolCall, Uncounted
+from antiphon.core.steps import Ask, Check, Compact, Count, Done, Estimate, RunTools, Step, ToolCall
 from antiphon.core.sync_run import run_exchange
 from antiphon.core.tools import ToolResult
+from antiphon.core.usage import Uncounted
 from antiphon.core.validation import body_to_request
 from antiphon.gateway.ids import new_id
 from antiphon.wire import events

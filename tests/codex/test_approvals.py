@@ -91,3 +91,35 @@ async def test_several_decisions_in_a_row_are_one_conversation(
     assert [DECLINED in result for result in results(engine.last).values()] == [False, True, False, False]
     for earlier, later in zip(engine.requests, engine.requests[1:], strict=False):
         assert later["messages"][: len(earlier["messages"])] == earlier["messages"], "each request only appends"
+
+
+async def test_a_patch_that_is_declined_is_not_applied(
+    server: AppServer, thread: str, codex: Codex, engine: MockEngine
+) -> None:
+    engine.will(calls(new_file("new.txt", id="call_1")), text("As you wish."))
+    await server.turn(thread, "Create new.txt", {"call_1": "decline"})
+    assert server.asked == ["file change"]
+    assert files(codex) == set()
+    assert DECLINED in results(engine.last)["call_1"]
+
+
+async def test_a_command_that_is_accepted_for_the_session_is_not_asked_about_again(
+    server: AppServer, thread: str, codex: Codex, engine: MockEngine
+) -> None:
+    again = calls(shell("touch hello.txt; echo made", id="call_2"))
+    engine.will(calls(shell("touch hello.txt; echo made")), text("Once."), again, text("Twice."))
+    await server.turn(thread, "Create hello.txt", {"call_1": "acceptForSession"})
+    await server.turn(thread, "Again", {})
+    assert server.asked == ["command"]
+    assert ["made" in result for result in results(engine.last).values()] == [True, True]
+
+
+async def test_a_command_that_is_cancelled_ends_the_turn_and_the_next_one_knows(
+    server: AppServer, thread: str, codex: Codex, engine: MockEngine
+) -> None:
+    engine.will(calls(shell("touch hello.txt")), text("As you wish."))
+    assert (await server.turn(thread, "Create hello.txt", {"call_1": "cancel"}))["status"] == "interrupted"
+    await server.turn(thread, "Never mind", {})
+    assert files(codex) == set()
+    assert "aborted by user" in results(engine.last)["call_1"]
+    assert engine.last["messages"][-1] == {"role": "user", "content": "Never mind"}

@@ -12,12 +12,12 @@ from antiphon.core.exchange import Exchange
 from antiphon.core.failures import failure_to_error
 from antiphon.core.knowledge import EngineKnowledge, Model
 from antiphon.core.sealed_text import NO_SEALER, Sealer
-from antiphon.core.steps import Ask, Count
+from antiphon.core.steps import Ask, Count, Estimate
 from antiphon.core.sync_run import run_exchange
 from antiphon.core.validation import body_to_request
 from antiphon.dialects import PLAIN
-from antiphon.errors import EngineFailure, EngineUnavailable, InvalidRequest
-from antiphon.wire.responses import CreateResponse
+from antiphon.errors import Cancelled, EngineFailure, EngineUnavailable, InvalidRequest
+from antiphon.wire.responses import CreateResponse, InputTokensDetails, OutputTokensDetails, Usage
 
 MARK = "sealed "
 SEALER = Sealer(lambda text: MARK + text, lambda blob: blob.removeprefix(MARK) if blob.startswith(MARK) else None)
@@ -32,6 +32,7 @@ HISTORY = [
 ]
 QUESTION = {"role": "user", "content": "And coffee?"}
 ITEMS = [*HISTORY, QUESTION]
+USAGE = Usage(10, InputTokensDetails(), 2, OutputTokensDetails(), 12)
 SUMMARY = text("They talked about tea.")
 
 
@@ -182,11 +183,27 @@ def test_without_a_summary_the_prompt_is_answered_as_it_is(summary: Any, reason:
 
 def test_an_engine_that_is_away_gives_way_to_the_next_for_the_answer_too() -> None:
     asked = Recorder()
-    engines = [EngineKnowledge(PLAIN), EngineKnowledge(PLAIN)]
+    engines = [EngineKnowledge(PLAIN, [Model(id, 0, "me")]) for id in ("first", "second")]
     away = EngineUnavailable("gone")
-    events = run_answers({"input": ITEMS, **MANAGED}, away, SUMMARY, text("Hi"), engines=engines, on_ask=asked, sealer=SEALER)
+    body = {"model": None, "input": ITEMS, **MANAGED}
+    events = run_answers(body, away, SUMMARY, text("Hi"), engines=engines, on_ask=asked, sealer=SEALER)
     assert types(events) == ["compaction", "message"]
     assert asked.engines == [0, 1, 1]
+    assert events[-1]["response"]["model"] == asked.chats[-1]["model"] == "second"
+
+
+def test_of_a_response_that_is_cancelled_meanwhile_the_usage_of_the_summary_is_estimated() -> None:
+    request = msgspec.convert({"model": "m", "input": ITEMS, "store": False, **MANAGED}, CreateResponse)
+    exchange = Exchange(request, [EngineKnowledge(PLAIN)], make_environment(sealer=SEALER))
+    events = [*exchange.start(), *exchange.counted(2000)]
+    assert exchange.compaction is not None
+    exchange.compaction.receive(chunk({"reasoning_content": "Hm"}) + chunk({"content": "They tal"}))
+    events += exchange.abort(Cancelled())
+    assert isinstance(exchange.step, Estimate)
+    assert [answer.written for answer in exchange.step.answers] == ["They tal"]
+    events += [*exchange.estimated([USAGE]), *exchange.end()]
+    last = checked(events)[-1]["response"]
+    assert (last["status"], last["usage"]["total_tokens"]) == ("cancelled", 12)
 
 
 def test_a_lesson_is_learned_from_the_summary() -> None:

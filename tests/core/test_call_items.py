@@ -150,6 +150,11 @@ def test_arguments_are_completed_only_by_the_brackets_that_they_lack(written: st
     assert missing_end(written) == end
 
 
+@pytest.mark.timeout(15)
+def test_a_long_string_that_was_cut_off_is_recognized_in_linear_time() -> None:
+    assert missing_end('{"diff": "' + '\\"quoted\\" ' * 100_000) == ""
+
+
 def test_lost_brackets_are_added_to_what_was_streamed() -> None:
     deltas: list[Delta] = [CallDelta(0, "c1", "f", '{"a": '), CallDelta(0, arguments='["x"]'), Finished("tool_calls")]
     events = run_deltas(*deltas, request=structs.replace(REQUEST, tools=TOOLS))

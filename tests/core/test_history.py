@@ -149,3 +149,18 @@ def test_what_a_client_sent_is_not_changed_in_place() -> None:
     item = {"role": "user", "content": [part]}
     assert stored(item)[0]["content"][0]["type"] == "input_text"
     assert (item, part) == ({"role": "user", "content": [part]}, {"type": "text", "text": "Hi"})
+
+
+def test_a_stored_shell_call_has_all_members_and_gives_the_same_prompt() -> None:
+    call = {"type": "shell_call", "call_id": "c", "action": {"commands": ["ls"]}}
+    (kept,) = stored(call)
+    assert kept["action"] == {"commands": ["ls"], "timeout_ms": None, "max_output_length": None}
+    assert kept["environment"] is None
+    # Without a call_id the engine reads the whole action, which must be the same before and after it was stored.
+    (note,) = stored({"type": "shell_call", "action": {"commands": ["ls"]}})
+    assert note["action"] == {"commands": ["ls"]}
+
+
+def test_reasoning_without_a_content_is_stored_without_one() -> None:
+    (kept,) = stored({"type": "reasoning", "id": "rs_1", "summary": [], "content": None})
+    assert "content" not in kept

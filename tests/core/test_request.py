@@ -236,7 +236,18 @@ def test_a_user_message_that_is_sent_again_between_a_call_and_its_output_counts_
     again = [user("Hi"), function_call("a"), user("Hi"), output("a"), function_call("b"), user("Hi"), output("b")]
     conversion = converted(again)
     assert messages(again) == messages(rounds)
-    assert any("user message was sent again" in notice for notice in conversion.notices)
+    assert any("user message between a call and its output" in notice for notice in conversion.notices)
+
+
+def test_an_empty_user_message_between_a_call_and_its_output_is_left_out() -> None:
+    asked, called = (
+        {"role": "user", "content": "Weather?"},
+        {"type": "function_call", "call_id": "a", "name": "f", "arguments": "{}"},
+    )
+    output = {"type": "function_call_output", "call_id": "a", "output": "sunny"}
+    conversion = converted([asked, called, {"role": "user", "content": ""}, output])
+    assert [message.role for message in conversion.chat.messages] == ["user", "assistant", "tool"]
+    assert any("it is empty" in notice for notice in conversion.notices)
 
 
 def test_a_prompt_ends_with_the_outputs_where_a_user_message_came_between_a_call_and_its_output() -> None:

@@ -54,7 +54,7 @@ CASES: dict[str, Case] = {
     ),
     "local_shell": (
         {"type": "local_shell"},
-        {"type": "exec", "command": ["ls"], "timeout_ms": 5},
+        {"command": ["ls"], "timeout_ms": 5},
         {"type": "local_shell_call", "action": {"type": "exec", "command": ["ls"], "env": {}, "timeout_ms": 5}},
         {"type": "local_shell_call_output"},
     ),
@@ -125,8 +125,8 @@ arguments_of = {
     "custom": st.fixed_dictionaries({"input": texts}),
     "custom in a namespace": st.fixed_dictionaries({"input": texts}),
     "tool_search": st.fixed_dictionaries({"query": texts}, optional={"limit": st.integers()}),
-    "local_shell": st.fixed_dictionaries({"type": st.just("exec"), "command": st.lists(texts)}),
-    "shell": st.fixed_dictionaries({"commands": st.lists(texts)}, optional={"timeout_ms": st.integers()}),
+    "local_shell": st.fixed_dictionaries({"command": st.lists(texts, min_size=1)}),
+    "shell": st.fixed_dictionaries({"commands": st.lists(texts, min_size=1)}, optional={"timeout_ms": st.integers()}),
     "apply_patch": st.fixed_dictionaries({"type": st.just("update_file"), "path": texts, "diff": texts}),
 }
 

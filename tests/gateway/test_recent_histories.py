@@ -1,5 +1,8 @@
 """The histories that a connection remembers."""
 
+import msgspec
+import pytest
+
 from antiphon.gateway.recent_histories import RecentHistories
 
 
@@ -28,3 +31,11 @@ def test_items_are_found_in_every_history_the_latest_first() -> None:
     histories.add("one", [b'[{"id":"a","n":1},{"id":"b","n":1}]'])
     histories.add("two", [*histories.get("one"), b'[{"id":"a","n":2},{"id":"c","type":"item_reference"}]'])
     assert histories.find_items(["a", "b", "c", "d"]) == {"a": {"id": "a", "n": 2}, "b": {"id": "b", "n": 1}}
+
+
+@pytest.mark.timeout(15)
+def test_many_items_are_found_in_one_pass_over_the_histories() -> None:
+    ids = [f"msg_{number}" for number in range(20_000)]
+    histories = RecentHistories()
+    histories.add("one", [msgspec.json.encode([{"id": id, "text": "x" * 500} for id in ids])])
+    assert histories.find_items([*ids, "nowhere"]).keys() == set(ids)

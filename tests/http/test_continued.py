@@ -32,7 +32,7 @@ async def test_a_client_may_repeat_what_it_continues(gateway: GatewayUnderTest, 
     repeated = {"nothing": [], "the call": [again], "the user message": [QUESTION], "both": [QUESTION, again]}[repeats]
     second = await gateway.create([*repeated, output], tools=[TOOL], previous_response_id=first["id"])
     assert sent(engine) == [("user", "Weather?"), ("assistant", ""), ("tool", "Rain")]
-    assert ("again" in gateway.notice) is (repeats != "nothing")
+    assert bool(gateway.notice) is (repeats != "nothing")
     await gateway.create("Thanks", previous_response_id=second["id"])
     assert sent(engine)[:3] == [("user", "Weather?"), ("assistant", ""), ("tool", "Rain")]
 
@@ -104,7 +104,6 @@ async def test_whatever_a_compaction_replaces_is_not_read_and_can_be_continued(
     response = await gateway.create([item, compacted["output"][0], {"role": "user", "content": "On"}])
     await gateway.create("More", previous_response_id=response["id"])
     assert [role for role, _ in sent(engine)][-3:] == ["user", "assistant", "user"]
-    assert (await gateway.get(f"/v1/responses/{response['id']}/input_items"))[0] == 200
 
 
 async def test_an_unknown_item_is_accepted_and_left_out_with_a_notice(gateway: GatewayUnderTest, engine: MockEngine) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import aiohttp
 import aiohttp.web
 import msgspec
+from conformance.recorder import recorded
 
 from antiphon.app import BACKGROUND, DEFAULT_INTERVALS, Extensions, Intervals, make_app, make_runner
 from antiphon.embedded.process import EngineProcess
@@ -94,6 +95,7 @@ async def running_gateway(
     ):
         extensions = extensions or Extensions(checker=CHECKER, intervals=intervals)
         app = make_app(chosen, session, shares or store, embedded, extensions)
+        app.middlewares.insert(0, recorded)
         runner = make_runner(app)
         await runner.setup()
         site = aiohttp.web.TCPSite(runner, "127.0.0.1", 0)

@@ -52,7 +52,8 @@ class Journal(ResponseRecorder):
 
     async def _find_items(self, ids: Sequence[str]) -> dict[str, Item]:
         """What was found when it was queued is kept with it. It may have been deleted elsewhere in the meantime."""
-        kept = {item["id"]: item for item in self._input if item["id"] in ids}
+        wanted = set(ids)
+        kept = {item["id"]: item for item in self._input if item["id"] in wanted}
         others = [id for id in ids if id not in kept]
         return kept | await super()._find_items(others) if others else kept
 

@@ -33,5 +33,10 @@ def object_arguments(arguments: str) -> str:
     return _encode({"value": value})
 
 
+def canonical_arguments(arguments: str) -> bytes:
+    """Of arguments that are an object: the same for objects that are equal, however they are written."""
+    return msgspec.json.encode(msgspec.json.decode(arguments), order="deterministic")
+
+
 def _encode(value: object) -> str:
     return msgspec.json.encode(value).decode("utf-8", "replace")

@@ -40,3 +40,11 @@ APPLY_PATCH_PARAMETERS = {
     **parameters({"type": {"type": "string", "enum": [*WRITES, *DELETES]}, "path": TEXT, "diff": TEXT}, "type", "path"),
     "anyOf": [_operation(*WRITES, diff=TEXT), _operation(*DELETES)],
 }
+
+# Kind of tool → what its calls must follow. A model may write a command as one line for a shell, and a patch like the item of
+# the API, with the operation in a member of its own.
+CALLS: dict[str, Parameters] = {
+    "local_shell": parameters({"command": {"anyOf": [TEXT, {"type": "array", "items": TEXT, "minItems": 1}]}}, "command"),
+    "shell": SHELL_PARAMETERS,
+    "apply_patch": {"anyOf": [APPLY_PATCH_PARAMETERS, parameters({"operation": APPLY_PATCH_PARAMETERS}, "operation")]},
+}

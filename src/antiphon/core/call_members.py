@@ -36,6 +36,8 @@ def shell_action(written: Members) -> Members:
 
 
 def patch_operation(written: Members) -> Members:
+    if isinstance(nested := written.get("operation"), dict):
+        written = nested
     kind = written.get("type")
     operation = {"type": kind if kind in (*WRITES, *DELETES) else "update_file", "path": _text(written.get("path")) or ""}
     if operation["type"] in DELETES:

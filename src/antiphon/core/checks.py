@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from antiphon.core.built_in_tools import CALLS
 from antiphon.core.check_work import GrammarWork, SchemaWork
 from antiphon.core.dialect import Dialect
 from antiphon.core.item_paths import is_stored
@@ -97,8 +98,12 @@ def _check_of(name: str, box: Toolbox, checks: Mapping[str, Check]) -> Check | N
 
 
 def _check_calls(offer: Offer, box: Toolbox, dialect: Dialect, checks: Checks) -> None:
-    """The arguments of a strict function always follow its schema. Others are emitted as they come, whatever they are."""
+    """The arguments of a strict function always follow its schema. Others are emitted as they come, whatever they are, except
+    for those of built-in tools, which are never emitted before they are whole."""
     for name, tool in box.functions.items():
+        if (schema := CALLS.get(box.natives[name].kind)) is not None:
+            # One that does not fit is asked for once more. What is wrong then, its tool will report.
+            checks.calls[name] = SchemaCheck(msgspec.json.encode(schema), buffered=True, binding=False)
         if not tool.function.strict:
             continue
         required = offer.must_call and offer.only is not None and name in offer.only

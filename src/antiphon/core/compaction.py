@@ -11,12 +11,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
-
 from antiphon.core.compacted_text import CompactedText, KeptItems, text_to_compacted
 from antiphon.core.history import items_to_stored_form
+from antiphon.core.input_items import item_kind
 from antiphon.core.references import stands_for
-from antiphon.core.truncation import is_output, paired
+from antiphon.core.truncation import is_output, paired, size_of
 from antiphon.errors import InvalidRequest
 
 Item = dict[str, Any]
@@ -69,12 +68,12 @@ class Window:
         kept = [] if self.opened is None else self.opened.kept.items
         start = _leading(self.items) if self.at is None else self.at + 1
         whole = (item for item in self.items[start:] if stands_for(item) is None)
-        return [*kept, *(item for item in whole if _kind(item) not in (TRIGGER, "additional_tools"))]
+        return [*kept, *(item for item in whole if item_kind(item) not in (TRIGGER, "additional_tools"))]
 
 
 def items_to_window(items: list[Item], open_sealed: Callable[[str], str | None], *, earlier: int, sent: int) -> Window:
     """`earlier`: how many of the items were stored. `sent`: the index of the first item that the client sent itself."""
-    if not any(_kind(item) in COMPACTIONS or _kind(item) == TRIGGER for item in items):
+    if not any(item_kind(item) in COMPACTIONS or item_kind(item) == TRIGGER for item in items):
         return Window(items)
     items = _without_old_triggers(items, earlier)
     at, opened = _newest_compaction(items, open_sealed)
@@ -89,12 +88,12 @@ def items_to_window(items: list[Item], open_sealed: Callable[[str], str | None],
 
 def user_messages(items: Sequence[Item], new_id: Callable[[str], str]) -> list[Item]:
     """What the user said, in order. These messages precede the compaction in the window that a client gets."""
-    return items_to_stored_form([item for item in items if _kind(item) == "message" and _role(item) == "user"], new_id)
+    return items_to_stored_form([item for item in items if item_kind(item) == "message" and _role(item) == "user"], new_id)
 
 
 def _newest_compaction(items: Sequence[Item], open_sealed: Callable[[str], str | None]) -> tuple[int, CompactedText | None]:
     for at in reversed(range(len(items))):
-        sealed = items[at].get("encrypted_content") if _kind(items[at]) in COMPACTIONS else None
+        sealed = items[at].get("encrypted_content") if item_kind(items[at]) in COMPACTIONS else None
         if isinstance(sealed, str) and (text := open_sealed(sealed)) is not None:
             return at, text_to_compacted(text)
     return 0, None
@@ -102,13 +101,13 @@ def _newest_compaction(items: Sequence[Item], open_sealed: Callable[[str], str |
 
 def _without_old_triggers(items: list[Item], earlier: int) -> list[Item]:
     """A trigger compacts what this request sends or continues. One that a compaction follows, or that was stored, did so."""
-    triggers = [at for at, item in enumerate(items[:-1]) if _kind(item) == TRIGGER]
-    newest = max((at for at, item in enumerate(items) if _kind(item) in COMPACTIONS), default=-1)
+    triggers = [at for at, item in enumerate(items[:-1]) if item_kind(item) == TRIGGER]
+    newest = max((at for at, item in enumerate(items) if item_kind(item) in COMPACTIONS), default=-1)
     for at in triggers:
         if at >= max(earlier, newest):
             raise InvalidRequest(MISPLACED, param=f"input[{at - earlier}]", code="invalid_value")
     old = {*triggers, *((len(items) - 1,) if len(items) == earlier else ())}
-    return [_left_out(item) if at in old and _kind(item) == TRIGGER else item for at, item in enumerate(items)]
+    return [_left_out(item) if at in old and item_kind(item) == TRIGGER else item for at, item in enumerate(items)]
 
 
 def _without_loose_ends(
@@ -120,7 +119,7 @@ def _without_loose_ends(
     shown: list[Item] = []
     notices: list[str] = []
     for number, item in enumerate(items, first):
-        if _kind(item) in NEED_A_CALL and str(item.get("call_id")) not in calls and (note := _note(item)) is not None:
+        if item_kind(item) in NEED_A_CALL and str(item.get("call_id")) not in calls and (note := _note(item)) is not None:
             notices.append(ORPHAN.format(where=f"input[{number}]" if number >= 0 else "history"))
             item = note
         elif stands_for(item) in replaced:
@@ -143,12 +142,7 @@ def _note(output: Item) -> Item | None:
 
 def _left_out(item: Item) -> Item:
     """An item that makes no message. It offers the tools that the item has offered."""
-    return {"type": "additional_tools", "tools": item.get("tools") if _kind(item) in TOOL_ITEMS else []}
-
-
-def _kind(item: Item) -> str:
-    """`type` is optional on messages and on references."""
-    return str(item.get("type") or ("message" if "role" in item else "item_reference"))
+    return {"type": "additional_tools", "tools": item.get("tools") if item_kind(item) in TOOL_ITEMS else []}
 
 
 def _role(item: Item) -> str:
@@ -160,7 +154,7 @@ def _role(item: Item) -> str:
 
 def _leading(items: Sequence[Item]) -> int:
     """How many of the first items are instructions, or only offer tools."""
-    instructs = (_role(item) in INSTRUCTIONS or _kind(item) == "additional_tools" for item in items)
+    instructs = (_role(item) in INSTRUCTIONS or item_kind(item) == "additional_tools" for item in items)
     return next((at for at, leads in enumerate(instructs) if not leads), len(items))
 
 
@@ -183,7 +177,7 @@ def _newest_items(items: Sequence[Item]) -> list[Item]:
 
 
 def _asks(item: Item) -> bool:
-    return _role(item) == "user" or _kind(item) == "agent_message"
+    return _role(item) == "user" or item_kind(item) == "agent_message"
 
 
 def _is_message(item: Item) -> bool:
@@ -217,4 +211,4 @@ def _flat(groups: Iterable[list[Item]]) -> list[Item]:
 
 
 def _size(items: Sequence[Item]) -> int:
-    return sum(len(msgspec.json.encode(item)) for item in items)
+    return sum(map(size_of, items))

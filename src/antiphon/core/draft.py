@@ -9,134 +9,26 @@ the user's message. What was stored and is repeated counts once; and whatever co
 ends with the output, as the items do. A model that sees the user's question last calls the same tool again.
 """
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from itertools import groupby
 from typing import Any
 
-import msgspec
-
-from antiphon.core.arguments import object_arguments
 from antiphon.core.dialect import Dialect
 from antiphon.core.documents import ReadDocument
-from antiphon.core.tool_words import call_to_words, result_to_words
 from antiphon.core.tools import Native
+from antiphon.core.turns import Asked, AssistantTurn, Call, UserTurn
 from antiphon.errors import InvalidRequest
-from antiphon.wire.chat import ChatCall, ChatCallFunction, ChatMessage
+from antiphon.wire.chat import ChatMessage
 
 Part = dict[str, Any]
 
-NO_OUTPUT = "(no output was recorded for this call)"
-IMAGE_FOLLOWS = "(the result is the image in the next message)"
 GO_ON = "Go on."
 SAID_AGAIN = "a text of the assistant was sent again before the output of its calls: it counts once"
-ASKED_AGAIN = "a user message was sent again between a call and its output: it counts once"
+ASKED_AGAIN = "a user message between a call and its output was left out: it is empty, or was sent before"
 
 
-@dataclass(slots=True)
-class Call:
-    id: str
-    name: str
-    arguments: str
-    texts: list[str] = field(default_factory=list)
-    media: list[Part] = field(default_factory=list)
-    answered: bool = False
-
-    def __post_init__(self) -> None:
-        self.arguments = object_arguments(self.arguments)
-
-    def repeats(self, other: "Call") -> bool:
-        """The same call sent again. Engines may give parallel calls one id, so the id alone does not tell; and clients may
-        write the same arguments in another way."""
-        return (self.id, self.name) == (other.id, other.name) and (
-            self.arguments == other.arguments or msgspec.json.decode(self.arguments) == msgspec.json.decode(other.arguments)
-        )
-
-    def words(self) -> str:
-        return call_to_words(self.name, self.arguments)
-
-    def output(self) -> str:
-        if self.texts:
-            return "\n".join(self.texts)
-        if self.media:
-            return IMAGE_FOLLOWS
-        return "" if self.answered else NO_OUTPUT
-
-
-@dataclass(slots=True)
-class AssistantTurn:
-    reasoning: list[str] = field(default_factory=list)
-    texts: list[str] = field(default_factory=list)
-    calls: list[Call] = field(default_factory=list)
-    # The calls without an output, by their ids. The ids of parallel calls may be alike.
-    waiting: dict[str, deque[Call]] = field(default_factory=dict)
-    # One of its calls has an output.
-    answered: bool = False
-
-    def add(self, call: Call) -> None:
-        self.calls.append(call)
-        self.waiting.setdefault(call.id, deque()).append(call)
-
-    def answer(self, call_id: str) -> Call:
-        """The first call with this id that waits for its output. From now on it does not."""
-        waiting = self.waiting[call_id]
-        call = waiting.popleft()
-        if not waiting:
-            del self.waiting[call_id]
-        self.answered = True
-        return call
-
-    def drop_replaced(self) -> list[Call]:
-        """The calls that were sent again with other arguments. There is one output for both, so they are one call, and the
-        arguments that came last count."""
-        alike: dict[tuple[str, str], list[Call]] = {}
-        for call in self.calls:
-            alike.setdefault((call.id, call.name), []).append(call)
-        replaced = []
-        for first, *later in alike.values():
-            if len(later) == 1 and first.answered and not later[0].answered:
-                first.arguments = later[0].arguments
-                replaced += later
-        if replaced:
-            gone = {id(call) for call in replaced}
-            self.calls = [call for call in self.calls if id(call) not in gone]
-        return replaced
-
-    def messages(self, dialect: Dialect) -> Iterator[ChatMessage]:
-        texts = self.texts if dialect.shows_tools else [*self.texts, *(call.words() for call in self.calls)]
-        message = ChatMessage(role="assistant", content="\n\n".join(texts))
-        thought = "\n\n".join(self.reasoning)
-        if thought and dialect.reasoning_member:
-            setattr(message, dialect.reasoning_member, thought)
-        elif thought:
-            message.content = f"<think>\n{thought}\n</think>\n\n{message.content}"
-        if self.calls and dialect.shows_tools:
-            message.tool_calls = [ChatCall(call.id, ChatCallFunction(call.name, call.arguments)) for call in self.calls]
-        yield message
-        if self.calls and not dialect.shows_tools:
-            yield ChatMessage(role="user", content="\n".join(result_to_words(call.output()) for call in self.calls))
-        for call in self.calls if dialect.shows_tools else ():
-            yield ChatMessage(role="tool", tool_call_id=call.id, content=call.output())
-        if media := [part for call in self.calls for part in call.media]:
-            yield ChatMessage(role="user", content=media)
-
-
-@dataclass(slots=True)
-class UserTurn:
-    parts: list[Part]
-
-    def messages(self, dialect: Dialect) -> Iterable[ChatMessage]:
-        return (ChatMessage(role="user", content=parts_to_content(self.parts)),)
-
-
-def parts_to_content(parts: list[Part]) -> str | list[Part]:
-    """A plain string if there is only text: every template accepts it."""
-    if len(parts) == 1 and parts[0]["type"] == "text":
-        text: str = parts[0]["text"]
-        return text
-    if all(part["type"] == "text" for part in parts):
-        return "\n".join(part["text"] for part in parts)
-    return parts
+# Clients that must send a message beside the outputs of calls send an empty one.
+SAYS_NOTHING = UserTurn([{"type": "text", "text": ""}])
 
 
 class ChatDraft:
@@ -147,12 +39,18 @@ class ChatDraft:
         self.name_of = name_of
         self.open_sealed = open_sealed
         self.read_document = read_document
-        self.notices: list[str] = []
+        # A set that keeps its order.
+        self._notices: dict[str, None] = {}
         self._system: list[str] = []
         self._turns: list[AssistantTurn | UserTurn] = []
-        # How many user messages follow the latest assistant turn.
+        # The model has said something.
+        self._has_spoken = False
+        # How many user messages follow the latest assistant turn; and the latest ones before it.
         self._users_at_end = 0
-        self._calls: dict[str, list[tuple[AssistantTurn, Call]]] = {}
+        self._asked = Asked()
+        # By their ids: the latest call, and the turns whose calls may wait for their outputs, the latest one last.
+        self._calls: dict[str, Call] = {}
+        self._waiting: dict[str, list[AssistantTurn]] = {}
 
     # ---- input -------------------------------------------------------------------------------------------------------
 
@@ -162,7 +60,7 @@ class ChatDraft:
         would invalidate the whole prefix cache."""
         if not text:
             return
-        if any(isinstance(turn, AssistantTurn) for turn in self._turns):
+        if self._has_spoken:
             self.user([{"type": "text", "text": f"<system_message>\n{text}\n</system_message>"}])
         else:
             self._system.append(text)
@@ -172,40 +70,37 @@ class ChatDraft:
         return bool(self._system)
 
     def user(self, parts: list[Part]) -> None:
-        self._turns.append(UserTurn(parts or [{"type": "text", "text": ""}]))
+        self._turns.append(UserTurn(parts) if parts else SAYS_NOTHING)
         self._users_at_end += 1
 
     def reasoning(self, text: str) -> None:
         if text:
-            self._say(self._assistant().reasoning, text)
+            self._say(text, thought=True)
 
     def assistant(self, text: str) -> None:
-        texts = self._assistant().texts
         if text:
-            self._say(texts, text)
-
-    def _say(self, said: list[str], text: str) -> None:
-        if text in said and self._assistant().calls:
-            self.notice(SAID_AGAIN)
+            self._say(text)
         else:
-            said.append(text)
+            # An empty message is a turn, too.
+            self._assistant()
+
+    def _say(self, text: str, *, thought: bool = False) -> None:
+        if not self._assistant().add_text(text, thought=thought):
+            self.notice(SAID_AGAIN)
 
     def call(self, call_id: str, name: str, arguments: str) -> None:
         call = Call(call_id, name, arguments)
         if call.arguments != arguments and arguments.strip():
             self.notice(f"call {call_id}: its arguments are not a JSON object, and were sent as part of one")
-        if self._is_repeated(call):
+        latest = self._latest_turn
+        if latest is not None and latest.waits_for(call):
+            # It stays where it is, because calls that were made together stay together.
             self.notice(f"call {call_id} was sent again before its output: it counts once")
             return
         turn = self._assistant()
         turn.add(call)
-        self._calls.setdefault(call_id, []).append((turn, call))
-
-    def _is_repeated(self, call: Call) -> bool:
-        """The call waits for its output in the latest assistant turn. It stays there, because calls that were made together
-        stay together."""
-        turn = self._latest_turn
-        return turn is not None and any(call.repeats(other) for other in turn.waiting.get(call.id, ()))
+        self._calls[call_id] = call
+        self._waiting.setdefault(call_id, []).append(turn)
 
     def output(self, call_id: str, parts: list[Part], where: str) -> None:
         """The result of a call goes directly after it, wherever the item was."""
@@ -225,15 +120,14 @@ class ChatDraft:
 
     def _answered(self, call_id: str) -> Call:
         """Ids may repeat from turn to turn: the latest turn that waits for this output is meant."""
-        calls = self._calls[call_id]
-        turn, call = calls[-1]
-        if call_id not in turn.waiting and len(calls) > 1:
-            turn, call = next(((turn, call) for turn, call in reversed(calls) if call_id in turn.waiting), calls[-1])
-        if call_id not in turn.waiting:
-            return call
-        if turn is self._latest_turn:
+        turns = self._waiting[call_id]
+        while turns and call_id not in turns[-1].waiting:
+            turns.pop()
+        if not turns:
+            return self._calls[call_id]
+        if turns[-1] is self._latest_turn:
             self._move_users_before(len(self._turns) - 1 - self._users_at_end)
-        return turn.answer(call_id)
+        return turns[-1].answer(call_id)
 
     @property
     def _latest_turn(self) -> AssistantTurn | None:
@@ -249,36 +143,35 @@ class ChatDraft:
         turn, *between = self._turns[at:]
         if not between:
             return
-        asked = self._users_before(at)
-        new = [each for each in between if each not in asked]
+        new = [each for each in between if isinstance(each, UserTurn) and each not in self._asked and each != SAYS_NOTHING]
         if len(new) < len(between):
             self.notice(ASKED_AGAIN)
         self._turns[at:] = [*new, turn]
         self._users_at_end = 0
-
-    def _users_before(self, at: int) -> list[AssistantTurn | UserTurn]:
-        """The latest user messages before this turn."""
-        ends = at
-        while ends and not isinstance(self._turns[ends - 1], UserTurn):
-            ends -= 1
-        starts = ends
-        while starts and isinstance(self._turns[starts - 1], UserTurn):
-            starts -= 1
-        return self._turns[starts:ends]
+        if at and isinstance(self._turns[at - 1], UserTurn):
+            self._asked.add(new)
+        elif new:
+            self._asked = Asked(new)
 
     def has_call(self, call_id: str) -> bool:
         return call_id in self._calls
 
     def notice(self, text: str) -> None:
-        if text not in self.notices:
-            self.notices.append(text)
+        self._notices[text] = None
+
+    @property
+    def notices(self) -> Iterable[str]:
+        return self._notices
 
     def _assistant(self) -> AssistantTurn:
         last = self._turns[-1] if self._turns else None
         # After a call with a result the model was asked again: that is a new turn.
         if not isinstance(last, AssistantTurn) or last.answered:
             last = AssistantTurn()
+            if self._users_at_end:
+                self._asked = Asked(turn for turn in self._turns[-self._users_at_end :] if isinstance(turn, UserTurn))
             self._turns.append(last)
+            self._has_spoken = True
             self._users_at_end = 0
         return last
 
@@ -315,13 +208,24 @@ class ChatDraft:
 
 def _with_users_joined(messages: list[ChatMessage]) -> list[ChatMessage]:
     joined: list[ChatMessage] = []
-    for message in messages:
-        if joined and joined[-1].role == message.role == "user":
-            parts = _to_parts(joined[-1]) + _to_parts(message)
-            joined[-1] = ChatMessage(role="user", content=parts_to_content(parts))
-        else:
-            joined.append(message)
+    for role, group in groupby(messages, key=lambda message: message.role):
+        same = list(group)
+        joined += [_users_to_one(same)] if role == "user" and len(same) > 1 else same
     return joined
+
+
+def _users_to_one(messages: list[ChatMessage]) -> ChatMessage:
+    """All text, up to the first part that is not, becomes one text."""
+    texts: list[str] = []
+    for message in messages:
+        if not isinstance(message.content, str):
+            break
+        texts.append(message.content)
+    text = "\n".join(texts)
+    if len(texts) == len(messages):
+        return ChatMessage(role="user", content=text)
+    parts = [part for message in messages[len(texts) :] for part in _to_parts(message)]
+    return ChatMessage(role="user", content=[{"type": "text", "text": text}, *parts] if texts else parts)
 
 
 def _to_parts(message: ChatMessage) -> list[Part]:

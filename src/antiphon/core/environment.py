@@ -1,6 +1,5 @@
 """What an exchange gets from its caller, the same for every exchange: ids, time, the cipher, settings, tools."""
 
-import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -8,7 +7,7 @@ from typing import Any, Protocol
 import msgspec
 
 from antiphon.core.calls import FORMS, Forms, FunctionForm
-from antiphon.core.documents import KnownDocuments
+from antiphon.core.documents import KnownDocuments, digest_of
 from antiphon.core.event_style import REASONING_TEXT, ReasoningEvents
 from antiphon.core.sealed_text import NO_SEALER, Sealer
 from antiphon.core.tools import DEFINITIONS, Define, Grammar
@@ -49,7 +48,7 @@ class KnownDefinitions:
 
 def _digest(definition: bytes | Grammar) -> bytes:
     encoded = definition if isinstance(definition, bytes) else msgspec.json.encode(definition)
-    return hashlib.blake2b(encoded, digest_size=16).digest()
+    return digest_of(encoded)
 
 
 def no_report(event: str, **members: Any) -> None: ...

@@ -13,7 +13,7 @@ One response may take many engine answers: a repair, a lesson learned, a truncat
 this one object. A compaction of the history is an exchange of its own, `compaction`. Usage is the sum over all of them.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any
 
@@ -32,7 +32,6 @@ from antiphon.core.fast_path import AnyEvent
 from antiphon.core.finish_reasons import COMPLETED, ending_of
 from antiphon.core.item_sequence import ItemSequence
 from antiphon.core.knowledge import EngineKnowledge
-from antiphon.core.lessons import lesson_of
 from antiphon.core.lifecycle import Lifecycle
 from antiphon.core.messages import FinishedCompaction
 from antiphon.core.numbering import Numbering
@@ -46,17 +45,17 @@ from antiphon.core.steps import (
     DONE,
     Ask,
     Check,
+    Compact,
     Count,
     Done,
     Estimate,
     RunTools,
     Step,
     ToolCall,
-    Uncounted,
 )
 from antiphon.core.think_tags import Start
 from antiphon.core.tools import ToolResult
-from antiphon.core.usage import NOTHING_WRITTEN, UsageCount, with_reasoning
+from antiphon.core.usage import Uncounted, UsageCount
 from antiphon.errors import (
     AnswerInvalid,
     ApiError,
@@ -75,6 +74,9 @@ ESTIMATED = "usage is estimated: the engine reports none"
 TRUNCATED = "truncation auto: the oldest turns of the input were left out"
 DROPPED_CALLS = "tool calls of the model were left out: {count} beyond {limit}"
 CALLS_IN_THOUGHTS = "the model made a tool call inside its reasoning, and nothing else: it was taken for a call"
+# Every event with the response object has the notices: an input of many items must not make thousands of them.
+MOST_NOTICES = 100
+MORE_NOTICES = "and {count} more notices"
 # What an engine has shown that made no call although one was required.
 NOT_ENFORCED = {"enforces_required": False, "enforces_named": False}
 
@@ -122,7 +124,6 @@ class Exchange:
         self._phase = Phase.ASKING
         self._lifecycle = Lifecycle(self.response, numbering := Numbering())
         self._usage = UsageCount()
-        self._uncounted: list[Uncounted] = []
         self._asks_again = asks_again
         self._enforcement = Enforcement(may_reject=asks_again)
         self._sequence = ItemSequence(numbering, self._enforcement)
@@ -139,7 +140,6 @@ class Exchange:
         # The work that has to be done before the engine is asked.
         self._preparing: DocumentWork | DefinitionWork | None = None
         self._running: dict[str, CallState] = {}
-        self._estimates: Sequence[Usage] = ()
         # The exchange that compacts the history before it is answered, if the prompt has too many tokens.
         self.compaction: Exchange | None = None
         self._auto_compaction = AutoCompaction(request, self._question, environment)
@@ -202,7 +202,7 @@ class Exchange:
         if not self._question.knowledge.dialect_for(self._question.model).reports_usage:
             notices.append(ESTIMATED)
         # A compaction repeats those of the prompt.
-        return list(dict.fromkeys(notices))
+        return _shortened(list(dict.fromkeys(notices)))
 
     def _style(self) -> EventStyle:
         options, conversion = self.request.stream_options, self._question.conversion
@@ -236,7 +236,7 @@ class Exchange:
 
     def _ask(self) -> None:
         """Has documents read and definitions checked that are not known yet, counts the prompt if that is needed, and asks."""
-        if (work := self._question.work_before()) is not None:
+        if (work := self._question.next_work()) is not None:
             self._preparing = work
             self.step = Check(work)
             return
@@ -277,45 +277,35 @@ class Exchange:
     def _question_after(self, error: ApiError) -> None:
         question = self._question
         if isinstance(error, EngineUnavailable) and question.has_another_engine:
-            question.use_next_engine()
-            self.response.model = question.model
+            self._use_next_engine()
         elif isinstance(error, ContextLengthExceeded) and question.may_truncate:
             question.truncate(error)
-        elif not self._learn_from(error):
+        elif not question.learn_from(error):
             raise error
         self._ask()
 
-    def _learn_from(self, error: ApiError) -> bool:
-        """Changes the question by what the error teaches about the engine; false if it teaches nothing."""
-        lesson = lesson_of(error, self._question.conversion.chat, self._question.dialect)
-        if lesson is None:
-            return False
-        self._report_lesson(lesson.facts, lasting=lesson.lasting)
-        self._question.learn(lesson.facts, lasting=lesson.lasting)
-        return True
-
-    def _report_lesson(self, facts: Mapping[str, Any], *, lasting: bool) -> None:
-        question = self._question
-        self._environment.report(
-            "learned", engine=question.knowledge.name, model=question.model, facts=dict(facts), lasting=lasting
-        )
+    def _use_next_engine(self) -> None:
+        self._question.use_next_engine()
+        self.response.model = self._question.model
 
     def abort(self, error: ApiError) -> list[AnyEvent]:
         """Ends the response with this error, whatever it is doing. Of one that is cancelled, the usage is still estimated."""
         if not isinstance(self.step, Done):
             cancelled = isinstance(error, Cancelled) and not isinstance(self.error, Cancelled)
             if cancelled:
-                self._count_cut_answer()
+                self._count_cut_answer(error)
             self._running.clear()
             self._enforcement.stop_rejecting()
             self._sequence.error = error
             self.answer.abandon()
-            self.step = Estimate(tuple(self._uncounted)) if cancelled and self._uncounted else DONE
+            self.step = self._last_step() if cancelled else DONE
         return self._emitted()
 
-    def _count_cut_answer(self) -> None:
-        counted = isinstance(self.step, Estimate)
-        if not counted and (self._usage.current is not None or self._output.written):
+    def _count_cut_answer(self, error: ApiError) -> None:
+        if self.compaction is not None and isinstance(self.step, Compact):
+            self.compaction.abort(error)
+            self._usage.add(self.compaction._usage)
+        elif not isinstance(self.step, Estimate) and (self._usage.current is not None or self._output.written):
             self._count_answer()
 
     def _attempt(self, work: Callable[[], None]) -> list[AnyEvent]:
@@ -355,8 +345,7 @@ class Exchange:
         return self._emitted() if self._running else self._attempt(self._proceed)
 
     def estimated(self, usages: Sequence[Usage]) -> list[AnyEvent]:
-        counted = zip(usages, self._uncounted, strict=False)
-        self._estimates = [with_reasoning(usage, answer.lengths) for usage, answer in counted]
+        self._usage.estimate(usages)
         self.step = DONE
         return self._emitted()
 
@@ -389,13 +378,11 @@ class Exchange:
 
     def _use_compaction(self) -> None:
         assert self.compaction is not None
-        made, question = self.compaction.response, self._question
-        if made.usage is not None:
-            self._usage.report(made.usage)
-            self._usage.next_answer(NOTHING_WRITTEN)
+        made = self.compaction.response
+        self._usage.add(self.compaction._usage)
         self._auto_compaction.notices += self.compaction.notices
-        while question.engine < self.compaction.engine:
-            question.use_next_engine()
+        while self.engine < self.compaction.engine:
+            self._use_next_engine()
         if made.status == "completed":
             self._show_compaction(made.output[0])
         else:
@@ -439,8 +426,8 @@ class Exchange:
         output, sequence, enforcement = self._output, self._sequence, self._enforcement
         if self.answer.template_opens_thought:
             self._question.learn_of_answer({"opens_thought": True})
-        if self._may_start_over() and sequence.error is not None and self._learn_from(sequence.error):
-            self._usage.next_answer(output.lengths)
+        if self._may_start_over() and sequence.error is not None and self._question.learn_from(sequence.error):
+            self._count_answer()
             output.start_over()
             self._ask()
             return False
@@ -488,7 +475,11 @@ class Exchange:
                 self._next_round()
                 return
         self._count_answer()
-        self.step = Estimate(tuple(self._uncounted)) if self._uncounted and sequence.error is None else DONE
+        self.step = self._last_step() if sequence.error is None else DONE
+
+    def _last_step(self) -> Step:
+        uncounted = self._usage.uncounted
+        return Estimate(tuple(uncounted)) if uncounted else DONE
 
     def _learn_from_answer(self) -> None:
         error = self._sequence.error
@@ -499,10 +490,9 @@ class Exchange:
             self._question.learn_of_answer({"constrains_calls" if of_call else "constrains_json": False})
 
     def _count_answer(self) -> None:
-        if self._usage.current is None and self._sequence.error is None:
-            answer = Uncounted(self.engine, self._question.conversion.chat, self._output.written, self._output.lengths)
-            self._uncounted.append(answer)
-        self._usage.next_answer(self._output.lengths)
+        output = self._output
+        answer = Uncounted(self.engine, self._question.conversion.chat, output.written, output.lengths)
+        self._usage.end_answer(answer, failed=self._sequence.error is not None)
 
     def _ran_tools(self) -> bool:
         """The gateway ran every call of this round, so the model continues. A call that the client runs ends the response."""
@@ -526,7 +516,7 @@ class Exchange:
         output, sequence = self._output, self._sequence
         sequence.error = error or sequence.error
         self.response.output = output.items
-        self.response.usage = self._usage.total(self._estimates)
+        self.response.usage = self._usage.total()
         self._show_notices()
         incomplete = ending_of(output.reason).incomplete
         terminal = self._lifecycle.end(int(self._environment.now()), incomplete=incomplete, error=sequence.error)
@@ -535,6 +525,11 @@ class Exchange:
     def _emitted(self) -> list[AnyEvent]:
         events, self._sequence.events = self._sequence.events, []
         return events
+
+
+def _shortened(notices: list[str]) -> list[str]:
+    more = len(notices) - MOST_NOTICES
+    return [*notices[:MOST_NOTICES], MORE_NOTICES.format(count=more)] if more > 0 else notices
 
 
 def _to_tool_call(call: CallState) -> ToolCall:

@@ -55,8 +55,8 @@ MEMBERS: dict[str, Mapping[str, Any]] = {
     "tool_search_output": {"status": "completed"} | EXECUTION,
     "additional_tools": {"role": "developer", "tools": []},
     "local_shell_call": {"status": "completed"},
-    "shell_call": {"status": "completed"},
-    "shell_call_output": {"status": "completed"},
+    "shell_call": {"status": "completed", "environment": None},
+    "shell_call_output": {"status": "completed", "max_output_length": None},
     "apply_patch_call": {"status": "completed"},
     "web_search_call": {"status": "completed"},
     "file_search_call": {"queries": [], "status": "completed"},
@@ -67,16 +67,18 @@ MEMBERS: dict[str, Mapping[str, Any]] = {
     "program_output": {"status": "completed"},
     "compaction": {"encrypted_content": ""},
 }
+# The same for the action of a shell_call.
+SHELL_ACTION = {"timeout_ms": None, "max_output_length": None}
+# Item type → why it cannot be stored by itself.
+ONLY_IN_REQUESTS = {
+    "item_reference": "is an item_reference. Only a request may refer to items: add the item itself.",
+    "compaction_trigger": "is a compaction_trigger. Only a request may ask for a compaction: send it in `input`.",
+}
 PLAIN_TEXT = ("input_text", "output_text", "text", "summary_text", "reasoning_text")
 # Part type → the same for the parts of a content.
 PART_MEMBERS: dict[str, Mapping[str, Any]] = {
     "output_text": {"annotations": [], "logprobs": []},
     "input_image": {"detail": "auto"},
-}
-# Item type → why it cannot be kept, and what to do instead.
-NOT_KEPT = {
-    "item_reference": "Only a request may refer to items: add the item itself.",
-    "compaction_trigger": "It compacts what a request continues: send it in the `input` of a request.",
 }
 
 
@@ -87,11 +89,9 @@ def check_items(items: Sequence[Item], *, before: Sequence[Item] = (), where: st
     """Raises for items that cannot be continued, by the converters that read them later. `before`: the items that are stored
     before them. `where`: the name of their list. Returns the notices about them."""
     for at, item in enumerate(items):
-        kind = "item_reference" if is_reference(item) else item.get("type")
-        if isinstance(kind, str) and kind in NOT_KEPT:
-            raise InvalidRequest(
-                f"`{where}[{at}]` is of type {kind}. {NOT_KEPT[kind]}", param=f"{where}[{at}].type", code="invalid_value"
-            )
+        kind = "item_reference" if is_reference(item) else item_kind(item)
+        if (reason := ONLY_IN_REQUESTS.get(kind or "")) is not None:
+            raise InvalidRequest(f"`{where}[{at}]` {reason}", param=f"{where}[{at}].type", code="invalid_value")
     together = [*before, *items]
     tools_to_box((), tools_in_items(together, earlier=len(before), own=where))
     draft = items_to_draft(together, engine_name, lambda sealed: "", documents=Documents(), earlier=len(before), own=where)
@@ -135,13 +135,21 @@ def _keep_message(item: Item) -> None:
 
 
 def _keep_reasoning(item: Item) -> None:
-    if item.get("content") is not None:
+    if item.get("content") is None:
+        item.pop("content", None)
+    else:
         item["content"] = _to_parts(_to_list(item["content"], "reasoning_text"), "reasoning_text")
     item["summary"] = _to_parts(item.get("summary"), "summary_text")
 
 
 def _keep_call(item: Item) -> None:
     item["arguments"] = arguments_to_text(item.get("arguments"))
+
+
+def _keep_shell_call(item: Item) -> None:
+    # Without a call_id it is a note for the engine, which shows all members.
+    if isinstance(item.get("action"), dict) and isinstance(item.get("call_id"), str):
+        item["action"] = _completed(item["action"], SHELL_ACTION)
 
 
 def _keep_output(item: Item) -> None:
@@ -155,6 +163,7 @@ CONTENTS: dict[str, Callable[[Item], None]] = {
     "function_call": _keep_call,
     "function_call_output": _keep_output,
     "custom_tool_call_output": _keep_output,
+    "shell_call": _keep_shell_call,
 }
 
 

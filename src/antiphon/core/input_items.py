@@ -138,9 +138,9 @@ def _readable(draft: ChatDraft, part: Item, where: str) -> list[Item]:
 # ---- other tools, notes and compactions --------------------------------------------------------------------------------
 
 
-def call_as_function(kind: str, member: str) -> Converter:
+def call_as_function(kind: str, member: str, without: str = "") -> Converter:
     """A call of a tool that is not a function: the engine sees a function call, with that member as its arguments. Without a
-    call_id the client did not run it, and it is a note."""
+    call_id the client did not run it, and it is a note. `without`: what the model has not written."""
 
     def to_chat(draft: ChatDraft, item: Item, where: str) -> None:
         call_id = item.get("call_id")
@@ -149,7 +149,7 @@ def call_as_function(kind: str, member: str) -> Converter:
             return
         given = item.get(member) or {}
         if isinstance(given, dict):
-            given = _json({name: value for name, value in given.items() if value not in (None, {})})
+            given = _json({name: value for name, value in given.items() if name != without and value not in (None, {})})
         draft.call(call_id, draft.name_of(Native(kind, kind)), given if isinstance(given, str) else _json(given))
 
     return to_chat
@@ -225,7 +225,7 @@ CONVERTERS: dict[str, Converter] = {
     "custom_tool_call": custom_call_to_chat,
     "custom_tool_call_output": call_output_to_chat,
     "agent_message": agent_message_to_chat,
-    "local_shell_call": call_as_function("local_shell", "action"),
+    "local_shell_call": call_as_function("local_shell", "action", without="type"),
     "local_shell_call_output": output_as_result("output"),
     "shell_call": call_as_function("shell", "action"),
     "shell_call_output": output_as_result("output"),

@@ -1,5 +1,6 @@
 """The question of an exchange: which engine is asked, and the request in its dialect, as it is by now."""
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,10 +11,10 @@ from antiphon.core.check_work import CheckOutcome, DefinitionWork, DocumentWork
 from antiphon.core.compaction import TRIGGER, items_to_window
 from antiphon.core.dialect import Dialect
 from antiphon.core.documents import Documents, digest_of
-from antiphon.core.draft import AssistantTurn
 from antiphon.core.enforcement import Rejection
 from antiphon.core.environment import Environment
 from antiphon.core.knowledge import EngineKnowledge
+from antiphon.core.lessons import lesson_of
 from antiphon.core.references import resolved
 from antiphon.core.repairs import rejection_to_conversion
 from antiphon.core.request import Conversion, request_to_chat
@@ -21,7 +22,8 @@ from antiphon.core.request_fields import request_to_items
 from antiphon.core.tool_choice import relaxed_choice
 from antiphon.core.tools import Grammar
 from antiphon.core.truncation import share_to_drop, truncated
-from antiphon.errors import ContextLengthExceeded
+from antiphon.core.turns import AssistantTurn
+from antiphon.errors import ApiError, ContextLengthExceeded
 from antiphon.wire.responses import CreateResponse
 
 Item = dict[str, Any]
@@ -66,7 +68,10 @@ class Question:
         # The schemas and grammars that were compiled for this request, and why one was not.
         self._defined: dict[bytes | Grammar, str | None] = {}
         # What came of reading its documents, by their digests.
-        self._read: dict[bytes, CheckOutcome] = {}
+        self._documents: dict[bytes, CheckOutcome] = {}
+        # The work that the conversion has to wait for, and whether what came of it changes the conversion.
+        self._work: deque[DocumentWork | DefinitionWork] = deque()
+        self._outdated = False
         self.convert()
 
     @property
@@ -104,6 +109,8 @@ class Question:
         )
         for turn in self._rounds:
             conversion.chat.messages.extend(turn.messages(conversion.dialect))
+        self._work = deque((*conversion.unread, *(DefinitionWork(each.definition) for each in conversion.definitions)))
+        self._outdated = False
         self.conversion: Conversion = (
             conversion if self._rejection is None else rejection_to_conversion(conversion, self._rejection)
         )
@@ -124,44 +131,47 @@ class Question:
 
     # ---- documents, schemas and grammars -----------------------------------------------------------------------------
 
-    def work_before(self) -> DocumentWork | DefinitionWork | None:
-        """What has to be done before the engine can be asked: a document is read, a schema or grammar is compiled."""
-        if self.conversion.unread:
-            return self.conversion.unread[0]
-        definitions = (each.definition for each in self.conversion.definitions)
-        unknown = next((each for each in definitions if not self.knows(each)), None)
-        return None if unknown is None else DefinitionWork(unknown)
+    def next_work(self) -> DocumentWork | DefinitionWork | None:
+        """What has to be done before the engine can be asked: a document is read, a schema or grammar is compiled. The request
+        is converted anew when all of it is done, not after each."""
+        while True:
+            while self._work:
+                if not self._knows(work := self._work.popleft()):
+                    return work
+            if not self._outdated:
+                return None
+            self.convert()
 
     def done(self, work: DocumentWork | DefinitionWork, outcome: CheckOutcome) -> None:
+        """What was not finished may be on a machine that is less busy: it is known for this request only."""
         if isinstance(work, DocumentWork):
-            self.read(digest_of(work.document), outcome)
+            self._read(digest_of(work.document), outcome)
         else:
-            self.define(work.definition, outcome)
+            self._define(work.definition, outcome)
 
-    def read(self, digest: bytes, outcome: CheckOutcome) -> None:
-        """As with definitions, what was not finished is known for this request only."""
+    def _read(self, digest: bytes, outcome: CheckOutcome) -> None:
+        self._outdated = True
         if outcome.unfinished:
-            self._read[digest] = CheckOutcome(complaint=TOO_SLOW_TO_READ)
+            self._documents[digest] = CheckOutcome(complaint=TOO_SLOW_TO_READ)
         else:
-            self._read[digest] = outcome
+            self._documents[digest] = outcome
             self._environment.documents.add(digest, outcome)
-        self.convert()
 
-    def _outcome_of(self, digest: bytes) -> CheckOutcome | None:
-        return self._read.get(digest) or self._environment.documents.get(digest)
-
-    def knows(self, definition: bytes | Grammar) -> bool:
-        """It was compiled before, for this request or for another."""
-        return definition in self._defined or definition in self._environment.definitions
-
-    def define(self, definition: bytes | Grammar, outcome: CheckOutcome) -> None:
+    def _define(self, definition: bytes | Grammar, outcome: CheckOutcome) -> None:
         complaint = TOO_SLOW if outcome.unfinished else outcome.complaint
+        self._outdated = self._outdated or complaint is not None
         self._defined[definition] = complaint
         if not outcome.unfinished:
-            # What was not finished may be on a machine that is less busy: it is known for this request only.
             self._environment.definitions.add(definition, complaint)
-        if complaint is not None:
-            self.convert()
+
+    def _knows(self, work: DocumentWork | DefinitionWork) -> bool:
+        """It was done before, for this request or for another."""
+        if isinstance(work, DocumentWork):
+            return self._outcome_of(digest_of(work.document)) is not None
+        return work.definition in self._defined or work.definition in self._environment.definitions
+
+    def _outcome_of(self, digest: bytes) -> CheckOutcome | None:
+        return self._documents.get(digest) or self._environment.documents.get(digest)
 
     def _complaint_about(self, definition: bytes | Grammar) -> str | None:
         return self._defined.get(definition) or self._environment.definitions.complaint(definition)
@@ -193,11 +203,18 @@ class Question:
         self.window = items_to_window(self.items, self._environment.sealer.open, earlier=self._earlier, sent=len(self.items))
         self.convert()
 
-    def learn(self, facts: Mapping[str, Any], *, lasting: bool) -> None:
+    def learn_from(self, error: ApiError) -> bool:
+        """Changes it by what the error teaches about the engine; false if it teaches nothing."""
+        lesson = lesson_of(error, self.conversion.chat, self.dialect)
+        if lesson is None:
+            return False
+        facts, lasting = dict(lesson.facts), lesson.lasting
+        self._environment.report("learned", engine=self.knowledge.name, model=self.model, facts=facts, lasting=lasting)
         if lasting:
             self.knowledge.learn(self.model, facts)
         self._facts |= facts
         self.convert()
+        return True
 
     def learn_of_answer(self, facts: Mapping[str, Any]) -> None:
         """What an answer has shown counts from the next request on."""

@@ -6,11 +6,11 @@ from dataclasses import replace
 from msgspec import structs
 
 from antiphon.core.call_schema import functions_to_response_format
-from antiphon.core.draft import AssistantTurn, Call
 from antiphon.core.enforcement import Rejection
 from antiphon.core.request import Conversion
 from antiphon.core.text_calls import ConstrainedCall
 from antiphon.core.tool_words import must_call
+from antiphon.core.turns import AssistantTurn, Call
 from antiphon.wire.chat import ChatMessage
 
 BAD_CALL = "This call was not carried out: {complaint}. Correct it, and call the tool again."

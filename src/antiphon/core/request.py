@@ -13,7 +13,7 @@ from antiphon.core.checks import Checks, Definition, offer_to_requirements, take
 from antiphon.core.dialect import Dialect
 from antiphon.core.documents import Documents
 from antiphon.core.input_items import items_to_draft, tools_in_items
-from antiphon.core.request_fields import LOGPROBS, dropped_fields_to_notices, refuse_unsupported
+from antiphon.core.request_fields import LOGPROBS, dropped_fields_to_notices, or_unset, refuse_unsupported
 from antiphon.core.requirements import Requirements
 from antiphon.core.sealed_text import NO_SEALER, Sealer
 from antiphon.core.text_calls import CallFinder, ConstrainedCall, TextCalls
@@ -80,13 +80,13 @@ def request_to_chat(
         model=model,
         messages=draft.messages(dialect, head=request.instructions or "", tail=_own_words(text, offer, dialect)),
         response_format=_response_format(request, offer, box, dialect),
-        temperature=_given(request.temperature),
-        top_p=_given(request.top_p),
-        presence_penalty=_given(request.presence_penalty),
-        frequency_penalty=_given(request.frequency_penalty),
-        stop=_given(request.stop),
-        seed=_given(request.seed),
-        user=_given(request.user),
+        temperature=or_unset(request.temperature),
+        top_p=or_unset(request.top_p),
+        presence_penalty=or_unset(request.presence_penalty),
+        frequency_penalty=or_unset(request.frequency_penalty),
+        stop=or_unset(request.stop),
+        seed=or_unset(request.seed),
+        user=or_unset(request.user),
         stream_options=StreamOptions() if dialect.takes_stream_options else UNSET,
     )
     notices = [
@@ -145,10 +145,6 @@ def _finder(offer: Offer) -> Callable[[], CallFinder | None]:
 def chat_to_bytes(chat: ChatRequest) -> bytes:
     """The body of POST /v1/chat/completions."""
     return msgspec.json.encode(chat)
-
-
-def _given(value: Any) -> Any:
-    return UNSET if value is None else value
 
 
 def _response_format(request: CreateResponse, offer: Offer, box: Toolbox, dialect: Dialect) -> Any:

@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
+from msgspec import UNSET
+
 from antiphon.errors import InvalidRequest
 from antiphon.wire.responses import CreateResponse, ReasoningOptions, TextFormat
 
@@ -141,6 +143,11 @@ def request_to_items(request: CreateResponse) -> list[dict[str, Any]]:
     if isinstance(request.input, str):
         return [{"type": "message", "role": "user", "content": request.input}]
     return request.input or []
+
+
+def or_unset(value: Any) -> Any:
+    """A field that was not given is left out of what is made of it."""
+    return UNSET if value is None else value
 
 
 def wants_summary(request: CreateResponse) -> str | None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from antiphon.core.request_fields import conversation_of, wants_summary
+from antiphon.core.request_fields import conversation_of, or_unset, wants_summary
 from antiphon.core.tool_choice import choice_to_echo
 from antiphon.wire.responses import CreateResponse, Response, TextFormat, TextOptions
 
@@ -39,8 +39,8 @@ def request_to_response(
         store=request.store is not False,
         service_tier="default" if request.service_tier in (None, "auto") else request.service_tier,
         prompt_cache_key=request.prompt_cache_key,
-        prompt_cache_retention=_or_unset(request.prompt_cache_retention and request.prompt_cache_retention.replace("-", "_")),
-        user=_or_unset(request.user),
+        prompt_cache_retention=or_unset(request.prompt_cache_retention and request.prompt_cache_retention.replace("-", "_")),
+        user=or_unset(request.user),
         safety_identifier=request.safety_identifier,
         metadata=default(request.metadata, {}),
         reasoning=_reasoning_to_echo(request),
@@ -64,7 +64,3 @@ def _text_to_echo(text: TextOptions) -> dict[str, Any]:
     if text.verbosity is not None:
         echo["verbosity"] = text.verbosity
     return echo
-
-
-def _or_unset(value: Any) -> Any:
-    return UNSET if value is None else value

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 
 from antiphon.core.calls import CallState
-from antiphon.core.draft import AssistantTurn, Call
 from antiphon.core.item_state import ItemState
 from antiphon.core.reasoning import ReasoningState
+from antiphon.core.turns import AssistantTurn, Call
 
 
 def states_to_turn(states: Iterable[ItemState]) -> AssistantTurn:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from msgspec import Struct
 
 from antiphon.core.check_work import CheckWork
-from antiphon.core.usage import NOTHING_WRITTEN, Written
+from antiphon.core.usage import Uncounted
 from antiphon.wire.chat import ChatRequest
 
 
@@ -39,16 +39,6 @@ class RunTools:
     """Run these calls, and give each result to `tool_result()`, in any order."""
 
     calls: tuple[ToolCall, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Uncounted:
-    """An engine answer without usage: what was asked, and what the model wrote."""
-
-    engine: int
-    chat: ChatRequest
-    written: str
-    lengths: Written = NOTHING_WRITTEN
 
 
 @dataclass(frozen=True, slots=True)

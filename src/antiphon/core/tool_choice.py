@@ -1,8 +1,9 @@
 """What the model may call, and what it must: `tool_choice` in all its forms, in a way that the engine can enforce."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cached_property
+from typing import Any, TypeVar
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -15,6 +16,7 @@ from antiphon.errors import InvalidRequest
 from antiphon.wire.chat import ChatTool
 
 Choice = dict[str, Any]
+K = TypeVar("K")
 
 
 class AllowedTools(Struct):
@@ -47,13 +49,22 @@ def choice_to_offer(
     return replace(offer, tools=tools_as_sent(offer.tools, box, constrains=dialect.constrains_calls and not offer.in_words))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Choosable:
     """What a choice is made from."""
 
     box: Toolbox
     dialect: Dialect
     definitions: Mapping[str, Define]
+
+    @cached_property
+    def by_name(self) -> Mapping[tuple[str, str], list[str]]:
+        """The functions by the kind and the name of their tool, whatever its namespace is."""
+        return _grouped(((native.kind, native.name), known) for native, known in self.box.names.items())
+
+    @cached_property
+    def by_namespace(self) -> Mapping[str | None, list[str]]:
+        return _grouped((native.namespace, known) for native, known in self.box.names.items())
 
     def not_here(self, what: str) -> InvalidRequest:
         """A call is required that cannot be made. Without it, the client would get an answer that it did not ask for."""
@@ -130,12 +141,17 @@ def allowed_choice(choice: Choice, among: Choosable) -> Offer:
     allowed = convert(choice, AllowedTools, "tool_choice")
     if allowed.mode not in ("auto", "required"):
         raise _invalid("tool_choice.mode", f"{allowed.mode!r} must be one of: auto, required")
+    # Each once: a namespace may have many tools.
+    entries: dict[tuple[Native, str], tuple[str, Choice]] = {}
+    for at, entry in enumerate(allowed.tools):
+        where = f"tool_choice.tools[{at}]"
+        entries.setdefault((_meant(_checked(entry, where)), str(entry.get("name"))), (where, entry))
     meant = {
         name
-        for at, entry in enumerate(allowed.tools)
+        for (tool, _), (where, entry) in entries.items()
         # A tool that was left out needs no leaving out again.
-        if _meant(_checked(entry, f"tool_choice.tools[{at}]")) not in box.left_out
-        for name in _engine_names(entry, among, f"tool_choice.tools[{at}]")
+        if tool not in box.left_out
+        for name in _engine_names(entry, among, where)
     }
     names = [name for name in box.functions if name in meant]
     if allowed.mode == "required":
@@ -163,10 +179,10 @@ def _engine_names(choice: Choice, among: Choosable, where: str) -> list[str]:
     if meant in box.names:
         return [box.names[meant]]
     if meant.kind == "namespace":
-        names = [known for native, known in box.names.items() if native.namespace == meant.name]
+        names = among.by_namespace.get(meant.name, [])
     elif meant.kind in DEFINITIONS:
         # A choice may leave the namespace out, as long as it is clear.
-        alike = [known for native, known in box.names.items() if (native.kind, native.name) == (meant.kind, meant.name)]
+        alike = among.by_name.get((meant.kind, meant.name), [])
         names = alike if len(alike) == 1 and meant.namespace is None else []
     else:
         label, name = choice.get("server_label"), choice.get("name")
@@ -178,6 +194,13 @@ def _engine_names(choice: Choice, among: Choosable, where: str) -> list[str]:
     if not names:
         raise _invalid(where, f"{meant.name!r} is not among the tools")
     return names
+
+
+def _grouped(pairs: Iterable[tuple[K, str]]) -> Mapping[K, list[str]]:
+    groups: dict[K, list[str]] = {}
+    for key, name in pairs:
+        groups.setdefault(key, []).append(name)
+    return groups
 
 
 def _invalid(where: str, problem: str) -> InvalidRequest:

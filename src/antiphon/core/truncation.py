@@ -36,12 +36,16 @@ def truncated(items: list[Item], share: float) -> list[Item] | None:
     starts = [at for at, item in enumerate(items) if item.get("role") == "user"]
     if len(starts) < 2:
         return None
-    weights = [len(msgspec.json.encode(item)) for item in items]
     head = [item for item in items[: starts[0]] if item.get("role") in ("system", "developer") or item.get("type") in STAYS]
     # The size of everything before each item, and of the whole history at the end.
-    before = list(itertools.accumulate(weights, initial=0))
+    before = list(itertools.accumulate(map(size_of, items), initial=0))
     start = next((start for start in starts[1:] if before[start] >= share * before[-1]), starts[-1])
     return paired([*head, *items[start:]])
+
+
+def size_of(item: Item) -> int:
+    """In bytes."""
+    return len(msgspec.json.encode(item))
 
 
 def paired(items: list[Item]) -> list[Item]:

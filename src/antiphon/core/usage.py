@@ -1,11 +1,13 @@
 """Token usage, summed over every engine answer of a response."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from typing import NamedTuple
 
 from msgspec import structs
 
+from antiphon.wire.chat import ChatRequest
 from antiphon.wire.responses import InputTokensDetails, OutputTokensDetails, Usage
 
 
@@ -19,26 +21,52 @@ class Written(NamedTuple):
 NOTHING_WRITTEN = Written(0, 0)
 
 
+@dataclass(frozen=True, slots=True)
+class Uncounted:
+    """An engine answer without usage: what was asked, and what the model wrote."""
+
+    engine: int
+    chat: ChatRequest
+    written: str
+    lengths: Written = NOTHING_WRITTEN
+
+
 class UsageCount:
-    """One engine answer after another: `report()` what the engine says, then `next_answer()`."""
+    """One engine answer after another: `report()` what the engine says, then `end_answer()`."""
 
     def __init__(self) -> None:
-        self._answers: list[Usage] = []
+        self._counted: list[Usage] = []
         # The last report of an answer counts.
         self.current: Usage | None = None
+        # The answers for which the engine reported nothing, to be estimated.
+        self.uncounted: list[Uncounted] = []
+        self._estimates: list[Usage] = []
 
     def report(self, usage: Usage) -> None:
         self.current = usage
 
-    def next_answer(self, written: Written) -> None:
+    def end_answer(self, answer: Uncounted, *, failed: bool) -> None:
+        """`failed`: without a report, it counts for nothing."""
         if self.current is not None:
-            self._answers.append(with_reasoning(self.current, written))
+            self._counted.append(with_reasoning(self.current, answer.lengths))
+        elif not failed:
+            self.uncounted.append(answer)
         self.current = None
 
-    def total(self, estimates: Sequence[Usage] = ()) -> Usage | None:
-        """`estimates` are of the answers for which the engine reported nothing."""
+    def add(self, other: "UsageCount") -> None:
+        """What was counted elsewhere for the same response, estimated or not."""
+        self._counted += [*other._counted, *other._estimates]
+        if not other._estimates:
+            self.uncounted += other.uncounted
+
+    def estimate(self, usages: Sequence[Usage]) -> None:
+        """Of the answers without a report, in their order."""
+        estimated = zip(usages, self.uncounted, strict=False)
+        self._estimates = [with_reasoning(usage, answer.lengths) for usage, answer in estimated]
+
+    def total(self) -> Usage | None:
         current = () if self.current is None else (self.current,)
-        return summed((*self._answers, *current, *estimates))
+        return summed((*self._counted, *current, *self._estimates))
 
 
 def with_reasoning(usage: Usage, written: Written) -> Usage:

@@ -1,8 +1,16 @@
-"""Ids: a prefix that names the type of the object, and 192 random bits."""
+"""Ids: a prefix that names the type of the object, the time, and 128 random bits.
+
+Ids sort in the order in which they were made. Some clients sort items by their ids, and databases store rows in their order.
+"""
 
 import secrets
+import time
+
+_last = 0
 
 
 def new_id(prefix: str) -> str:
-    """A new random id: `resp_4f0c…`."""
-    return f"{prefix}_{secrets.token_hex(24)}"
+    """A new id: `resp_18a5…`."""
+    global _last
+    _last = max(_last + 1, time.time_ns())
+    return f"{prefix}_{_last:016x}{secrets.token_hex(16)}"

@@ -11,6 +11,7 @@ from antiphon.gateway.record_format import decode_items
 # A client continues its latest response, rarely an earlier one.
 MOST_RESPONSES = 32
 MOST_BYTES = 32 * 1024 * 1024
+FEW_IDS = 8
 
 
 class RecentHistories:
@@ -28,14 +29,15 @@ class RecentHistories:
 
     def find_items(self, ids: Collection[str]) -> dict[str, dict[str, Any]]:
         """The items with these ids, from the latest responses first."""
-        quoted = [msgspec.json.encode(wanted) for wanted in ids]
+        wanted = set(ids)
         found: dict[str, dict[str, Any]] = {}
-        # Histories share their bytes, and most of these contain none of the ids.
+        # Histories share their bytes.
         latest_first = {id(part): part for history in reversed(self._histories.values()) for part in reversed(history)}
         for encoded in latest_first.values():
-            if any(each in encoded for each in quoted):
+            if _may_contain(encoded, wanted):
                 items = {item["id"]: item for item in decode_items(encoded) if stands_for(item) is None}
-                found = {wanted: items[wanted] for wanted in ids if wanted in items} | found
+                found |= {known: item for known, item in items.items() if known in wanted}
+                wanted -= items.keys()
         return found
 
     def add(self, response: str, history: Sequence[bytes]) -> None:
@@ -47,6 +49,11 @@ class RecentHistories:
 
     def remove(self, response: str) -> None:
         self._size -= _size(self._histories.pop(response, ()))
+
+
+def _may_contain(encoded: bytes, ids: Collection[str]) -> bool:
+    """To search the bytes takes less than to decode them, as long as the ids are few."""
+    return bool(ids) and (len(ids) > FEW_IDS or any(msgspec.json.encode(wanted) in encoded for wanted in ids))
 
 
 def _size(history: Sequence[bytes]) -> int:

@@ -24,6 +24,8 @@ LAST_NUMBER = 2**53
 # How long a running response may take to end after it was cancelled, in seconds.
 CANCEL_TIMEOUT = 5.0
 
+AS_STORED = "include_obfuscation was ignored: stored events are sent as they were made"
+
 
 class RetrieveQuery(Struct):
     """The query of GET /v1/responses/{id}."""
@@ -31,6 +33,7 @@ class RetrieveQuery(Struct):
     stream: bool = False
     # The number of the last event that the client has.
     starting_after: Annotated[int, Meta(ge=0)] | None = None
+    include_obfuscation: bool | None = None
 
 
 async def retrieve(request: web.Request) -> web.StreamResponse:
@@ -41,7 +44,8 @@ async def retrieve(request: web.Request) -> web.StreamResponse:
     if not record.background:
         raise InvalidRequest("Only a background response can be streamed again.", param="stream", code="unsupported_value")
     after = -1 if query.starting_after is None else min(query.starting_after, LAST_NUMBER)
-    return await answer_followed(request, record, after, view=view)
+    notices = [] if query.include_obfuscation is None else [AS_STORED]
+    return await answer_followed(request, record, after, notices, view)
 
 
 async def delete(request: web.Request) -> web.Response:

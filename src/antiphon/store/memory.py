@@ -104,8 +104,7 @@ class MemoryStore:
     # --- Items
 
     async def find_items(self, owner: str, ids: Collection[str]) -> dict[str, bytes]:
-        found = {id: self._tables.find_item(owner, id) for id in ids}
-        return {id: item for id, item in found.items() if item is not None}
+        return self._tables.find_items(owner, ids)
 
     async def index_items(self) -> int:
         return 0

@@ -1,7 +1,7 @@
 """The tables of the store in memory. They are bounded: the rows that were written longest ago are removed first."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from msgspec import structs
@@ -41,8 +41,8 @@ class ResponseRow:
     def item_ids(self) -> list[str]:
         return item_ids(self.stored.input, self.stored.output)
 
-    def item(self, id: str) -> bytes | None:
-        return items_with_ids({id}, self.stored.input, self.stored.output).get(id)
+    def find_items(self, ids: Collection[str]) -> dict[str, bytes]:
+        return items_with_ids(ids, self.stored.input, self.stored.output)
 
 
 @dataclass(slots=True)
@@ -59,9 +59,9 @@ class ConversationRow:
     def item_ids(self) -> list[str]:
         return list(self.items)
 
-    def item(self, id: str) -> bytes | None:
-        item = self.items.get(id)
-        return item.data if item is not None and id_of(item.data) == id else None
+    def find_items(self, ids: Collection[str]) -> dict[str, bytes]:
+        known = ((id, self.items[id].data) for id in ids if id in self.items)
+        return {id: data for id, data in known if id_of(data) == id}
 
     def unlock(self) -> None:
         self.locked_by, self.locked_until = None, 0.0
@@ -113,7 +113,7 @@ class MemoryTables:
 
     def replace(self, row: ResponseRow, record: Record) -> None:
         self.resize(row, size_of_record(record) - size_of_record(row.stored))
-        known = row.item_ids()
+        known = set(row.item_ids())
         row.stored = record
         self._index(record.id, (id for id in row.item_ids() if id not in known))
 
@@ -130,11 +130,16 @@ class MemoryTables:
             if not holders:
                 self._holders.pop(item, None)
 
-    def find_item(self, owner: str, id: str) -> bytes | None:
-        """Of several, the one that was written last."""
-        rows = (self.rows[holder] for holder in reversed(self._holders.get(id, {})))
-        items = (row.item(id) for row in rows if self._is_visible(row, owner))
-        return next((item for item in items if item is not None), None)
+    def find_items(self, owner: str, ids: Iterable[str]) -> dict[str, bytes]:
+        """Of several with the same id, the one that was written last. Each row is read once, for all that it may contain."""
+        found: dict[str, bytes] = {}
+        # The rows that may contain an item, by its id, the next one to look into last.
+        untried = {id: [row for row in self._holders.get(id, ()) if self._is_visible(self.rows[row], owner)] for id in ids}
+        while wanted := _by_row(untried):
+            for row, items in wanted.items():
+                found |= self.rows[row].find_items(items)
+            untried = {id: rows for id, rows in untried.items() if id not in found}
+        return found
 
     def append_items(self, row: ConversationRow, items: Sequence[Item], expires_at: int = 0) -> None:
         added = {item.id: item for item in items}
@@ -189,6 +194,15 @@ class MemoryTables:
                 self.remove(row.stored.id)
                 removed += 1
         return removed
+
+
+def _by_row(untried: Mapping[str, list[str]]) -> dict[str, set[str]]:
+    """Takes the next row of each item: the items to look for, by row."""
+    wanted: dict[str, set[str]] = {}
+    for id, rows in untried.items():
+        if rows:
+            wanted.setdefault(rows.pop(), set()).add(id)
+    return wanted
 
 
 def size_of_record(record: Record) -> int:

@@ -7,6 +7,8 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
+from antiphon.wire import UNREADABLE
+
 # Items that only point to something else, or that mean something to one request only. Nothing can refer to them.
 NOT_FOUND_BY_ID = frozenset({"item_reference", "compaction_trigger"})
 _EMPTY = (b"", b"null", b"[]", b'""')
@@ -35,14 +37,13 @@ class Head(Struct):
 _to_heads = msgspec.json.Decoder(list[Head]).decode
 _to_head = msgspec.json.Decoder(Head).decode
 _to_raw_items = msgspec.json.Decoder(list[Raw]).decode
-_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError)
 
 
 def item_ids(*lists: bytes) -> list[str]:
     """The ids by which the items of these JSON lists can be found, each once. A list that cannot be read has none."""
     ids: dict[str, None] = {}
     for each in lists:
-        with suppress(*_UNREADABLE):
+        with suppress(*UNREADABLE):
             ids.update((head.id, None) for head in _to_heads(each) if head.can_be_found)
     return list(ids)
 
@@ -51,14 +52,14 @@ def items_with_ids(ids: Collection[str], *lists: bytes) -> dict[str, bytes]:
     """The items of these JSON lists that have one of these ids. Of several with the same id, the last one."""
     found: dict[str, bytes] = {}
     for each in lists:
-        with suppress(*_UNREADABLE):
+        with suppress(*UNREADABLE):
             found |= {id: bytes(item) for item in _to_raw_items(each) if (id := id_of(item)) in ids and id is not None}
     return found
 
 
 def id_of(item: bytes | Raw) -> str | None:
     """The id by which this item can be found. None: it cannot."""
-    with suppress(*_UNREADABLE):
+    with suppress(*UNREADABLE):
         head = _to_head(item)
         if head.can_be_found:
             id: str = head.id

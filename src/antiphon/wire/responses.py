@@ -201,7 +201,8 @@ class ApplyPatchCall(Struct, tag="apply_patch_call"):
     id: str
     call_id: str
     operation: dict[str, Any]
-    status: PatchStatus
+    # "incomplete" is not one of the API's: only records of earlier versions have it.
+    status: PatchStatus | Literal["incomplete"]
 
 
 class Compaction(Struct, tag="compaction"):

@@ -13,7 +13,7 @@ def calls_ending_thought(thought: str, names: Collection[str]) -> list[CallDelta
     calls: list[CallDelta] = []
     for delta in reversed([*finder.receive(thought), *finder.close()]):
         if isinstance(delta, CallDelta):
-            calls.insert(0, delta)
+            calls.append(delta)
         else:
             break
-    return calls
+    return calls[::-1]

@@ -1,0 +1,188 @@
+"""The turns of a chat: what the model said and called, with the results, and what the user said."""
+
+from collections import deque
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from antiphon.core.arguments import canonical_arguments, object_arguments
+from antiphon.core.dialect import Dialect
+from antiphon.core.tool_words import call_to_words, result_to_words
+from antiphon.wire.chat import ChatCall, ChatCallFunction, ChatMessage
+
+Part = dict[str, Any]
+
+NO_OUTPUT = "(no output was recorded for this call)"
+IMAGE_FOLLOWS = "(the result is the image in the next message)"
+
+
+@dataclass(slots=True)
+class Call:
+    id: str
+    name: str
+    arguments: str
+    texts: list[str] = field(default_factory=list)
+    media: list[Part] = field(default_factory=list)
+    answered: bool = False
+
+    def __post_init__(self) -> None:
+        self.arguments = object_arguments(self.arguments)
+
+    def words(self) -> str:
+        return call_to_words(self.name, self.arguments)
+
+    def output(self) -> str:
+        if self.texts:
+            return "\n".join(self.texts)
+        if self.media:
+            return IMAGE_FOLLOWS
+        return "" if self.answered else NO_OUTPUT
+
+
+class WaitingCalls:
+    """The calls with one id that have no output yet, the oldest first. Engines may give parallel calls one id."""
+
+    def __init__(self) -> None:
+        self._calls: deque[Call] = deque()
+        # What each call does. Made when a second call has the id: most ids are unique.
+        self._actions: set[Hashable] | None = None
+
+    def add(self, call: Call) -> None:
+        self._calls.append(call)
+        if self._actions is not None:
+            self._actions.add(_action(call))
+
+    def pop(self) -> Call:
+        call = self._calls.popleft()
+        if self._actions is not None:
+            self._actions.discard(_action(call))
+        return call
+
+    def __bool__(self) -> bool:
+        return bool(self._calls)
+
+    def __contains__(self, call: Call) -> bool:
+        """The same call. The id alone does not say so, and clients may write the same arguments in another way."""
+        if self._actions is None:
+            self._actions = set(map(_action, self._calls))
+        return _action(call) in self._actions
+
+
+def _action(call: Call) -> Hashable:
+    return call.name, canonical_arguments(call.arguments)
+
+
+@dataclass(slots=True)
+class AssistantTurn:
+    reasoning: list[str] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
+    # The calls without an output, by their ids.
+    waiting: dict[str, WaitingCalls] = field(default_factory=dict)
+    # One of its calls has an output.
+    answered: bool = False
+    # Its texts, each with whether it is a thought. Made when one follows a call: most turns end with their calls.
+    _said: set[tuple[bool, str]] | None = None
+
+    def add_text(self, text: str, *, thought: bool = False) -> bool:
+        """False: it was said before the calls already, and is repeated after them."""
+        if self.calls:
+            if self._said is None:
+                self._said = {(True, each) for each in self.reasoning} | {(False, each) for each in self.texts}
+            if (thought, text) in self._said:
+                return False
+            self._said.add((thought, text))
+        (self.reasoning if thought else self.texts).append(text)
+        return True
+
+    def add(self, call: Call) -> None:
+        self.calls.append(call)
+        self.waiting.setdefault(call.id, WaitingCalls()).add(call)
+
+    def waits_for(self, call: Call) -> bool:
+        """It has this very call, without an output."""
+        same_id = self.waiting.get(call.id)
+        return same_id is not None and call in same_id
+
+    def answer(self, call_id: str) -> Call:
+        """The first call with this id that waits for its output. From now on it does not."""
+        waiting = self.waiting[call_id]
+        call = waiting.pop()
+        if not waiting:
+            del self.waiting[call_id]
+        self.answered = True
+        return call
+
+    def drop_replaced(self) -> list[Call]:
+        """The calls that were sent again with other arguments. There is one output for both, so they are one call, and the
+        arguments that came last count."""
+        alike: dict[tuple[str, str], list[Call]] = {}
+        for call in self.calls:
+            alike.setdefault((call.id, call.name), []).append(call)
+        replaced = []
+        for first, *later in alike.values():
+            if len(later) == 1 and first.answered and not later[0].answered:
+                first.arguments = later[0].arguments
+                replaced += later
+        if replaced:
+            gone = {id(call) for call in replaced}
+            self.calls = [call for call in self.calls if id(call) not in gone]
+        return replaced
+
+    def messages(self, dialect: Dialect) -> Iterator[ChatMessage]:
+        texts = self.texts if dialect.shows_tools else [*self.texts, *(call.words() for call in self.calls)]
+        message = ChatMessage(role="assistant", content="\n\n".join(texts))
+        thought = "\n\n".join(self.reasoning)
+        if thought and dialect.reasoning_member:
+            setattr(message, dialect.reasoning_member, thought)
+        elif thought:
+            message.content = f"<think>\n{thought}\n</think>\n\n{message.content}"
+        if self.calls and dialect.shows_tools:
+            message.tool_calls = [ChatCall(call.id, ChatCallFunction(call.name, call.arguments)) for call in self.calls]
+        yield message
+        if self.calls and not dialect.shows_tools:
+            yield ChatMessage(role="user", content="\n".join(result_to_words(call.output()) for call in self.calls))
+        for call in self.calls if dialect.shows_tools else ():
+            yield ChatMessage(role="tool", tool_call_id=call.id, content=call.output())
+        if media := [part for call in self.calls for part in call.media]:
+            yield ChatMessage(role="user", content=media)
+
+
+@dataclass(slots=True)
+class UserTurn:
+    parts: list[Part]
+
+    def key(self) -> bytes:
+        """The same for messages that say the same."""
+        return msgspec.json.encode(self.parts)
+
+    def messages(self, dialect: Dialect) -> Iterable[ChatMessage]:
+        return (ChatMessage(role="user", content=parts_to_content(self.parts)),)
+
+
+class Asked:
+    """The user messages before an assistant turn. Their keys are made when one is looked up: most requests repeat nothing."""
+
+    def __init__(self, turns: Iterable[UserTurn] = ()) -> None:
+        self._unread = list(turns)
+        self._keys: set[bytes] = set()
+
+    def add(self, turns: Iterable[UserTurn]) -> None:
+        self._unread += turns
+
+    def __contains__(self, turn: UserTurn) -> bool:
+        self._keys.update(each.key() for each in self._unread)
+        self._unread = []
+        return turn.key() in self._keys
+
+
+def parts_to_content(parts: list[Part]) -> str | list[Part]:
+    """A plain string if there is only text: every template accepts it."""
+    if len(parts) == 1 and parts[0]["type"] == "text":
+        text: str = parts[0]["text"]
+        return text
+    if all(part["type"] == "text" for part in parts):
+        return "\n".join(part["text"] for part in parts)
+    return parts

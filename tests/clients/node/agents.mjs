@@ -1,0 +1,152 @@
+// The Agents SDK of OpenAI for Node.
+import {
+  Agent,
+  MemorySession,
+  OpenAIConversationsSession,
+  OpenAIProvider,
+  OpenAIResponsesCompactionSession,
+  Runner,
+  applyPatchTool,
+  shellTool,
+  tool,
+  withResponsesWebSocketSession,
+} from '@openai/agents';
+import OpenAI from 'openai';
+import WebSocket from 'ws';
+import { z } from 'zod';
+import { collect, play } from './scenarios.mjs';
+
+globalThis.WebSocket ??= WebSocket; // Node 20 has none
+
+const client = (url) => new OpenAI({ baseURL: url, apiKey: 'any', maxRetries: 0 });
+
+const runner = (url) =>
+  new Runner({
+    modelProvider: new OpenAIProvider({ openAIClient: client(url), useResponses: true }),
+    tracingDisabled: true,
+  });
+
+const weather = tool({
+  name: 'weather',
+  description: 'The weather of a city',
+  parameters: z.object({ city: z.string() }),
+  execute: async ({ city }) => `sunny in ${city}`,
+});
+
+const person = z.object({ name: z.string(), age: z.number() });
+
+const agent = new Agent({ name: 'Assistant', model: 'mock' });
+const weatherman = new Agent({ name: 'Weatherman', model: 'mock', tools: [weather] });
+const inventor = new Agent({ name: 'Inventor', model: 'mock', outputType: person });
+const stateless = new Agent({
+  name: 'Stateless',
+  model: 'mock',
+  tools: [weather],
+  modelSettings: {
+    store: false,
+    reasoning: { effort: 'low', summary: 'auto' },
+    providerData: { include: ['reasoning.encrypted_content'] },
+  },
+});
+
+async function text(url) {
+  const brief = new Agent({ name: 'Brief', model: 'mock', instructions: 'Be brief.' });
+  const result = await runner(url).run(brief, 'Hi');
+  return { text: result.finalOutput, input: result.rawResponses[0].usage.inputTokens };
+}
+
+async function stream(url) {
+  const result = await runner(url).run(agent, 'Hi', { stream: true });
+  return await collect(result.toTextStream());
+}
+
+async function toolLoop(url, agent) {
+  const result = await runner(url).run(agent, 'Weather?');
+  return { text: result.finalOutput, items: result.newItems.map(({ type }) => type) };
+}
+
+async function streamedToolLoop(url) {
+  const result = await runner(url).run(stateless, 'Weather?', { stream: true });
+  const events = await collect(result);
+  const names = events.filter(({ type }) => type === 'run_item_stream_event').map(({ name }) => name);
+  return { text: result.finalOutput, names };
+}
+
+async function object(url) {
+  return (await runner(url).run(inventor, 'Invent a person.')).finalOutput;
+}
+
+async function history(url) {
+  const first = await runner(url).run(agent, 'My name is Ada.');
+  const second = await runner(url).run(agent, [...first.history, { role: 'user', content: 'What is my name?' }]);
+  return second.finalOutput;
+}
+
+async function previousResponse(url) {
+  const first = await runner(url).run(agent, 'My name is Ada.');
+  const second = await runner(url).run(agent, 'What is my name?', { previousResponseId: first.lastResponseId });
+  return second.finalOutput;
+}
+
+async function session(url) {
+  const session = new OpenAIConversationsSession({ client: client(url) });
+  await runner(url).run(agent, 'My name is Ada.', { session });
+  return (await runner(url).run(agent, 'What is my name?', { session })).finalOutput;
+}
+
+async function compaction(url) {
+  const session = new OpenAIResponsesCompactionSession({
+    client: client(url),
+    model: 'gpt-5',
+    underlyingSession: new MemorySession(),
+    shouldTriggerCompaction: ({ sessionItems }) => sessionItems.length === 2,
+  });
+  await runner(url).run(agent, 'My name is Ada.', { session });
+  return (await runner(url).run(agent, 'What is my name?', { session })).finalOutput;
+}
+
+async function shell(url) {
+  const run = (command) => ({ stdout: `ran ${command}`, stderr: '', outcome: { type: 'exit', exitCode: 0 } });
+  const shell = { run: async ({ commands }) => ({ output: commands.map(run) }) };
+  const admin = new Agent({ name: 'Admin', model: 'mock', tools: [shellTool({ shell })] });
+  return (await runner(url).run(admin, 'Look.')).finalOutput;
+}
+
+async function patch(url) {
+  const done = async ({ type, path }) => ({ status: 'completed', output: `${type} ${path}` });
+  const editor = { createFile: done, updateFile: done, deleteFile: done };
+  const coder = new Agent({ name: 'Coder', model: 'mock', tools: [applyPatchTool({ editor })] });
+  return (await runner(url).run(coder, 'Patch it.')).finalOutput;
+}
+
+async function handoff(url) {
+  const spanish = new Agent({ name: 'Spanish', model: 'mock', instructions: 'Speak Spanish.' });
+  const triage = new Agent({ name: 'Triage', model: 'mock', handoffs: [spanish] });
+  const result = await runner(url).run(triage, 'Hola');
+  return { text: result.finalOutput, agent: result.lastAgent.name };
+}
+
+async function webSocket(url) {
+  const providerOptions = { openAIClient: client(url) };
+  return await withResponsesWebSocketSession(
+    async ({ run }) => (await run(weatherman, 'Weather?')).finalOutput,
+    { providerOptions, runnerConfig: { tracingDisabled: true } },
+  );
+}
+
+await play({
+  text,
+  stream,
+  toolLoop: (url) => toolLoop(url, weatherman),
+  toolLoopStateless: (url) => toolLoop(url, stateless),
+  streamedToolLoop,
+  object,
+  history,
+  previousResponse,
+  session,
+  compaction,
+  shell,
+  patch,
+  handoff,
+  webSocket,
+});

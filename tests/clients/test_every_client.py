@@ -1,0 +1,159 @@
+"""What holds for every client that can play the scenario. `CLIENTS` has the clients, and what each of them must see."""
+
+import json
+
+import pytest
+from support.client_conversations import (
+    BROKEN,
+    CUT_OFF,
+    GREETING,
+    PERSON,
+    SCHEMA_OF_PERSON,
+    TWO_CALLS,
+    after_two_calls,
+    assistant,
+    messages,
+    over_websockets,
+    schema_of,
+    second_turn,
+    system,
+    two_calls,
+    user,
+)
+from support.client_table import CLIENTS, Scenario
+from support.clients import Player
+from support.engine import MockEngine, answer, call, text
+from support.gateway import GatewayUnderTest
+
+
+def each(field: str) -> pytest.MarkDecorator:
+    """Runs a test once for each scenario that the clients have in this field of the table."""
+    rows = [(name, scenario) for name, client in CLIENTS.items() for scenario in getattr(client, field)]
+    cases = [pytest.param(name, scenario, id=f"{name}-{scenario.name}") for name, scenario in rows]
+    return pytest.mark.parametrize(("client", "scenario"), cases, indirect=["client"])
+
+
+# ---- text ------------------------------------------------------------------------------------------------------------
+
+
+@each("texts")
+async def test_text_arrives_with_the_usage_that_the_client_shows(
+    client: Player, gateway: GatewayUnderTest, engine: MockEngine, scenario: Scenario
+) -> None:
+    assert await client.play(scenario.name, gateway) == scenario.seen
+    assert messages(engine.last) == [system("Be brief."), user("Hi")]
+
+
+@each("streams")
+async def test_text_is_streamed(client: Player, gateway: GatewayUnderTest, scenario: Scenario) -> None:
+    assert await client.play(scenario.name, gateway) == scenario.seen
+
+
+@each("cut_off")
+async def test_a_text_that_was_cut_off_is_marked(
+    client: Player, gateway: GatewayUnderTest, engine: MockEngine, scenario: Scenario
+) -> None:
+    engine.will(CUT_OFF)
+    assert await client.play(scenario.name, gateway) == scenario.seen
+    assert engine.last["max_tokens"] == 16
+
+
+@each("broken")
+async def test_an_engine_that_fails_in_its_answer_is_an_error(
+    client: Player, gateway: GatewayUnderTest, engine: MockEngine, scenario: Scenario
+) -> None:
+    engine.will(BROKEN)
+    assert await client.play(scenario.name, gateway) == scenario.seen
+
+
+@each("thoughts")
+async def test_a_thought_arrives_beside_the_text(
+    client: Player, gateway: GatewayUnderTest, engine: MockEngine, scenario: Scenario
+) -> None:
+    engine.will(GREETING)
+    assert await client.play(scenario.name, gateway) == scenario.seen
+    assert engine.last["reasoning_effort"] == "low"
+
+
+@each("objects")
+async def test_an_object_follows_its_schema(
+    client: Player, gateway: GatewayUnderTest, engine: MockEngine, scenario: Scenario
+) -> None:
+    engine.will(PERSON)
+    assert await client.play(scenario.name, gateway) == scenario.seen
+    assert schema_of(engine.last) == SCHEMA_OF_PERSON
+
+
+# ---- calls -----------------------------------------------------------------------------------------------------------
+
+
+@each("calls")
+async def test_two_calls_at_once_are_run_and_answered(
+    client: Player, gateway: GatewayUnderTest, engine: MockEngine, scenario: Scenario
+) -> None:
+    engine.will(two_calls(scenario.tool), text("Sunny."))
+    assert await client.play(scenario.name, gateway) == scenario.seen
+    assert messages(engine.last) == after_two_calls(scenario.tool, thought=scenario.thought)
+
+
+@each("repeated_calls")
+async def test_calls_that_are_repeated_beside_the_response_that_made_them_count_once(
+    client: Player, gateway: GatewayUnderTest, engine: MockEngine, scenario: Scenario
+) -> None:
+    engine.will(TWO_CALLS, text("Sunny."))
+    assert await client.play(scenario.name, gateway) == scenario.seen
+    assert messages(engine.last) == after_two_calls()
+
+
+@each("websocket_calls")
+async def test_a_loop_runs_over_a_websocket(
+    client: Player, gateway: GatewayUnderTest, engine: MockEngine, scenario: Scenario
+) -> None:
+    engine.will(*over_websockets(gateway, TWO_CALLS, text("Sunny.")))
+    assert await client.play(scenario.name, gateway) == scenario.seen
+    assert messages(engine.last) == after_two_calls()
+
+
+@each("shells")
+async def test_the_commands_of_a_shell_are_run(
+    client: Player, gateway: GatewayUnderTest, engine: MockEngine, scenario: Scenario
+) -> None:
+    engine.will(answer(call("shell", '{"commands": ["ls", "pwd"]}'), finish="tool_calls"), text("Done."))
+    assert await client.play(scenario.name, gateway) == scenario.seen
+    called, result = messages(engine.last)[1:]
+    assert called["tool_calls"][0]["function"] == {"name": "shell", "arguments": {"commands": ["ls", "pwd"]}}
+    assert [run["stdout"] for run in json.loads(result["content"])] == ["ran ls", "ran pwd"]
+
+
+@each("patches")
+async def test_a_patch_is_applied(client: Player, gateway: GatewayUnderTest, engine: MockEngine, scenario: Scenario) -> None:
+    patch = {"type": "create_file", "path": "new.txt", "diff": "+new\n"}
+    engine.will(answer(call("apply_patch", json.dumps(patch)), finish="tool_calls"), text("Done."))
+    assert await client.play(scenario.name, gateway) == scenario.seen
+    called, result = messages(engine.last)[1:]
+    assert called["tool_calls"][0]["function"] == {"name": "apply_patch", "arguments": patch}
+    assert result["content"] == "create_file new.txt"
+
+
+# ---- turns -----------------------------------------------------------------------------------------------------------
+
+
+@each("second_turns")
+async def test_a_second_turn_knows_the_first(
+    client: Player, gateway: GatewayUnderTest, engine: MockEngine, scenario: Scenario
+) -> None:
+    engine.will(GREETING, text("Ada."))
+    assert await client.play(scenario.name, gateway) == scenario.seen
+    assert messages(engine.last) == second_turn(thought=scenario.thought)
+
+
+@each("compactions")
+async def test_a_conversation_is_continued_from_its_compaction(
+    client: Player, gateway: GatewayUnderTest, engine: MockEngine, scenario: Scenario
+) -> None:
+    engine.will(text("Hello, Ada."), text("The user is called Ada."), text("Ada."))
+    assert await client.play(scenario.name, gateway) == scenario.seen
+    summarized, continued = engine.requests[1:]
+    assert messages(summarized)[:2] == [user("My name is Ada."), assistant("Hello, Ada.")]
+    assert "The user is called Ada." in messages(continued)[0]["content"]
+    assert messages(continued)[-1] == user("What is my name?")

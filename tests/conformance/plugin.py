@@ -1,0 +1,68 @@
+"""The hooks of the test run: a test fails for what its gateway emitted, and the run for a row that its tests did not show."""
+
+from collections.abc import Generator, Sequence
+
+import pytest
+from conformance import manifest
+from conformance.recorder import RECORDER, listen
+
+FAULTS = pytest.StashKey[list[str]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[FAULTS] = []
+    listen()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    RECORDER.begin(item.nodeid)
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None, None, None]:
+    yield
+    _fail_for_violations()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown() -> Generator[None, None, None]:
+    yield
+    _fail_for_violations()
+
+
+def _fail_for_violations() -> None:
+    """Whatever the test itself looked at."""
+    if found := RECORDER.take_violations():
+        pytest.fail("emitted what the API's schemas do not allow:\n" + "\n".join(found), pytrace=False)
+
+
+# ---- the manifest, as far as its tests ran ---------------------------------------------------------------------------
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: Sequence[pytest.Item]) -> None:
+    """Before any test is left out."""
+    if not any("::" in argument for argument in config.args):
+        config.stash[FAULTS] += manifest.missing_tests(item.nodeid for item in items)
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.when == "call" and report.passed:
+        RECORDER.passed.add(report.nodeid)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    seen = {test: RECORDER.seen[test] for test in RECORDER.passed}
+    faults = session.config.stash[FAULTS]
+    faults += [*manifest.unshown_rows(seen), *manifest.unlisted(seen)]
+    if faults and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if faults := config.stash[FAULTS]:
+        terminalreporter.section("the manifest of conformance", red=True)
+        for fault in sorted(set(faults)):
+            terminalreporter.line(fault)

@@ -1,0 +1,122 @@
+"""The names that the openai SDK knows, read from its types: of fields, items, parts, tools, choices, events and routes."""
+
+import inspect
+import types
+import typing
+from collections.abc import Iterator
+from functools import cache, cached_property
+from typing import Any
+
+import httpx2
+import openai
+from openai.types.responses import (
+    ResponseInputContentParam,
+    ResponseInputItemParam,
+    ResponseOutputItem,
+    ResponseStreamEvent,
+    ToolParam,
+    response_create_params,
+    response_output_message,
+)
+from openai.types.responses.responses_client_event import ResponsesClientEvent
+from openai.types.responses.responses_server_event import ResponsesServerEvent
+from pydantic import BaseModel
+
+# Stands for every id in a path.
+ID = "ID"
+WRAPPERS = (typing.Annotated, typing.Required, typing.NotRequired)
+# Methods that are another method with something on top, or no request of their own.
+NOT_ROUTES = {"parse"}
+NOT_PARAMETERS = {"extra_headers", "extra_query", "extra_body", "timeout"}
+OF_MODELS = ("GET /models/", "DELETE /models/")
+# Its parameters are the request fields.
+CREATE = "POST /responses"
+
+
+def names() -> dict[str, set[str]]:
+    """Kind → the names of its things, as the manifest has them."""
+    fields = typing.get_type_hints(response_create_params.ResponseCreateParamsStreaming)
+    return {
+        "request field": set(fields),
+        "input item": set(_types(ResponseInputItemParam)),
+        "content part": set(_types(ResponseInputContentParam)) | set(_types(response_output_message.Content)),
+        "tool": set(_types(ToolParam)),
+        "tool choice": set(_types(response_create_params.ToolChoice)),
+        "output item": set(_types(ResponseOutputItem)),
+        "event": set(_types(ResponseStreamEvent)) | set(_types(ResponsesServerEvent)),
+        "client message": set(_types(ResponsesClientEvent)),
+        "route": _routes().keys() | {"WEBSOCKET /responses"},
+        "parameter": {f"{route} {name}" for route, names in _routes().items() if route != CREATE for name in names},
+    }
+
+
+def _types(union: Any) -> Iterator[str]:
+    """The `type` of each variant; of a variant that is a literal, its values."""
+    for variant in _variants(union):
+        if typing.get_origin(variant) is typing.Literal:
+            yield from typing.get_args(variant)
+        else:
+            yield from _literals(_hint(variant, "type"))
+
+
+def _variants(kind: Any) -> Iterator[Any]:
+    origin = typing.get_origin(kind)
+    if origin in WRAPPERS:
+        yield from _variants(typing.get_args(kind)[0])
+    elif origin is typing.Union or isinstance(kind, types.UnionType):
+        for inner in typing.get_args(kind):
+            yield from _variants(inner)
+    else:
+        yield kind
+
+
+def _hint(variant: Any, name: str) -> Any:
+    if issubclass(variant, BaseModel):
+        return variant.model_fields[name].annotation
+    return typing.get_type_hints(variant)[name]
+
+
+def _literals(kind: Any) -> Iterator[str]:
+    for inner in _variants(kind):
+        yield from typing.get_args(inner)
+
+
+# ---- routes ----------------------------------------------------------------------------------------------------------
+
+
+@cache
+def _routes() -> dict[str, set[str]]:
+    """Route → the names of its parameters, in the query or in the body. Every method is called, and its request looked at."""
+    found: dict[str, set[str]] = {}
+    asked: list[httpx2.Request] = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        asked.append(request)
+        return httpx2.Response(200, json={})
+
+    with httpx2.Client(transport=httpx2.MockTransport(answer)) as http:
+        client = openai.OpenAI(api_key="none", base_url="http://test", http_client=http)
+        for method in (
+            method for resource in (client.responses, client.conversations, client.models) for method in _methods(resource)
+        ):
+            parameters = inspect.signature(method).parameters
+            required = {name: _dummy(name) for name, parameter in parameters.items() if parameter.default is parameter.empty}
+            method(**required)
+            route = f"{asked[-1].method} {asked[-1].url.path.replace(ID, '{id}')}"
+            in_path = {name for name in required if name.endswith("_id") or route.startswith(OF_MODELS)}
+            found[route] = parameters.keys() - in_path - NOT_PARAMETERS
+    return found
+
+
+def _dummy(name: str) -> Any:
+    return [] if name == "items" else ID
+
+
+def _methods(resource: Any) -> Iterator[Any]:
+    # What can be asked for raw is what the API has; everything else is made of it.
+    for name in vars(resource.with_raw_response):
+        if not name.startswith("_") and name not in NOT_ROUTES:
+            yield getattr(resource, name)
+    for name in dir(type(resource)):
+        if isinstance(inspect.getattr_static(type(resource), name), cached_property) and not name.startswith("with_"):
+            yield from _methods(getattr(resource, name))

@@ -1,0 +1,206 @@
+"""The clients that play scenarios: the script of each, and what it must see in the scenarios that all clients share.
+
+A row has the scenarios that its client can play. What only one client does is tested in that client's own module.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from support.client_conversations import THOUGHT
+from support.clients import NodeScript, PythonScript
+
+
+@dataclass(frozen=True)
+class Scenario:
+    name: str  # in the client's script
+    seen: Any  # what the client must see
+    thought: bool  # whether the client sends the model's thought back
+    tool: str  # the tool's name at the engine
+
+
+@dataclass(frozen=True)
+class Client:
+    """A client and its scenarios: one field for each test in `test_every_client.py`."""
+
+    script: NodeScript | PythonScript
+    texts: Sequence[Scenario] = ()
+    streams: Sequence[Scenario] = ()
+    cut_off: Sequence[Scenario] = ()
+    broken: Sequence[Scenario] = ()
+    thoughts: Sequence[Scenario] = ()
+    calls: Sequence[Scenario] = ()
+    repeated_calls: Sequence[Scenario] = ()
+    websocket_calls: Sequence[Scenario] = ()
+    objects: Sequence[Scenario] = ()
+    second_turns: Sequence[Scenario] = ()
+    compactions: Sequence[Scenario] = ()
+    shells: Sequence[Scenario] = ()
+    patches: Sequence[Scenario] = ()
+
+
+def sees(seen: Any, *names: str, thought: bool = True, tool: str = "weather") -> list[Scenario]:
+    """Scenarios in which a client sees the same."""
+    return [Scenario(name, seen, thought=thought, tool=tool) for name in names]
+
+
+TEXT = {"text": "Hello world", "input": 12}
+STREAM = ["Hello", " world"]
+ADA = {"name": "Ada", "age": 36}
+RESULT_TEXTS = ["sunny in Paris", "sunny in Rome"]
+SUNNY = {"text": "Sunny.", "results": RESULT_TEXTS}
+SUNNY_MESSAGES = [["human", "Weather?"], ["ai", ""], *(["tool", result] for result in RESULT_TEXTS), ["ai", "Sunny."]]
+AGENT_ITEMS = (
+    "reasoning_item tool_call_item tool_call_item tool_call_output_item tool_call_output_item message_output_item".split()
+)
+AGENT_EVENTS = "reasoning_item_created tool_called tool_called tool_output tool_output message_output_created".split()
+FAILURE = "The engine failed: out of memory"
+# LangChain shows the error object as text.
+FAILURE_AS_TEXT = f"ResponseError(code='server_error', message='{FAILURE}', misalignment=None, param=None, type=None)"
+
+CLIENTS = {
+    # OpenAI's Agents SDK for Node: `@openai/agents`.
+    "agents_node": Client(
+        NodeScript("agents.mjs"),
+        texts=sees(TEXT, "text"),
+        streams=sees(STREAM, "stream"),
+        calls=[
+            *sees({"text": "Sunny.", "items": AGENT_ITEMS}, "toolLoop", "toolLoopStateless"),
+            *sees({"text": "Sunny.", "names": AGENT_EVENTS}, "streamedToolLoop"),
+        ],
+        websocket_calls=sees("Sunny.", "webSocket"),
+        objects=sees(ADA, "object"),
+        second_turns=sees("Ada.", "history", "previousResponse", "session"),
+        compactions=sees("Ada.", "compaction"),
+        shells=sees("Done.", "shell"),
+        patches=sees("Done.", "patch"),
+    ),
+    # Haystack: `OpenAIResponsesChatGenerator`, alone and in an agent.
+    "haystack": Client(
+        PythonScript("haystack_generator.py", environment="openai3"),
+        texts=sees(TEXT, "text"),
+        streams=sees(STREAM, "stream"),
+        cut_off=sees(["Hello", "length"], "cut"),
+        thoughts=sees({"reasoning": THOUGHT, "text": "Hello, Ada."}, "thought"),
+        calls=sees(SUNNY, "agent", "agent_without_store"),
+        objects=sees(ADA, "structured"),
+        second_turns=sees("Ada.", "two_turns", "two_turns_without_store", "previous_response"),
+    ),
+    # LangChain: `langchain-openai` with `use_responses_api`, and agents of `langchain`.
+    "langchain": Client(
+        PythonScript("langchain_agent.py", environment="openai3"),
+        texts=sees(TEXT, "text"),
+        streams=sees(STREAM, "stream"),
+        cut_off=sees(["Hello", "max_output_tokens"], "cut"),
+        broken=sees(["ValueError", FAILURE_AS_TEXT], "broken"),
+        thoughts=sees([["reasoning", THOUGHT], ["text", "Hello, Ada."]], "thought"),
+        calls=[
+            *sees(SUNNY_MESSAGES, "agent", "agent_without_store", "agent_with_previous_response"),
+            *sees("sunny in Parissunny in RomeSunny.", "streamed_agent"),
+        ],
+        objects=sees(ADA, "structured"),
+        second_turns=sees(
+            "Ada.", "two_turns", "two_turns_without_store", "two_turns_with_previous_response", "two_turns_streamed"
+        ),
+    ),
+    # LangChain for Node: `@langchain/openai` with `useResponsesApi`, and agents of `langchain`.
+    "langchain_node": Client(
+        NodeScript("langchain.mjs"),
+        texts=sees(TEXT, "text"),
+        streams=sees(STREAM, "stream"),
+        thoughts=sees([{"type": "reasoning", "reasoning": THOUGHT}, {"type": "text", "text": "Hello, Ada."}], "reasoning"),
+        calls=[
+            *sees(SUNNY_MESSAGES, "agent", "agentStateless"),
+            *sees("sunny in Parissunny in RomeSunny.", "streamedAgent"),
+        ],
+        objects=sees(ADA, "object"),
+        second_turns=sees("Ada.", "twoTurns", "twoTurnsStateless", "previousResponse"),
+    ),
+    # LlamaIndex: `OpenAIResponses` of `llama-index-llms-openai`, alone and in a `FunctionAgent`.
+    # It leaves thoughts out of what it sends back.
+    "llama_index": Client(
+        PythonScript("llama_index_agent.py", environment="openai2"),
+        texts=sees(TEXT, "text"),
+        streams=sees(STREAM, "stream"),
+        thoughts=sees({"reasoning": THOUGHT, "text": "Hello, Ada."}, "thought"),
+        calls=sees(SUNNY, "agent", thought=False),
+        repeated_calls=sees(SUNNY, "agent_with_previous_responses"),
+        objects=sees(ADA, "structured"),
+        second_turns=[*sees("Ada.", "two_turns", thought=False), *sees("Ada.", "previous_response")],
+    ),
+    # The command `llm`: its own models of the Responses API, which send thoughts back sealed, and those of
+    # `llm-openai-plugin`, which sends none.
+    "llm": Client(
+        PythonScript("llm_command.py", environment="openai3"),
+        texts=sees({"output": "Hello world\n", "errors": ""}, "text", "plugin_text"),
+        calls=sees({"output": "Sunny.\n", "errors": f"{THOUGHT}\n"}, "tools"),
+        objects=sees(ADA, "schema", "plugin_schema"),
+        second_turns=sees({"output": "Ada.\n", "errors": ""}, "two_turns"),
+    ),
+    # OpenAI's package for Node: `openai`.
+    "openai_node": Client(
+        NodeScript("openai_node.mjs"),
+        texts=sees({**TEXT, "output": 5}, "text"),
+        broken=sees({"type": "response.failed", "status": "failed", "code": "server_error", "text": "Hel"}, "broken"),
+        thoughts=sees(
+            [{"type": "reasoning", "summary": [{"type": "summary_text", "text": THOUGHT}]}, {"type": "message"}], "reasoning"
+        ),
+        calls=sees("Sunny.", "continuedCalls", "statelessCalls"),
+        objects=sees(ADA, "parsed"),
+        second_turns=sees({"text": "Ada.", "items": ["message", "reasoning", "message", "message", "message"]}, "conversation"),
+        compactions=sees("Ada.", "compacted"),
+    ),
+    # Pydantic AI: agents with an `OpenAIResponsesModel`, over HTTP and over a WebSocket.
+    "pydantic_ai": Client(
+        PythonScript("pydantic_ai_agent.py", environment="openai3"),
+        texts=sees(TEXT, "text"),
+        streams=sees(STREAM, "stream"),
+        cut_off=sees(["Hello", "length"], "cut"),
+        broken=sees(["ModelServerError", FAILURE], "broken"),
+        thoughts=sees([["thinking", THOUGHT], ["text", "Hello, Ada."]], "thought"),
+        calls=sees("Sunny.", "tools", "tools_without_store", "tools_with_previous_response", "streamed_tools"),
+        websocket_calls=sees("Sunny.", "tools_over_websocket"),
+        objects=sees(ADA, "structured"),
+        second_turns=sees("Ada.", "two_turns", "two_turns_without_store", "two_turns_with_previous_response"),
+    ),
+    # Semantic Kernel: an `OpenAIResponsesAgent`. It names a tool after its plugin and its function.
+    "semantic_kernel": Client(
+        PythonScript("semantic_kernel_agent.py", environment="openai2"),
+        texts=sees("Hello world", "text"),
+        streams=sees(STREAM, "stream"),
+        calls=sees("Sunny.", "tools", "streamed_tools", tool="Skills-weather"),
+        objects=sees(ADA, "structured"),
+        second_turns=sees("Ada.", "two_turns"),
+    ),
+    # Strands Agents: an agent with an `OpenAIResponsesModel`, with and without state on the server.
+    # It leaves thoughts out of what it sends back.
+    "strands": Client(
+        PythonScript("strands_agent.py", environment="openai2"),
+        texts=sees({"texts": ["Hello world"], "input": 12}, "text"),
+        streams=sees(STREAM, "stream"),
+        thoughts=sees(THOUGHT, "thought"),
+        calls=sees(["Sunny."], "tools", thought=False),
+        repeated_calls=sees(["Sunny."], "tools_with_state"),
+        second_turns=[*sees(["Ada."], "two_turns", thought=False), *sees(["Ada."], "two_turns_with_state")],
+    ),
+    # The AI SDK of Vercel: `ai` with `@ai-sdk/openai`. With `store`, which is its default, it sends references to the items
+    # of earlier answers; without, the items themselves.
+    "vercel_ai": Client(
+        NodeScript("vercel_ai.mjs"),
+        texts=sees({**TEXT, "output": 5}, "text"),
+        streams=sees(STREAM, "stream"),
+        cut_off=sees({"text": "Hello", "finishReason": "length"}, "cut"),
+        broken=sees({"text": "Hel", "finishReason": "error", "errors": [FAILURE]}, "broken"),
+        calls=[
+            *sees(SUNNY, "toolLoop", "toolLoopStateless"),
+            *sees({"reasoning": THOUGHT, **SUNNY}, "streamedToolLoop", "streamedToolLoopStateless"),
+        ],
+        objects=sees(ADA, "object"),
+        second_turns=[
+            *sees([{"text": "Hello, Ada.", "reasoning": THOUGHT}, {"text": "Ada."}], "twoTurns", "twoTurnsStateless"),
+            *sees("Ada.", "continued"),
+        ],
+        shells=sees("Done.", "shell"),
+        patches=sees("Done.", "patch"),
+    ),
+}
