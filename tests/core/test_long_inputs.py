@@ -11,7 +11,7 @@ from support.exchanges import make_environment
 
 from antiphon.core.check_work import CheckOutcome
 from antiphon.core.dialect import Dialect
-from antiphon.core.exchange import MOST_NOTICES, Exchange
+from antiphon.core.exchange import LONGEST_NOTICE, MOST_NOTICES, Exchange
 from antiphon.core.knowledge import EngineKnowledge
 from antiphon.core.sealed_text import Sealer
 from antiphon.core.steps import Ask, Check, Compact, Count
@@ -150,3 +150,9 @@ def test_of_very_many_notices_the_first_are_shown_and_the_others_counted() -> No
     assert exchange.notices[0] == "input[1]: unknown_0 was left out"
     assert len(exchange.notices) == MOST_NOTICES + 1
     assert exchange.notices[-1] == f"and {1000 - MOST_NOTICES} more notices"
+
+
+def test_a_notice_about_something_very_long_is_cut_off() -> None:
+    (notice,) = begun(input=[user("q"), {"type": "x" * 1_000_000}]).notices
+    assert notice.startswith("input[1]: xxx")
+    assert len(notice) == LONGEST_NOTICE + 1

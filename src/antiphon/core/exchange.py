@@ -13,7 +13,7 @@ One response may take many engine answers: a repair, a lesson learned, a truncat
 this one object. A compaction of the history is an exchange of its own, `compaction`. Usage is the sum over all of them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from typing import Any
 
@@ -74,8 +74,9 @@ ESTIMATED = "usage is estimated: the engine reports none"
 TRUNCATED = "truncation auto: the oldest turns of the input were left out"
 DROPPED_CALLS = "tool calls of the model were left out: {count} beyond {limit}"
 CALLS_IN_THOUGHTS = "the model made a tool call inside its reasoning, and nothing else: it was taken for a call"
-# Every event with the response object has the notices: an input of many items must not make thousands of them.
+# Every event with the response object has the notices: a client's input must not make thousands of them, or very long ones.
 MOST_NOTICES = 100
+LONGEST_NOTICE = 1000
 MORE_NOTICES = "and {count} more notices"
 # What an engine has shown that made no call although one was required.
 NOT_ENFORCED = {"enforces_required": False, "enforces_named": False}
@@ -192,7 +193,7 @@ class Exchange:
     @property
     def notices(self) -> list[str]:
         """What was changed or left out on the way."""
-        notices = [*self._earlier_notices, *self._question.notices, *self._auto_compaction.notices]
+        notices = _shortened([*self._earlier_notices, *self._question.notices, *self._auto_compaction.notices])
         if self._question.dropped:
             notices.append(TRUNCATED)
         if dropped := self._enforcement.dropped:
@@ -201,8 +202,7 @@ class Exchange:
             notices.append(CALLS_IN_THOUGHTS)
         if not self._question.knowledge.dialect_for(self._question.model).reports_usage:
             notices.append(ESTIMATED)
-        # A compaction repeats those of the prompt.
-        return _shortened(list(dict.fromkeys(notices)))
+        return list(dict.fromkeys(notices))
 
     def _style(self) -> EventStyle:
         options, conversion = self.request.stream_options, self._question.conversion
@@ -527,9 +527,12 @@ class Exchange:
         return events
 
 
-def _shortened(notices: list[str]) -> list[str]:
+def _shortened(given: Iterable[str]) -> list[str]:
+    # A compaction repeats those of the prompt.
+    notices = list(dict.fromkeys(given))
+    shown = [each if len(each) <= LONGEST_NOTICE else f"{each[:LONGEST_NOTICE]}…" for each in notices[:MOST_NOTICES]]
     more = len(notices) - MOST_NOTICES
-    return [*notices[:MOST_NOTICES], MORE_NOTICES.format(count=more)] if more > 0 else notices
+    return [*shown, MORE_NOTICES.format(count=more)] if more > 0 else shown
 
 
 def _to_tool_call(call: CallState) -> ToolCall:
