@@ -13,7 +13,7 @@ One response may take many engine answers: a repair, a lesson learned, a truncat
 this one object. A compaction of the history is an exchange of its own, `compaction`. Usage is the sum over all of them.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any
 
@@ -34,6 +34,7 @@ from antiphon.core.item_sequence import ItemSequence
 from antiphon.core.knowledge import EngineKnowledge
 from antiphon.core.lifecycle import Lifecycle
 from antiphon.core.messages import FinishedCompaction
+from antiphon.core.notices import shortened
 from antiphon.core.numbering import Numbering
 from antiphon.core.output import Output
 from antiphon.core.question import Question
@@ -74,10 +75,6 @@ ESTIMATED = "usage is estimated: the engine reports none"
 TRUNCATED = "truncation auto: the oldest turns of the input were left out"
 DROPPED_CALLS = "tool calls of the model were left out: {count} beyond {limit}"
 CALLS_IN_THOUGHTS = "the model made a tool call inside its reasoning, and nothing else: it was taken for a call"
-# Every event with the response object has the notices: a client's input must not make thousands of them, or very long ones.
-MOST_NOTICES = 100
-LONGEST_NOTICE = 1000
-MORE_NOTICES = "and {count} more notices"
 # What an engine has shown that made no call although one was required.
 NOT_ENFORCED = {"enforces_required": False, "enforces_named": False}
 
@@ -193,7 +190,7 @@ class Exchange:
     @property
     def notices(self) -> list[str]:
         """What was changed or left out on the way."""
-        notices = _shortened([*self._earlier_notices, *self._question.notices, *self._auto_compaction.notices])
+        notices = shortened([*self._earlier_notices, *self._question.notices, *self._auto_compaction.notices])
         if self._question.dropped:
             notices.append(TRUNCATED)
         if dropped := self._enforcement.dropped:
@@ -525,14 +522,6 @@ class Exchange:
     def _emitted(self) -> list[AnyEvent]:
         events, self._sequence.events = self._sequence.events, []
         return events
-
-
-def _shortened(given: Iterable[str]) -> list[str]:
-    # A compaction repeats those of the prompt.
-    notices = list(dict.fromkeys(given))
-    shown = [each if len(each) <= LONGEST_NOTICE else f"{each[:LONGEST_NOTICE]}…" for each in notices[:MOST_NOTICES]]
-    more = len(notices) - MOST_NOTICES
-    return [*shown, MORE_NOTICES.format(count=more)] if more > 0 else shown
 
 
 def _to_tool_call(call: CallState) -> ToolCall:
