@@ -9,6 +9,7 @@ from msgspec import inspect
 from antiphon.errors import InvalidRequest
 
 _AT = re.compile(r" - at `(?:key` in `)?\$?\.?(?P<path>[^`]*)`$")
+LONGEST = 1000
 # msgspec's name for a member of an object whose names are free.
 _ANY_MEMBER = "[...]"
 _STEP = re.compile(r"\[[^\]]*\]|(?P<name>[^.\[\]]+)")
@@ -78,6 +79,7 @@ _MISSING = re.compile(r"missing required field `(?P<field>[^`]+)`")
 
 def complaint_to_error(complaint: str, kind: Any, where: str) -> InvalidRequest:
     """`kind`: the type that the value was converted to. `where`: the path of the value in the request."""
+    complaint = _shortened(complaint)
     at = _AT.search(complaint)
     path = at["path"] if at is not None else ""
     words = _AT.sub("", complaint)
@@ -93,6 +95,11 @@ def complaint_to_error(complaint: str, kind: Any, where: str) -> InvalidRequest:
         named["allowed"] = ", ".join(_allowed(kind, path))
     message = row.message.format(param=param or "the body", **named)
     return InvalidRequest(message, param=param or None, code=row.code)
+
+
+def _shortened(complaint: str) -> str:
+    """Its beginning says what is wrong, and its end says where. Between them it may quote all that a client sent."""
+    return complaint if len(complaint) <= LONGEST else f"{complaint[: LONGEST // 2]}…{complaint[-LONGEST // 2 :]}"
 
 
 def join_path(outer: str, inner: str) -> str:
