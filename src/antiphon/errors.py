@@ -42,7 +42,7 @@ class ApiError(Exception):
     kind: ClassVar[str] = "server_error"
     default_code: ClassVar[str | None] = None
     event_code: ClassVar[str] = "server_error"
-    # Whether the same request may succeed at another time. If not, clients are told to send it only once.
+    # Whether the same request may succeed at another time. If not, the answer asks clients not to repeat it.
     may_pass: ClassVar[bool] = False
     # Once a client asked for a stream, some errors serve it better as an event than as an HTTP status.
     streams: ClassVar[bool] = False

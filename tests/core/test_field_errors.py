@@ -144,3 +144,12 @@ def test_a_value_that_is_wrong_as_a_whole_is_named_by_its_place() -> None:
     with pytest.raises(InvalidRequest) as raised:
         convert(3, House, "input[2]")
     assert (raised.value.param, raised.value.code) == ("input[2]", "invalid_type")
+
+
+def test_of_a_very_long_value_the_message_has_a_part() -> None:
+    with pytest.raises(InvalidRequest) as raised:
+        convert({"pets": [{"type": "dog", "breed": "x" * 1_000_000}]}, House, "house")
+    assert raised.value.param == "house.pets[0].breed"
+    assert raised.value.message.startswith("Invalid `house.pets[0].breed`: 'xxx")
+    assert raised.value.message.endswith("xxx' must be one of: collie, pug.")
+    assert len(raised.value.message) < 2000

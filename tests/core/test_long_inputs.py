@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from support.exchanges import make_environment
 
+from antiphon.core import notices
 from antiphon.core.check_work import CheckOutcome
 from antiphon.core.dialect import Dialect
-from antiphon.core.exchange import MOST_NOTICES, Exchange
+from antiphon.core.exchange import Exchange
 from antiphon.core.knowledge import EngineKnowledge
 from antiphon.core.sealed_text import Sealer
 from antiphon.core.steps import Ask, Check, Compact, Count
@@ -148,5 +149,11 @@ def test_a_choice_among_many_tools_takes_linear_time() -> None:
 def test_of_very_many_notices_the_first_are_shown_and_the_others_counted() -> None:
     exchange = begun(input=[user("q"), *each(1000, lambda at: {"type": f"unknown_{at}"})])
     assert exchange.notices[0] == "input[1]: unknown_0 was left out"
-    assert len(exchange.notices) == MOST_NOTICES + 1
-    assert exchange.notices[-1] == f"and {1000 - MOST_NOTICES} more notices"
+    assert len(exchange.notices) == notices.MOST + 1
+    assert exchange.notices[-1] == f"and {1000 - notices.MOST} more notices"
+
+
+def test_a_notice_about_something_very_long_is_cut_off() -> None:
+    (notice,) = begun(input=[user("q"), {"type": "x" * 1_000_000}]).notices
+    assert notice.startswith("input[1]: xxx")
+    assert len(notice) == notices.LONGEST + 1

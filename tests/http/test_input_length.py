@@ -42,6 +42,11 @@ async def test_without_a_tokenizer_input_is_counted_by_asking_for_one_token(
     assert "one token" in gateway.notice
 
 
+async def test_a_request_that_wants_no_answer_is_counted(engine: MockEngine, gateway: GatewayUnderTest) -> None:
+    engine.will(text("H", finish="length"))
+    assert await counted(gateway, input="Hi", prompt_cache_options={"prewarm": True}) == 12
+
+
 async def test_the_history_is_counted_too(engine: MockEngine, gateway: GatewayUnderTest) -> None:
     first = await gateway.create("One")
     _, conversation = await gateway.post({"items": [{"role": "user", "content": "Two"}]}, "/v1/conversations")

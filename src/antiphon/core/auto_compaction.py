@@ -14,7 +14,7 @@ from antiphon.wire.responses import ContextManagement, CreateResponse
 
 # Where no threshold is given: the share of the model's context window that the prompt may fill.
 SHARE_OF_WINDOW = 0.8
-# A compaction must replace at least this share of the threshold. Otherwise every turn would be compacted, to no avail.
+# A compaction must replace at least this share of the threshold. Otherwise every turn would be compacted, for little.
 LEAST_SHARE = 0.1
 
 UNKNOWN_WINDOW = "context_management was ignored: it has no compact_threshold, and the context window of the model is not known"

@@ -1,4 +1,4 @@
-"""The tools that come without a definition and that the client runs: what a model is told of them."""
+"""The tools that come without a definition and that the client runs: their descriptions for the model."""
 
 from typing import Any
 

@@ -82,7 +82,7 @@ def items_to_window(items: list[Item], open_sealed: Callable[[str], str | None],
     shown = {*range(_leading(items)), *range(sent, sent + _leading(items[sent:at]))}
     before = [item if index in shown else _left_out(item) for index, item in enumerate(items[:at])]
     replaced = {item["id"] for index, item in enumerate(items[:at]) if isinstance(item.get("id"), str) and index not in shown}
-    after, notices = _without_loose_ends(items[at + 1 :], opened.kept.items, replaced, at + 1 - earlier)
+    after, notices = _after_compaction(items[at + 1 :], opened.kept.items, replaced, at + 1 - earlier)
     return Window([*before, items[at], *after], notices, at, opened)
 
 
@@ -110,7 +110,7 @@ def _without_old_triggers(items: list[Item], earlier: int) -> list[Item]:
     return [_left_out(item) if at in old and item_kind(item) == TRIGGER else item for at, item in enumerate(items)]
 
 
-def _without_loose_ends(
+def _after_compaction(
     items: Sequence[Item], kept: Sequence[Item], replaced: set[str], first: int
 ) -> tuple[list[Item], list[str]]:
     """The items after a compaction. An output whose call was replaced becomes a note; a reference to what was replaced is left

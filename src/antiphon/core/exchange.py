@@ -34,6 +34,7 @@ from antiphon.core.item_sequence import ItemSequence
 from antiphon.core.knowledge import EngineKnowledge
 from antiphon.core.lifecycle import Lifecycle
 from antiphon.core.messages import FinishedCompaction
+from antiphon.core.notices import shortened
 from antiphon.core.numbering import Numbering
 from antiphon.core.output import Output
 from antiphon.core.question import Question
@@ -74,9 +75,6 @@ ESTIMATED = "usage is estimated: the engine reports none"
 TRUNCATED = "truncation auto: the oldest turns of the input were left out"
 DROPPED_CALLS = "tool calls of the model were left out: {count} beyond {limit}"
 CALLS_IN_THOUGHTS = "the model made a tool call inside its reasoning, and nothing else: it was taken for a call"
-# Every event with the response object has the notices: an input of many items must not make thousands of them.
-MOST_NOTICES = 100
-MORE_NOTICES = "and {count} more notices"
 # What an engine has shown that made no call although one was required.
 NOT_ENFORCED = {"enforces_required": False, "enforces_named": False}
 
@@ -192,7 +190,7 @@ class Exchange:
     @property
     def notices(self) -> list[str]:
         """What was changed or left out on the way."""
-        notices = [*self._earlier_notices, *self._question.notices, *self._auto_compaction.notices]
+        notices = shortened([*self._earlier_notices, *self._question.notices, *self._auto_compaction.notices])
         if self._question.dropped:
             notices.append(TRUNCATED)
         if dropped := self._enforcement.dropped:
@@ -201,8 +199,7 @@ class Exchange:
             notices.append(CALLS_IN_THOUGHTS)
         if not self._question.knowledge.dialect_for(self._question.model).reports_usage:
             notices.append(ESTIMATED)
-        # A compaction repeats those of the prompt.
-        return _shortened(list(dict.fromkeys(notices)))
+        return list(dict.fromkeys(notices))
 
     def _style(self) -> EventStyle:
         options, conversion = self.request.stream_options, self._question.conversion
@@ -525,11 +522,6 @@ class Exchange:
     def _emitted(self) -> list[AnyEvent]:
         events, self._sequence.events = self._sequence.events, []
         return events
-
-
-def _shortened(notices: list[str]) -> list[str]:
-    more = len(notices) - MOST_NOTICES
-    return [*notices[:MOST_NOTICES], MORE_NOTICES.format(count=more)] if more > 0 else notices
 
 
 def _to_tool_call(call: CallState) -> ToolCall:

@@ -10,6 +10,7 @@ from msgspec import ValidationError, convert, inspect
 from antiphon.errors import InvalidRequest
 
 _AT = re.compile(r" - at `(?:key` in `)?\$?\.?(?P<path>[^`]*)`$")
+LONGEST = 1000
 # msgspec's name for a member of an object whose names are free.
 _ANY_MEMBER = "[...]"
 # How many members are tried to find the one that is wrong.
@@ -81,6 +82,7 @@ _MISSING = re.compile(r"missing required field `(?P<field>[^`]+)`")
 
 def complaint_to_error(complaint: str, kind: Any, where: str, value: Any = None) -> InvalidRequest:
     """`kind`: the type that the value was converted to. `where`: the path of the value in the request."""
+    complaint = _shortened(complaint)
     at = _AT.search(complaint)
     path = at["path"] if at is not None else ""
     words = _AT.sub("", complaint)
@@ -98,6 +100,11 @@ def complaint_to_error(complaint: str, kind: Any, where: str, value: Any = None)
     return InvalidRequest(message, param=param or None, code=row.code)
 
 
+def _shortened(complaint: str) -> str:
+    """Its beginning says what is wrong, and its end says where. Between them it may quote all that a client sent."""
+    return complaint if len(complaint) <= LONGEST else f"{complaint[: LONGEST // 2]}…{complaint[-LONGEST // 2 :]}"
+
+
 def _with_member(path: str, complaint: str, kind: Any, value: Any) -> str:
     """The path with the name of the member that is wrong, which msgspec leaves out, if it is a member of a member."""
     outer = path.removesuffix(_ANY_MEMBER)
@@ -106,7 +113,7 @@ def _with_member(path: str, complaint: str, kind: Any, value: Any) -> str:
         try:
             convert({outer: {name: member}}, kind)
         except ValidationError as wrong:
-            if str(wrong) == complaint:
+            if _shortened(str(wrong)) == complaint:
                 return f"{outer}.{name}"
     return path.replace(_ANY_MEMBER, "")
 

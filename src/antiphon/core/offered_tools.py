@@ -24,7 +24,7 @@ def _as_sent(function: ChatFunction, box: Toolbox, words: str, constrains: bool)
 
 
 def _may_be_constrained(function: ChatFunction, box: Toolbox) -> bool:
-    """Without a wish of the client, arguments follow their schema if the engine sees to it, and nothing is lost otherwise."""
+    """Unless the client says otherwise, arguments follow their schema if the engine enforces it, and are not checked."""
     return box.natives[function.name] not in box.unconstrained and is_enforced(function.parameters)
 
 

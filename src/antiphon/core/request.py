@@ -12,6 +12,7 @@ from antiphon.core.check_work import DocumentWork
 from antiphon.core.checks import Checks, Definition, offer_to_requirements, takes_format
 from antiphon.core.dialect import Dialect
 from antiphon.core.documents import Documents
+from antiphon.core.draft import ChatDraft
 from antiphon.core.input_items import items_to_draft, tools_in_items
 from antiphon.core.request_fields import LOGPROBS, dropped_fields_to_notices, or_unset, refuse_unsupported
 from antiphon.core.requirements import Requirements
@@ -75,6 +76,40 @@ def request_to_chat(
     offer = choice_to_offer(request.tool_choice, box, dialect, tool_definitions)
     checks = Checks(complaint_about)
     requirements = offer_to_requirements(request, offer, box, dialect, checks, compacts=compacts, check_grammars=check_grammars)
+    chat = _chat(request, model, draft, offer, box, requirements, dialect)
+    notices = [
+        *dropped_fields_to_notices(request),
+        *draft.notices,
+        *documents.notices,
+        *box.notices,
+        *_unreadable_to_notices(checks.definitions, complaint_about),
+    ]
+    logprobs = _logprobs(request, chat, dialect, notices)
+    _effort(request, chat, dialect, notices)
+    _add_extra(chat, dialect)
+    return Conversion(
+        chat,
+        dialect,
+        tuple(notices),
+        box,
+        requirements,
+        tuple(checks.definitions),
+        tuple(documents.unread),
+        _finder(offer),
+        logprobs,
+        compacts,
+    )
+
+
+def _chat(
+    request: CreateResponse,
+    model: str,
+    draft: ChatDraft,
+    offer: Offer,
+    box: Toolbox,
+    requirements: Requirements,
+    dialect: Dialect,
+) -> ChatRequest:
     text = request.text or TextOptions()
     chat = ChatRequest(
         model=model,
@@ -89,36 +124,13 @@ def request_to_chat(
         user=or_unset(request.user),
         stream_options=StreamOptions() if dialect.takes_stream_options else UNSET,
     )
-    notices = [
-        *dropped_fields_to_notices(request),
-        *draft.notices,
-        *documents.notices,
-        *box.notices,
-        *_unreadable_to_notices(checks.definitions, complaint_about),
-    ]
     if offer.tools and not offer.in_words:
         chat.tools = offer.tools
         chat.tool_choice = offer.choice
         chat.parallel_tool_calls = requirements.parallel and requirements.most_calls != 1
     if request.max_output_tokens is not None:
         setattr(chat, dialect.max_tokens_member, request.max_output_tokens)
-    logprobs = _logprobs(request, chat, dialect, notices)
-    _effort(request, chat, dialect, notices)
-    constrained = dialect.constrained_extra if chat.response_format is not UNSET else {}
-    for name, value in {**dialect.extra, **constrained}.items():
-        setattr(chat, name, value)
-    return Conversion(
-        chat,
-        dialect,
-        tuple(notices),
-        box,
-        requirements,
-        tuple(checks.definitions),
-        tuple(documents.unread),
-        _finder(offer),
-        logprobs,
-        compacts,
-    )
+    return chat
 
 
 def _unreadable_to_notices(
@@ -209,3 +221,10 @@ def _effort(request: CreateResponse, chat: ChatRequest, dialect: Dialect, notice
     if sent != effort:
         notices.append(f"reasoning effort {effort} was sent as {sent}")
     chat.reasoning_effort = sent
+
+
+def _add_extra(chat: ChatRequest, dialect: Dialect) -> None:
+    """Last, because it may replace what the request says."""
+    constrained = dialect.constrained_extra if chat.response_format is not UNSET else {}
+    for name, value in {**dialect.extra, **constrained}.items():
+        setattr(chat, name, value)

@@ -121,7 +121,7 @@ class Toolbox:
     natives: dict[str, Native] = field(default_factory=dict)
     names: dict[Native, str] = field(default_factory=dict)
     grammars: dict[Native, Grammar] = field(default_factory=dict)
-    # Functions whose arguments are not to be constrained, by the wish of the client.
+    # Functions whose arguments are not to be constrained: the client says `strict: false`.
     unconstrained: set[Native] = field(default_factory=set)
     # Namespace → its description.
     namespaces: dict[str, str] = field(default_factory=dict)

@@ -179,17 +179,18 @@ class Gateway:
         read = ReadRequest(*RESPONSES.read(body))
         request = read.request
         engines, request.model, notices = await self.pool.choose(request.model, request.prompt_cache_key)
-        history = await self._recorder(request, owner).read(request_to_items(request), locks=False)
+        recorder = self._recorder(request, owner)
+        history = await recorder.read(request_to_items(request), locks=False)
         # Where nothing else counts the prompt, the engine is asked for one token.
-        request.max_output_tokens, request.stream, request.background = 1, False, None
+        request.max_output_tokens, request.stream, request.background, request.generate = 1, False, None, None
         # The prompt is counted as it is.
         request.context_management = None
         exchange = Exchange(request, [engines[0].knowledge], self.environment, history=history, asks_again=False)
         await self._check_definitions(exchange)
-        if (counted := await count_by_template(engines[0], exchange.chat)) is not None:
-            return TokenCount(counted, [BY_TEMPLATE, *read.notices, *notices])
-        counted, method = await self._count_by_asking(exchange, engines[0])
-        return TokenCount(counted, [method, *read.notices, *notices])
+        method, counted = BY_TEMPLATE, await count_by_template(engines[0], exchange.chat)
+        if counted is None:
+            counted, method = await self._count_by_asking(exchange, engines[0])
+        return TokenCount(counted, [method, *read.notices, *notices, *recorder.notices])
 
     async def _count_by_asking(self, exchange: Exchange, engine: Engine) -> tuple[int, str]:
         run = ResponseRun(exchange, [engine], NoRecorder(), self._equipment)

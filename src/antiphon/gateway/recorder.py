@@ -38,7 +38,7 @@ KEEPING_MARGIN = 86_400
 # The statuses of a response that answered.
 ANSWERED = frozenset({"completed", "incomplete"})
 # Items that concern their own request only. A list: a type that was never read may be anything, and have no hash.
-MOMENTARY = ["compaction_trigger"]
+NOT_STORED = ["compaction_trigger"]
 
 
 class ResponseRecorder:
@@ -266,7 +266,7 @@ class NoRecorder:
 
 def items_to_keep(items: Iterable[Item]) -> list[Item]:
     """Without those that concern this request only, and those that stand for another item, which is kept itself."""
-    return [item for item in items if item.get("type") not in MOMENTARY and stands_for(item) is None]
+    return [item for item in items if item.get("type") not in NOT_STORED and stands_for(item) is None]
 
 
 def _no_conversation(id: str) -> NotFound:

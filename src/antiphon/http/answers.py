@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-LONGEST_NOTICE = 4000
+LONGEST_HEADER = 4000
 
 
 def to_json(value: Any, headers: Mapping[str, str] | None = None) -> web.Response:
@@ -14,8 +14,8 @@ def to_json(value: Any, headers: Mapping[str, str] | None = None) -> web.Respons
 
 
 def notice_header(notices: Sequence[str]) -> dict[str, str]:
-    text = "; ".join(notices)
+    text = "; ".join(notices)[:LONGEST_HEADER]
     if not text:
         return {}
     plain = "".join(letter if " " <= letter <= "~" else "?" for letter in text)
-    return {"antiphon-notice": plain[:LONGEST_NOTICE]}
+    return {"antiphon-notice": plain}

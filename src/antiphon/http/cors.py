@@ -1,4 +1,4 @@
-"""Web pages of other origins: which of them may use the API, and the headers that tell browsers so."""
+"""Web pages of other origins: which of them may use the API, and the headers by which browsers know."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 

@@ -75,7 +75,7 @@ class MemoryTables:
         # In the order of the last write.
         self.rows: OrderedDict[str, ResponseRow | ConversationRow] = OrderedDict()
         # The rows that contain an item, by its id, in the order in which they got it.
-        self._holders: dict[str, dict[str, None]] = {}
+        self._rows_with: dict[str, dict[str, None]] = {}
         self._size = 0
 
     def response(self, owner: str, id: str) -> ResponseRow | None:
@@ -119,22 +119,22 @@ class MemoryTables:
 
     def _index(self, row: str, items: Iterable[str]) -> None:
         for item in items:
-            holders = self._holders.setdefault(item, {})
-            holders.pop(row, None)
-            holders[row] = None
+            rows = self._rows_with.setdefault(item, {})
+            rows.pop(row, None)
+            rows[row] = None
 
     def _remove_from_index(self, row: str, items: Iterable[str]) -> None:
         for item in items:
-            holders = self._holders.get(item, {})
-            holders.pop(row, None)
-            if not holders:
-                self._holders.pop(item, None)
+            rows = self._rows_with.get(item, {})
+            rows.pop(row, None)
+            if not rows:
+                self._rows_with.pop(item, None)
 
     def find_items(self, owner: str, ids: Iterable[str]) -> dict[str, bytes]:
         """Of several with the same id, the one that was written last. Each row is read once, for all that it may contain."""
         found: dict[str, bytes] = {}
         # The rows that may contain an item, by its id, the next one to look into last.
-        untried = {id: [row for row in self._holders.get(id, ()) if self._is_visible(self.rows[row], owner)] for id in ids}
+        untried = {id: [row for row in self._rows_with.get(id, ()) if self._is_visible(self.rows[row], owner)] for id in ids}
         while wanted := _by_row(untried):
             for row, items in wanted.items():
                 found |= self.rows[row].find_items(items)
