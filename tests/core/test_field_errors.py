@@ -47,9 +47,9 @@ CASES: dict[str, tuple[dict[str, Any], str, str, str]] = {
     ),
     "an enum in an object with free names": (
         {"labels": {"a": "maybe"}},
-        "house.labels",
+        "house.labels.a",
         "invalid_value",
-        "Invalid `house.labels`: 'maybe' must be one of: no, yes.",
+        "Invalid `house.labels.a`: 'maybe' must be one of: no, yes.",
     ),
     "a type": (
         {"open": 3},

@@ -7,7 +7,7 @@ import pypdf
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.pdfs import make_pdf
+from support.pdfs import make_pdf, make_scan
 
 from antiphon.core import pdfs
 from antiphon.core.check_work import CheckOutcome, DocumentWork, run_check
@@ -43,6 +43,23 @@ def test_only_a_password_that_is_needed_is_in_the_way() -> None:
 )
 def test_a_pdf_that_gives_no_text_has_a_complaint(document: bytes, complaint: str) -> None:
     assert pdfs.read(document) == CheckOutcome(complaint=complaint)
+
+
+def test_the_images_of_a_scanned_pdf_are_taken_as_they_are() -> None:
+    outcome = pdfs.read(make_scan(b"\xff\xd8one", b"\xff\xd8two"))
+    assert outcome == CheckOutcome(images=("data:image/jpeg;base64,/9hvbmU=", "data:image/jpeg;base64,/9h0d28="))
+    assert pdfs.read(make_scan(b"\xff\xd8one", filter="[/DCTDecode]")).images == outcome.images[:1]
+    assert pdfs.read(make_scan(b"\0", filter="/CCITTFaxDecode")).complaint == pdfs.NO_TEXT
+
+
+def test_more_images_than_an_engine_could_see_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    scan = make_scan(b"\xff\xd8one", b"\xff\xd8two")
+    monkeypatch.setattr(pdfs, "MOST_IMAGE_BYTES", 9)
+    assert pdfs.read(scan).complaint == pdfs.TOO_MANY_IMAGES
+    monkeypatch.setattr(pdfs, "MOST_IMAGE_BYTES", 10)
+    assert len(pdfs.read(scan).images) == 2
+    monkeypatch.setattr(pdfs, "MOST_IMAGES", 1)
+    assert pdfs.read(scan).complaint == pdfs.TOO_MANY_IMAGES
 
 
 def test_a_text_that_no_engine_could_read_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

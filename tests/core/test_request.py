@@ -212,6 +212,25 @@ def test_a_call_that_is_sent_again_with_its_output_counts_once() -> None:
     assert any("call a was sent again" in notice for notice in converted([*stored, *again]).notices)
 
 
+def test_a_call_that_is_sent_again_with_other_arguments_replaces_the_first() -> None:
+    stored = [user("Hi"), function_call("a", arguments='{"x": 1}'), function_call("b")]
+    again = [function_call("a", arguments='{"x": 2}'), function_call("b"), output("a", "one"), output("b", "two")]
+    outputs = [output("a", "one"), output("b", "two")]
+    expected = messages([user("Hi"), function_call("a", arguments='{"x": 2}'), function_call("b"), *outputs])
+    assert messages([*stored, *again]) == expected
+    notices = converted([*stored, *again]).notices
+    assert "call a was sent again with other arguments: these count" in notices
+    assert not any("placeholder" in notice for notice in notices)
+
+
+def test_an_output_that_is_sent_again_counts_once() -> None:
+    rounds = [user("Hi"), function_call("a"), output("a", "one")]
+    assert messages([*rounds, output("a", "one")]) == messages(rounds)
+    assert converted([*rounds, output("a", "one")]).notices == ("the output of call a was sent again: it counts once",)
+    # Another output is not the same one.
+    assert messages([*rounds, output("a", "two")])[-1]["content"] == "one\ntwo"
+
+
 def test_a_user_message_that_is_sent_again_between_a_call_and_its_output_counts_once() -> None:
     rounds = [user("Hi"), function_call("a"), output("a"), function_call("b"), output("b")]
     again = [user("Hi"), function_call("a"), user("Hi"), output("a"), function_call("b"), user("Hi"), output("b")]
@@ -569,15 +588,15 @@ def test_logprobs_are_left_out_where_the_engine_rejects_them_with_tools() -> Non
         ({"top_p": -1}, "top_p", "decimal_below_min_value"),
         ({"max_output_tokens": 0}, "max_output_tokens", "integer_below_min_value"),
         ({"top_logprobs": 21}, "top_logprobs", "integer_above_max_value"),
-        ({"metadata": {"a": 1}}, "metadata", "invalid_type"),
-        ({"metadata": {"a": "x" * 513}}, "metadata", "string_above_max_length"),
+        ({"metadata": {"a": 1}}, "metadata.a", "invalid_type"),
+        ({"metadata": {"a": "x" * 513}}, "metadata.a", "string_above_max_length"),
         ({"metadata": {"a" * 65: "x"}}, "metadata", "string_above_max_length"),
         ({"metadata": {str(n): "x" for n in range(17)}}, "metadata", "object_above_max_properties"),
         ({"truncation": "some"}, "truncation", "invalid_value"),
         ({"service_tier": "gold"}, "service_tier", "invalid_value"),
         ({"prompt_cache_retention": "1h"}, "prompt_cache_retention", "invalid_value"),
         ({"prompt_cache_key": "x" * 65}, "prompt_cache_key", "string_above_max_length"),
-        ({"safety_identifier": "x" * 129}, "safety_identifier", "string_above_max_length"),
+        ({"safety_identifier": "x" * 65}, "safety_identifier", "string_above_max_length"),
         ({"tools": {}}, "tools", "invalid_type"),
         ({"input": [3]}, "input[0]", "invalid_type"),
         ({"model": 5}, "model", "invalid_type"),

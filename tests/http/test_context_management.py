@@ -131,17 +131,36 @@ async def test_a_chain_goes_on_from_its_compaction(gateway: GatewayUnderTest, en
     assert [item["content"][0]["text"] for item in listed["data"]] == ["And coffee?"]
 
 
+@pytest.mark.parametrize("how", ["whole", "not stored", "in the background", "over a WebSocket"])
 async def test_a_conversation_keeps_all_items_and_goes_on_from_its_compaction(
-    gateway: GatewayUnderTest, engine: MockEngine
+    gateway: GatewayUnderTest, engine: MockEngine, how: str
 ) -> None:
     _, conversation = await gateway.post({"items": ITEMS[:3]}, "/v1/conversations")
     id = conversation["id"]
     engine.will(SUMMARY, text("Coffee is a drink."))
-    await gateway.create([QUESTION], conversation=id, **MANAGED)
+    if how == "in the background":
+        await Background(gateway).made([QUESTION], conversation=id, **MANAGED)
+    elif how == "over a WebSocket":
+        async with connected(gateway) as socket:
+            await socket.create([QUESTION], conversation=id, **MANAGED)
+    else:
+        await gateway.create([QUESTION], conversation=id, store=how == "whole", **MANAGED)
     _, listed = await gateway.get(f"/v1/conversations/{id}/items?order=asc")
     assert [item["type"] for item in listed["data"]] == [*["message"] * 4, "compaction", "message"]
     await gateway.create("And milk?", conversation=id, **MANAGED)
     assert contents(engine.last) == [*COMPACTED, "Coffee is a drink.", "And milk?"]
+
+
+async def test_a_chain_may_have_compactions_of_both_kinds(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    engine.will(SUMMARY, text("Coffee is a drink."), text("They talked about drinks."), text("Milk is one, too."))
+    first = await gateway.create(ITEMS, tools=[TOOL], **MANAGED)
+    second = await gateway.create([{"type": "compaction_trigger"}], previous_response_id=first["id"], tools=[TOOL], **MANAGED)
+    assert (types(first), types(second)) == (["compaction", "message"], ["compaction"])
+    third = await gateway.create("And milk?", previous_response_id=second["id"], tools=[TOOL], **MANAGED)
+    assert types(third) == ["message"]
+    kept = ["Be kind", "They talked about drinks.", "And coffee?", "Coffee is a drink."]
+    assert contents(engine.last) == [*kept, "And milk?"]
+    assert engine.last["tools"]
 
 
 async def test_an_inline_history_goes_on_from_its_compaction(gateway: GatewayUnderTest, engine: MockEngine) -> None:

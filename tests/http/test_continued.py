@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.engine import MockEngine, answer, call
+from support.engine import MockEngine, answer, call, text
 from support.gateway import GatewayUnderTest
 
 from antiphon.core.input_items import CONVERTERS
@@ -84,10 +84,26 @@ async def test_an_item_that_cannot_be_continued_is_rejected_when_it_enters(
     assert not engine.requests
 
 
-async def test_a_reference_cannot_be_added_to_a_conversation(gateway: GatewayUnderTest) -> None:
-    status, body = await gateway.post({"items": [{"type": "item_reference", "id": "msg_1"}]}, "/v1/conversations")
+@pytest.mark.parametrize(
+    "item", [{"type": "item_reference", "id": "msg_1"}, {"type": "item_reference"}, {"type": "compaction_trigger"}]
+)
+async def test_what_concerns_a_request_only_cannot_be_added_to_a_conversation(
+    gateway: GatewayUnderTest, item: dict[str, str]
+) -> None:
+    status, body = await gateway.post({"items": [item]}, "/v1/conversations")
     assert (status, body["error"]["param"]) == (400, "items[0].type")
-    assert "item_reference" in body["error"]["message"]
+    assert item["type"] in body["error"]["message"]
+
+
+@pytest.mark.parametrize("item", [{"type": ["list"]}, {"type": {}}, {"type": 5}, {"role": ["user"], "content": 3}])
+async def test_whatever_a_compaction_replaces_is_not_read_and_can_be_continued(
+    gateway: GatewayUnderTest, engine: MockEngine, item: dict[str, Any]
+) -> None:
+    engine.will(text("The summary."))
+    compacted = await gateway.create([QUESTION, {"type": "compaction_trigger"}])
+    response = await gateway.create([item, compacted["output"][0], {"role": "user", "content": "On"}])
+    await gateway.create("More", previous_response_id=response["id"])
+    assert [role for role, _ in sent(engine)][-3:] == ["user", "assistant", "user"]
 
 
 async def test_an_unknown_item_is_accepted_and_left_out_with_a_notice(gateway: GatewayUnderTest, engine: MockEngine) -> None:

@@ -154,6 +154,23 @@ async def test_a_failed_response_adds_nothing_to_its_conversation(
     assert await texts(gateway, conversation) == ["Hello", "Are you there?", "Yes"]
 
 
+async def test_a_response_whose_client_goes_away_adds_nothing_to_its_conversation(
+    gateway: GatewayUnderTest, engine: MockEngine
+) -> None:
+    conversation = await created(gateway, items=[HELLO])
+    script, _ = held_back("Hal", "f")
+    engine.will(script)
+    body = {"model": "mock", "input": "One", "conversation": conversation["id"], "stream": True}
+    async with gateway.client.post(gateway.url + "/v1/responses", json=body) as answered:
+        await answered.content.readany()
+        answered.close()
+    await engine.cancelled.wait()
+    while (again := await gateway.post({"input": "Two", "conversation": conversation["id"]}))[0] == 409:
+        """It is being unlocked."""
+    assert again[0] == 200
+    assert await texts(gateway, conversation) == ["Hello", "Two", "Hello world"]
+
+
 async def test_a_background_response_that_failed_or_was_cancelled_adds_nothing(
     gateway: GatewayUnderTest, engine: MockEngine
 ) -> None:

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 from support.background import Background
-from support.engine import MockEngine
+from support.engine import MockEngine, Refusal
 from support.gateway import CHECKER, GatewayUnderTest, running_gateway
-from support.pdfs import file_part, make_pdf
+from support.pdfs import file_part, make_pdf, make_scan
 
 from antiphon.app import Extensions
 from antiphon.core.check_work import CheckOutcome, CheckWork, DocumentWork
@@ -40,6 +40,26 @@ async def test_the_text_of_a_pdf_is_sent_with_its_name(gateway: GatewayUnderTest
     assert engine.last["messages"][-1]["content"] == f"Read.\n{TEXT}"
     await gateway.stream(asked(file_part(b"\xff\xfe" + DOCUMENT, prefix=prefix)))
     assert engine.last["messages"][-1]["content"] == f"Read.\n{TEXT}"
+
+
+@pytest.mark.parametrize("streams", [False, True])
+async def test_a_scanned_pdf_is_sent_as_the_images_on_its_pages(
+    gateway: GatewayUnderTest, engine: MockEngine, streams: bool
+) -> None:
+    large = b"\xff\xd8" + b"x" * 500_000
+    items = asked(file_part(make_scan(b"\xff\xd8one", large)))
+    await (gateway.stream(items) if streams else gateway.create(items))
+    text, named, first, second = engine.last["messages"][-1]["content"]
+    assert (text["text"], first) == ("Read.", {"type": "image_url", "image_url": {"url": "data:image/jpeg;base64,/9hvbmU="}})
+    assert named["text"].startswith('<file name="a.pdf">\n(It has no text. The images on its pages follow: 2.)')
+    assert len(second["image_url"]["url"]) > 600_000
+    assert gateway.notice == "`input[0].content[1].file_data`: the PDF has no text, the images on its pages take its place"
+
+
+async def test_an_engine_that_sees_no_images_refuses_a_scanned_pdf(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    engine.will(Refusal(500, {"error": {"message": "image input is not supported", "code": 500}}))
+    status, body = await gateway.post({"model": "mock", "input": asked(file_part(make_scan(b"\xff\xd8one")))})
+    assert (status, body["error"]["code"], body["error"]["param"]) == (400, "unsupported_content", "input")
 
 
 async def test_a_tool_may_return_a_pdf(gateway: GatewayUnderTest, engine: MockEngine) -> None:

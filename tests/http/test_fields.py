@@ -67,6 +67,11 @@ async def test_fields_of_the_api_without_effect_are_left_out_with_a_notice(
 @pytest.mark.parametrize(
     ("fields", "param", "code"),
     [
+        ({"safety_identifier": "s" * 65}, "safety_identifier", "string_above_max_length"),
+        ({"prompt_cache_key": "k" * 65}, "prompt_cache_key", "string_above_max_length"),
+        ({"metadata": {"a": "b", "c": 3}}, "metadata.c", "invalid_type"),
+        ({"metadata": {"a": "b", "c": "d" * 513}}, "metadata.c", "string_above_max_length"),
+        ({"metadata": {"k" * 65: "b"}}, "metadata", "string_above_max_length"),
         ({"conversation": {}}, "conversation.id", "missing_required_parameter"),
         ({"conversation": {"id": 3}}, "conversation.id", "invalid_type"),
         ({"moderation": {"model": "omni-moderation-latest"}}, "moderation", "unsupported_parameter"),

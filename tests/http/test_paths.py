@@ -62,6 +62,27 @@ async def test_the_deployment_is_the_model_of_a_request_that_names_none(engine: 
         assert engine.last["model"] == "second"
 
 
+async def test_a_deployment_serves_all_that_belongs_to_responses(engine: MockEngine) -> None:
+    engine.lists("first", "second")
+    async with running_gateway(engine) as gateway:
+        path = "/openai/deployments/second/responses"
+        _, response = await gateway.post({"input": "Hi"}, path=path)
+        status, fetched = await gateway.get(f"{path}/{response['id']}?api-version=2025-04-01-preview")
+        assert (status, fetched["id"]) == (200, response["id"])
+        assert (await gateway.get(f"{path}/{response['id']}/input_items/"))[0] == 200
+        assert (await gateway.post({"input": "Hi"}, path=f"{path}/input_tokens"))[0] == 200
+        assert engine.last["model"] == "second"
+        # The path names the model that a compaction needs.
+        assert (await gateway.post({"input": "Hi"}, path=f"{path}/compact"))[0] == 200
+        assert engine.last["model"] == "second"
+        async with gateway.client.ws_connect(gateway.url + path) as socket:
+            await socket.send_json({"type": "response.create", "input": "Hi"})
+            assert (await socket.receive_json())["response"]["model"] == "second"
+        status, cancelled = await gateway.post(b"", path=f"{path}/{response['id']}/cancel")
+        assert (status, cancelled["error"]["code"]) == (400, "not_a_background_response")
+        assert (await gateway.get(f"{path}/{response['id']}", method="DELETE"))[0] == 200
+
+
 async def test_azures_client_works_with_its_own_key_header(engine: MockEngine) -> None:
     async with running_gateway(engine, api_key=("azure-key",)) as gateway:
         azure = AsyncAzureOpenAI(azure_endpoint=gateway.url, api_key="azure-key", api_version="2025-04-01-preview")

@@ -42,6 +42,13 @@ async def input_items(gateway: GatewayUnderTest, response: Item) -> list[Item]:
     return items
 
 
+async def empty(gateway: GatewayUnderTest) -> str:
+    """The id of a new conversation."""
+    _, conversation = await gateway.post({}, "/v1/conversations")
+    id: str = conversation["id"]
+    return id
+
+
 async def refused(gateway: GatewayUnderTest, input: Any, **fields: Any) -> Item:
     status, body = await gateway.post({"input": input, **fields})
     assert (status, body["error"]["code"]) == (400, "item_not_found"), body
@@ -78,11 +85,46 @@ async def test_a_tool_loop_refers_to_the_reasoning_and_the_call(gateway: Gateway
     assert gateway.notice == ""
 
 
+async def test_a_client_may_continue_a_response_and_refer_to_its_history_as_well(
+    gateway: GatewayUnderTest, engine: MockEngine
+) -> None:
+    items: list[Item] = [user("Weather?")]
+    previous: str | None = None
+    for step in range(3):
+        thought = chunk({"reasoning_content": f"Thought {step}."})
+        engine.will(answer(thought, call("get_weather", "{}", id=f"c{step}"), finish="tool_calls"))
+        response = await gateway.create(items, tools=TOOLS, previous_response_id=previous)
+        previous = response["id"]
+        output = {"type": "function_call_output", "call_id": f"c{step}", "output": f"Output {step}"}
+        items += [*map(reference, response["output"]), output]
+    await gateway.create(items, tools=TOOLS, previous_response_id=previous)
+    assert [message["role"] for message in engine.last["messages"]] == ["user", *["assistant", "tool"] * 3]
+    assert [str(engine.last["messages"]).count(f"Thought {step}.") for step in range(3)] == [1, 1, 1]
+    assert [message["content"] for message in engine.last["messages"][2::2]] == ["Output 0", "Output 1", "Output 2"]
+
+
 async def test_reasoning_that_is_not_stored_is_left_out_with_a_notice(gateway: GatewayUnderTest, engine: MockEngine) -> None:
     response = await gateway.create([{"type": "reasoning", "id": "rs_gone", "summary": []}, user("Hi")])
     assert sent(engine) == ["Hi"]
     assert gateway.notice == "input[0]: the text of reasoning item 'rs_gone' is not stored here, and was left out"
     assert [item["type"] for item in await input_items(gateway, response)] == ["message"]
+
+
+async def test_a_thought_that_is_only_an_id_is_looked_up_when_it_is_added_to_a_conversation(
+    gateway: GatewayUnderTest, engine: MockEngine
+) -> None:
+    engine.will(answer(chunk({"reasoning_content": "I should look."}), chunk({"content": "It rains."})))
+    thought, said = (await gateway.create("Weather?"))["output"]
+    items = [user("Weather?"), {"type": "reasoning", "id": thought["id"], "summary": []}, said]
+    _, created = await gateway.post({"items": items}, "/v1/conversations")
+    assert gateway.notice == ""
+    _, added = await gateway.post({"items": items[1:2]}, f"/v1/conversations/{(await empty(gateway))}/items")
+    assert added["data"] == [thought]
+    await gateway.create("Sure?", conversation=created["id"])
+    assert "I should look." in sent(engine)[1]
+    # If it is not stored, the client learns that.
+    await gateway.post({"items": [{"type": "reasoning", "id": "rs_gone", "summary": []}]}, "/v1/conversations")
+    assert gateway.notice == "items[0]: the text of reasoning item 'rs_gone' is not stored here, and was left out"
 
 
 async def test_input_items_and_items_of_conversations_can_be_referred_to(gateway: GatewayUnderTest, engine: MockEngine) -> None:

@@ -150,19 +150,17 @@ async def expiry(gateway: GatewayUnderTest, *ids: str) -> list[int]:
     return [round((each.expires_at - time.time()) / DAY) for each in records if each is not None]
 
 
-@pytest.mark.parametrize("background", [False, True])
-async def test_continuing_a_chain_keeps_all_of_it_stored(gateway: GatewayUnderTest, background: bool) -> None:
+@pytest.mark.parametrize("fields", [{}, {"background": True}, {"store": False}])
+async def test_continuing_a_chain_keeps_all_of_it_stored(gateway: GatewayUnderTest, fields: dict[str, Any]) -> None:
     store, now = gateway.gateway.store, int(time.time())
     ids = ["resp_0", "resp_1", "resp_2"]
     for id, parent, days in zip(ids, [None, *ids], (5, 20, 30), strict=False):
         members = {"settings": b"{}", "created_at": now, "input": b"[]", "output": b"[]"}
         await store.put(record(id, "", parent=parent, expires_at=now + days * DAY, **members))
-    await gateway.create("Hi", previous_response_id="resp_2", store=False)
-    assert await expiry(gateway, *ids) == [5, 20, 30]
-    if background:
+    if fields.get("background"):
         await Background(gateway).made("Hi", previous_response_id="resp_2")
     else:
-        await gateway.create("Hi", previous_response_id="resp_2")
+        await gateway.create("Hi", previous_response_id="resp_2", **fields)
     assert await expiry(gateway, *ids) == [30, 30, 30]
 
 

@@ -11,6 +11,7 @@ import threading
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from support.stores import BEGINNING, DAY, Clock, conversation, events, item, items, put_as_before, queued, record
@@ -27,6 +28,7 @@ from antiphon.store.sqlite_file import Connect, connect
 from antiphon.store.wakeups import Wakeups
 
 NEWEST = len(MIGRATIONS)
+T = TypeVar("T")
 
 # A job's id, its owner and its request.
 JOB = ("r1", "ada", b"{}")
@@ -300,6 +302,24 @@ async def test_items_of_an_older_database_are_found_before_they_are_indexed(tmp_
         assert found.keys() == {"in_r1", "out_r2", "i1"}
         # Of the other owner, nothing was indexed.
         assert await store.index_items() == 3
+
+
+async def test_items_that_others_index_while_they_are_looked_for_are_found(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / "responses.db")
+    async with open_sqlite(path, Wakeups(), clock, migrations=MIGRATIONS[:3]) as database:
+        await database.write(put_as_before(record("r1")))
+    async with open_sqlite(path, Wakeups(), clock) as database, open_store(url_of(Path(path)), clock) as other:
+        read = database.read
+
+        async def read_and_lose_the_race(operation: Operation[T]) -> T:
+            result = await read(operation)
+            await other.index_items()
+            return result
+
+        monkeypatch.setattr(database, "read", read_and_lose_the_race)
+        assert (await SqlStore(database).find_items("ada", ["out_r1"])).keys() == {"out_r1"}
 
 
 async def test_a_migration_that_fails_leaves_the_database_as_it_was(tmp_path: Path) -> None:

@@ -20,6 +20,19 @@ def make_pdf(*pages: str) -> bytes:
     return _with_table(objects)
 
 
+def make_scan(*images: bytes, filter: str = "/DCTDecode") -> bytes:
+    """One page for each image, without any text."""
+    kids = " ".join(f"{3 + 2 * at} 0 R" for at in range(len(images)))
+    objects = ["<< /Type /Catalog /Pages 2 0 R >>", f"<< /Type /Pages /Kids [{kids}] /Count {len(images)} >>"]
+    for at, image in enumerate(images):
+        resources = f"/Resources << /XObject << /Im {4 + 2 * at} 0 R >> >> /MediaBox [0 0 612 792]"
+        objects.append(f"<< /Type /Page /Parent 2 0 R {resources} >>")
+        size = "/Width 1 /Height 1 /ColorSpace /DeviceGray /BitsPerComponent 8"
+        members = f"/Type /XObject /Subtype /Image {size} /Filter {filter} /Length {len(image)}"
+        objects.append(f"<< {members} >>\nstream\n{image.decode('latin-1')}\nendstream")
+    return _with_table(objects)
+
+
 def _with_table(objects: list[str]) -> bytes:
     """The file, with the table of where each object begins."""
     body, starts = b"%PDF-1.4\n", []

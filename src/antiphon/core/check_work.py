@@ -31,7 +31,7 @@ class DefinitionWork(Struct, frozen=True, tag="definition"):
 
 
 class DocumentWork(Struct, frozen=True, tag="document"):
-    """What is the text of a PDF?"""
+    """What is the text of a PDF, or what are its pages, if they are images?"""
 
     document: bytes
 
@@ -44,6 +44,8 @@ class CheckOutcome(Struct, frozen=True):
 
     text: str = ""
     complaint: str | None = None
+    # What is on the pages of a document without text, as data URLs.
+    images: tuple[str, ...] = ()
     # The work did not come to an end: killed at its deadline, or its process died.
     unfinished: bool = False
 

@@ -15,21 +15,22 @@ Part = dict[str, Any]
 PDF = b"%PDF-"
 # Some PDF files have a few foreign bytes before their own.
 PDF_HEAD = 1024
+SCANNED = "(It has no text. The images on its pages follow: {count}.)"
 
 
-def text_part(part: Part, where: str, read: ReadDocument) -> Part:
+def text_part(part: Part, where: str, read: ReadDocument) -> list[Part]:
     text = part.get("text")
     if not isinstance(text, str):
         code = "missing_required_parameter" if text is None else "invalid_type"
         raise InvalidRequest(f"Invalid `{where}.text`: it must be a string.", param=f"{where}.text", code=code)
-    return {"type": "text", "text": text}
+    return [{"type": "text", "text": text}]
 
 
-def refusal_part(part: Part, where: str, read: ReadDocument) -> Part:
+def refusal_part(part: Part, where: str, read: ReadDocument) -> list[Part]:
     return text_part({"text": part.get("refusal")}, where, read)
 
 
-def image_part(part: Part, where: str, read: ReadDocument) -> Part:
+def image_part(part: Part, where: str, read: ReadDocument) -> list[Part]:
     image = convert(part, InputImage, where)
     if not image.image_url:
         raise InvalidRequest(
@@ -41,10 +42,10 @@ def image_part(part: Part, where: str, read: ReadDocument) -> Part:
     # "original" exists only in the Responses API, and "auto" is what engines do without it.
     if image.detail in ("low", "high"):
         url["detail"] = image.detail
-    return {"type": "image_url", "image_url": url}
+    return [{"type": "image_url", "image_url": url}]
 
 
-def file_part(part: Part, where: str, read: ReadDocument) -> Part:
+def file_part(part: Part, where: str, read: ReadDocument) -> list[Part]:
     file = convert(part, InputFile, where)
     if file.file_data is None:
         raise InvalidRequest(
@@ -59,18 +60,24 @@ def file_part(part: Part, where: str, read: ReadDocument) -> Part:
         raise InvalidRequest(
             f"`{where}.file_data` must be base64 or a data URL.", param=f"{where}.file_data", code="invalid_value"
         ) from None
-    text = _decoded(raw)
+    text, images = _decoded(raw), tuple[str, ...]()
     if raw.startswith(PDF) or (text is None and PDF in raw[:PDF_HEAD]):
-        text = read(raw, f"{where}.file_data")
+        outcome = read(raw, f"{where}.file_data")
+        text, images = outcome.text, outcome.images
     if text is None:
         kind = head.removeprefix("data:").partition(";")[0] or "binary"
         raise InvalidRequest(
-            f"`{where}` is a {kind} file. Only text files and PDF files can be sent to the engine.",
+            f"`{where}` is a file of type {kind}. Only text files and PDF files can be sent to the engine.",
             param=f"{where}.file_data",
             code="unsupported_file",
         )
     name = file.filename or "file"
-    return {"type": "text", "text": f'<file name="{name}">\n{text}\n</file>'}
+    if images:
+        text = SCANNED.format(count=len(images))
+    return [
+        {"type": "text", "text": f'<file name="{name}">\n{text}\n</file>'},
+        *({"type": "image_url", "image_url": {"url": url}} for url in images),
+    ]
 
 
 def _decoded(raw: bytes) -> str | None:
@@ -82,12 +89,12 @@ def _decoded(raw: bytes) -> str | None:
     return None if "\0" in text else text
 
 
-def audio_part(part: Part, where: str, read: ReadDocument) -> Part:
+def audio_part(part: Part, where: str, read: ReadDocument) -> list[Part]:
     audio = convert(part, InputAudio, where).input_audio
-    return {"type": "input_audio", "input_audio": {"data": audio.data, "format": audio.format}}
+    return [{"type": "input_audio", "input_audio": {"data": audio.data, "format": audio.format}}]
 
 
-CONVERTERS: dict[str, Callable[[Part, str, ReadDocument], Part]] = {
+CONVERTERS: dict[str, Callable[[Part, str, ReadDocument], list[Part]]] = {
     "input_text": text_part,
     "output_text": text_part,
     "text": text_part,
@@ -101,13 +108,13 @@ CONVERTERS: dict[str, Callable[[Part, str, ReadDocument], Part]] = {
 
 
 def content_to_parts(content: str | list[Part], where: str, read: ReadDocument) -> list[Part]:
-    """`read`: the text of a document that is not text."""
+    """`read`: the text or the pages of a document that is not text."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
-    return [_part(part, f"{where}[{at}]", read) for at, part in enumerate(content)]
+    return [each for at, part in enumerate(content) for each in _part(part, f"{where}[{at}]", read)]
 
 
-def _part(part: Part, where: str, read: ReadDocument) -> Part:
+def _part(part: Part, where: str, read: ReadDocument) -> list[Part]:
     kind = part.get("type")
     converter = CONVERTERS.get(kind) if isinstance(kind, str) else None
     if converter is None:

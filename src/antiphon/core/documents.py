@@ -10,8 +10,10 @@ from antiphon.errors import InvalidRequest
 # How many characters of documents are remembered.
 MOST_CHARACTERS = 16 * 1024 * 1024
 
-# The text of a document, by its bytes and its path in the request.
-ReadDocument = Callable[[bytes, str], str]
+# The text or the pages of a document, by its bytes and its path in the request.
+ReadDocument = Callable[[bytes, str], CheckOutcome]
+
+NOT_READ = CheckOutcome()
 
 
 def digest_of(document: bytes) -> bytes:
@@ -27,19 +29,21 @@ class Documents:
         self.unread: list[DocumentWork] = []
         self.notices: list[str] = []
 
-    def read(self, document: bytes, where: str) -> str:
+    def read(self, document: bytes, where: str) -> CheckOutcome:
         """Empty as long as it was not read."""
         outcome = self._outcome_of(digest_of(document))
         if outcome is None:
             self.unread.append(DocumentWork(document))
-            return ""
+            return NOT_READ
+        if outcome.images:
+            self.notices.append(f"`{where}`: the PDF has no text, the images on its pages take its place")
         if outcome.complaint is None:
-            return outcome.text
+            return outcome
         problem = f"`{where}` cannot be read: {outcome.complaint}."
         if not is_stored(where):
             raise InvalidRequest(problem, param=where, code="unreadable_file")
         self.notices.append(problem)
-        return f"(This file cannot be read: {outcome.complaint}.)"
+        return CheckOutcome(f"(This file cannot be read: {outcome.complaint}.)")
 
 
 class KnownDocuments:
@@ -67,4 +71,4 @@ class KnownDocuments:
 
 def _size(outcome: CheckOutcome) -> int:
     # An outcome without a text takes some memory, too.
-    return len(outcome.text) + 1000
+    return len(outcome.text) + sum(map(len, outcome.images)) + 1000

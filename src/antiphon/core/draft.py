@@ -108,9 +108,15 @@ class ChatDraft:
             problem = f"No tool call found for the output with call_id {call_id!r}."
             raise InvalidRequest(problem, param=f"{where}.call_id", code="tool_call_not_found")
         call = self._answered(call_id)
+        texts = [part["text"] for part in parts if part["type"] == "text"]
+        media = [part for part in parts if part["type"] != "text"]
+        if call.answered and (texts, media) == (call.texts, call.media):
+            # Some clients send all of a history that they also continue.
+            self.notice(f"the output of call {call_id} was sent again: it counts once")
+            return
         call.answered = True
-        call.texts += [part["text"] for part in parts if part["type"] == "text"]
-        call.media += [part for part in parts if part["type"] != "text"]
+        call.texts += texts
+        call.media += media
 
     def _answered(self, call_id: str) -> Call:
         """Ids may repeat from turn to turn: the latest turn that waits for this output is meant."""
@@ -173,9 +179,9 @@ class ChatDraft:
 
     def messages(self, dialect: Dialect, *, head: str, tail: list[str]) -> list[ChatMessage]:
         """`head` is the request's `instructions`; `tail` is what Antiphon adds to them."""
-        for call in (call for turn in self._turns if isinstance(turn, AssistantTurn) for call in turn.calls):
-            if not call.answered:
-                self.notice(f"call {call.id} has no output: a placeholder was sent")
+        for turn in self._turns:
+            if isinstance(turn, AssistantTurn):
+                self._notice_calls(turn)
         messages = [message for turn in self._turns for message in turn.messages(dialect)]
         if not dialect.takes_users_in_a_row:
             messages = _with_users_joined(messages)
@@ -191,6 +197,13 @@ class ChatDraft:
         if messages[-1].role == "assistant" and dialect.continues_last_message:
             messages.append(ChatMessage(role="user", content=GO_ON))
         return messages
+
+    def _notice_calls(self, turn: AssistantTurn) -> None:
+        for call in turn.drop_replaced():
+            self.notice(f"call {call.id} was sent again with other arguments: these count")
+        for call in turn.calls:
+            if not call.answered:
+                self.notice(f"call {call.id} has no output: a placeholder was sent")
 
 
 def _with_users_joined(messages: list[ChatMessage]) -> list[ChatMessage]:

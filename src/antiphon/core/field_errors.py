@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any, NamedTuple
 
-from msgspec import inspect
+from msgspec import ValidationError, convert, inspect
 
 from antiphon.errors import InvalidRequest
 
@@ -12,6 +13,8 @@ _AT = re.compile(r" - at `(?:key` in `)?\$?\.?(?P<path>[^`]*)`$")
 LONGEST = 1000
 # msgspec's name for a member of an object whose names are free.
 _ANY_MEMBER = "[...]"
+# How many members are tried to find the one that is wrong.
+MOST_TRIED = 100
 _STEP = re.compile(r"\[[^\]]*\]|(?P<name>[^.\[\]]+)")
 
 
@@ -77,13 +80,13 @@ TYPES = {
 _MISSING = re.compile(r"missing required field `(?P<field>[^`]+)`")
 
 
-def complaint_to_error(complaint: str, kind: Any, where: str) -> InvalidRequest:
+def complaint_to_error(complaint: str, kind: Any, where: str, value: Any = None) -> InvalidRequest:
     """`kind`: the type that the value was converted to. `where`: the path of the value in the request."""
     complaint = _shortened(complaint)
     at = _AT.search(complaint)
     path = at["path"] if at is not None else ""
     words = _AT.sub("", complaint)
-    param = join_path(where, path.replace(_ANY_MEMBER, ""))
+    param = join_path(where, _with_member(path, complaint, kind, value))
     if (missing := _MISSING.search(words)) is not None:
         param = join_path(param, missing["field"])
     row, found = next(((row, found) for row in ROWS if (found := row.words.search(words))), (OTHERWISE, None))
@@ -100,6 +103,19 @@ def complaint_to_error(complaint: str, kind: Any, where: str) -> InvalidRequest:
 def _shortened(complaint: str) -> str:
     """Its beginning says what is wrong, and its end says where. Between them it may quote all that a client sent."""
     return complaint if len(complaint) <= LONGEST else f"{complaint[: LONGEST // 2]}…{complaint[-LONGEST // 2 :]}"
+
+
+def _with_member(path: str, complaint: str, kind: Any, value: Any) -> str:
+    """The path with the name of the member that is wrong, which msgspec leaves out, if it is a member of a member."""
+    outer = path.removesuffix(_ANY_MEMBER)
+    members = value.get(outer) if isinstance(value, dict) and outer != path else None
+    for name, member in islice(members.items(), MOST_TRIED) if isinstance(members, dict) else ():
+        try:
+            convert({outer: {name: member}}, kind)
+        except ValidationError as wrong:
+            if _shortened(str(wrong)) == complaint:
+                return f"{outer}.{name}"
+    return path.replace(_ANY_MEMBER, "")
 
 
 def join_path(outer: str, inner: str) -> str:

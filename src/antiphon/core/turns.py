@@ -115,6 +115,22 @@ class AssistantTurn:
         self.answered = True
         return call
 
+    def drop_replaced(self) -> list[Call]:
+        """The calls that were sent again with other arguments. There is one output for both, so they are one call, and the
+        arguments that came last count."""
+        alike: dict[tuple[str, str], list[Call]] = {}
+        for call in self.calls:
+            alike.setdefault((call.id, call.name), []).append(call)
+        replaced = []
+        for first, *later in alike.values():
+            if len(later) == 1 and first.answered and not later[0].answered:
+                first.arguments = later[0].arguments
+                replaced += later
+        if replaced:
+            gone = {id(call) for call in replaced}
+            self.calls = [call for call in self.calls if id(call) not in gone]
+        return replaced
+
     def messages(self, dialect: Dialect) -> Iterator[ChatMessage]:
         texts = self.texts if dialect.shows_tools else [*self.texts, *(call.words() for call in self.calls)]
         message = ChatMessage(role="assistant", content="\n\n".join(texts))

@@ -33,7 +33,7 @@ def convert(value: Any, kind: type[T], where: str, *, strict: bool = True) -> T:
     try:
         return msgspec.convert(value, kind, strict=strict)
     except msgspec.ValidationError as wrong:
-        raise complaint_to_error(str(wrong), kind, where) from None
+        raise complaint_to_error(str(wrong), kind, where, value) from None
 
 
 def body_to_request(body: bytes) -> tuple[CreateResponse, list[str]]:

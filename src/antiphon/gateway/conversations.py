@@ -2,17 +2,36 @@
 
 import time
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from antiphon.core.history import check_items, items_to_stored_form, needs_items_before
+from antiphon.core.references import is_reference, stands_for
 from antiphon.errors import InvalidRequest, NotFound
 from antiphon.gateway.ids import new_id
-from antiphon.gateway.record_format import Item, decode_metadata, encode_metadata, items_to_stored, stored_to_items
+from antiphon.gateway.record_format import (
+    Item,
+    decode_found,
+    decode_metadata,
+    encode_metadata,
+    items_to_stored,
+    stored_to_items,
+)
 from antiphon.store.protocol import Store
 from antiphon.store.records import Conversation as StoredConversation
 from antiphon.store.records import Item as StoredItem
 
 # How many items can be added at once.
 MOST_ITEMS = 20
+
+
+class Created(NamedTuple):
+    conversation: Item
+    notices: Sequence[str]
+
+
+class Added(NamedTuple):
+    items: list[Item]
+    notices: Sequence[str]
 
 
 class Conversations:
@@ -23,7 +42,7 @@ class Conversations:
         self._store = store
         self._retention = retention
 
-    async def create(self, owner: str, items: Sequence[Item], metadata: dict[str, str]) -> Item:
+    async def create(self, owner: str, items: Sequence[Item], metadata: dict[str, str]) -> Created:
         conversation = StoredConversation(
             id=new_id("conv"),
             owner=owner,
@@ -32,9 +51,10 @@ class Conversations:
             metadata=encode_metadata(metadata),
         )
         _check_count(items)
-        check_items(items)
+        items = await self._with_thoughts(owner, items)
+        notices = check_items(items)
         await self._store.create_conversation(conversation, _to_stored(items))
-        return _to_object(conversation)
+        return Created(_to_object(conversation), notices)
 
     async def get(self, owner: str, id: str) -> Item:
         conversation = await self._store.get_conversation(owner, id)
@@ -54,14 +74,23 @@ class Conversations:
 
     # ---- items -------------------------------------------------------------------------------------------------------
 
-    async def add_items(self, owner: str, id: str, items: Sequence[Item]) -> list[Item]:
+    async def add_items(self, owner: str, id: str, items: Sequence[Item]) -> Added:
         """The items as they are stored: each with an id and a type."""
         _check_count(items)
-        check_items(items, before=await self._items_before(owner, id, items))
+        items = await self._with_thoughts(owner, items)
+        notices = check_items(items, before=await self._items_before(owner, id, items))
         stored = _to_stored(items)
         if not await self._store.add_items(owner, id, stored, self._expires_at()):
             raise _not_found(id)
-        return stored_to_items(stored)
+        return Added(stored_to_items(stored), notices)
+
+    async def _with_thoughts(self, owner: str, items: Sequence[Item]) -> Sequence[Item]:
+        """Reasoning that is only an id gets its text, if that is stored anywhere."""
+        thoughts = [id for item in items if not is_reference(item) and (id := stands_for(item)) is not None]
+        if not thoughts:
+            return items
+        found = decode_found(await self._store.find_items(owner, thoughts))
+        return [item if is_reference(item) else found.get(stands_for(item) or "", item) for item in items]
 
     async def _items_before(self, owner: str, id: str, items: Sequence[Item]) -> list[Item]:
         """The items that the new ones may belong to: a conversation is read only for the output of a call."""

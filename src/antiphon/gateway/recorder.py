@@ -37,8 +37,8 @@ RENEWAL = 20.0
 KEEPING_MARGIN = 86_400
 # The statuses of a response that answered.
 ANSWERED = frozenset({"completed", "incomplete"})
-# Items that concern their own request only.
-NOT_STORED = frozenset({"compaction_trigger"})
+# Items that concern their own request only. A list: a type that was never read may be anything, and have no hash.
+NOT_STORED = ["compaction_trigger"]
 
 
 class ResponseRecorder:
@@ -204,8 +204,7 @@ class ResponseRecorder:
         `last` are its last events, which have not been sent yet.
         """
         stores = self._request.store is not False
-        if stores:
-            await self._keep_history()
+        await self._keep_history()
         if self._conversation is None:
             if stores:
                 await self._store.put(self.to_record(response))
@@ -227,7 +226,8 @@ class ResponseRecorder:
         return items_to_stored([*self._input, *output_to_items(response.output)])
 
     async def _keep_history(self) -> None:
-        """Responses that are continued are stored as long as the one that continues them, or nearly."""
+        """Responses that are continued are stored as long as the one that continues them, or nearly, whether it is stored or
+        not."""
         expires_at = self._expires_at()
         enough = expires_at - min(KEEPING_MARGIN, self._retention // 30)
         if early := [link.id for link in self._links if link.expires_at < enough]:

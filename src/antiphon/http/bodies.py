@@ -10,8 +10,11 @@ from antiphon.wire import UNREADABLE
 
 
 async def read_body(request: web.Request) -> bytes:
+    return with_deployment(request, await request.read())
+
+
+def with_deployment(request: web.Request, body: bytes) -> bytes:
     """The body; if it names no model, with the deployment of the path as its model."""
-    body = await request.read()
     deployment = request.match_info.get("deployment")
     if deployment is None or model_of(body) is not None:
         return body

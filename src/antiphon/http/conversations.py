@@ -6,7 +6,7 @@ from aiohttp import web
 from msgspec import Struct
 
 from antiphon.core.validation import body_to_struct
-from antiphon.http.answers import to_json
+from antiphon.http.answers import notice_header, to_json
 from antiphon.http.keys import CONVERSATIONS
 from antiphon.http.middlewares import OWNER
 from antiphon.http.pages import query_to_page, to_list, to_whole_list
@@ -29,7 +29,8 @@ class CreateItems(Struct):
 
 async def create(request: web.Request) -> web.Response:
     body = body_to_struct(await request.read() or b"{}", CreateConversation)
-    return to_json(await request.app[CONVERSATIONS].create(request[OWNER], body.items or (), body.metadata or {}))
+    created = await request.app[CONVERSATIONS].create(request[OWNER], body.items or (), body.metadata or {})
+    return to_json(created.conversation, notice_header(created.notices))
 
 
 async def retrieve(request: web.Request) -> web.Response:
@@ -53,8 +54,8 @@ async def delete(request: web.Request) -> web.Response:
 async def create_items(request: web.Request) -> web.Response:
     view = query_to_view(request)
     body = body_to_struct(await request.read(), CreateItems)
-    items = await request.app[CONVERSATIONS].add_items(request[OWNER], request.match_info["id"], body.items)
-    return to_json(to_whole_list(view.items(items)))
+    added = await request.app[CONVERSATIONS].add_items(request[OWNER], request.match_info["id"], body.items)
+    return to_json(to_whole_list(view.items(added.items)), notice_header(added.notices))
 
 
 async def list_items(request: web.Request) -> web.Response:

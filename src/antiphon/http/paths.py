@@ -16,8 +16,8 @@ from aiohttp import web
 VERSION = "/v1"
 PREFIXES = (VERSION, "", "/openai" + VERSION, "/openai")
 DEPLOYMENT = "/openai/deployments/{deployment}"
-# What Azure serves for one deployment.
-OF_DEPLOYMENTS = frozenset(VERSION + path for path in ("/responses", "/chat/completions", "/completions", "/embeddings"))
+# What is served for one deployment, with all that is below: a client whose base URL has a deployment uses it for every path.
+OF_DEPLOYMENTS = tuple(VERSION + path for path in ("/responses", "/chat/completions", "/completions", "/embeddings"))
 
 
 def under_all_paths(routes: Iterable[web.RouteDef]) -> Iterator[web.RouteDef]:
@@ -32,7 +32,7 @@ def _paths(path: str) -> Iterator[str]:
     rest = path.removeprefix(VERSION)
     for prefix in PREFIXES:
         yield prefix + rest
-    if path in OF_DEPLOYMENTS:
+    if path.startswith(OF_DEPLOYMENTS):
         yield DEPLOYMENT + rest
 
 

@@ -44,7 +44,7 @@ async def compact(request: web.Request) -> web.StreamResponse:
     The summary covers all of them, and replaces them when the window comes back: only the client reads them there.
     """
     gateway = request.app[GATEWAY]
-    run = await gateway.begin(await request.read(), request[OWNER], compact=True)
+    run = await gateway.begin(await read_body(request), request[OWNER], compact=True)
     async with gateway.running(run):
         try:
             await _run_whole(run)
@@ -60,7 +60,7 @@ async def compact(request: web.Request) -> web.StreamResponse:
 
 
 async def input_tokens(request: web.Request) -> web.StreamResponse:
-    counted = await request.app[GATEWAY].count_input(await request.read(), request[OWNER])
+    counted = await request.app[GATEWAY].count_input(await read_body(request), request[OWNER])
     return to_json({"object": "response.input_tokens", "input_tokens": counted.tokens}, notice_header(counted.notices))
 
 

@@ -14,6 +14,7 @@ from antiphon.gateway.client_protocol import RESPONSES_WEBSOCKET
 from antiphon.gateway.recent_histories import RecentHistories
 from antiphon.gateway.run import BUG
 from antiphon.gateway.sinks import EncodedSink
+from antiphon.http.bodies import with_deployment
 from antiphon.http.cors import CROSS_ORIGIN
 from antiphon.http.keys import GATEWAY, LIMITS, TRANSPORT
 from antiphon.http.middlewares import LOGGED, OWNER, REQUEST_ID
@@ -188,9 +189,8 @@ class Connection:
         """What went wrong, if anything: sent as an error before the first event, and as an event after it."""
         begun = False
         try:
-            run = await self._gateway.begin(
-                message, self._request[OWNER], protocol=RESPONSES_WEBSOCKET, histories=self._histories
-            )
+            body = with_deployment(self._request, message)
+            run = await self._gateway.begin(body, self._request[OWNER], protocol=RESPONSES_WEBSOCKET, histories=self._histories)
             async with self._gateway.running(run):
                 try:
                     await run.connect(self._gateway.heartbeat)

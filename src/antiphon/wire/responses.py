@@ -19,8 +19,8 @@ Metadata = Annotated[
 ]
 
 
-CacheKey = Annotated[str, Meta(max_length=64)]
-Identifier = Annotated[str, Meta(max_length=128)]
+# Of a cache or of a user.
+Key = Annotated[str, Meta(max_length=64)]
 # "in-memory" is the older spelling.
 CacheRetention = Literal["in_memory", "in-memory", "24h"]
 ServiceTier = Literal["auto", "default", "flex", "scale", "priority", "fast", "ultrafast"]
@@ -82,8 +82,8 @@ class CreateResponse(Struct):
     user: str | None = None
     metadata: Metadata | None = None
     service_tier: ServiceTier | None = None
-    safety_identifier: Identifier | None = None
-    prompt_cache_key: CacheKey | None = None
+    safety_identifier: Key | None = None
+    prompt_cache_key: Key | None = None
     prompt_cache_retention: CacheRetention | None = None
     prompt_cache_options: dict[str, Any] | None = None
     truncation: Literal["auto", "disabled"] | None = None

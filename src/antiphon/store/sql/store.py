@@ -74,17 +74,15 @@ class SqlStore:
     async def find_items(self, owner: str, ids: Collection[str]) -> dict[str, bytes]:
         wanted = frozenset(ids)
         found = await self._database.read(item_index.find(owner, wanted, self._now()))
-        if len(found) < len(wanted) and await self._index_items_of(owner):
+        if len(found) < len(wanted):
+            await self._index_items_of(owner)
+            # Also if nothing was left to index: others index, too, and may have just finished.
             found = await self._database.read(item_index.find(owner, wanted, self._now()))
         return found
 
-    async def _index_items_of(self, owner: str) -> bool:
-        """Whether there was anything to index."""
-        indexed = False
+    async def _index_items_of(self, owner: str) -> None:
         while await self._database.read(item_index.has_unindexed(owner)):
             await self._database.write(item_index.index_some(owner))
-            indexed = True
-        return indexed
 
     async def index_items(self) -> int:
         total = 0
