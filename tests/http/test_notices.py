@@ -37,3 +37,11 @@ async def test_the_notices_of_a_background_response_are_in_all_that_is_shown_of_
         queued = msgspec.json.decode(raw)
         shown = [queued, await Background(gateway).ended(queued["id"])]
     assert all(response["antiphon_notices"] == notices for response in shown)
+
+
+async def test_a_queued_response_has_the_notices_about_its_definitions(gateway: GatewayUnderTest) -> None:
+    grammar = {"type": "grammar", "syntax": "lark", "definition": "start: ("}
+    tools = [{"type": "custom", "name": "add", "format": grammar}]
+    _, queued = await gateway.post({"model": "mock", "input": "Hi", "background": True, "tools": tools})
+    assert queued["status"] == "queued"
+    assert any("the grammar of tool add cannot be read" in notice for notice in queued["antiphon_notices"])

@@ -145,7 +145,6 @@ class Exchange:
             self.step = DONE
         else:
             self._ask()
-        self._show_notices()
 
     # ---- what is known of it -----------------------------------------------------------------------------------------
 
@@ -219,12 +218,10 @@ class Exchange:
     # ---- the beginning -----------------------------------------------------------------------------------------------
 
     def start(self) -> list[AnyEvent]:
-        self._show_notices()
         return self._lifecycle.start()
 
     def heartbeat(self) -> list[AnyEvent]:
         """Repeats that the response is in progress. SSE comments do not reset a client's idle timer, this does."""
-        self._show_notices()
         return [] if isinstance(self.step, Done) else [self._lifecycle.heartbeat()]
 
     def _show_notices(self) -> None:
@@ -237,6 +234,7 @@ class Exchange:
             self._preparing = work
             self.step = Check(work)
             return
+        self._show_notices()
         conversion = self._question.conversion
         if self._auto_compaction.threshold is not None:
             self.step = Count(conversion.chat, self._question.engine)
