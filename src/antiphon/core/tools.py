@@ -23,6 +23,8 @@ from antiphon.wire.chat import ChatFunction, ChatTool
 
 Tool = dict[str, Any]
 
+# The field of a request that lists its tools.
+TOOLS = "tools"
 # What engines accept. A client may send longer names.
 LONGEST_NAME = 64
 _ILLEGAL = re.compile(r"[^A-Za-z0-9_-]")
@@ -126,8 +128,6 @@ class Toolbox:
     # Namespace → its description.
     namespaces: dict[str, str] = field(default_factory=dict)
     left_out: set[Native] = field(default_factory=set)
-    # The tools that follow were found in input items: one that was found twice is the same tool, not a conflict.
-    finds: bool = False
     # Where in the request each function was defined.
     places: dict[str, str] = field(default_factory=dict)
     echo: list[Tool] = field(default_factory=list)
@@ -136,7 +136,8 @@ class Toolbox:
     def add(self, native: Native, function: ChatFunction, where: str) -> bool:
         """False: there is one already."""
         if native in self.names:
-            if not self.finds:
+            # One that was found twice in input items is the same tool, not a conflict.
+            if where.startswith(TOOLS):
                 self.notices.append(f"tool {native.name} was offered twice: the first definition counts")
             return False
         name = engine_name(native)
@@ -262,10 +263,9 @@ def tools_to_box(
     them as its own."""
     box = Toolbox()
     for at, tool in enumerate(tools):
-        _define(box, tool, f"tools[{at}]", definitions)
+        _define(box, tool, f"{TOOLS}[{at}]", definitions)
         box.echo.append(tool_to_echo(tool))
     box.notices += members_without_effect(inner for tool in tools for inner in _functions_in(tool))
-    box.finds = True
     for where, tool in more:
         _add_found(box, tool, where, definitions)
     return box
