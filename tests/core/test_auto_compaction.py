@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 from support.engine import answer, call, chunk, text
-from support.exchanges import Event, checked, make_environment, run_answers
+from support.exchanges import Event, Recorder, checked, make_environment, run_answers
 from support.toy_tool import DICE, Dice, roll
 
 from antiphon.core.exchange import Exchange
@@ -36,17 +36,8 @@ USAGE = Usage(10, InputTokensDetails(), 2, OutputTokensDetails(), 12)
 SUMMARY = text("They talked about tea.")
 
 
-class Recorder:
-    def __init__(self) -> None:
-        self.chats: list[dict[str, Any]] = []
-        self.engines: list[int] = []
-
-    def __call__(self, step: Ask) -> None:
-        self.chats.append(msgspec.json.decode(msgspec.json.encode(step.chat)))
-        self.engines.append(step.engine)
-
-    def contents(self, number: int) -> list[str]:
-        return [str(message["content"]).rpartition("summary of it:\n\n")[2] for message in self.chats[number]["messages"]]
+def contents(asked: Recorder, number: int) -> list[str]:
+    return [str(message["content"]).rpartition("summary of it:\n\n")[2] for message in asked.chats[number]["messages"]]
 
 
 def run(*answers: Any, input: Any = ITEMS, on_ask: Any = lambda step: None, **fields: Any) -> list[Event]:
@@ -84,7 +75,7 @@ def test_a_prompt_over_the_threshold_is_compacted_and_then_answered() -> None:
     assert "hand-over" in first["messages"][-1]["content"]
     assert LONG in first["messages"][2]["content"]
     assert "tools" not in first
-    assert asked.contents(1) == ["Be kind", "They talked about tea.", "And coffee?"]
+    assert contents(asked, 1) == ["Be kind", "They talked about tea.", "And coffee?"]
     assert second["tools"]
 
 
@@ -117,8 +108,8 @@ def test_a_turn_in_the_middle_of_its_calls_goes_on_with_the_newest_ones() -> Non
     ]
     run(SUMMARY, text("Done."), on_ask=asked, input=[QUESTION, *steps], tools=[F])
     assert [message["role"] for message in asked.chats[1]["messages"]] == ["user", "user", "assistant", "tool"]
-    assert asked.contents(1)[1] == "And coffee?"
-    assert asked.contents(1)[3].startswith("5 5")
+    assert contents(asked, 1)[1] == "And coffee?"
+    assert contents(asked, 1)[3].startswith("5 5")
 
 
 def test_the_limits_of_the_answer_are_not_those_of_the_summary() -> None:
@@ -176,7 +167,7 @@ def test_without_a_summary_the_prompt_is_answered_as_it_is(summary: Any, reason:
     asked = Recorder()
     events = run(summary, text("Coffee is a drink."), on_ask=asked)
     assert (events[-1]["type"], types(events)) == ("response.completed", ["message"])
-    assert asked.contents(1) == ["Be kind", "Tell me about tea", LONG, "And coffee?"]
+    assert contents(asked, 1) == ["Be kind", "Tell me about tea", LONG, "And coffee?"]
     if isinstance(summary, bytes):
         assert any("not compacted" in notice and reason in notice for notice in notices(summary, text("Hi")))
 
@@ -221,13 +212,13 @@ def test_a_prompt_that_is_too_long_for_the_summary_is_truncated_for_it() -> None
     events = run(overflow, SUMMARY, text("Hi"), on_ask=asked, **fields)
     assert types(events) == ["compaction", "message"]
     assert len(asked.chats[1]["messages"]) < len(asked.chats[0]["messages"])
-    assert len(asked.contents(2)) == 2
+    assert len(contents(asked, 2)) == 2
 
 
 def test_it_is_compacted_once_even_if_the_prompt_stays_too_long() -> None:
     asked = Recorder()
     run(SUMMARY, text("Hi"), on_ask=asked, input=[*HISTORY, {"role": "user", "content": LONG}])
-    assert asked.contents(1) == ["Be kind", "They talked about tea.", LONG]
+    assert contents(asked, 1) == ["Be kind", "They talked about tea.", LONG]
 
 
 def test_where_there_is_too_little_to_compact_nothing_is() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 from support.exchanges import make_environment
+from support.items import assistant, call_output, developer, function_call, user
 
 from antiphon.core.compacted_text import CompactedText, KeptItems, text_to_compacted
 from antiphon.core.compaction import MOST_KEPT, items_to_window
@@ -21,26 +22,6 @@ MARK = "sealed "
 SEALER = Sealer(lambda text: MARK + text, lambda blob: blob.removeprefix(MARK) if blob.startswith(MARK) else None)
 TRIGGER = {"type": "compaction_trigger"}
 F = {"type": "function", "name": "f", "parameters": {"type": "object", "properties": {}}}
-
-
-def user(text: str) -> Item:
-    return {"role": "user", "content": text}
-
-
-def developer(text: str) -> Item:
-    return {"role": "developer", "content": text}
-
-
-def assistant(text: str) -> Item:
-    return {"role": "assistant", "content": text}
-
-
-def called(id: str) -> Item:
-    return {"type": "function_call", "call_id": id, "name": "f", "arguments": "{}"}
-
-
-def result(id: str, output: str = "done") -> Item:
-    return {"type": "function_call_output", "call_id": id, "output": output}
 
 
 def compaction(summary: str, *kept: Item, instructions: list[Item] | None = None) -> Item:
@@ -111,14 +92,14 @@ def test_a_compaction_that_cannot_be_opened_replaces_nothing() -> None:
 
 
 def test_an_output_whose_call_was_replaced_is_sent_as_a_note() -> None:
-    started = exchange([user("One"), called("c1"), compaction("New"), result("c1", "42"), user("Two")])
+    started = exchange([user("One"), function_call("c1"), compaction("New"), call_output("c1", "42"), user("Two")])
     note = started.chat.messages[1]
     assert (note.role, note.content) == ("user", "The result of an earlier tool call:\n42")
     assert started.notices == ["input[3]: the call of this output was compacted, so the output was sent as a note"]
 
 
 def test_an_output_whose_call_was_kept_follows_its_call() -> None:
-    messages = exchange([compaction("New", user("One"), called("c1")), result("c1", "42")]).chat.messages
+    messages = exchange([compaction("New", user("One"), function_call("c1")), call_output("c1", "42")]).chat.messages
     assert [message.role for message in messages] == ["user", "user", "assistant", "tool"]
 
 
@@ -178,14 +159,16 @@ def kept(*items: Item) -> KeptItems:
 
 
 def test_the_last_message_of_the_user_and_the_newest_step_are_kept() -> None:
-    step = [called("c2"), result("c2", "x" * 2 * MOST_KEPT)]
-    found = kept(developer("Be kind"), user("One"), assistant("Two"), user("Three"), called("c1"), result("c1"), *step)
+    step = [function_call("c2"), call_output("c2", "x" * 2 * MOST_KEPT)]
+    found = kept(
+        developer("Be kind"), user("One"), assistant("Two"), user("Three"), function_call("c1"), call_output("c1"), *step
+    )
     assert found == KeptItems([developer("Be kind")], [user("Three"), *step])
 
 
 def test_more_steps_are_kept_as_far_as_there_is_room() -> None:
     long = [user("One"), assistant("x" * MOST_KEPT * 8), user("Two")]
-    steps = [[called(f"c{number}"), result(f"c{number}", "y" * 5000)] for number in range(5)]
+    steps = [[function_call(f"c{number}"), call_output(f"c{number}", "y" * 5000)] for number in range(5)]
     found = kept(*long, *(item for step in steps for item in step)).items
     assert found == [user("Two"), *(item for step in steps[2:] for item in step)]
 
@@ -197,8 +180,8 @@ def test_messages_right_before_the_last_one_are_kept_as_far_as_there_is_room() -
 
 
 def test_a_second_compaction_keeps_what_the_first_one_kept() -> None:
-    first = compaction("Old", user("Build it"), called("c1"), result("c1"), instructions=[developer("Be kind")])
-    step = [called("c2"), result("c2", "x" * 500)]
+    first = compaction("Old", user("Build it"), function_call("c1"), call_output("c1"), instructions=[developer("Be kind")])
+    step = [function_call("c2"), call_output("c2", "x" * 500)]
     assert kept(first, *step) == KeptItems([developer("Be kind")], [user("Build it"), *step])
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.engine import answer, call, chunk, text
-from support.exchanges import Event, checked, make_environment, run_answers
+from support.exchanges import Event, Recorder, checked, make_environment, run_answers
 from support.toy_tool import DICE, Dice, roll
 
 from antiphon.core.check_work import CheckOutcome, DefinitionWork, run_check
@@ -38,18 +38,6 @@ def kinds(events: list[Event]) -> list[str]:
 def output_of(events: list[Event]) -> list[dict[str, Any]]:
     output: list[dict[str, Any]] = events[-1]["response"]["output"]
     return output
-
-
-class Recorder:
-    """Keeps the chat requests that an engine is asked with."""
-
-    def __init__(self) -> None:
-        self.chats: list[dict[str, Any]] = []
-        self.engines: list[int] = []
-
-    def __call__(self, step: Ask) -> None:
-        self.chats.append(msgspec.json.decode(msgspec.json.encode(step.chat)))
-        self.engines.append(step.engine)
 
 
 # ---- one engine answer -----------------------------------------------------------------------------------------------

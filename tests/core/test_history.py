@@ -127,7 +127,7 @@ def test_a_stored_item_has_every_member_that_the_api_requires(item: dict[str, An
 
 @pytest.mark.parametrize("item", ITEMS, ids=lambda item: str(item.get("type") or item.get("role")))
 def test_the_items_of_these_tests_are_what_the_api_takes(item: dict[str, Any]) -> None:
-    TAKEN.validate_python(item)
+    assert TAKEN.validate_python(item)
 
 
 def test_every_item_that_the_api_lists_is_tested() -> None:

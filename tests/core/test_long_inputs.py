@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from support.exchanges import make_environment
+from support.items import assistant, call_output, developer, function_call, user
 
 from antiphon.core import notices
 from antiphon.core.check_work import CheckOutcome
@@ -26,62 +27,46 @@ MANY = 60_000
 JOINS_USERS = replace(PLAIN, takes_users_in_a_row=False)
 
 
-def user(text: str) -> Item:
-    return {"role": "user", "content": text}
-
-
-def developer(text: str) -> Item:
-    return {"role": "developer", "content": text}
-
-
-def assistant(text: str) -> Item:
-    return {"role": "assistant", "content": text}
-
-
-def call(id: str, arguments: str = "{}") -> Item:
-    return {"type": "function_call", "call_id": id, "name": "f", "arguments": arguments}
-
-
-def result(id: str) -> Item:
-    return {"type": "function_call_output", "call_id": id, "output": "done"}
-
-
 def each(count: int, *make: Callable[[int], Item]) -> list[Item]:
     """One item after another, again and again."""
     return list(chain.from_iterable((one(at) for one in make) for at in range(count // len(make))))
 
 
 def same_id(at: int) -> Item:
-    return call("1", f'{{"a": {at}}}')
+    return function_call("1", f'{{"a": {at}}}')
 
 
 INPUTS = {
     "user messages": each(MANY, lambda at: user(f"m{at}")),
     "user and developer messages": each(MANY, lambda at: user(f"m{at}"), lambda at: developer(f"d{at}")),
     "assistant messages": [user("q"), *each(MANY, lambda at: assistant(f"m{at}"))],
-    "texts after a call": [user("q"), call("1"), *each(MANY, lambda at: assistant(f"m{at}")), result("1")],
-    "calls in one turn": [user("q"), *each(MANY // 2, lambda at: call(str(at))), *each(MANY // 2, lambda at: result(str(at)))],
-    "calls with one id in one turn": [user("q"), *each(MANY // 2, same_id), *each(MANY // 2, lambda at: result("1"))],
+    "texts after a call": [user("q"), function_call("1"), *each(MANY, lambda at: assistant(f"m{at}")), call_output("1")],
+    "calls in one turn": [
+        user("q"),
+        *each(MANY // 2, lambda at: function_call(str(at))),
+        *each(MANY // 2, lambda at: call_output(str(at))),
+    ],
+    "calls with one id in one turn": [user("q"), *each(MANY // 2, same_id), *each(MANY // 2, lambda at: call_output("1"))],
     "calls with one id, and then their results": [
         *each(MANY // 2, lambda at: user("q"), same_id),
-        *each(MANY // 4, lambda at: result("1")),
+        *each(MANY // 4, lambda at: call_output("1")),
     ],
     "more results than calls": [
-        *each(MANY // 2, lambda at: user("q"), same_id, lambda at: result("1")),
-        *each(MANY // 2, lambda at: result("1")),
+        *each(MANY // 2, lambda at: user("q"), same_id, lambda at: call_output("1")),
+        *each(MANY // 2, lambda at: call_output("1")),
     ],
     "user messages around a call": [
         *each(MANY // 2, lambda at: user(f"m{at}")),
-        call("1"),
+        function_call("1"),
         *each(MANY // 2, lambda at: user(f"m{at + 9}")),
-        result("1"),
+        call_output("1"),
     ],
     "user messages between results": [
-        *each(MANY // 3, lambda at: call(str(at))),
-        *each(MANY // 3 * 2, lambda at: user(f"m{at}"), lambda at: result(str(at))),
+        *each(MANY // 3, lambda at: function_call(str(at))),
+        *each(MANY // 3 * 2, lambda at: user(f"m{at}"), lambda at: call_output(str(at))),
     ],
     "items of unknown types": [user("q"), *each(MANY, lambda at: {"type": f"unknown_{at}"})],
-    "calls without results": [user("q"), *each(MANY, lambda at: call(str(at)))],
+    "calls without results": [user("q"), *each(MANY, lambda at: function_call(str(at)))],
     "references": [
         *each(MANY // 2, lambda at: user("q") | {"id": f"msg_{at}"}),
         *each(MANY // 2, lambda at: {"type": "item_reference", "id": f"msg_{at}"}),
@@ -107,7 +92,7 @@ def test_many_user_messages_become_one_in_linear_time() -> None:
 
 @pytest.mark.timeout(15)
 def test_a_prompt_with_many_items_is_measured_in_linear_time() -> None:
-    items = each(MANY, lambda at: user(f"m{at}"), lambda at: call(str(at)), lambda at: result(str(at)))
+    items = each(MANY, lambda at: user(f"m{at}"), lambda at: function_call(str(at)), lambda at: call_output(str(at)))
     exchange = begun(input=items, context_management=[ContextManagement("compaction", 1000)])
     assert isinstance(exchange.step, Count)
     exchange.counted(1_000_000)
@@ -117,7 +102,7 @@ def test_a_prompt_with_many_items_is_measured_in_linear_time() -> None:
 @pytest.mark.timeout(15)
 def test_many_documents_are_read_in_linear_time() -> None:
     files = [base64.b64encode(b"%%PDF-%d" % at).decode() for at in range(3000)]
-    exchange = begun(input=[user([{"type": "input_file", "file_data": file}]) for file in files])  # type: ignore[arg-type]
+    exchange = begun(input=[user([{"type": "input_file", "file_data": file}]) for file in files])
     for at in range(len(files)):
         assert isinstance(exchange.step, Check)
         exchange.checked(CheckOutcome(f"text {at}"))

@@ -41,6 +41,18 @@ FULL_REQUEST = msgspec.convert(
 )
 
 
+class Recorder:
+    """Keeps the chat requests that an engine is asked with."""
+
+    def __init__(self) -> None:
+        self.chats: list[dict[str, Any]] = []
+        self.engines: list[int] = []
+
+    def __call__(self, step: Ask) -> None:
+        self.chats.append(msgspec.json.decode(msgspec.json.encode(step.chat)))
+        self.engines.append(step.engine)
+
+
 def make_environment(**options: Any) -> Environment:
     """Ids are counted, and time stands still."""
     numbers = itertools.count()
