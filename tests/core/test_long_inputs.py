@@ -24,7 +24,7 @@ Item = dict[str, Any]
 
 MANY = 60_000
 # Templates that take no two user messages in a row.
-JOINS_USERS = replace(PLAIN, takes_users_in_a_row=False)
+JOINS_USERS = replace(PLAIN, alternates=True)
 
 
 def each(count: int, *make: Callable[[int], Item]) -> list[Item]:

@@ -216,7 +216,7 @@ def repeating_conversation(draw: st.DrawFn) -> list[list[dict[str, Any]]]:
     return [[question], *(draw(repeating_turn(number, question)) for number in range(draw(st.integers(1, 4))))]
 
 
-@given(repeating_conversation(), dialects.filter(lambda dialect: dialect.takes_users_in_a_row))
+@given(repeating_conversation(), dialects.filter(lambda dialect: not dialect.alternates))
 def test_a_prompt_ends_with_the_outputs_and_has_each_call_once_whatever_is_repeated(
     turns: list[list[dict[str, Any]]], dialect: Dialect
 ) -> None:

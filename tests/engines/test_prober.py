@@ -47,7 +47,7 @@ LEARNED: dict[str, dict[str, bool]] = {
     "vllm": {"enforces_required": True, "enforces_named": True, "constrains_calls": True, "takes_logprobs_with_tools": True},
     "vllm without flags": {
         "takes_system_role": False,
-        "takes_users_in_a_row": False,
+        "alternates": True,
         "reads_calls": False,
         "shows_tools": True,
         "enforces_required": True,
@@ -95,7 +95,7 @@ async def test_the_table_shows_what_an_engine_can_do(at: int, name: str) -> None
     facts = learned(findings)
     assert facts.items() >= LEARNED[name].items()
     engine.knowledge.learn("mock", facts)
-    assert engine.knowledge.dialect_for("mock").takes_users_in_a_row is facts["takes_users_in_a_row"]
+    assert engine.knowledge.dialect_for("mock").alternates is facts["alternates"]
 
 
 async def test_no_request_is_sent_twice() -> None:

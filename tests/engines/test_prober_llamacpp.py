@@ -89,7 +89,7 @@ async def test_a_template_that_wants_turns_to_alternate_is_learned(model: Path) 
     assert findings["user messages in a row"].verdict is DOES_NOT
     assert "must alternate" in findings["user messages in a row"].detail
     assert findings["late system message"].verdict is DOES_NOT
-    assert engine.knowledge.dialect_for("tiny").takes_users_in_a_row is False
+    assert engine.knowledge.dialect_for("tiny").alternates is True
 
 
 async def test_the_gateway_learns_from_a_real_engine_before_its_first_stream(model: Path) -> None:

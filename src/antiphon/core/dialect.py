@@ -54,12 +54,25 @@ class Dialect:
 
     # The member of an assistant message for earlier reasoning. None: it is sent as <think>…</think>.
     reasoning_member: Literal["reasoning_content", "reasoning"] | None = None
-    # False: the template has no system role; the text goes in front of the first user message.
-    takes_system_role: bool = True
-    # False: the template wants user and assistant to alternate; user messages in a row become one.
-    takes_users_in_a_row: bool = True
     # The engine continues a last assistant message instead of beginning a new one.
     continues_last_message: bool = False
+
+    # ---- what the chat template of the model demands of messages, and what it shows of them ----
+
+    # False: it has no system role; the text goes in front of the first user message.
+    takes_system_role: bool = True
+    # User and assistant have to alternate. Messages with calls, and their results, do not count.
+    alternates: bool = False
+    # The first message after the system message has to be a user's.
+    begins_with_user: bool = False
+    # The ids of calls have exactly so many letters and digits. None: they are free.
+    call_id_length: int | None = None
+    # False: an assistant message has one call at most.
+    takes_parallel_calls: bool = True
+    # False: of an assistant message with calls, its text is not shown.
+    shows_text_with_calls: bool = True
+    # False: earlier reasoning is not shown, however it is sent.
+    shows_reasoning: bool = True
 
     # ---- tools ----
 
@@ -75,6 +88,8 @@ class Dialect:
 
     # False: `response_format` is rejected.
     takes_response_format: bool = True
+    # The field that a constraint is sent in: "grammar" is llama.cpp's, for GBNF, and is rejected beside tools.
+    constraint_member: Literal["response_format", "grammar"] = "response_format"
     # Constrains an answer to a JSON schema, and the arguments of a strict function to its parameters. Otherwise both are
     # checked here.
     constrains_json: bool = False
@@ -105,11 +120,19 @@ class Dialect:
     # Fields that are always sent, and those that are sent with a constrained answer.
     extra: Mapping[str, Any] = field(default_factory=dict)
     constrained_extra: Mapping[str, Any] = field(default_factory=dict)
+    # False: the engine's own parser fails on what this model writes. Then these fields are sent, which switch it off.
+    parses_answers: bool = True
+    unparsed_extra: Mapping[str, Any] = field(default_factory=dict)
+    # The field for the key of a conversation. None: the engine takes none.
+    cache_key_member: Literal["prompt_cache_key"] | None = None
 
     # ---- answers ----
 
     # The chat template opens the thought: the text of an answer begins inside it, with no tag.
     opens_thought: bool = False
+    # False: accepted, but without effect.
+    returns_logprobs: bool = True
+    shows_images: bool = True
     # Reports usage in a stream. Otherwise it is estimated.
     reports_usage: bool = True
     # False: closes the connection after each stream, whatever it has announced; it is not used again.
@@ -124,6 +147,8 @@ class Dialect:
     window: tuple[Lookup, ...] = ()
     vision: tuple[Lookup, ...] = ()
     version: tuple[Lookup, ...] = ()
+    # Where the text of the chat template is.
+    template_text: tuple[Lookup, ...] = ()
     # For probes: where the prompt is shown, the field for a GBNF grammar, and where the engine itself reports whether the
     # template of a model has tools, several calls in a message, and thoughts.
     template: Template | None = None

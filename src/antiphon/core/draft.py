@@ -183,7 +183,7 @@ class ChatDraft:
             if isinstance(turn, AssistantTurn):
                 self._notice_calls(turn)
         messages = [message for turn in self._turns for message in turn.messages(dialect)]
-        if not dialect.takes_users_in_a_row:
+        if dialect.alternates:
             messages = _with_users_joined(messages)
         system = "\n\n".join(text for text in (head, *self._system, *tail) if text)
         if system and dialect.takes_system_role:

@@ -71,7 +71,7 @@ LESSONS: tuple[Lesson, ...] = (
         kinds=frozenset({PARSE_ERROR}),
     ),
     # What Gemma's, Mistral's and Llama 2's templates raise.
-    Lesson(_words("roles must alternate"), {"takes_users_in_a_row": False}, _always),
+    Lesson(_words("roles must alternate"), {"alternates": True}, _always),
     Lesson(_words("system role not supported", "system role is not supported"), {"takes_system_role": False}, _always),
     # A schema that the engine cannot compile; another one may work.
     Lesson(

@@ -30,6 +30,7 @@ LLAMACPP = replace(
     vision=(Lookup("/props", "modalities/vision"),),
     version=(Lookup("/props", "build_info"),),
     template=Template("/apply-template", "prompt"),
+    template_text=(Lookup("/props", "chat_template"),),
     grammar_member="grammar",
     reported_tools=(Lookup("/props", "chat_template_caps/supports_tools"),),
     reported_parallel_calls=(Lookup("/props", "chat_template_caps/supports_parallel_tool_calls"),),
@@ -44,6 +45,7 @@ LLAMACPP = replace(
     },
     # With this format reasoning arrives in a separate field, whatever --reasoning-format the server was started with.
     extra={"reasoning_format": "deepseek"},
+    unparsed_extra={"reasoning_format": "none"},
     # Inside a string a grammar allows any text, and a weak model may repeat itself without end. Repeating more than 24 tokens
     # of the last 256 becomes less and less likely; copying from further back is not affected.
     constrained_extra={"dry_multiplier": 0.8, "dry_allowed_length": 24, "dry_penalty_last_n": 256},

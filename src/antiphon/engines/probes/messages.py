@@ -52,5 +52,5 @@ async def _observe(client: ProbeClient, long: Messages, short: Messages, remedy:
 async def users_in_a_row(client: ProbeClient) -> Observation:
     answer = await client.ask(messages=[*HELLO, *HELLO])
     if isinstance(answer, Rejection):
-        return Observation(Verdict.DOES_NOT, str(answer), JOINED, {"takes_users_in_a_row": False})
-    return Observation(Verdict.WORKS, "accepted", facts={"takes_users_in_a_row": True})
+        return Observation(Verdict.DOES_NOT, str(answer), JOINED, {"alternates": True})
+    return Observation(Verdict.WORKS, "accepted", facts={"alternates": False})
