@@ -10,11 +10,11 @@ import msgspec
 
 from antiphon.core.chunk_reader import ChunkReader
 from antiphon.core.deltas import CallDelta, Delta, EngineFailed, Finished, ReasoningDelta, TextDelta, UsageReport
-from antiphon.core.dialect import Lookup
+from antiphon.core.dialect import Lookup, Template
 from antiphon.core.failures import failure_to_error, http_answer_to_failure
 from antiphon.core.sse import FrameReader
 from antiphon.core.think_tags import Start
-from antiphon.engines.detection import follow
+from antiphon.engines.detection import NO_SUCH_ROUTE, follow
 from antiphon.engines.probes.findings import NoAnswer
 from antiphon.engines.probes.questions import HELLO
 from antiphon.engines.upstream import CLOSE_CONNECTION, LARGEST_ERROR, Engine, ours
@@ -25,6 +25,8 @@ from antiphon.wire.responses import Usage
 
 # Seconds for one request, from its prompt to the end of its answer: a slow engine is not kept busy any longer.
 TIME_LIMIT = 60.0
+# Seconds for a prompt to be rendered.
+RENDER_TIME_LIMIT = 5.0
 # After so many requests without an answer no more are sent.
 MOST_UNANSWERED = 3
 DONE = b"[DONE]"
@@ -155,6 +157,7 @@ class ProbeClient:
         self._model_index = next((at for at, known in enumerate(engine.models) if known.id == model), 0)
         self._documents = engine.documents()
         self._answers: dict[bytes, Answer | Rejection] = {}
+        self._prompts: dict[bytes, str | Rejection | None] = {}
         self._unanswered = 0
         self._options: Body = {"stream_options": {"include_usage": True}}
 
@@ -232,13 +235,37 @@ class ProbeClient:
         value = await self._documents.look_up(lookups, self.model, self._model_index)
         return value if isinstance(value, bool) else None
 
-    async def rendered_prompt(self, **fields: Any) -> str | None:
-        """The prompt that a request becomes; None if the engine does not show it, or its template fails."""
+    async def render(self, **fields: Any) -> str | Rejection | None:
+        """The prompt that a request becomes, or why the template rejects it; None if the engine does not show prompts. Nothing
+        is generated for it, so it does not wait for an idle engine."""
         template = self.dialect.template
         if template is None:
             return None
         body = msgspec.json.encode({"model": self.model, "messages": HELLO, **fields})
-        prompt = follow(await self._documents.get(template.path, body), template.prompt_key)
+        if body not in self._prompts:
+            self._prompts[body] = await self._fetch_prompt(template, body)
+        return self._prompts[body]
+
+    async def _fetch_prompt(self, template: Template, body: bytes) -> str | Rejection | None:
+        try:
+            async with asyncio.timeout(RENDER_TIME_LIMIT), ours(self.engine.root):
+                response = await self.engine.post(template.path, body, CLOSE_CONNECTION)
+                data = await response.read()
+        except (TimeoutError, ApiError):
+            return None
+        if response.status in NO_SUCH_ROUTE:
+            return None
+        if response.status != 200:
+            return Rejection(http_answer_to_failure(response.status, data).message)
+        try:
+            prompt = follow(msgspec.json.decode(data), template.prompt_key)
+        except UNREADABLE:
+            return None
+        return prompt if isinstance(prompt, str) else None
+
+    async def rendered_prompt(self, **fields: Any) -> str | None:
+        """The prompt that a request becomes; None if the engine does not show it, or its template fails."""
+        prompt = await self.render(**fields)
         return prompt if isinstance(prompt, str) else None
 
     async def is_in_prompt(self, mark: str, long: Body, short: Body) -> bool | None:
