@@ -134,9 +134,10 @@ class ChunkReader:
 
     def _delta(self, delta: chat.DeltaChunk, deltas: list[Delta]) -> None:
         if thought := delta.reasoning_content or delta.reasoning or delta.thinking:
-            deltas += self._thought(thought)
+            pieces = self._searched(self._tags.report(thought))
+            deltas += pieces if delta.content else self._with_logprobs(pieces)
         if delta.content:
-            deltas += self._with_logprobs(self._searched(self._tags.receive(_plain_text(delta.content))))
+            deltas += self._text(_plain_text(delta.content))
         if delta.annotations:
             # Engines repeat them.
             self._annotations += [each for each in _to_annotations(delta.annotations) if each not in self._annotations]
@@ -148,18 +149,16 @@ class ChunkReader:
         if kind is TextDelta:
             finder = self._finder
             return not self._logprobs and self._tags.take_if_plain(text) and (finder is None or finder.take_if_plain(text))
-        return self._tags.copy if kind is ReasoningDelta else True
+        return self._tags.take_if_reported(text) if kind is ReasoningDelta else True
 
-    def _thought(self, thought: str) -> list[Delta]:
-        """Reasoning from a field of its own. The first source counts; the other is a copy of it."""
+    def _text(self, text: str) -> list[Delta]:
         tags = self._tags
-        if tags.copy:
-            return [ReasoningDelta(thought)]
-        if tags.found:
-            return []
-        buffered = self._with_logprobs(self._searched(tags.release()))
-        tags.takes_copies()
-        return [*buffered, ReasoningDelta(thought)]
+        pieces = tags.receive(text)
+        if tags.dropped:
+            # Of the copy of a thought; those of what follows it in the same chunk are not told apart.
+            self._logprobs.clear()
+            tags.dropped = False
+        return self._with_logprobs(self._searched(pieces))
 
     def _calls_and_refusals(self, delta: chat.DeltaChunk, deltas: list[Delta]) -> None:
         released = self._searched(self._tags.release())

@@ -248,10 +248,11 @@ class Exchange:
         chat = self._question.conversion.chat
         # A constrained answer, or one without thinking, does not begin inside a thought.
         constrained = chat.response_format is not UNSET or chat.reasoning_effort == "none"
-        if self._question.dialect.opens_thought and not constrained:
-            return Start.INSIDE
         # What is made in the background may be followed at any time.
-        return Start.UNKNOWN if self.streams or self.response.background else Start.PATIENT
+        is_seen = self.streams or self.response.background
+        if self._question.dialect.opens_thought and not constrained:
+            return Start.INSIDE if is_seen else Start.INSIDE_PATIENT
+        return Start.UNKNOWN if is_seen else Start.PATIENT
 
     # ---- an engine's answer ------------------------------------------------------------------------------------------
 
