@@ -44,7 +44,13 @@ EXPECTED: dict[str, tuple[Verdict, Verdict, Verdict, Verdict, Verdict]] = {
 
 # Some of the facts that the gateway learns from each engine.
 LEARNED: dict[str, dict[str, bool]] = {
-    "vllm": {"enforces_required": True, "enforces_named": True, "constrains_calls": True, "takes_logprobs_with_tools": True},
+    "vllm": {
+        "enforces_required": True,
+        "enforces_named": True,
+        "constrains_calls": True,
+        "takes_logprobs_with_tools": True,
+        "returns_logprobs": True,
+    },
     "vllm without flags": {
         "takes_system_role": False,
         "alternates": True,
@@ -52,7 +58,13 @@ LEARNED: dict[str, dict[str, bool]] = {
         "shows_tools": True,
         "enforces_required": True,
     },
-    "ollama": {"shows_tools": True, "reads_calls": True, "enforces_required": False, "enforces_named": False},
+    "ollama": {
+        "shows_tools": True,
+        "reads_calls": True,
+        "enforces_required": False,
+        "enforces_named": False,
+        "returns_logprobs": False,
+    },
     "ollama without tools": {"shows_tools": False, "reads_calls": False, "enforces_required": False},
     "lmdeploy without a tool parser": {"shows_tools": False, "reads_calls": False, "constrains_json": True},
 }
@@ -226,6 +238,8 @@ def _another_object(body: Body) -> Answer:
         (_only_reasons, "usage in streams", DOES_NOT, {"reports_usage": False}),
         (_only_text, "required choice", DOES_NOT, {"enforces_required": False}),
         (_only_text, "json_schema", DOES_NOT, {"constrains_json": False}),
+        (_only_text, "logprobs", DOES_NOT, {"returns_logprobs": False}),
+        (_only_reasons, "logprobs", UNKNOWN, {}),
         (_half_an_object, "json_schema", WORKS, {"constrains_json": True}),
         (_another_object, "json_schema", DOES_NOT, {"constrains_json": False}),
     ],

@@ -94,12 +94,14 @@ def _is_bare_error(chunk: chat.Chunk) -> bool:
 class ChunkReader:
     """`receive()` the data of each frame, then `close()`. Text is searched for calls, if there is a finder."""
 
-    __slots__ = ("_annotations", "_finder", "_logprobs", "_tags")
+    __slots__ = ("_annotations", "_finder", "_logprobs", "_tags", "has_logprobs")
 
     def __init__(self, start: Start = Start.UNKNOWN, finder: CallFinder | None = None) -> None:
         self._tags = ThinkTags(start)
         self._finder = finder
         self._logprobs: list[responses.Logprob] = []
+        # Some have come.
+        self.has_logprobs = False
         # Of the text so far. They wait for its end, because a part of it may be buffered.
         self._annotations: list[dict[str, Any]] = []
 
@@ -120,6 +122,7 @@ class ChunkReader:
             if choice.index == 0:
                 if choice.logprobs is not None and choice.logprobs.content:
                     self._logprobs += _to_logprobs(choice.logprobs.content)
+                    self.has_logprobs = True
                 if (delta := choice.delta or choice.message) is not None:
                     self._delta(delta, deltas)
                 if choice.finish_reason is not None:

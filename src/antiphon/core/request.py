@@ -208,7 +208,8 @@ def _logprobs(request: CreateResponse, chat: ChatRequest, dialect: Dialect, noti
         notices.append("logprobs were left out: this engine does not return them together with tools")
         return False
     chat.logprobs = True
-    chat.top_logprobs = request.top_logprobs or 0
+    # A number of 0 is left out: to some engines it means that none at all are wanted.
+    chat.top_logprobs = request.top_logprobs or UNSET
     return True
 
 

@@ -23,6 +23,7 @@ FOUND_IN_TEXT = "finds the reasoning in the text, and makes a reasoning item of 
 REMEMBERED = "remembers that answers of this model begin inside a thought"
 LEFT_OUT = "leaves logprobs out when tools are offered, with a notice"
 PASSED_ON = "asks for them when a client does, and forwards what the engine answers"
+MISSING = "asks for them all the same when a client does, and adds a notice that none came"
 ESTIMATED = "estimates usage, by the engine's tokenizer or by length"
 
 # The object takes about thirty tokens, and more with a lot of white space.
@@ -132,12 +133,17 @@ async def logprobs(client: ProbeClient) -> Observation:
     answer = await client.ask(**request)
     if isinstance(answer, Rejection):
         return Observation(Verdict.DOES_NOT, str(answer), PASSED_ON)
+    if not answer.logprobs and not answer.raw_text:
+        return Observation(Verdict.UNKNOWN, "no text came that could have had them", PASSED_ON)
     if not answer.logprobs:
-        return Observation(Verdict.DOES_NOT, "accepted, but none came", PASSED_ON)
+        return Observation(Verdict.DOES_NOT, "accepted, but none came", MISSING, {"returns_logprobs": False})
+    came = {"returns_logprobs": True}
     tools: dict[str, Any] = {"tools": TOOLS, "tool_choice": "auto"}
     if isinstance(await client.ask(**tools), Rejection):
-        return Observation(Verdict.WORKS, "they came")
+        return Observation(Verdict.WORKS, "they came", facts=came)
     both = await client.ask(**request, **tools)
     if isinstance(both, Rejection):
-        return Observation(Verdict.PARTLY, f"they came; with tools {both}", LEFT_OUT, {"takes_logprobs_with_tools": False})
-    return Observation(Verdict.WORKS, "they came, and are accepted with tools", facts={"takes_logprobs_with_tools": True})
+        facts = {**came, "takes_logprobs_with_tools": False}
+        return Observation(Verdict.PARTLY, f"they came; with tools {both}", LEFT_OUT, facts)
+    facts = {**came, "takes_logprobs_with_tools": True}
+    return Observation(Verdict.WORKS, "they came, and are accepted with tools", facts=facts)
