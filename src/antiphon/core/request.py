@@ -133,6 +133,8 @@ def _chat(
     return chat
 
 
+    if dialect.cache_key_member is not None and request.prompt_cache_key:
+        setattr(chat, dialect.cache_key_member, request.prompt_cache_key)
 def _unreadable_to_notices(
     definitions: Iterable[Definition], complaint_about: Callable[[bytes | Grammar], str | None]
 ) -> Iterable[str]:

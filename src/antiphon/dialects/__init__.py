@@ -65,6 +65,8 @@ VLLM = replace(
     constrains_json=True,
     # With `strict: true`; otherwise the arguments are any JSON object.
     constrains_calls=True,
+    # Ignored by the engine, which takes any field (serve/engine/protocol.py); a router in front of several may use it.
+    cache_key_member="prompt_cache_key",
     tokenizer=Tokenizer("/tokenize", "prompt", "tokens"),
     window=(Lookup("/v1/models", "data/{at}/max_model_len"),),
     version=(Lookup("/version", "version"),),
@@ -86,6 +88,8 @@ LMDEPLOY = replace(
     efforts={**PLAIN.efforts, "xhigh": "max", "max": "max"},
     max_tokens_member="max_completion_tokens",
     constrains_json=True,
+    # Fields that it does not know are ignored (serve/openai/protocol.py); a router in front of several may use it.
+    cache_key_member="prompt_cache_key",
     tokenizer=Tokenizer("/v1/encode", "input", "input_ids"),
     window=(Lookup("/v1/models", "data/{at}/max_model_len"),),
     advice={
@@ -107,6 +111,8 @@ SGLANG = replace(
     enforces_named=True,
     constrains_json=True,
     window=(Lookup("/v1/models", "data/{at}/max_model_len"), Lookup("/get_model_info", "max_total_num_tokens")),
+    # Fields that it does not know are ignored (entrypoints/openai/protocol.py); a router in front of several may use it.
+    cache_key_member="prompt_cache_key",
     version=(Lookup("/get_server_info", "version"),),
     advice={
         "system role": "--chat-template FILE, with a template that has a system role",
