@@ -1,5 +1,6 @@
 """Responses requests into chat requests."""
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -8,7 +9,7 @@ from support.conversions import chat, converted, messages, rejection
 from support.items import user
 
 from antiphon.core.dialect import Dialect
-from antiphon.core.request import request_to_chat
+from antiphon.core.request import UNSEEN_IMAGES, request_to_chat
 from antiphon.core.request_fields import FIELDS, request_to_items
 from antiphon.core.response_object import request_to_response
 from antiphon.core.validation import body_to_request
@@ -191,16 +192,6 @@ def test_the_limit_of_tokens_has_the_name_that_the_engine_reads() -> None:
     assert chat(max_output_tokens=20, dialect=OLLAMA)["max_tokens"] == 20
 
 
-def test_logprobs_are_left_out_where_the_engine_rejects_them_with_tools() -> None:
-@pytest.mark.parametrize(
-    ("dialect", "is_sent"), [(VLLM, True), (LMDEPLOY, True), (SGLANG, True), (PLAIN, False), (LLAMACPP, False)]
-)
-def test_the_key_of_a_conversation_is_sent_to_engines_that_take_any_field(dialect: Dialect, is_sent: bool) -> None:
-    assert chat(prompt_cache_key="thread-1", dialect=dialect).get("prompt_cache_key") == ("thread-1" if is_sent else None)
-    assert "prompt_cache_key" not in chat(dialect=dialect)
-
-
-def test_logprobs_are_left_out_where_the_engine_rejects_them_with_tools() -> None:
 @pytest.mark.parametrize(
     ("dialect", "is_sent"), [(VLLM, True), (LMDEPLOY, True), (SGLANG, True), (PLAIN, False), (LLAMACPP, False)]
 )
@@ -222,6 +213,7 @@ def test_images_have_a_notice_where_they_are_known_to_be_ignored(place: str) -> 
     assert converted([user("Look.")], dialect=blind).notices == ()
 
 
+def test_logprobs_are_left_out_where_the_engine_rejects_them_with_tools() -> None:
     assert chat(top_logprobs=3, dialect=LLAMACPP)["top_logprobs"] == 3
     conversion = converted(top_logprobs=3, tools=[F], dialect=LLAMACPP)
     assert not conversion.logprobs

@@ -28,13 +28,18 @@ from antiphon.wire import UNREADABLE, chat, responses
 _decode = msgspec.json.Decoder(chat.Chunk).decode
 
 
-def _to_usage(usage: chat.ChatUsage, timings: chat.Timings | None) -> responses.Usage | None:
+def cached_tokens_of(chunk: chat.Chunk) -> int | None:
+    """None: the engine does not report them."""
+    details = chunk.usage.prompt_tokens_details if chunk.usage is not None else None
+    if details is not None and details.cached_tokens is not None:
+        return details.cached_tokens
+    return chunk.timings.cache_n if chunk.timings is not None else None
+
+
+def _to_usage(usage: chat.ChatUsage, cached: int | None) -> responses.Usage | None:
     if usage.prompt_tokens is None and usage.completion_tokens is None:
         return None
     prompt, completion = usage.prompt_tokens or 0, usage.completion_tokens or 0
-    cached = usage.prompt_tokens_details.cached_tokens if usage.prompt_tokens_details else None
-    if cached is None and timings is not None:
-        cached = timings.cache_n
     reasoning = usage.completion_tokens_details.reasoning_tokens if usage.completion_tokens_details else None
     return responses.Usage(
         input_tokens=prompt,
@@ -128,7 +133,7 @@ class ChunkReader:
                 if choice.finish_reason is not None:
                     deltas += self._close_text(cut=choice.finish_reason == "length")
                     deltas.append(Finished(choice.finish_reason))
-        if chunk.usage is not None and (usage := _to_usage(chunk.usage, chunk.timings)) is not None:
+        if chunk.usage is not None and (usage := _to_usage(chunk.usage, cached_tokens_of(chunk))) is not None:
             deltas.append(UsageReport(usage))
         return deltas
 

@@ -1,4 +1,4 @@
-"""Probes of answers: constrained JSON, reasoning, usage, logprobs."""
+"""Probes of answers: constrained JSON, reasoning, usage, cached tokens, logprobs."""
 
 from collections.abc import Set
 from typing import Any
@@ -7,6 +7,7 @@ from antiphon.engines.probes.client import Answer, ProbeClient, Rejection
 from antiphon.engines.probes.findings import Observation, Verdict
 from antiphon.engines.probes.questions import (
     JSON_FORMAT,
+    LONG_PROMPT,
     ODD_WORDS,
     OPENED_THOUGHT,
     PUZZLE,
@@ -24,6 +25,7 @@ REMEMBERED = "remembers that answers of this model begin inside a thought"
 LEFT_OUT = "leaves logprobs out when tools are offered, with a notice"
 PASSED_ON = "asks for them when a client does, and forwards what the engine answers"
 MISSING = "asks for them all the same when a client does, and adds a notice that none came"
+NOT_COUNTED = "reports 0 cached tokens; it keeps each prompt a prefix of the next one, so that a cache works all the same"
 ESTIMATED = "estimates usage, by the engine's tokenizer or by length"
 
 # The object takes about thirty tokens, and more with a lot of white space.
@@ -126,6 +128,19 @@ async def usage(client: ProbeClient) -> Observation:
     if answer.usage is None:
         return Observation(Verdict.DOES_NOT, "none came", ESTIMATED, {"reports_usage": False})
     return Observation(Verdict.WORKS, "it came with the end of the stream", facts={"reports_usage": True})
+
+
+async def cached_tokens(client: ProbeClient) -> Observation:
+    """The same long prompt twice: the second time it is in the cache of an engine that has one."""
+    await client.ask(messages=LONG_PROMPT, tokens=1)
+    answer = await client.ask(messages=LONG_PROMPT, tokens=2)
+    if isinstance(answer, Rejection):
+        return Observation(Verdict.UNKNOWN, str(answer))
+    if answer.cached_tokens is None:
+        return Observation(Verdict.DOES_NOT, "the usage does not have them", NOT_COUNTED)
+    if not answer.cached_tokens:
+        return Observation(Verdict.UNKNOWN, "the usage has them, but a prompt that was sent twice was not cached")
+    return Observation(Verdict.WORKS, f"of a prompt that was sent twice, {answer.cached_tokens} tokens were cached")
 
 
 async def logprobs(client: ProbeClient) -> Observation:
