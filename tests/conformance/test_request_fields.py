@@ -23,6 +23,10 @@ class Case:
     beside: Body = field(default_factory=dict)
 
 
+# The mock engine returns none.
+NO_LOGPROBS = "logprobs were left out: this engine returns none"
+
+
 def sent_and_echoed(name: str, value: Any) -> Case:
     return Case(value, {name: value}, {name: value})
 
@@ -53,7 +57,7 @@ CASES: dict[str, Case] = {
     "top_p": sent_and_echoed("top_p", 0.9),
     "presence_penalty": sent_and_echoed("presence_penalty", 0.5),
     "frequency_penalty": sent_and_echoed("frequency_penalty", 0.5),
-    "top_logprobs": Case(2, {"logprobs": True, "top_logprobs": 2}, {"top_logprobs": 2}),
+    "top_logprobs": Case(2, {"logprobs": True, "top_logprobs": 2}, {"top_logprobs": 2}, NO_LOGPROBS),
     "stop": Case(["END"], {"stop": ["END"]}),
     "seed": Case(7, {"seed": 7}),
     "user": sent_and_echoed("user", "u1"),
@@ -63,7 +67,7 @@ CASES: dict[str, Case] = {
         {"text": {"format": {"type": "text"}, "verbosity": "low"}},
     ),
     "reasoning": Case({"effort": "low"}, {"reasoning_effort": "low"}, {"reasoning": {"effort": "low", "summary": None}}),
-    "include": Case(["message.output_text.logprobs"], {"logprobs": True}),
+    "include": Case(["message.output_text.logprobs"], {"logprobs": True}, notice=NO_LOGPROBS),
     "metadata": echoed("metadata", {"topic": "greeting"}),
     "service_tier": echoed("service_tier", "flex"),
     "safety_identifier": echoed("safety_identifier", "user-1"),

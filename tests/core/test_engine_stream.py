@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.engine import DONE, chunk
+from support.streams import parse
 
 from antiphon.core.deltas import CallDelta, Delta, Finished, ReasoningDelta, TextDelta, ThoughtEnded
 from antiphon.core.engine_stream import EngineStream
@@ -43,6 +44,16 @@ def frames(pieces: list[tuple[str, str]]) -> list[bytes]:
 def test_it_gives_the_same_events_as_the_long_way(pieces: list[tuple[str, str]]) -> None:
     reads = frames(pieces)
     assert replay(reads) == replay([b"".join(reads)])
+
+
+@given(st.lists(st.sampled_from(["a", " b", "<", "hm, "]), min_size=1, max_size=12), st.sampled_from(["", "x", "a b"]))
+def test_a_thought_of_the_short_cut_is_what_a_tagged_text_is_compared_with(thought: list[str], more: str) -> None:
+    pieces = [("reasoning_content", piece) for piece in thought]
+    tagged = [("text", piece) for piece in ("<think>", *thought, f"{more}</think>", "Yes.")]
+    reads = frames([*pieces, *tagged])
+    assert replay(reads) == replay([b"".join(reads)])
+    text = "".join(event["delta"] for event in parse(replay(reads)) if event["type"] == "response.output_text.delta")
+    assert text == ("Yes." if not more else "".join(piece for _, piece in tagged))
 
 
 SUMMARIZED = CreateResponse(model="replay", input="…", stream=True, reasoning=ReasoningOptions(summary="auto"))

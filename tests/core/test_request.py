@@ -1,5 +1,6 @@
 """Responses requests into chat requests."""
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -8,11 +9,11 @@ from support.conversions import chat, converted, messages, rejection
 from support.items import user
 
 from antiphon.core.dialect import Dialect
-from antiphon.core.request import request_to_chat
+from antiphon.core.request import UNSEEN_IMAGES, request_to_chat
 from antiphon.core.request_fields import FIELDS, request_to_items
 from antiphon.core.response_object import request_to_response
 from antiphon.core.validation import body_to_request
-from antiphon.dialects import LLAMACPP, LMDEPLOY, OLLAMA, PLAIN, VLLM
+from antiphon.dialects import LLAMACPP, LMDEPLOY, OLLAMA, PLAIN, SGLANG, VLLM
 from antiphon.wire.responses import CreateResponse
 
 F = {"type": "function", "name": "f", "parameters": {"type": "object", "properties": {}}}
@@ -189,6 +190,27 @@ def test_efforts_are_mapped_to_what_the_engine_accepts_and_a_change_is_noticed(d
 def test_the_limit_of_tokens_has_the_name_that_the_engine_reads() -> None:
     assert chat(max_output_tokens=20, dialect=VLLM)["max_completion_tokens"] == 20
     assert chat(max_output_tokens=20, dialect=OLLAMA)["max_tokens"] == 20
+
+
+@pytest.mark.parametrize(
+    ("dialect", "is_sent"), [(VLLM, True), (LMDEPLOY, True), (SGLANG, True), (PLAIN, False), (LLAMACPP, False)]
+)
+def test_the_key_of_a_conversation_is_sent_to_engines_that_take_any_field(dialect: Dialect, is_sent: bool) -> None:
+    assert chat(prompt_cache_key="thread-1", dialect=dialect).get("prompt_cache_key") == ("thread-1" if is_sent else None)
+    assert "prompt_cache_key" not in chat(dialect=dialect)
+
+
+@pytest.mark.parametrize("place", ["message", "output"])
+def test_images_have_a_notice_where_they_are_known_to_be_ignored(place: str) -> None:
+    image = {"type": "input_image", "image_url": "data:image/png;base64,AAAA"}
+    items: list[dict[str, Any]] = [{"role": "user", "content": [image]}]
+    if place == "output":
+        call = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
+        items = [user("Look."), call, {"type": "function_call_output", "call_id": "c", "output": [image]}]
+    blind = replace(PLAIN, shows_images=False)
+    assert converted(items, dialect=blind).notices == (UNSEEN_IMAGES,)
+    assert converted(items, dialect=PLAIN).notices == ()
+    assert converted([user("Look.")], dialect=blind).notices == ()
 
 
 def test_logprobs_are_left_out_where_the_engine_rejects_them_with_tools() -> None:

@@ -1,14 +1,16 @@
 """Tagged reasoning: found at any split, never twice, never inside the text, and never where tags are only quoted."""
 
 import itertools
+from collections.abc import Iterable
 
+import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from antiphon.core.chunk_reader import ChunkReader
 from antiphon.core.deltas import Delta, Finished, ReasoningDelta, TextDelta, ThoughtEnded
-from antiphon.core.think_tags import CLOSE, Start, ThinkTags
+from antiphon.core.think_tags import CLOSE, OPEN, Start, ThinkTags, partial_tag_length
 
 
 def merge(deltas: list[Delta]) -> tuple[str, str]:
@@ -17,9 +19,8 @@ def merge(deltas: list[Delta]) -> tuple[str, str]:
     return reasoning, "".join(delta.text for delta in deltas if isinstance(delta, TextDelta))
 
 
-def read(pieces: list[str], start: Start = Start.UNKNOWN, *, copy: bool = False, cut: bool = False) -> list[Delta]:
+def read(pieces: list[str], start: Start = Start.UNKNOWN, *, cut: bool = False) -> list[Delta]:
     tags = ThinkTags(start)
-    tags.copy = copy
     return [delta for piece in pieces for delta in tags.receive(piece)] + tags.close(cut=cut)
 
 
@@ -94,6 +95,20 @@ def test_an_answer_that_was_wrongly_taken_for_a_thought_is_not_lost() -> None:
     assert merge(read(["Paris."], Start.INSIDE)) == ("Paris.", "Paris.")
 
 
+def test_an_answer_that_was_wrongly_taken_for_a_thought_comes_once_where_no_client_waits() -> None:
+    assert merge(read(["Par", "is."], Start.INSIDE_PATIENT)) == ("", "Paris.")
+
+
+def test_a_thought_that_the_template_opened_is_found_where_no_client_waits() -> None:
+    tags = ThinkTags(Start.INSIDE_PATIENT)
+    deltas = [delta for piece in ("I should ", "look.", "</th", "ink>", "Paris.") for delta in tags.receive(piece)]
+    assert deltas == [ReasoningDelta("I should look."), TextDelta("Paris.")]
+    assert tags.unopened
+    assert merge(read(["Let me ", "th"], Start.INSIDE_PATIENT, cut=True)) == ("Let me th", "")
+    tags = ThinkTags(Start.INSIDE_PATIENT)
+    assert merge(tags.receive("I call.") + tags.release() + tags.close()) == ("I call.", ""), "a call follows"
+
+
 def test_a_thought_that_was_cut_stays_a_thought_at_the_end_of_the_stream() -> None:
     """`close()` is called at the finish reason, and again at the end of the stream."""
     reader = ChunkReader(Start.INSIDE)
@@ -114,5 +129,160 @@ def test_a_thought_that_was_cut_stays_a_thought() -> None:
     assert merge(read(["Let me th"], Start.INSIDE, cut=True)) == ("Let me th", "")
 
 
-def test_a_tagged_copy_of_reasoning_from_a_field_is_dropped() -> None:
-    assert merge(read(list("<think>hm</think>Paris."), copy=True)) == ("", "Paris.")
+# ---- reasoning in a field, and in the text ---------------------------------------------------------------------------
+
+# A piece of the field for reasoning, or of the text.
+Piece = tuple[str, str]
+FIELD, TEXT = "reasoning_content", "content"
+
+
+def spell(pieces: Iterable[Piece]) -> list[Piece]:
+    return [(member, character) for member, piece in pieces for character in piece]
+
+
+def deltas_of(pieces: Iterable[Piece], *, cut: bool = False) -> list[Delta]:
+    tags = ThinkTags()
+    receive = {FIELD: tags.report, TEXT: tags.receive}
+    return [delta for member, piece in pieces for delta in receive[member](piece)] + tags.close(cut=cut)
+
+
+def read_both(*pieces: Piece) -> tuple[str, str]:
+    return merge(deltas_of(pieces))
+
+
+@st.composite
+def interleaved(draw: st.DrawFn, field: str, text: str) -> list[Piece]:
+    """The characters of both, each in their order."""
+    pieces: list[Piece] = []
+    at = {FIELD: 0, TEXT: 0}
+    whole = {FIELD: field, TEXT: text}
+    while remaining := [member for member in whole if at[member] < len(whole[member])]:
+        member = draw(st.sampled_from(remaining))
+        size = draw(st.integers(1, 5))
+        pieces.append((member, whole[member][at[member] : at[member] + size]))
+        at[member] += size
+    return pieces
+
+
+thoughts = st.text(alphabet="hm </think>\n", min_size=1, max_size=20).filter(
+    lambda thought: thought.strip() != "" and CLOSE not in thought
+)
+SPACES = st.sampled_from(["", " ", "\n", "\n\n"])
+
+
+@given(st.data(), thoughts, SPACES, SPACES, st.sampled_from(["", "Paris.", "\n\nParis </think>."]))
+def test_a_copy_of_the_reported_thought_is_dropped_whichever_is_ahead(
+    data: st.DataObject, thought: str, before: str, after: str, answer: str
+) -> None:
+    copy = before + thought.strip() + after
+    assume(CLOSE not in copy + CLOSE[:-1])
+    pieces = data.draw(interleaved(thought, OPEN + copy + CLOSE))
+    reasoning, text = read_both(*pieces, (TEXT, answer))
+    assert reasoning.strip() == thought.strip()
+    assert text == answer
+
+
+@given(st.data(), thoughts, st.text(alphabet="hm </think>\n", max_size=24))
+def test_any_split_of_the_same_characters_gives_the_same_reasoning_and_text(
+    data: st.DataObject, thought: str, tail: str
+) -> None:
+    pieces = [(FIELD, thought[:1]), *data.draw(interleaved(thought[1:], OPEN + tail))]
+    assert read_both(*pieces) == read_both(*spell(pieces))
+    tags_first = [(TEXT, OPEN), *pieces]
+    assert read_both(*tags_first) == read_both(*spell(tags_first))
+
+
+@given(thoughts, st.text(alphabet="hm </think>\n", max_size=24))
+def test_a_tagged_text_that_is_not_the_reported_thought_is_shown_byte_for_byte(thought: str, tail: str) -> None:
+    tagged, closed, _ = tail.partition(CLOSE)
+    if not closed:
+        tagged = tagged[: len(tagged) - partial_tag_length(tagged, CLOSE)]
+    assume(tagged.strip() != thought.strip() if closed else not thought.strip().startswith(tagged.strip()))
+    # An empty thought has nothing to show.
+    assume(tagged.strip())
+    assert read_both((FIELD, thought), (TEXT, OPEN + tail)) == (thought, OPEN + tail)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<think> is a tag that models use.",
+        "<think>hm, no</think>Paris.",
+        "<think>h</think>Paris.",
+        "\n<think>other",
+        "<think>other</thi",
+        "<think>hm</think><think>more</think>",
+    ],
+)
+def test_text_that_begins_with_a_tag_is_text_if_it_is_not_the_reported_thought(text: str) -> None:
+    expected = text.replace("<think>hm</think>", "").strip()
+    assert read_both((FIELD, "hm"), (TEXT, text))[1].strip() == expected
+    assert read_both((FIELD, "hm"), *spell([(TEXT, text)]))[1].strip() == expected
+
+
+def test_a_copy_that_was_cut_off_is_dropped() -> None:
+    for tail in ("", "h", "hm", "hm\n", "hm</thi"):
+        assert read_both((FIELD, "hm"), (TEXT, OPEN + tail)) == ("hm", "")
+
+
+def test_an_empty_thought_beside_a_reported_one_is_dropped() -> None:
+    assert read_both((FIELD, "hm"), (TEXT, "<think>\n\n</think>\n\nParis.")) == ("hm", "\n\nParis.")
+
+
+def test_text_that_goes_on_where_the_reported_thought_ended_is_shown() -> None:
+    assert read_both((FIELD, "hm"), (TEXT, "<think>hm and more")) == ("hm", "<think>hm and more")
+
+
+def test_a_reported_thought_that_turns_away_from_the_text_shows_the_text() -> None:
+    pieces = [(FIELD, "h"), (TEXT, "<think>hm</th"), (FIELD, "a"), (TEXT, "ink>x")]
+    assert read_both(*pieces) == ("ha", "<think>hm</think>x")
+
+
+def test_a_copy_is_not_complete_before_its_thought_is() -> None:
+    pieces = [(FIELD, "h"), (TEXT, "<think>hm</think>\n"), (FIELD, "m"), (TEXT, "Paris.")]
+    assert read_both(*pieces) == ("hm", "Paris.")
+    assert read_both(*pieces[:2], (TEXT, "Paris.")) == ("h", "<think>hm</think>\nParis.")
+
+
+def test_a_tag_that_came_before_its_reported_thought_is_no_thought_yet() -> None:
+    pieces = [(TEXT, "<thi"), (FIELD, "h"), (TEXT, "nk>\n"), (FIELD, "m"), (TEXT, "hm</think>Paris.")]
+    assert read_both(*pieces) == ("hm", "Paris.")
+    assert read_both((TEXT, "<think>\n"), (FIELD, "hm"), (TEXT, "hm</think>Paris."))[1] == "Paris."
+    assert read_both((TEXT, "<think>"), (FIELD, "hm"), (TEXT, "</think>Paris.")) == ("hm", "Paris.")
+
+
+def test_a_field_that_repeats_a_tagged_thought_is_dropped_and_one_that_differs_is_not() -> None:
+    assert read_both((TEXT, "<think>hm"), (FIELD, "h"), (FIELD, "m\n"), (TEXT, "</think>Paris.")) == ("hm", "Paris.")
+    assert read_both((TEXT, "<think>hm"), (FIELD, "h"), (FIELD, "a!"), (TEXT, "</think>Paris.")) == ("hmha!", "Paris.")
+    assert read_both((TEXT, "<think>h"), (FIELD, "ha"), (TEXT, "m"), (FIELD, "!"), (TEXT, "</think>x")) == ("hmha!", "x")
+    assert read_both((TEXT, "<think>hm</think>Paris."), (FIELD, "hm, yes")) == ("hm, yes", "Paris.")
+
+
+def test_a_call_does_not_wait_for_a_copy() -> None:
+    tags = ThinkTags()
+    assert merge(tags.report("hm") + tags.receive("<think>hm and") + tags.release()) == ("hm", "<think>hm and")
+    tags = ThinkTags()
+    assert merge(tags.report("hm") + tags.receive("<think>h") + tags.release()) == ("hm", "")
+    assert merge(tags.receive("m</think>Paris.")) == ("", "Paris.")
+
+
+def test_comparing_takes_time_in_proportion_to_the_text() -> None:
+    """Every character is compared once: with another order of growth this would take minutes."""
+    thought = "hm " * 100_000
+    pieces = [(FIELD, thought), *spell([(TEXT, OPEN + thought + CLOSE)]), (TEXT, "Paris.")]
+    assert read_both(*pieces) == (thought, "Paris.")
+    pieces = [(FIELD, "h"), (TEXT, OPEN + thought), *spell([(FIELD, thought[1:])]), (TEXT, "</think>Paris.")]
+    assert read_both(*pieces) == (thought, "Paris.")
+
+
+def test_probabilities_of_a_thought_do_not_become_those_of_the_text() -> None:
+    reader = ChunkReader()
+
+    def chunk(member: str, text: str) -> bytes:
+        choice = {"delta": {member: text}, "logprobs": {"content": [{"token": text, "logprob": -1.0}]}}
+        return msgspec.json.encode({"choices": [choice]})
+
+    pieces = [(FIELD, "h"), (FIELD, "m"), (TEXT, "<think>"), (TEXT, "hm"), (TEXT, "</think>"), (TEXT, "Paris"), (TEXT, ".")]
+    deltas = [delta for piece in pieces for delta in reader.receive(chunk(*piece))]
+    tokens = [[each.token for each in delta.logprobs or ()] for delta in deltas if isinstance(delta, TextDelta)]
+    assert tokens == [["Paris"], ["."]]

@@ -36,6 +36,7 @@ EXPECTED: dict[str, tuple[Verdict, Verdict, Verdict, Verdict, Verdict]] = {
     "json_schema with tools": (WORKS, UNKNOWN, WORKS, UNKNOWN, UNKNOWN),
     "reasoning": (WORKS, PARTLY, WORKS, WORKS, UNKNOWN),
     "usage in streams": (WORKS, WORKS, WORKS, WORKS, WORKS),
+    "cached tokens": (DOES_NOT, DOES_NOT, DOES_NOT, DOES_NOT, DOES_NOT),
     "logprobs": (WORKS, WORKS, DOES_NOT, DOES_NOT, DOES_NOT),
     "images": (DOES_NOT, DOES_NOT, DOES_NOT, DOES_NOT, DOES_NOT),
     "tokenizer endpoint": (WORKS, DOES_NOT, DOES_NOT, DOES_NOT, WORKS),
@@ -44,7 +45,13 @@ EXPECTED: dict[str, tuple[Verdict, Verdict, Verdict, Verdict, Verdict]] = {
 
 # Some of the facts that the gateway learns from each engine.
 LEARNED: dict[str, dict[str, bool]] = {
-    "vllm": {"enforces_required": True, "enforces_named": True, "constrains_calls": True, "takes_logprobs_with_tools": True},
+    "vllm": {
+        "enforces_required": True,
+        "enforces_named": True,
+        "constrains_calls": True,
+        "takes_logprobs_with_tools": True,
+        "returns_logprobs": True,
+    },
     "vllm without flags": {
         "takes_system_role": False,
         "alternates": True,
@@ -52,7 +59,13 @@ LEARNED: dict[str, dict[str, bool]] = {
         "shows_tools": True,
         "enforces_required": True,
     },
-    "ollama": {"shows_tools": True, "reads_calls": True, "enforces_required": False, "enforces_named": False},
+    "ollama": {
+        "shows_tools": True,
+        "reads_calls": True,
+        "enforces_required": False,
+        "enforces_named": False,
+        "returns_logprobs": False,
+    },
     "ollama without tools": {"shows_tools": False, "reads_calls": False, "enforces_required": False},
     "lmdeploy without a tool parser": {"shows_tools": False, "reads_calls": False, "constrains_json": True},
 }
@@ -112,6 +125,7 @@ async def test_no_request_is_sent_twice() -> None:
         ("vllm without flags", "tools", "--enable-auto-tool-choice --tool-call-parser"),
         ("vllm without flags", "reasoning", "--reasoning-parser"),
         ("vllm without flags", "context window", "--max-model-len"),
+        ("vllm without flags", "cached tokens", "--enable-prompt-tokens-details"),
         ("lmdeploy without a tool parser", "tools", "--tool-call-parser"),
         ("lmdeploy without a tool parser", "logprobs", "--logprobs-mode"),
         ("ollama without tools", "tools", "ollama show"),
@@ -226,6 +240,8 @@ def _another_object(body: Body) -> Answer:
         (_only_reasons, "usage in streams", DOES_NOT, {"reports_usage": False}),
         (_only_text, "required choice", DOES_NOT, {"enforces_required": False}),
         (_only_text, "json_schema", DOES_NOT, {"constrains_json": False}),
+        (_only_text, "logprobs", DOES_NOT, {"returns_logprobs": False}),
+        (_only_reasons, "logprobs", UNKNOWN, {}),
         (_half_an_object, "json_schema", WORKS, {"constrains_json": True}),
         (_another_object, "json_schema", DOES_NOT, {"constrains_json": False}),
     ],
@@ -274,6 +290,82 @@ async def test_a_thought_that_the_template_opens_is_learned_and_unlearned() -> N
         mock.otherwise = sound
         teach(engine, "mock", await probe(engine, "mock"))
         assert not engine.knowledge.dialect_for("mock").opens_thought
+
+
+def _reporting(body: Body, **usage: Any) -> Answer:
+    counts = {"prompt_tokens": 40, "completion_tokens": 1, "total_tokens": 41, **usage}
+    return b"".join([chunk({"content": "Hello"}), chunk(finish="stop"), chunk(usage=counts), DONE])
+
+
+@pytest.mark.parametrize(
+    ("details", "verdict", "detail"),
+    [
+        ({"prompt_tokens_details": {"cached_tokens": 32}}, WORKS, "32 tokens"),
+        ({"prompt_tokens_details": {"cached_tokens": 0}}, UNKNOWN, "not cached"),
+        ({"prompt_tokens_details": None}, DOES_NOT, "does not have them"),
+        ({}, DOES_NOT, "does not have them"),
+    ],
+)
+async def test_cached_tokens_are_found_where_the_same_prompt_comes_twice(details: Body, verdict: Verdict, detail: str) -> None:
+    mock = MockEngine(owned_by="sglang")
+    mock.otherwise = lambda body: _reporting(body, **details)
+    async with known(mock) as engine:
+        finding = by_capability(await probe(engine, "mock"))["cached tokens"]
+    assert (finding.verdict, finding.facts) == (verdict, {})
+    assert detail in finding.detail
+    assert finding.advice == ("--enable-cache-report" if verdict is DOES_NOT else "")
+    prompts = [body["messages"] for body in mock.requests if len(str(body["messages"])) > 1000]
+    assert len(prompts) == 2
+    assert prompts[0] == prompts[1]
+
+
+def _sees(body: Body) -> Answer:
+    return _reporting(body, prompt_tokens=40 + 60 * has_image(body))
+
+
+def _ignores(body: Body) -> Answer:
+    return _reporting(body)
+
+
+def _counts_nothing(body: Body) -> Answer:
+    return text("Hello").replace(b"usage", b"unused")
+
+
+def has_image(body: Body) -> bool:
+    return "image_url" in str(body["messages"])
+
+
+@pytest.mark.parametrize(
+    ("answers", "verdict", "facts"),
+    [
+        (_sees, WORKS, {"shows_images": True}),
+        (_ignores, DOES_NOT, {"shows_images": False}),
+        (_counts_nothing, UNKNOWN, {}),
+    ],
+)
+async def test_an_image_that_does_not_make_the_prompt_longer_is_not_seen(
+    answers: Any, verdict: Verdict, facts: dict[str, bool]
+) -> None:
+    mock = MockEngine()
+    mock.otherwise = answers
+    async with known(mock) as engine:
+        finding = by_capability(await probe(engine, "mock"))["images"]
+    assert (finding.verdict, finding.facts) == (verdict, facts), finding.detail
+
+
+async def test_the_gateway_learns_that_images_are_ignored_and_says_so() -> None:
+    mock = MockEngine()
+    mock.otherwise = _ignores
+    image = {"type": "input_image", "image_url": "data:image/png;base64,AAAA"}
+    question = [{"role": "user", "content": [{"type": "input_text", "text": "What is this?"}, image]}]
+    async with started(mock), running_gateway(mock, probe=True) as gateway:
+        await gateway.probed()
+        response = await gateway.create(question)
+        assert has_image(mock.last), "the engine may have learned to see"
+        assert "the model may not see them" in gateway.notice
+        assert any("the model may not see them" in notice for notice in response["antiphon_notices"])
+        await gateway.create("Hi")
+        assert "images" not in gateway.notice
 
 
 async def test_an_answer_is_ended_once_it_has_shown_enough() -> None:
@@ -434,7 +526,8 @@ async def test_a_bug_in_a_probe_reaches_no_client(engine: MockEngine, caplog: py
 def test_the_quick_probes_are_those_that_teach() -> None:
     """At the start no table is shown: a probe that teaches nothing would only cost tokens."""
     quick = {probe.capability for probe in PROBES if probe.is_quick(LLAMACPP)}
-    informative = {"developer role", "late system message", "parallel calls", "images", "tokenizer endpoint", "context window"}
+    informative = {"developer role", "late system message", "parallel calls", "tokenizer endpoint", "context window"}
+    informative |= {"cached tokens"}
     assert quick == set(EXPECTED) - informative - {"strict arguments"}
     assert "reasoning" not in {probe.capability for probe in PROBES if probe.is_quick(VLLM)}, "it takes a whole answer there"
 

@@ -23,6 +23,7 @@ ALWAYS = {
     "json_schema": WORKS,
     "json_schema with tools": WORKS,
     "usage in streams": WORKS,
+    "cached tokens": WORKS,
     "logprobs": PARTLY,
     "images": DOES_NOT,
     "tokenizer endpoint": WORKS,
@@ -64,6 +65,8 @@ async def test_the_table_of_llamacpp(model: Path, template: str, tools: Verdict,
     assert findings["reasoning"].detail == FORMATS[reasoning_format]
     dialect = engine.knowledge.dialect_for("tiny")
     assert (dialect.shows_tools, dialect.enforces_required, dialect.takes_logprobs_with_tools) == (tools is WORKS, False, False)
+    assert dialect.returns_logprobs
+    assert not dialect.shows_images
     assert dialect.constrains_json
     assert not engine.knowledge.dialect_for("tiny").opens_thought
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from support.engine import MockEngine
-from support.gateway import GatewayUnderTest
+from support.gateway import GatewayUnderTest, standing_before
 
 PART = {"type": "input_text", "text": "a"}
 CHAT_FIELDS: dict[str, tuple[Any, str]] = {
@@ -17,6 +17,14 @@ CHAT_FIELDS: dict[str, tuple[Any, str]] = {
     "reasoning_effort": ("low", "use `reasoning.effort`"),
     "n": (2, "one request for each answer"),
 }
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_the_key_of_a_conversation_reaches_an_engine_that_takes_it(stream: bool) -> None:
+    async with standing_before("vllm") as (gateway, engine):
+        await (gateway.stream if stream else gateway.create)(prompt_cache_key="thread-1")
+        assert engine.last["prompt_cache_key"] == "thread-1"
+        assert gateway.notice == ""
 
 
 @pytest.mark.parametrize("name", CHAT_FIELDS)

@@ -64,6 +64,42 @@ async def test_a_setting_sends_every_thought_as_a_summary(engine: MockEngine) ->
         assert "content" not in item
 
 
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    ("pieces", "shown"),
+    [
+        (["<think>", " is a tag", " that models use."], "<think> is a tag that models use."),
+        (["<think>", "Let me", " see", "</think>", "Yes."], "Yes."),
+        (["<think>Let me", " be brief: <think>", " opens it."], "<think>Let me be brief: <think> opens it."),
+    ],
+)
+async def test_text_that_begins_with_a_tag_is_left_out_only_if_it_repeats_the_thought(
+    gateway: GatewayUnderTest, engine: MockEngine, pieces: list[str], shown: str, stream: bool
+) -> None:
+    thought = [chunk({"reasoning_content": piece}) for piece in ("Let", " me", " see")]
+    engine.will(answer(*thought, *(chunk({"content": piece}) for piece in pieces)))
+    response = (await gateway.stream())[-1]["response"] if stream else await gateway.create()
+    reasoning, message = response["output"]
+    assert reasoning["content"][0]["text"] == "Let me see"
+    assert message["content"][0]["text"] == shown
+
+
+async def test_an_answer_of_a_model_that_thinks_unasked_comes_once_if_it_did_not_think(
+    gateway: GatewayUnderTest, engine: MockEngine
+) -> None:
+    """The template has opened the thought, as far as is known. A client that waits for the whole answer gets it as text."""
+    engine.will(text("I should look.</think>Paris."), text("Par", "is."), text("Let me th", finish="length"))
+    first, second, third = [await gateway.create() for _ in range(3)]
+    assert [item["type"] for item in first["output"]] == ["reasoning", "message"]
+    assert [item["type"] for item in second["output"]] == ["message"]
+    assert second["output_text"] == "Paris."
+    assert [item["type"] for item in third["output"]] == ["reasoning"], "a thought that was cut off stays one"
+    engine.will(text("Par", "is."))
+    streamed = (await gateway.stream())[-1]["response"]
+    assert [item["type"] for item in streamed["output"]] == ["reasoning", "message"], "it had been streamed as a thought"
+    assert streamed["output"][1]["content"][0]["text"] == "Paris."
+
+
 async def test_a_heading_becomes_the_bold_first_line_of_the_summary(gateway: GatewayUnderTest, engine: MockEngine) -> None:
     engine.will(thinking(*PIECES))
     item = (await gateway.stream(reasoning=SUMMARY))[-1]["response"]["output"][0]

@@ -18,6 +18,9 @@ KNOWN_FIELDS = set(
     "temperature top_p presence_penalty frequency_penalty stop seed user logprobs top_logprobs stream stream_options".split()
 )
 LLAMACPPS_OWN = {"reasoning_format", "dry_multiplier", "dry_allowed_length", "dry_penalty_last_n"}
+# Per kind of engine, as `/v1/models` names it.
+CACHE_KEY = {"prompt_cache_key"}
+OWN_FIELDS = {"llamacpp": LLAMACPPS_OWN, "vllm": CACHE_KEY, "sglang": CACHE_KEY, "lmdeploy": CACHE_KEY}
 MESSAGE_FIELDS = {"role", "content", "reasoning_content", "reasoning", "tool_calls", "tool_call_id"}
 PART_TYPES = {"text", "image_url", "input_audio"}
 

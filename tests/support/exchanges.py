@@ -63,6 +63,7 @@ class GivenDeltas:
     """Takes the place of an engine's stream: whatever it receives, it means these deltas."""
 
     template_opens_thought = False
+    has_logprobs = False
 
     def __init__(self, deltas: Iterable[Delta], *, ended: bool) -> None:
         self._deltas = list(deltas)

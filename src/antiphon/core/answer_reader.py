@@ -50,6 +50,10 @@ class AnswerReader:
     def template_opens_thought(self) -> bool:
         return self._stream.template_opens_thought
 
+    @property
+    def has_logprobs(self) -> bool:
+        return self._stream.has_logprobs
+
     def receive(self, data: bytes) -> list[AnyEvent]:
         sequence = self._sequence
         if not self._stream.continue_part(data, sequence):

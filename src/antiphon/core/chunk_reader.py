@@ -28,13 +28,18 @@ from antiphon.wire import UNREADABLE, chat, responses
 _decode = msgspec.json.Decoder(chat.Chunk).decode
 
 
-def _to_usage(usage: chat.ChatUsage, timings: chat.Timings | None) -> responses.Usage | None:
+def cached_tokens_of(chunk: chat.Chunk) -> int | None:
+    """None: the engine does not report them."""
+    details = chunk.usage.prompt_tokens_details if chunk.usage is not None else None
+    if details is not None and details.cached_tokens is not None:
+        return details.cached_tokens
+    return chunk.timings.cache_n if chunk.timings is not None else None
+
+
+def _to_usage(usage: chat.ChatUsage, cached: int | None) -> responses.Usage | None:
     if usage.prompt_tokens is None and usage.completion_tokens is None:
         return None
     prompt, completion = usage.prompt_tokens or 0, usage.completion_tokens or 0
-    cached = usage.prompt_tokens_details.cached_tokens if usage.prompt_tokens_details else None
-    if cached is None and timings is not None:
-        cached = timings.cache_n
     reasoning = usage.completion_tokens_details.reasoning_tokens if usage.completion_tokens_details else None
     return responses.Usage(
         input_tokens=prompt,
@@ -94,12 +99,14 @@ def _is_bare_error(chunk: chat.Chunk) -> bool:
 class ChunkReader:
     """`receive()` the data of each frame, then `close()`. Text is searched for calls, if there is a finder."""
 
-    __slots__ = ("_annotations", "_finder", "_logprobs", "_tags")
+    __slots__ = ("_annotations", "_finder", "_logprobs", "_tags", "has_logprobs")
 
     def __init__(self, start: Start = Start.UNKNOWN, finder: CallFinder | None = None) -> None:
         self._tags = ThinkTags(start)
         self._finder = finder
         self._logprobs: list[responses.Logprob] = []
+        # Some have come.
+        self.has_logprobs = False
         # Of the text so far. They wait for its end, because a part of it may be buffered.
         self._annotations: list[dict[str, Any]] = []
 
@@ -120,12 +127,13 @@ class ChunkReader:
             if choice.index == 0:
                 if choice.logprobs is not None and choice.logprobs.content:
                     self._logprobs += _to_logprobs(choice.logprobs.content)
+                    self.has_logprobs = True
                 if (delta := choice.delta or choice.message) is not None:
                     self._delta(delta, deltas)
                 if choice.finish_reason is not None:
                     deltas += self._close_text(cut=choice.finish_reason == "length")
                     deltas.append(Finished(choice.finish_reason))
-        if chunk.usage is not None and (usage := _to_usage(chunk.usage, chunk.timings)) is not None:
+        if chunk.usage is not None and (usage := _to_usage(chunk.usage, cached_tokens_of(chunk))) is not None:
             deltas.append(UsageReport(usage))
         return deltas
 
@@ -134,9 +142,10 @@ class ChunkReader:
 
     def _delta(self, delta: chat.DeltaChunk, deltas: list[Delta]) -> None:
         if thought := delta.reasoning_content or delta.reasoning or delta.thinking:
-            deltas += self._thought(thought)
+            pieces = self._searched(self._tags.report(thought))
+            deltas += pieces if delta.content else self._with_logprobs(pieces)
         if delta.content:
-            deltas += self._with_logprobs(self._searched(self._tags.receive(_plain_text(delta.content))))
+            deltas += self._text(_plain_text(delta.content))
         if delta.annotations:
             # Engines repeat them.
             self._annotations += [each for each in _to_annotations(delta.annotations) if each not in self._annotations]
@@ -148,18 +157,16 @@ class ChunkReader:
         if kind is TextDelta:
             finder = self._finder
             return not self._logprobs and self._tags.take_if_plain(text) and (finder is None or finder.take_if_plain(text))
-        return self._tags.copy if kind is ReasoningDelta else True
+        return self._tags.take_if_reported(text) if kind is ReasoningDelta else True
 
-    def _thought(self, thought: str) -> list[Delta]:
-        """Reasoning from a field of its own. The first source counts; the other is a copy of it."""
+    def _text(self, text: str) -> list[Delta]:
         tags = self._tags
-        if tags.copy:
-            return [ReasoningDelta(thought)]
-        if tags.found:
-            return []
-        buffered = self._with_logprobs(self._searched(tags.release()))
-        tags.takes_copies()
-        return [*buffered, ReasoningDelta(thought)]
+        pieces = tags.receive(text)
+        if tags.dropped:
+            # Of the copy of a thought; those of what follows it in the same chunk are not told apart.
+            self._logprobs.clear()
+            tags.dropped = False
+        return self._with_logprobs(self._searched(pieces))
 
     def _calls_and_refusals(self, delta: chat.DeltaChunk, deltas: list[Delta]) -> None:
         released = self._searched(self._tags.release())

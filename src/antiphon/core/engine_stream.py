@@ -48,6 +48,10 @@ class EngineStream:
     def template_opens_thought(self) -> bool:
         return self._reader.template_opens_thought
 
+    @property
+    def has_logprobs(self) -> bool:
+        return self._reader.has_logprobs
+
     def continue_part(self, data: bytes, sequence: ItemSequence) -> bool:
         """The fast path: the bytes only continue what is open. False: they have to be received."""
         if self._template is None:

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, structs
 
 from antiphon.core.compacted_text import KeptItems
 from antiphon.core.sealed_text import NO_SEALER
 from antiphon.wire import events
+from antiphon.wire.responses import Logprob
 
 # A delta is padded to a multiple of this many characters, so that its length on the wire does not reveal the token.
 PADDED_TO = 16
@@ -32,6 +33,8 @@ class EventStyle:
     # A thought is sent as a summary, not as raw text.
     summary: bool = False
     logprobs: bool = False
+    # The alternatives of each token that are shown. Engines choose a number of their own if none was asked for.
+    top_logprobs: int = 0
     padding: str | None = None
     # Encrypts what only Antiphon reads again: thoughts, and the summary of a compaction.
     seal: Callable[[str], str] = NO_SEALER.seal
@@ -46,6 +49,15 @@ class EventStyle:
     def plain(self) -> bool:
         """Deltas carry their text and nothing else."""
         return self.padding is None and not self.logprobs
+
+    def shown_logprobs(self, logprobs: list[Logprob] | None) -> list[Logprob]:
+        if not logprobs or not self.logprobs:
+            return []
+        most = self.top_logprobs
+        return [
+            each if len(each.top_logprobs) <= most else structs.replace(each, top_logprobs=each.top_logprobs[:most])
+            for each in logprobs
+        ]
 
     def obfuscation(self, delta: str) -> str | msgspec.UnsetType:
         if self.padding is None:

@@ -33,7 +33,7 @@ from antiphon.core.finish_reasons import COMPLETED, ending_of
 from antiphon.core.item_sequence import ItemSequence
 from antiphon.core.knowledge import EngineKnowledge
 from antiphon.core.lifecycle import Lifecycle
-from antiphon.core.messages import FinishedCompaction
+from antiphon.core.messages import FinishedCompaction, MessageState
 from antiphon.core.notices import shortened
 from antiphon.core.numbering import Numbering
 from antiphon.core.output import Output
@@ -71,6 +71,7 @@ from antiphon.wire.responses import Compaction, CreateResponse, OutputItem, Usag
 
 Item = dict[str, Any]
 
+NO_LOGPROBS = "logprobs were left out: this engine returns none"
 ESTIMATED = "usage is estimated: the engine reports none"
 TRUNCATED = "truncation auto: the oldest turns of the input were left out"
 DROPPED_CALLS = "tool calls of the model were left out: {count} beyond {limit}"
@@ -196,7 +197,11 @@ class Exchange:
             notices.append(DROPPED_CALLS.format(count=dropped, limit=self._enforcement.limit))
         if self.answer.calls_in_thoughts:
             notices.append(CALLS_IN_THOUGHTS)
-        if not self._question.knowledge.dialect_for(self._question.model).reports_usage:
+        # As it is known by now: an answer may have shown it.
+        dialect = self._question.knowledge.dialect_for(self._question.model)
+        if self._question.conversion.logprobs and not dialect.returns_logprobs:
+            notices.append(NO_LOGPROBS)
+        if not dialect.reports_usage:
             notices.append(ESTIMATED)
         return list(dict.fromkeys(notices))
 
@@ -206,6 +211,7 @@ class Exchange:
         return EventStyle(
             summary=self._environment.always_summary or wants_summary(self.request) is not None,
             logprobs=conversion.logprobs,
+            top_logprobs=self.request.top_logprobs or 0,
             seal=self._environment.sealer.seal,
             # What is not stored is lost unless the client sends it back. Many clients do not know to ask for that.
             seals_reasoning=self.request.store is False or SEALED_REASONING in (self.request.include or ()),
@@ -248,10 +254,11 @@ class Exchange:
         chat = self._question.conversion.chat
         # A constrained answer, or one without thinking, does not begin inside a thought.
         constrained = chat.response_format is not UNSET or chat.reasoning_effort == "none"
-        if self._question.dialect.opens_thought and not constrained:
-            return Start.INSIDE
         # What is made in the background may be followed at any time.
-        return Start.UNKNOWN if self.streams or self.response.background else Start.PATIENT
+        is_seen = self.streams or self.response.background
+        if self._question.dialect.opens_thought and not constrained:
+            return Start.INSIDE if is_seen else Start.INSIDE_PATIENT
+        return Start.UNKNOWN if is_seen else Start.PATIENT
 
     # ---- an engine's answer ------------------------------------------------------------------------------------------
 
@@ -479,10 +486,17 @@ class Exchange:
     def _learn_from_answer(self) -> None:
         error = self._sequence.error
         if error is None:
-            self._question.learn_of_answer({"reports_usage": self._usage.current is not None})
+            self._question.learn_of_answer({"reports_usage": self._usage.current is not None, **self._logprobs_seen()})
         elif error.code == SCHEMA_NOT_KEPT and not self.request.stop:
             of_call = isinstance(self._enforcement.not_constrained, CallState) and self._question.dialect.constrains_calls
             self._question.learn_of_answer({"constrains_calls" if of_call else "constrains_json": False})
+
+    def _logprobs_seen(self) -> dict[str, bool]:
+        """Whether they come with a text, if they were asked for."""
+        if not self._question.conversion.logprobs:
+            return {}
+        has_text = any(isinstance(state, MessageState) and state.written for state in self._output.round)
+        return {"returns_logprobs": self.answer.has_logprobs} if has_text or self.answer.has_logprobs else {}
 
     def _count_answer(self) -> None:
         output = self._output

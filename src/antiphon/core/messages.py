@@ -43,7 +43,7 @@ class TextPart:
 
     def feed(self, text: str, logprobs: list[Logprob] | None) -> Event:
         self._pieces.append(text)
-        shown = logprobs if logprobs and self._style.logprobs else []
+        shown = self._style.shown_logprobs(logprobs)
         self._logprobs += shown
         padding = self._style.obfuscation(text)
         return events.OutputTextDelta(**self._place, delta=text, logprobs=shown, obfuscation=padding)

@@ -32,6 +32,9 @@ VERBOSITY = {
 }
 
 
+UNSEEN_IMAGES = "images were sent, but the model may not see them: its engine says so, or has accepted one and ignored it"
+
+
 @dataclass(frozen=True, slots=True)
 class Conversion:
     chat: ChatRequest
@@ -85,6 +88,8 @@ def request_to_chat(
         *_unreadable_to_notices(checks.definitions, complaint_about),
     ]
     logprobs = _logprobs(request, chat, dialect, notices)
+    if not dialect.shows_images and _has_images(chat):
+        notices.append(UNSEEN_IMAGES)
     _effort(request, chat, dialect, notices)
     _add_extra(chat, dialect)
     return Conversion(
@@ -128,6 +133,8 @@ def _chat(
         chat.tools = offer.tools
         chat.tool_choice = offer.choice
         chat.parallel_tool_calls = requirements.parallel and requirements.most_calls != 1
+    if dialect.cache_key_member is not None and request.prompt_cache_key:
+        setattr(chat, dialect.cache_key_member, request.prompt_cache_key)
     if request.max_output_tokens is not None:
         setattr(chat, dialect.max_tokens_member, request.max_output_tokens)
     return chat
@@ -208,8 +215,14 @@ def _logprobs(request: CreateResponse, chat: ChatRequest, dialect: Dialect, noti
         notices.append("logprobs were left out: this engine does not return them together with tools")
         return False
     chat.logprobs = True
-    chat.top_logprobs = request.top_logprobs or 0
+    # A number of 0 is left out: to some engines it means that none at all are wanted.
+    chat.top_logprobs = request.top_logprobs or UNSET
     return True
+
+
+def _has_images(chat: ChatRequest) -> bool:
+    parts = [part for message in chat.messages if isinstance(message.content, list) for part in message.content]
+    return any(part.get("type") == "image_url" for part in parts)
 
 
 def _effort(request: CreateResponse, chat: ChatRequest, dialect: Dialect, notices: list[str]) -> None:

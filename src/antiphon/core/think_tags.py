@@ -3,12 +3,16 @@
 Tags count only before the first visible text, where a thought can be. Later tags are text, because the model may write *about*
 them. One case cannot be decided at the beginning of a stream: if the chat template has already opened the thought, the text
 starts inside it and only `</think>` comes. `Start` says what is known about that.
+
+If the engine also reports reasoning in a separate field, one of the two is a copy of the other (llama.cpp's `deepseek-legacy`),
+and only the first is passed on. What differs is no copy: a tagged text is then the model's text, and is shown with its tag.
 """
 
 from collections.abc import Callable
 from enum import Enum
 
 from antiphon.core.deltas import Delta, ReasoningDelta, TextDelta, ThoughtEnded
+from antiphon.core.thought_copy import ThoughtCopy
 
 OPEN = "<think>"
 CLOSE = "</think>"
@@ -19,12 +23,15 @@ QUOTES = "`\"'"
 class Start(Enum):
     UNKNOWN = "not known: text is emitted as it arrives"
     INSIDE = "the template has opened the thought: text belongs to it until it is closed"
+    INSIDE_PATIENT = "the same, and no client is waiting: it is buffered until the thought is closed, or turns out to be text"
     PATIENT = "not known, and no client is waiting for text: it is buffered until it is known"
 
 
 class State(Enum):
     BEFORE = "no visible text yet: a thought may open"
     INSIDE = "inside a thought"
+    COPYING = "inside a tagged text that repeats the reported thought so far: it is withheld"
+    COPIED = "such a text was closed before all of it was reported: it is withheld until visible text begins"
     TEXT = "visible text has begun; one unopened `</think>` may still come"
     PLAIN = "no more tags are expected"
 
@@ -37,26 +44,53 @@ def partial_tag_length(text: str, tag: str) -> int:
     return 0
 
 
+def _up_to_close(text: str) -> tuple[str, str, str]:
+    """What precedes the closing tag, the tag, and what follows it. Without a tag that is what may be the beginning of one."""
+    before, closed, rest = text.partition(CLOSE)
+    if closed:
+        return before, closed, rest
+    at = len(text) - partial_tag_length(text, CLOSE)
+    return text[:at], "", text[at:]
+
+
 # Looked up once, because they are needed for every delta.
-PLAIN, TEXT, PATIENT = State.PLAIN, State.TEXT, Start.PATIENT
+PLAIN, TEXT, BEFORE, PATIENT = State.PLAIN, State.TEXT, State.BEFORE, Start.PATIENT
+# The template has opened the thought.
+OPENED = (Start.INSIDE, Start.INSIDE_PATIENT)
 
 
 class ThinkTags:
-    """`receive()` takes pieces of content and returns deltas; `close()` returns what was buffered.
+    """`receive()` takes pieces of content, `report()` those of a field for reasoning, and both return deltas. `close()` returns
+    what was buffered.
 
-    `copy` is set once the engine sends reasoning in a separate field: a tagged thought is then a copy of it, and is dropped
-    (llama.cpp's `deepseek-legacy`). `found`: a tagged thought was found. `unopened`: the template had opened it.
+    `found`: a tagged thought was found. `unopened`: the template had opened it. `dropped`: a copy was dropped.
     """
 
-    __slots__ = ("_assumed", "_last", "_rest", "_start", "_state", "copy", "found", "unopened")
+    __slots__ = (
+        "_assumed",
+        "_copy",
+        "_last",
+        "_reported",
+        "_rest",
+        "_start",
+        "_state",
+        "_thought",
+        "dropped",
+        "found",
+        "unopened",
+    )
 
     def __init__(self, start: Start = Start.UNKNOWN) -> None:
         self._start = start
-        self._state = State.INSIDE if start is Start.INSIDE else State.BEFORE
+        self._state = State.INSIDE if start in OPENED else State.BEFORE
         self._rest = ""
         self._last = ""
         self._assumed: list[str] = []
-        self.copy = False
+        # The thought so far, from the place where it came first, and what comes in the other place.
+        self._thought: list[str] = []
+        self._copy: ThoughtCopy | None = None
+        self._reported = False
+        self.dropped = False
         self.found = False
         self.unopened = False
 
@@ -77,36 +111,145 @@ class ThinkTags:
             return True
         return state is PLAIN
 
+    def report(self, thought: str) -> list[Delta]:
+        """A piece of reasoning from a separate field."""
+        if not self._reported and self.found and (self._copy is not None or "".join(self._thought).strip()):
+            return self._reported_again(thought)
+        if not self._reported:
+            return self._first_reported(thought)
+        if (copy := self._copy) is None:
+            self._thought.append(thought)
+            return [ReasoningDelta(thought)]
+        copy.first(thought)
+        return [ReasoningDelta(thought), *(self._show(copy) if copy.differs else ())]
+
+    def take_if_reported(self, thought: str) -> bool:
+        """True if the piece only continues a reported thought: it is then taken, and need not be reported."""
+        if not self._reported or self._copy is not None:
+            return False
+        # Once visible text has begun, nothing is compared with the thought.
+        if self._state is BEFORE:
+            self._thought.append(thought)
+        return True
+
     def close(self, *, cut: bool = False) -> list[Delta]:
         """`cut`: the engine reached its token limit, so a thought may lack its closing tag."""
+        if self._reported and self._copy is not None:
+            return self._settle(self._copy)
         rest, self._rest = self._rest, ""
         if self._state is State.INSIDE:
             deltas = self._reasoning(rest)
-            # `close()` is called again at the end of the stream: what was cut off stays a thought.
             if cut:
-                self._assumed.clear()
-            answer = "".join(self._assumed)
+                deltas += self._release_assumed()
             # The thought was only assumed, and nothing followed it: it was the answer, and must not be lost.
-            return [*deltas, TextDelta(answer)] if answer.strip() else deltas
-        return [TextDelta(rest)] if rest else []
+            answer = "".join(self._assumed)
+            deltas += [TextDelta(answer)] if answer.strip() else []
+            # `close()` is called again at the end of the stream.
+            self._assumed.clear()
+        else:
+            deltas = [TextDelta(rest)] if rest else []
+        # The field has more than the tags: that was not passed on.
+        surplus = self._copy.surplus if self._copy is not None else ""
+        self._copy = None
+        return [*deltas, ReasoningDelta(surplus)] if surplus else deltas
 
     def release(self) -> list[Delta]:
         """A call or a refusal begins: the buffered text is not a tag, and an assumed thought stays a thought."""
+        if self._reported and self._copy is not None:
+            return self._settle(self._copy)
         rest, self._rest = self._rest, ""
-        self._assumed.clear()
-        return self._reasoning(rest) if self._state is State.INSIDE else self._visible(rest)
+        if self._state is State.INSIDE:
+            deltas = self._reasoning(rest)
+            return deltas + self._release_assumed()
+        return self._visible(rest)
 
-    def takes_copies(self) -> None:
-        """Reasoning arrives in a separate field, so the text does not begin inside a thought, whatever was assumed."""
-        self.copy = True
-        if self._state is State.INSIDE and self._start is Start.INSIDE:
-            self._start, self._state = Start.UNKNOWN, State.BEFORE
+    def _release_assumed(self) -> list[Delta]:
+        """What was assumed to be a thought is one."""
+        thought = "".join(self._assumed)
+        self._assumed.clear()
+        return [ReasoningDelta(thought)] if thought and self._start is Start.INSIDE_PATIENT else []
+
+    # ---- a thought that comes twice ----------------------------------------------------------------------------------
+
+    def _first_reported(self, thought: str) -> list[Delta]:
+        """From now on a tagged thought may be a copy of it."""
+        buffered: list[Delta] = []
+        if self._state is State.INSIDE and self._start not in OPENED:
+            # A tag without a thought, so far.
+            self._copy = ThoughtCopy(thought, withheld="".join((OPEN, *self._thought)))
+            self._state = State.COPYING
+        elif self._state is not State.BEFORE:
+            buffered = self.release()
+            # The text does not begin inside a thought, whatever was assumed.
+            if self._state is State.INSIDE:
+                self._start, self._state = Start.UNKNOWN, State.BEFORE
+        self._reported = True
+        self._thought = [thought]
+        return [*buffered, ReasoningDelta(thought)]
+
+    def _reported_again(self, thought: str) -> list[Delta]:
+        """The tagged thought came first: what the field has is passed on once it differs."""
+        if self._copy is None:
+            self._copy = ThoughtCopy("".join(self._thought))
+        if self._copy.differs:
+            return [ReasoningDelta(thought)]
+        self._copy.second(thought)
+        return [ReasoningDelta(self._copy.withheld)] if self._copy.differs else []
+
+    def _copying(self, deltas: list[Delta]) -> bool:
+        assert self._copy is not None
+        copy = self._copy
+        text, closed, self._rest = _up_to_close(self._rest)
+        copy.second(text)
+        copy.withhold(closed)
+        if copy.differs:
+            deltas += self._show(copy)
+        elif closed:
+            self._state = State.COPIED
+            if copy.is_whole or copy.is_blank:
+                self._drop()
+        return bool(closed)
+
+    def _copied(self, deltas: list[Delta]) -> bool:
+        assert self._copy is not None
+        visible = self._rest.lstrip()
+        self._copy.withhold(self._rest[: len(self._rest) - len(visible)])
+        self._rest = visible
+        if not visible:
+            return False
+        deltas += self._settle(self._copy)
+        return True
+
+    def _settle(self, copy: ThoughtCopy) -> list[Delta]:
+        """No more of it comes. What repeats only the beginning of the thought, and is not closed, was cut off."""
+        if self._state is State.COPIED and copy.is_whole:
+            self._drop()
+            return []
+        return self._show(copy) if self._state is State.COPIED or copy.is_ahead else []
+
+    def _drop(self) -> None:
+        self._state = State.PLAIN
+        self._copy = None
+        self.dropped = True
+
+    def _show(self, copy: ThoughtCopy) -> list[Delta]:
+        """All of it, as it came."""
+        self._state = State.PLAIN
+        self._copy = None
+        rest, self._rest = self._rest, ""
+        return self._visible(copy.withheld + rest)
+
+    # ---- the states --------------------------------------------------------------------------------------------------
 
     def _before(self, deltas: list[Delta]) -> bool:
         visible = self._rest.lstrip()
         leading_space = self._rest[: len(self._rest) - len(visible)]
         if visible.startswith(OPEN):
             self._rest = visible[len(OPEN) :]
+            if self._reported:
+                self._copy = ThoughtCopy("".join(self._thought), withheld=leading_space + OPEN)
+                self._state = State.COPYING
+                return True
             self._state = State.INSIDE
             self.found = True
             return True
@@ -119,24 +262,20 @@ class ThinkTags:
         return False
 
     def _inside(self, deltas: list[Delta]) -> bool:
-        thought, closed, rest = self._rest.partition(CLOSE)
-        if not closed:
-            partial = partial_tag_length(self._rest, CLOSE)
-            thought, rest = self._rest[: len(self._rest) - partial], self._rest[len(self._rest) - partial :]
+        thought, closed, self._rest = _up_to_close(self._rest)
         deltas += self._reasoning(thought)
-        self._rest = rest
         if not closed:
             return False
-        self.unopened = self._start is Start.INSIDE
+        deltas += self._release_assumed()
+        self.unopened = self._start in OPENED
         self._start = Start.UNKNOWN
-        self._assumed.clear()
         self.found = True
         # Another thought may follow directly; visible text ends the search.
         self._state = State.BEFORE
         return True
 
     def _text(self, deltas: list[Delta]) -> bool:
-        if self.found or self.copy:
+        if self.found or self._reported:
             self._state = State.PLAIN
             return True
         at = self._rest.find(CLOSE)
@@ -172,16 +311,25 @@ class ThinkTags:
         return [TextDelta(text)]
 
     def _reasoning(self, text: str) -> list[Delta]:
-        if not text or self.copy:
+        """A piece of a tagged thought."""
+        if not text:
             return []
-        if self._start is Start.INSIDE:
+        self._thought.append(text)
+        if self._start in OPENED:
             self._assumed.append(text)
-        return [ReasoningDelta(text)]
+        if self._start is Start.INSIDE_PATIENT:
+            return []
+        if (copy := self._copy) is None or copy.differs:
+            return [ReasoningDelta(text)]
+        copy.first(text)
+        return [ReasoningDelta(text), *([ReasoningDelta(copy.withheld)] if copy.differs else ())]
 
 
 _STEPS: dict[State, Callable[[ThinkTags, list[Delta]], bool]] = {
     State.BEFORE: ThinkTags._before,
     State.INSIDE: ThinkTags._inside,
+    State.COPYING: ThinkTags._copying,
+    State.COPIED: ThinkTags._copied,
     State.TEXT: ThinkTags._text,
     State.PLAIN: ThinkTags._plain,
 }

@@ -65,6 +65,8 @@ VLLM = replace(
     constrains_json=True,
     # With `strict: true`; otherwise the arguments are any JSON object.
     constrains_calls=True,
+    # Ignored by the engine, which takes any field (serve/engine/protocol.py); a router in front of several may use it.
+    cache_key_member="prompt_cache_key",
     tokenizer=Tokenizer("/tokenize", "prompt", "tokens"),
     window=(Lookup("/v1/models", "data/{at}/max_model_len"),),
     version=(Lookup("/version", "version"),),
@@ -73,6 +75,7 @@ VLLM = replace(
         "user messages in a row": "--chat-template FILE, with a template that accepts them",
         "tools": "--enable-auto-tool-choice --tool-call-parser NAME, and a --chat-template that shows tools",
         "reasoning": "--reasoning-parser NAME, for a model that thinks",
+        "cached tokens": "--enable-prompt-tokens-details",
         "context window": "--max-model-len N",
     },
 )
@@ -85,6 +88,8 @@ LMDEPLOY = replace(
     # Only low, medium, high and max are known; others are a 400.
     efforts={**PLAIN.efforts, "xhigh": "max", "max": "max"},
     max_tokens_member="max_completion_tokens",
+    # Fields that it does not know are ignored (serve/openai/protocol.py); a router in front of several may use it.
+    cache_key_member="prompt_cache_key",
     constrains_json=True,
     tokenizer=Tokenizer("/v1/encode", "input", "input_ids"),
     window=(Lookup("/v1/models", "data/{at}/max_model_len"),),
@@ -106,12 +111,15 @@ SGLANG = replace(
     enforces_required=True,
     enforces_named=True,
     constrains_json=True,
+    # Fields that it does not know are ignored (entrypoints/openai/protocol.py); a router in front of several may use it.
+    cache_key_member="prompt_cache_key",
     window=(Lookup("/v1/models", "data/{at}/max_model_len"), Lookup("/get_model_info", "max_total_num_tokens")),
     version=(Lookup("/get_server_info", "version"),),
     advice={
         "system role": "--chat-template FILE, with a template that has a system role",
         "tools": "--tool-call-parser NAME",
         "reasoning": "--reasoning-parser NAME, for a model that thinks",
+        "cached tokens": "--enable-cache-report",
         "context window": "--context-length N",
     },
 )

@@ -51,8 +51,9 @@ PROBES: tuple[Probe, ...] = (
     # A grammar makes the model think, and briefly; without one it takes a whole answer.
     Probe("reasoning", answers.reasoning, lambda dialect: dialect.grammar_member is not None),
     Probe("usage in streams", answers.usage, _always),
+    Probe("cached tokens", answers.cached_tokens),
     Probe("logprobs", answers.logprobs, _always),
-    Probe("images", models.images),
+    Probe("images", models.images, _always),
     Probe("tokenizer endpoint", models.tokenizer),
     Probe("context window", models.context_window),
 )

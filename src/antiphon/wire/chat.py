@@ -65,6 +65,7 @@ class ChatRequest(Struct, kw_only=True):
     stop: str | list[str] | UnsetType = UNSET
     seed: int | UnsetType = UNSET
     user: str | UnsetType = UNSET
+    prompt_cache_key: str | UnsetType = UNSET
     logprobs: bool | UnsetType = UNSET
     top_logprobs: int | UnsetType = UNSET
     reasoning_format: str | UnsetType = UNSET

@@ -1,4 +1,4 @@
-"""Probes of answers: constrained JSON, reasoning, usage, logprobs."""
+"""Probes of answers: constrained JSON, reasoning, usage, cached tokens, logprobs."""
 
 from collections.abc import Set
 from typing import Any
@@ -7,6 +7,7 @@ from antiphon.engines.probes.client import Answer, ProbeClient, Rejection
 from antiphon.engines.probes.findings import Observation, Verdict
 from antiphon.engines.probes.questions import (
     JSON_FORMAT,
+    LONG_PROMPT,
     ODD_WORDS,
     OPENED_THOUGHT,
     PUZZLE,
@@ -23,6 +24,8 @@ FOUND_IN_TEXT = "finds the reasoning in the text, and makes a reasoning item of 
 REMEMBERED = "remembers that answers of this model begin inside a thought"
 LEFT_OUT = "leaves logprobs out when tools are offered, with a notice"
 PASSED_ON = "asks for them when a client does, and forwards what the engine answers"
+MISSING = "asks for them all the same when a client does, and adds a notice that none came"
+NOT_COUNTED = "reports 0 cached tokens; it keeps each prompt a prefix of the next one, so that a cache works all the same"
 ESTIMATED = "estimates usage, by the engine's tokenizer or by length"
 
 # The object takes about thirty tokens, and more with a lot of white space.
@@ -127,17 +130,35 @@ async def usage(client: ProbeClient) -> Observation:
     return Observation(Verdict.WORKS, "it came with the end of the stream", facts={"reports_usage": True})
 
 
+async def cached_tokens(client: ProbeClient) -> Observation:
+    """The same long prompt twice: the second time it is in the cache of an engine that has one."""
+    await client.ask(messages=LONG_PROMPT, tokens=1)
+    answer = await client.ask(messages=LONG_PROMPT, tokens=2)
+    if isinstance(answer, Rejection):
+        return Observation(Verdict.UNKNOWN, str(answer))
+    if answer.cached_tokens is None:
+        return Observation(Verdict.DOES_NOT, "the usage does not have them", NOT_COUNTED)
+    if not answer.cached_tokens:
+        return Observation(Verdict.UNKNOWN, "the usage has them, but a prompt that was sent twice was not cached")
+    return Observation(Verdict.WORKS, f"of a prompt that was sent twice, {answer.cached_tokens} tokens were cached")
+
+
 async def logprobs(client: ProbeClient) -> Observation:
     request: dict[str, Any] = {"logprobs": True, "top_logprobs": 1, "tokens": 2}
     answer = await client.ask(**request)
     if isinstance(answer, Rejection):
         return Observation(Verdict.DOES_NOT, str(answer), PASSED_ON)
+    if not answer.logprobs and not answer.raw_text:
+        return Observation(Verdict.UNKNOWN, "no text came that could have had them", PASSED_ON)
     if not answer.logprobs:
-        return Observation(Verdict.DOES_NOT, "accepted, but none came", PASSED_ON)
+        return Observation(Verdict.DOES_NOT, "accepted, but none came", MISSING, {"returns_logprobs": False})
+    came = {"returns_logprobs": True}
     tools: dict[str, Any] = {"tools": TOOLS, "tool_choice": "auto"}
     if isinstance(await client.ask(**tools), Rejection):
-        return Observation(Verdict.WORKS, "they came")
+        return Observation(Verdict.WORKS, "they came", facts=came)
     both = await client.ask(**request, **tools)
     if isinstance(both, Rejection):
-        return Observation(Verdict.PARTLY, f"they came; with tools {both}", LEFT_OUT, {"takes_logprobs_with_tools": False})
-    return Observation(Verdict.WORKS, "they came, and are accepted with tools", facts={"takes_logprobs_with_tools": True})
+        facts = {**came, "takes_logprobs_with_tools": False}
+        return Observation(Verdict.PARTLY, f"they came; with tools {both}", LEFT_OUT, facts)
+    facts = {**came, "takes_logprobs_with_tools": True}
+    return Observation(Verdict.WORKS, "they came, and are accepted with tools", facts=facts)

@@ -8,7 +8,7 @@ from typing import Any
 import aiohttp
 import msgspec
 
-from antiphon.core.chunk_reader import ChunkReader
+from antiphon.core.chunk_reader import ChunkReader, cached_tokens_of
 from antiphon.core.deltas import CallDelta, Delta, EngineFailed, Finished, ReasoningDelta, TextDelta, UsageReport
 from antiphon.core.dialect import Lookup, Template
 from antiphon.core.failures import failure_to_error, http_answer_to_failure
@@ -74,6 +74,8 @@ class Answer:
     calls: list[Call] = field(default_factory=list)
     logprobs: bool = False
     usage: Usage | None = None
+    # None: the usage does not have them.
+    cached_tokens: int | None = None
     finish_reason: str | None = None
     # The text began inside a thought that the template had opened.
     opens_thought: bool = False
@@ -107,10 +109,12 @@ class ProbeReader:
     def _add_raw(self, frame: bytes) -> None:
         """What deltas do not show: in which member of the chunk each piece arrived."""
         try:
-            choices = _decode(frame).choices or ()
+            chunk = _decode(frame)
         except UNREADABLE:
             return
-        for choice in choices:
+        if (cached := cached_tokens_of(chunk)) is not None:
+            self.answer.cached_tokens = cached
+        for choice in chunk.choices or ():
             delta = choice.delta or choice.message or DeltaChunk()
             self.answer.members |= {name for name in delta.__struct_fields__ if getattr(delta, name)}
             self.answer.raw_text += delta.content if isinstance(delta.content, str) else ""

@@ -1,13 +1,14 @@
 """Probes of the model itself: images, the tokenizer, and the context window."""
 
-from antiphon.engines.probes.client import ProbeClient, Rejection
+from antiphon.engines.probes.client import Answer, ProbeClient, Rejection
 from antiphon.engines.probes.findings import Observation, Verdict
-from antiphon.engines.probes.questions import HELLO, IMAGE
+from antiphon.engines.probes.questions import HELLO, IMAGE, WITHOUT_IMAGE
 
 # The first prompt of Codex has about 10,000 tokens before the user has written anything.
 ENOUGH_FOR_CODEX = 16384
 
 TEXT_ONLY = "reports to Codex that this model accepts text only; an image of another client is a 400 that says so"
+UNSEEN = "sends the images of clients all the same, and adds a notice that the model may not see them"
 BY_LENGTH = "counts by length, about four characters a token"
 COMPACTS = "reports the real window to Codex, so that it compacts its history in time; expect that to be often"
 ASSUMED = "reports the setting context_window to Codex"
@@ -17,11 +18,21 @@ async def images(client: ProbeClient) -> Observation:
     reported = await client.reported(client.dialect.vision)
     if reported is not None:
         detail = "the engine says that this model sees" if reported else "the engine says that this model sees none"
-        return Observation(Verdict.WORKS if reported else Verdict.DOES_NOT, detail, TEXT_ONLY)
+        return Observation(Verdict.WORKS if reported else Verdict.DOES_NOT, detail, TEXT_ONLY, {"shows_images": reported})
     answer = await client.ask(messages=IMAGE)
     if isinstance(answer, Rejection):
         return Observation(Verdict.DOES_NOT, str(answer), TEXT_ONLY)
-    return Observation(Verdict.WORKS, "an image was accepted")
+    with_image, without = _prompt_tokens(answer), _prompt_tokens(await client.ask(messages=WITHOUT_IMAGE))
+    if not with_image or not without:
+        return Observation(Verdict.UNKNOWN, "an image was accepted; it is not known whether the model sees it")
+    if with_image > without:
+        return Observation(Verdict.WORKS, "an image was accepted, and makes the prompt longer", facts={"shows_images": True})
+    detail = "accepted, but ignored: an image does not make the prompt longer"
+    return Observation(Verdict.DOES_NOT, detail, UNSEEN, {"shows_images": False})
+
+
+def _prompt_tokens(answer: Answer | Rejection) -> int | None:
+    return answer.usage.input_tokens if isinstance(answer, Answer) and answer.usage is not None else None
 
 
 async def tokenizer(client: ProbeClient) -> Observation:

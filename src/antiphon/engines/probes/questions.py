@@ -74,12 +74,10 @@ def _png(side: int) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + block(b"IHDR", header) + block(b"IDAT", zlib.compress(rows)) + block(b"IEND", b"")
 
 
-IMAGE = [
-    {
-        "role": "user",
-        "content": [
-            {"type": "text", "text": "What is this?"},
-            {"type": "image_url", "image_url": {"url": "data:image/png;base64," + b64encode(_png(64)).decode()}},
-        ],
-    }
-]
+_QUESTION = {"type": "text", "text": "What is this?"}
+_PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + b64encode(_png(64)).decode()}}
+IMAGE = [{"role": "user", "content": [_QUESTION, _PICTURE]}]
+WITHOUT_IMAGE = [{"role": "user", "content": [_QUESTION]}]
+
+# Engines cache whole blocks of a prompt, of up to a few hundred tokens.
+LONG_PROMPT = [{"role": "user", "content": " ".join(f"{number} and" for number in range(1, 201)) + " so on?"}]
