@@ -2,7 +2,8 @@
 
 Chat templates allow less than the Responses API: one leading system message, one assistant message per turn with its
 reasoning, text and calls together, and the result of each call directly after it. The draft collects items into such turns.
-Items that are appended to a history only append messages, so that the engine's prefix cache stays valid.
+Items that are appended to a history only append messages, so that the engine's prefix cache stays valid. What the template of
+one model demands beyond that is in `core.template_rules`.
 
 Clients that continue a stored response differ in what they send beside the outputs of its calls. Some repeat the calls, some
 the user's message. What was stored and is repeated counts once; and whatever comes between a call and its output, the prompt
