@@ -231,7 +231,7 @@ def test_an_image_in_an_output_moves_to_a_user_message() -> None:
     sent = messages(items)
     assert [message["role"] for message in sent] == ["user", "assistant", "tool", "tool", "user"]
     assert sent[2]["content"] == "done"
-    assert "next message" in sent[3]["content"]
+    assert "next user message" in sent[3]["content"]
     assert sent[4]["content"] == [{"type": "image_url", "image_url": {"url": "data:x"}}] * 2
 
 

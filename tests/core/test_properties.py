@@ -2,12 +2,15 @@
 
 import contextlib
 import itertools
+import re
 from collections import deque
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
+from support.demands import complaint, shown
 from support.engine import objection, text
 from support.streams import check_stream, parse
 
@@ -24,6 +27,7 @@ from antiphon.core.request_fields import request_to_items
 from antiphon.core.response_object import request_to_response
 from antiphon.core.sealed_text import Sealer
 from antiphon.core.sync_run import run_exchange
+from antiphon.core.template_rules import fitted
 from antiphon.core.tools import DEFINITIONS
 from antiphon.core.validation import body_to_request
 from antiphon.dialects import BY_NAME
@@ -31,6 +35,24 @@ from antiphon.errors import InvalidRequest
 from antiphon.wire.responses import CreateResponse
 
 dialects = st.sampled_from(list(BY_NAME.values()))
+FREE = replace(BY_NAME["plain"], reasoning_member="reasoning_content")
+# Whatever the chat template of a model demands.
+demands = st.fixed_dictionaries(
+    {},
+    optional={
+        "takes_system_role": st.booleans(),
+        "alternates": st.booleans(),
+        "begins_with_user": st.booleans(),
+        "call_id_length": st.sampled_from([None, 9, 12]),
+        "takes_parallel_calls": st.booleans(),
+        "shows_text_with_calls": st.booleans(),
+        "shows_reasoning": st.booleans(),
+        "reasoning_member": st.sampled_from([None, "reasoning", "reasoning_content"]),
+        "shows_tools": st.booleans(),
+        "continues_last_message": st.booleans(),
+    },
+)
+demanding_dialects = st.builds(lambda dialect, facts: replace(dialect, **facts), dialects, demands)
 words = st.text(alphabet='ab {}"\\\n<>é', max_size=8)
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 5) | words,
@@ -48,6 +70,7 @@ def convert(items: list[Any], dialect: Dialect, **fields: Any) -> list[dict[str,
     body = msgspec.json.decode(msgspec.json.encode(chat))
     assert objection(body, own_fields=dialect.extra) is None
     messages: list[dict[str, Any]] = body["messages"]
+    assert complaint(messages, dialect) is None
     return messages
 
 
@@ -69,7 +92,7 @@ any_item = st.one_of(
 )
 
 
-@given(st.lists(any_item, max_size=8), dialects)
+@given(st.lists(any_item, max_size=8), demanding_dialects)
 def test_any_history_converts_or_is_a_clean_400(items: list[Any], dialect: Dialect) -> None:
     try:
         messages = convert(items, dialect)
@@ -121,7 +144,7 @@ likely_item = st.builds(
 GO_ON = {"role": "user", "content": "Go on."}
 
 
-@given(st.lists(likely_item | any_item, max_size=6), dialects)
+@given(st.lists(likely_item | any_item, max_size=6), demanding_dialects)
 def test_a_history_that_was_accepted_converts_for_ever_and_is_the_same_prompt_once_it_is_stored(
     items: list[Any], dialect: Dialect
 ) -> None:
@@ -155,7 +178,7 @@ def test_a_history_that_was_stored_unchecked_converts_too(items: list[Any], dial
 # ---- conversations ---------------------------------------------------------------------------------------------------
 
 
-def message(role: str, text: str) -> dict[str, Any]:
+def message(role: str, text: Any) -> dict[str, Any]:
     return {"role": role, "content": text}
 
 
@@ -186,7 +209,7 @@ def conversation(draw: st.DrawFn) -> list[list[dict[str, Any]]]:
     return [first, *(draw(turn(number)) for number in range(draw(st.integers(1, 5))))]
 
 
-@given(conversation(), dialects)
+@given(conversation(), demanding_dialects)
 def test_each_turns_messages_are_a_prefix_of_the_next_ones(turns: list[list[dict[str, Any]]], dialect: Dialect) -> None:
     before: list[dict[str, Any]] = []
     for count in range(1, len(turns) + 1):
@@ -194,6 +217,97 @@ def test_each_turns_messages_are_a_prefix_of_the_next_ones(turns: list[list[dict
         after = convert(items, dialect, instructions="Head.")
         assert after[: len(before)] == before
         before = after
+
+
+# ---- the demands of chat templates -------------------------------------------------------------------------------------
+
+
+def thought(text: str) -> dict[str, Any]:
+    return {"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": text}]}
+
+
+def called(call_id: str, argument: str) -> dict[str, Any]:
+    arguments = msgspec.json.encode({"x": argument}).decode()
+    return {"type": "function_call", "call_id": call_id, "name": "f", "arguments": arguments}
+
+
+def result(call_id: str, output: Any) -> dict[str, Any]:
+    return {"type": "function_call_output", "call_id": call_id, "output": output}
+
+
+@st.composite
+def marked_turn(draw: st.DrawFn, number: int) -> list[dict[str, Any]]:
+    """What a model says and calls, and what it gets back. Each text has a mark: its kind and a number. Some calls are
+    interrupted, and some results are images."""
+    items = [thought(f"R{number}{at};") for at in "ab"[: draw(st.integers(0, 2))]]
+    calls = [f"call_{number}_{at}" if draw(st.booleans()) else f"call{number}abc{at}" for at in range(draw(st.integers(0, 3)))]
+    if not calls or draw(st.booleans()):
+        items.append(message("assistant", draw(st.sampled_from(["", f"T{number};"]))))
+    items += [called(id, f"C{number}{at};") for at, id in enumerate(calls)]
+    for at, id in draw(st.permutations(list(enumerate(calls)))):
+        mark = f"O{number}{at};"
+        output = draw(st.sampled_from([mark, [{"type": "input_image", "image_url": f"data:{mark}"}], None]))
+        items += [result(id, output)] if output is not None else []
+    interrupted = len([item for item in items if item.get("type") == "function_call_output"]) < len(calls)
+    if not calls or interrupted or draw(st.booleans()):
+        items += [
+            message(draw(st.sampled_from(["user", "developer"])), f"U{number}{at};") for at in "ab"[: draw(st.integers(1, 2))]
+        ]
+    return items
+
+
+BEGINNINGS = [
+    [message("user", "U0;")],
+    [message("developer", "S0;"), message("user", "U0;"), message("user", "U1;")],
+    [message("user", [{"type": "input_image", "image_url": "data:U0;"}])],
+    [message("user", "<tool_response>U0;</tool_response>")],
+    [message("developer", "S0;")],
+    [message("assistant", "T0;"), message("user", "U0;")],
+    [called("call_0", "C0;"), result("call_0", "O0;")],
+    [thought("R0;"), message("assistant", ""), message("user", "U0;")],
+]
+
+
+@st.composite
+def marked_conversation(draw: st.DrawFn) -> list[list[dict[str, Any]]]:
+    return [draw(st.sampled_from(BEGINNINGS)), *(draw(marked_turn(number)) for number in range(1, draw(st.integers(1, 5))))]
+
+
+def marks(messages: list[dict[str, Any]], kinds: str) -> list[str]:
+    return re.findall(f"[{kinds}]\\d+[ab]?;", shown(messages))
+
+
+@given(marked_conversation(), demanding_dialects)
+def test_the_messages_satisfy_every_demand_and_keep_everything_in_order(
+    turns: list[list[dict[str, Any]]], dialect: Dialect
+) -> None:
+    items = [item for part in turns for item in part]
+    free, sent = convert(items, FREE), convert(items, dialect)
+    kinds = "STCOU" + "R" * dialect.shows_reasoning
+    said = sorted(re.findall(r"[STCOUR]\d+[ab]?;", str(items)))
+    assert sorted(marks(free, "STCOUR")) == said
+    # A result may come before the next call, and a text before the thought of its calls.
+    for order in ("STCU", "STOU", "SUR" if dialect.shows_reasoning else "SU"):
+        assert marks(sent, order) == marks(free, order)
+    assert sorted(marks(sent, "STCOUR")) == [mark for mark in said if mark[0] in kinds]
+
+
+@given(marked_conversation(), demanding_dialects)
+def test_each_turns_messages_are_a_prefix_of_the_next_ones_whatever_is_demanded(
+    turns: list[list[dict[str, Any]]], dialect: Dialect
+) -> None:
+    before: list[dict[str, Any]] = []
+    for count in range(1, len(turns) + 1):
+        after = convert([item for part in turns[:count] for item in part], dialect)
+        assert after[: len(before)] == before
+        before = after
+
+
+@given(marked_conversation(), demanding_dialects)
+def test_messages_that_satisfy_the_demands_stay_as_they_are(turns: list[list[dict[str, Any]]], dialect: Dialect) -> None:
+    request = CreateResponse(input=[])
+    once = request_to_chat(request, [item for part in turns for item in part], dialect, "m").chat.messages
+    assert fitted(once, dialect) == (once, [])
 
 
 @st.composite

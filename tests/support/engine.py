@@ -59,7 +59,7 @@ def _message_objection(messages: list[Body]) -> str | None:
             return f"messages[{at}]: a tool result must follow its call, in the order of the calls"
         if role != "tool" and owed:
             return f"messages[{at}]: the calls {owed} have no result"
-        if role == "assistant" and at and messages[at - 1]["role"] == "assistant":
+        if role == "assistant" and at and messages[at - 1]["role"] == "assistant" and not message.get("tool_calls"):
             return "Cannot have 2 or more assistant messages in a row."
         content = message.get("content")
         if role in ("system", "tool") and not isinstance(content, str):

@@ -2,7 +2,8 @@
 
 Chat templates allow less than the Responses API: one leading system message, one assistant message per turn with its
 reasoning, text and calls together, and the result of each call directly after it. The draft collects items into such turns.
-Items that are appended to a history only append messages, so that the engine's prefix cache stays valid.
+Items that are appended to a history only append messages, so that the engine's prefix cache stays valid. What the template of
+one model demands beyond that is in `core.template_rules`.
 
 Clients that continue a stored response differ in what they send beside the outputs of its calls. Some repeat the calls, some
 the user's message. What was stored and is repeated counts once; and whatever comes between a call and its output, the prompt
@@ -10,11 +11,11 @@ ends with the output, as the items do. A model that sees the user's question las
 """
 
 from collections.abc import Callable, Iterable
-from itertools import groupby
 from typing import Any
 
 from antiphon.core.dialect import Dialect
 from antiphon.core.documents import ReadDocument
+from antiphon.core.template_rules import fitted
 from antiphon.core.tools import Native
 from antiphon.core.turns import Asked, AssistantTurn, Call, UserTurn
 from antiphon.errors import InvalidRequest
@@ -22,7 +23,6 @@ from antiphon.wire.chat import ChatMessage
 
 Part = dict[str, Any]
 
-GO_ON = "Go on."
 SAID_AGAIN = "a text of the assistant was sent again before the output of its calls: it counts once"
 ASKED_AGAIN = "a user message between a call and its output was left out: it is empty, or was sent before"
 
@@ -175,6 +175,14 @@ class ChatDraft:
             self._users_at_end = 0
         return last
 
+    def add(self, turn: AssistantTurn | UserTurn) -> None:
+        """What the items do not have yet: a round of tools, an answer that was rejected."""
+        last = self._turns[-1] if self._turns else None
+        if isinstance(turn, AssistantTurn) and isinstance(last, AssistantTurn) and not last.calls:
+            last.extend(turn)
+        else:
+            self._turns.append(turn)
+
     # ---- output ------------------------------------------------------------------------------------------------------
 
     def messages(self, dialect: Dialect, *, head: str, tail: list[str]) -> list[ChatMessage]:
@@ -182,20 +190,17 @@ class ChatDraft:
         for turn in self._turns:
             if isinstance(turn, AssistantTurn):
                 self._notice_calls(turn)
-        messages = [message for turn in self._turns for message in turn.messages(dialect)]
-        if dialect.alternates:
-            messages = _with_users_joined(messages)
+        messages = [message for turn in self._turns for message in turn.messages()]
         system = "\n\n".join(text for text in (head, *self._system, *tail) if text)
-        if system and dialect.takes_system_role:
+        if system:
             messages.insert(0, ChatMessage(role="system", content=system))
-        elif system:
-            _fold_into_first_user(messages, system)
         if not messages:
             raise InvalidRequest(
                 "`input` is empty: there is nothing to respond to.", param="input", code="missing_required_parameter"
             )
-        if messages[-1].role == "assistant" and dialect.continues_last_message:
-            messages.append(ChatMessage(role="user", content=GO_ON))
+        messages, notices = fitted(messages, dialect)
+        for notice in notices:
+            self.notice(notice)
         return messages
 
     def _notice_calls(self, turn: AssistantTurn) -> None:
@@ -204,41 +209,3 @@ class ChatDraft:
         for call in turn.calls:
             if not call.answered:
                 self.notice(f"call {call.id} has no output: a placeholder was sent")
-
-
-def _with_users_joined(messages: list[ChatMessage]) -> list[ChatMessage]:
-    joined: list[ChatMessage] = []
-    for role, group in groupby(messages, key=lambda message: message.role):
-        same = list(group)
-        joined += [_users_to_one(same)] if role == "user" and len(same) > 1 else same
-    return joined
-
-
-def _users_to_one(messages: list[ChatMessage]) -> ChatMessage:
-    """All text, up to the first part that is not, becomes one text."""
-    texts: list[str] = []
-    for message in messages:
-        if not isinstance(message.content, str):
-            break
-        texts.append(message.content)
-    text = "\n".join(texts)
-    if len(texts) == len(messages):
-        return ChatMessage(role="user", content=text)
-    parts = [part for message in messages[len(texts) :] for part in _to_parts(message)]
-    return ChatMessage(role="user", content=[{"type": "text", "text": text}, *parts] if texts else parts)
-
-
-def _to_parts(message: ChatMessage) -> list[Part]:
-    content = message.content
-    return content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
-
-
-def _fold_into_first_user(messages: list[ChatMessage], system: str) -> None:
-    if not messages or messages[0].role != "user":
-        messages.insert(0, ChatMessage(role="user", content=system))
-        return
-    first = messages[0]
-    if isinstance(first.content, list):
-        first.content = [{"type": "text", "text": system}, *first.content]
-    else:
-        first.content = f"{system}\n\n{first.content}"

@@ -106,9 +106,9 @@ class Question:
             tool_definitions=self._environment.tool_definitions,
             complaint_about=self._complaint_about,
             documents=Documents(self._outcome_of),
+            rounds=self._rounds,
+            rejection=self._rejection,
         )
-        for turn in self._rounds:
-            conversion.chat.messages.extend(turn.messages(conversion.dialect))
         self._work = deque((*conversion.unread, *(DefinitionWork(each.definition) for each in conversion.definitions)))
         self._outdated = False
         self.conversion: Conversion = (

@@ -1,4 +1,4 @@
-"""The question after an answer that was rejected: what was wrong, and a constraint where the engine supports one."""
+"""The question after an answer that was rejected: a constraint where the engine supports one."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,40 +9,19 @@ from antiphon.core.call_schema import functions_to_response_format
 from antiphon.core.enforcement import Rejection
 from antiphon.core.request import Conversion
 from antiphon.core.text_calls import ConstrainedCall
-from antiphon.core.tool_words import must_call
-from antiphon.core.turns import AssistantTurn, Call
-from antiphon.wire.chat import ChatMessage
-
-BAD_CALL = "This call was not carried out: {complaint}. Correct it, and call the tool again."
-BAD_ANSWER = "This answer cannot be used: {complaint}. Answer again, with nothing but JSON that follows the schema."
 
 
 def rejection_to_conversion(conversion: Conversion, rejection: Rejection) -> Conversion:
-    """The same request with the rejected answer and the complaint at its end."""
-    chat = structs.replace(conversion.chat, messages=[*conversion.chat.messages, *_messages(conversion, rejection)])
+    """The same request, with a constraint for what was wrong."""
     names = _names_to_call(conversion, rejection)
     if not names or not conversion.dialect.constrains_json:
-        return replace(conversion, chat=chat)
+        return conversion
     functions = [conversion.box.functions[name].function for name in names]
     constraint = functions_to_response_format(functions)
-    chat = structs.replace(chat, response_format=constraint, **conversion.dialect.constrained_extra)
+    chat = structs.replace(conversion.chat, response_format=constraint, **conversion.dialect.constrained_extra)
     if not isinstance(chat.tool_choice, str):
         chat.tool_choice = "auto"
     return replace(conversion, chat=chat, finder=lambda: ConstrainedCall(names))
-
-
-def _messages(conversion: Conversion, rejection: Rejection) -> list[ChatMessage]:
-    call, dialect = rejection.call, conversion.dialect
-    if call is not None:
-        complaint = BAD_CALL.format(complaint=rejection.complaint)
-        made = Call(call.call_id, call.name, call.arguments, texts=[complaint], answered=True)
-        return list(AssistantTurn(calls=[made]).messages(dialect))
-    said = [ChatMessage(role="assistant", content=rejection.words)] if rejection.words else []
-    if conversion.requirements.must_call:
-        words = must_call(sorted(conversion.requirements.only or ()))
-    else:
-        words = BAD_ANSWER.format(complaint=rejection.complaint)
-    return [*said, ChatMessage(role="user", content=words)]
 
 
 def _names_to_call(conversion: Conversion, rejection: Rejection) -> Sequence[str]:

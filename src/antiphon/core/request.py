@@ -13,14 +13,17 @@ from antiphon.core.checks import Checks, Definition, offer_to_requirements, take
 from antiphon.core.dialect import Dialect
 from antiphon.core.documents import Documents
 from antiphon.core.draft import ChatDraft
+from antiphon.core.enforcement import Rejection
 from antiphon.core.input_items import items_to_draft, tools_in_items
 from antiphon.core.request_fields import LOGPROBS, dropped_fields_to_notices, or_unset, refuse_unsupported
 from antiphon.core.requirements import Requirements
+from antiphon.core.rounds import rejection_to_turns
 from antiphon.core.sealed_text import NO_SEALER, Sealer
 from antiphon.core.text_calls import CallFinder, ConstrainedCall, TextCalls
 from antiphon.core.tool_choice import Offer, choice_to_offer
 from antiphon.core.tool_words import must_call, tools_to_words
 from antiphon.core.tools import DEFINITIONS, Define, Grammar, Toolbox, tools_to_box
+from antiphon.core.turns import AssistantTurn
 from antiphon.errors import InvalidRequest
 from antiphon.wire.chat import ChatRequest, StreamOptions
 from antiphon.wire.responses import CreateResponse, TextFormat, TextOptions
@@ -65,9 +68,12 @@ def request_to_chat(
     tool_definitions: Mapping[str, Define] = DEFINITIONS,
     complaint_about: Callable[[bytes | Grammar], str | None] = lambda definition: None,
     documents: Documents | None = None,
+    rounds: Sequence[AssistantTurn] = (),
+    rejection: Rejection | None = None,
 ) -> Conversion:
     """`earlier`: how many of the items were stored, and not sent with this request. `complaint_about`: why a
-    schema or grammar is known not to compile. `documents`: what is known of the documents in the items."""
+    schema or grammar is known not to compile. `documents`: what is known of the documents in the items.
+    `rounds`, `rejection`: what has become of the response so far."""
     refuse_unsupported(request)
     box = tools_to_box(request.tools or (), tools_in_items(items, earlier=earlier), tool_definitions)
     documents = documents or Documents()
@@ -79,6 +85,8 @@ def request_to_chat(
     offer = choice_to_offer(request.tool_choice, box, dialect, tool_definitions)
     checks = Checks(complaint_about)
     requirements = offer_to_requirements(request, offer, box, dialect, checks, compacts=compacts, check_grammars=check_grammars)
+    for turn in (*rounds, *(rejection_to_turns(rejection, requirements) if rejection is not None else ())):
+        draft.add(turn)
     chat = _chat(request, model, draft, offer, box, requirements, dialect)
     notices = [
         *dropped_fields_to_notices(request),

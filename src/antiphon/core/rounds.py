@@ -1,14 +1,21 @@
-"""A round of tools that the gateway ran, as the turn of the conversation that the model sees."""
+"""What follows the items of a request while its response goes on, as turns of the conversation that the model sees."""
 
 from collections.abc import Iterable
 
 from antiphon.core.calls import CallState
+from antiphon.core.enforcement import Rejection
 from antiphon.core.item_state import ItemState
 from antiphon.core.reasoning import ReasoningState
-from antiphon.core.turns import AssistantTurn, Call
+from antiphon.core.requirements import Requirements
+from antiphon.core.tool_words import must_call
+from antiphon.core.turns import AssistantTurn, Call, UserTurn
+
+BAD_CALL = "This call was not carried out: {complaint}. Correct it, and call the tool again."
+BAD_ANSWER = "This answer cannot be used: {complaint}. Answer again, with nothing but JSON that follows the schema."
 
 
 def states_to_turn(states: Iterable[ItemState]) -> AssistantTurn:
+    """A round of tools that the gateway ran."""
     turn = AssistantTurn()
     for state in states:
         if isinstance(state, CallState):
@@ -19,3 +26,17 @@ def states_to_turn(states: Iterable[ItemState]) -> AssistantTurn:
         else:
             turn.texts.append(state.written)
     return turn
+
+
+def rejection_to_turns(rejection: Rejection, requirements: Requirements) -> list[AssistantTurn | UserTurn]:
+    """The answer that was rejected, and the complaint about it."""
+    call = rejection.call
+    if call is not None:
+        complaint = BAD_CALL.format(complaint=rejection.complaint)
+        return [AssistantTurn(calls=[Call(call.call_id, call.name, call.arguments, texts=[complaint], answered=True)])]
+    said = [AssistantTurn(texts=[rejection.words])] if rejection.words else []
+    if requirements.must_call:
+        words = must_call(sorted(requirements.only or ()))
+    else:
+        words = BAD_ANSWER.format(complaint=rejection.complaint)
+    return [*said, UserTurn([{"type": "text", "text": words}])]

@@ -19,6 +19,8 @@ To call a function, write an object with its name and its arguments between <too
 </tool_call>
 Its result is then told to you between <tool_response> and </tool_response>."""
 
+RESULT_BEGINS, RESULT_ENDS = "<tool_response>", "</tool_response>"
+
 MUST = "Answer now by calling {names}, and with nothing else."
 
 
@@ -35,4 +37,4 @@ def call_to_words(name: str, arguments: str) -> str:
 
 
 def result_to_words(output: str) -> str:
-    return f"<tool_response>\n{output}\n</tool_response>"
+    return f"{RESULT_BEGINS}\n{output}\n{RESULT_ENDS}"

@@ -8,14 +8,12 @@ from typing import Any
 import msgspec
 
 from antiphon.core.arguments import canonical_arguments, object_arguments
-from antiphon.core.dialect import Dialect
-from antiphon.core.tool_words import call_to_words, result_to_words
 from antiphon.wire.chat import ChatCall, ChatCallFunction, ChatMessage
 
 Part = dict[str, Any]
 
 NO_OUTPUT = "(no output was recorded for this call)"
-IMAGE_FOLLOWS = "(the result is the image in the next message)"
+IMAGE_FOLLOWS = "(the result is the image in the next user message)"
 
 
 @dataclass(slots=True)
@@ -29,9 +27,6 @@ class Call:
 
     def __post_init__(self) -> None:
         self.arguments = object_arguments(self.arguments)
-
-    def words(self) -> str:
-        return call_to_words(self.name, self.arguments)
 
     def output(self) -> str:
         if self.texts:
@@ -131,20 +126,20 @@ class AssistantTurn:
             self.calls = [call for call in self.calls if id(call) not in gone]
         return replaced
 
-    def messages(self, dialect: Dialect) -> Iterator[ChatMessage]:
-        texts = self.texts if dialect.shows_tools else [*self.texts, *(call.words() for call in self.calls)]
-        message = ChatMessage(role="assistant", content="\n\n".join(texts))
-        thought = "\n\n".join(self.reasoning)
-        if thought and dialect.reasoning_member:
-            setattr(message, dialect.reasoning_member, thought)
-        elif thought:
-            message.content = f"<think>\n{thought}\n</think>\n\n{message.content}"
-        if self.calls and dialect.shows_tools:
+    def extend(self, turn: "AssistantTurn") -> None:
+        """The model goes on, and nobody else has said anything."""
+        self.reasoning += turn.reasoning
+        self.texts += turn.texts
+        self.calls += turn.calls
+
+    def messages(self) -> Iterator[ChatMessage]:
+        message = ChatMessage(role="assistant", content="\n\n".join(self.texts))
+        if thought := "\n\n".join(self.reasoning):
+            message.reasoning_content = thought
+        if self.calls:
             message.tool_calls = [ChatCall(call.id, ChatCallFunction(call.name, call.arguments)) for call in self.calls]
         yield message
-        if self.calls and not dialect.shows_tools:
-            yield ChatMessage(role="user", content="\n".join(result_to_words(call.output()) for call in self.calls))
-        for call in self.calls if dialect.shows_tools else ():
+        for call in self.calls:
             yield ChatMessage(role="tool", tool_call_id=call.id, content=call.output())
         if media := [part for call in self.calls for part in call.media]:
             yield ChatMessage(role="user", content=media)
@@ -158,7 +153,7 @@ class UserTurn:
         """The same for messages that say the same."""
         return msgspec.json.encode(self.parts)
 
-    def messages(self, dialect: Dialect) -> Iterable[ChatMessage]:
+    def messages(self) -> Iterable[ChatMessage]:
         return (ChatMessage(role="user", content=parts_to_content(self.parts)),)
 
 
