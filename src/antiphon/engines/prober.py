@@ -29,11 +29,14 @@ def _always(dialect: Dialect) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """`is_quick`: on this engine the probe costs few enough tokens to be run as soon as the gateway finds it."""
+    """`is_quick`: on this engine the probe costs few enough tokens to be run as soon as the gateway finds it.
+    `generates`: on this engine the model has to write for it. Otherwise it costs nothing, and is run before the engine is
+    ready."""
 
     capability: str
     run: Callable[[ProbeClient], Awaitable[Observation]]
     is_quick: Callable[[Dialect], bool] = _never
+    generates: Callable[[Dialect], bool] = _always
 
 
 PROBES: tuple[Probe, ...] = (
