@@ -14,7 +14,7 @@ import typer
 from aiohttp import web
 
 from antiphon import logs
-from antiphon.app import BACKGROUND, make_app, make_runner
+from antiphon.app import EXAMINER, make_app, make_runner
 from antiphon.core.knowledge import Model
 from antiphon.embedded import CannotEmbed
 from antiphon.embedded.process import EngineProcess, ModelOptions, can_embed
@@ -163,7 +163,7 @@ async def _announce(app: web.Application, address: Address) -> None:
             # Its probes show what it can do. They wait while clients are served, so their time is limited.
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(PROBES_TIMEOUT):
-                    await app[BACKGROUND].wait()
+                    await app[EXAMINER].wait()
             typer.echo(f"  {describe(engine)}")
             pending.remove(engine)
         await asyncio.sleep(ENGINE_RETRY_INTERVAL)

@@ -8,7 +8,7 @@ from aiohttp import web
 
 from antiphon.core.knowledge import Model
 from antiphon.engines.upstream import ours
-from antiphon.errors import EngineError, EngineUnavailable, NotFound
+from antiphon.errors import EngineError, NotFound
 from antiphon.gateway.codex_catalog import catalog_entry
 from antiphon.http.answers import notice_header, to_json
 from antiphon.http.bodies import model_of, read_body, with_model
@@ -44,18 +44,13 @@ async def health(request: web.Request) -> web.Response:
 
 
 async def ready(request: web.Request) -> web.Response:
-    pool = request.app[GATEWAY].pool
-    if not pool.ready:
-        await pool.identify()
-    if not pool.ready:
-        raise EngineUnavailable("No engine is ready.", retry_after=1)
+    engines = await request.app[GATEWAY].pool.ready_engines()
     return to_json(
         {
             "status": "ready",
             "engines": [
                 {"url": engine.root, "dialect": engine.dialect.name, "models": [model.id for model in engine.models]}
-                for engine in pool.engines
-                if engine.ready
+                for engine in engines
             ],
         }
     )
