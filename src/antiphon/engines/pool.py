@@ -3,10 +3,12 @@
 import asyncio
 import hashlib
 import itertools
+import logging
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
+from antiphon import logs
 from antiphon.core.model_names import ModelChoice, ModelNames
 from antiphon.engines.upstream import Engine
 from antiphon.errors import EngineUnavailable, NotFound
@@ -39,6 +41,8 @@ class Pool:
         # Set when the first engine is ready.
         self.ready_event = asyncio.Event()
         self._round_robin = itertools.count()
+        # Why each engine could not be used when that was last logged.
+        self._logged: dict[Engine, str | None] = {}
         self._lists_read = -MODELS_LIFETIME
         self._reading: asyncio.Task[None] | None = None
 
@@ -49,6 +53,11 @@ class Pool:
     async def identify(self) -> None:
         """Finds out what the engines are that are not ready."""
         await asyncio.gather(*(engine.identify() for engine in self.engines))
+        for engine in self.engines:
+            # Once for each reason: an engine is tried again and again.
+            if engine.unusable is not None and engine.unusable != self._logged.get(engine):
+                logs.log(f"an engine {engine.unusable}", level=logging.WARNING, engine=engine.root)
+            self._logged[engine] = engine.unusable
 
     async def ready_engines(self) -> list[Engine]:
         """Raises `EngineUnavailable` if there are none."""

@@ -2,7 +2,6 @@
 
 import asyncio
 import itertools
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -10,7 +9,6 @@ from dataclasses import dataclass
 import aiohttp
 import msgspec
 
-from antiphon import logs
 from antiphon.core.dialect import Dialect
 from antiphon.core.failures import http_answer_to_error
 from antiphon.core.knowledge import EngineKnowledge, Model
@@ -193,7 +191,8 @@ class Engine:
         found = await detect(documents, lists_models=False)
         if found is None:
             self._away = True
-            self._report_unusable(documents.status(MODELS))
+            status = documents.status(MODELS)
+            self.unusable = UNUSABLE.get(status, NOT_AN_ENGINE.format(status=status)) if status is not None else None
             return
         self.unusable = None
         known = {model.id for model in self.models}
@@ -207,13 +206,6 @@ class Engine:
         if is_new:
             await self.when_found(self)
         self.ready = True
-
-    def _report_unusable(self, status: int | None) -> None:
-        """Once for each reason: the engine is tried again and again."""
-        reason = UNUSABLE.get(status, NOT_AN_ENGINE.format(status=status)) if status is not None else None
-        if reason is not None and reason != self.unusable:
-            logs.log(f"an engine {reason}", level=logging.WARNING, engine=self.root)
-        self.unusable = reason
 
     async def read_models(self) -> None:
         """Finds out whether it has other models by now."""

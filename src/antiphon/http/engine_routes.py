@@ -110,7 +110,8 @@ async def passed_through(request: web.Request) -> web.StreamResponse:
 
 
 async def _models(request: web.Request) -> dict[str, Model]:
-    """Those that the engines list, the default one first: it is the one that Codex gets. Then the other names of models."""
+    """Those that the engines list, the default one first: it is the one that Codex gets. Then the other names of models. Of an
+    engine that lists none, those that the settings name."""
     pool = request.app[GATEWAY].pool
     ready = await pool.ready_engines()
     await pool.read_lists()
@@ -120,6 +121,8 @@ async def _models(request: web.Request) -> dict[str, Model]:
         default = pool.names.choose(None, (engine.knowledge for engine in ready)).model
     if default is not None:
         listed = {default: listed.get(default) or _unlisted(default)} | listed
+    if any(engine.knowledge.takes_any_model for engine in ready):
+        listed |= {name: _unlisted(name) for name in pool.names.models if name not in listed}
     named = {name: replace(listed[model], id=name) for name, model in pool.names.names.items() if model in listed}
     return listed | named
 
