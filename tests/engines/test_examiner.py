@@ -218,6 +218,45 @@ async def test_the_gateway_examines_a_model_before_it_asks_for_it() -> None:
             assert "look_up" in str(mock.last["messages"])
 
 
+async def test_a_model_is_not_loaded_to_be_examined() -> None:
+    """llama.cpp as a router would load it, even to render a prompt."""
+    mock = rendering(shows_tools=False, models=("loaded", "unloaded"))
+    for entry in mock._models["data"]:
+        entry["status"] = {"value": entry["id"]}
+    examiner = Examiner(not_busy, probes=[silent(rendered_tools)])
+    async with examined_by(examiner, mock) as engine:
+        await engine.identify()
+        await examiner.wait()
+        assert rendered(mock) == {"loaded": 1}
+        await examiner.asked_for(engine, "unloaded")
+        assert rendered(mock) == {"loaded": 1, "unloaded": 1}, "a client asks for it, and it is loaded anyway"
+        assert engine.knowledge.dialect_for("unloaded").shows_tools is False
+
+
+async def test_a_model_that_did_not_answer_in_time_is_examined_again_a_few_times() -> None:
+    attempts: list[str] = []
+
+    async def slow(client: ProbeClient) -> Observation:
+        attempts.append(client.model)
+        if client.model == "slow" or len(attempts) < 2:
+            await asyncio.Event().wait()
+        return Observation(Verdict.DOES_NOT, "by now it is loaded", facts={"shows_tools": False})
+
+    mock = rendering(shows_tools=False, models=("loading", "slow"))
+    for entry in mock._models["data"]:
+        entry["status"] = {"value": "unloaded"}
+    examiner = Examiner(not_busy, generates=False, times=ProbeTimes(examination=0.05), probes=[silent(slow)])
+    async with examined_by(examiner, mock) as engine:
+        await engine.identify()
+        for _ in range(5):
+            await examiner.asked_for(engine, "loading")
+        assert attempts == ["loading", "loading"]
+        assert engine.knowledge.dialect_for("loading").shows_tools is False
+        for _ in range(5):
+            await examiner.asked_for(engine, "slow")
+        assert attempts[2:] == ["slow"] * 3
+
+
 async def test_examined_names_do_not_pile_up() -> None:
     mock = rendering(shows_tools=True)
     mock.list_answer = Refusal(404, {})

@@ -28,6 +28,7 @@ class Model:
     owned_by: str
     window: int | None = None
     vision: bool = False
+    loaded: bool = True
 
 
 class EngineKnowledge:

@@ -23,6 +23,9 @@ NO_SUCH_ROUTE = frozenset({404, 405, 501})
 # answers 500, proxies a 400, a 403 or a page. Not a 502, 503 or 504: then the engine is not there yet.
 NO_LIST = NO_SUCH_ROUTE | {200, 400, 403, 500}
 
+# The state of a model that answers without being loaded first.
+LOADED = "loaded"
+
 # The default ports of the engines.
 WELL_KNOWN_PORTS: Mapping[int, str] = {
     8080: "llama.cpp",
@@ -145,12 +148,14 @@ async def _dialect(documents: EngineDocuments) -> Dialect:
 async def _model(documents: EngineDocuments, dialect: Dialect, model: dict[str, Any], at: int) -> Model:
     window = await documents.look_up(dialect.window, model["id"], at)
     vision = await documents.look_up(dialect.vision, model["id"], at)
+    loading_state = await documents.look_up(dialect.loading_state, model["id"], at)
     return Model(
         id=model["id"],
         created=model["created"] if isinstance(model.get("created"), int) else 0,
         owned_by=str(model.get("owned_by") or "engine"),
         window=window if isinstance(window, int) and window > 0 else None,
         vision=vision is True,
+        loaded=loading_state in (None, LOADED),
     )
 
 

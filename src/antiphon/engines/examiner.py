@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from antiphon import logs
 from antiphon.core.knowledge import MOST_MODELS
@@ -16,6 +17,8 @@ from antiphon.engines.upstream import Engine
 
 # Only the first models of an engine are probed before a client asks for them.
 PROBED_AT_START = 4
+# A model that had to be loaded may not answer in time. So often it is examined when a client asks for it.
+MOST_LATE = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +36,15 @@ class ProbeTimes:
 
 DEFAULT_TIMES = ProbeTimes()
 
-# Its result: the capabilities that need no further probe.
-Examination = asyncio.Task[frozenset[str]]
+
+class Examined(NamedTuple):
+    # The capabilities that need no further probe.
+    answered: frozenset[str]
+    # How many examinations in a row ran out of time.
+    late: int
+
+
+Examination = asyncio.Task[Examined]
 
 
 async def _no_generation() -> None:
@@ -72,8 +82,8 @@ class Examiner:
     async def found(self, engine: Engine) -> None:
         """Returns when the engine may be used: what it can do is known, or the safe way is taken until it is."""
         self._forget(engine)
-        listed = [model.id for model in engine.models]
-        models = (listed or self._named_models)[:PROBED_AT_START]
+        loaded = [model.id for model in engine.models if model.loaded]
+        models = (loaded if engine.models else self._named_models)[:PROBED_AT_START]
         probed = models if self._generates and not engine.dialect.loads_on_demand else ()
         engine.knowledge.assume(probed)
         examinations = [task for model in models if (task := self._examine(engine, model)) is not None]
@@ -85,7 +95,10 @@ class Examiner:
     async def asked_for(self, engine: Engine, model: str) -> None:
         """Returns when all is known of the model that can be known without a generation."""
         model = engine.knowledge.served(model)
-        task = self._examinations.get((engine, model)) or self._examine(engine, model)
+        task = self._examinations.get((engine, model))
+        late = task.result().late if task is not None and task.done() else 0
+        if task is None or 0 < late < MOST_LATE:
+            task = self._examine(engine, model, late)
         if task is not None and not task.done():
             await asyncio.wait({task})
 
@@ -109,7 +122,7 @@ class Examiner:
 
     # ---- without a generation ----------------------------------------------------------------------------------------
 
-    def _examine(self, engine: Engine, model: str) -> Examination | None:
+    def _examine(self, engine: Engine, model: str, late: int = 0) -> Examination | None:
         """None: there is nothing to ask."""
         probes = [probe for probe in self._probes if not probe.generates(engine.dialect)]
         if not probes:
@@ -118,19 +131,21 @@ class Examiner:
         ended = [key for key, task in self._examinations.items() if task.done()]
         for key in ended[: max(0, len(self._examinations) - MOST_MODELS)]:
             del self._examinations[key]
-        task = asyncio.create_task(self._examine_in_time(engine, model, probes))
+        task = asyncio.create_task(self._examine_in_time(engine, model, probes, late))
         self._examinations[engine, model] = task
         return task
 
-    async def _examine_in_time(self, engine: Engine, model: str, probes: Sequence[Probe]) -> frozenset[str]:
+    async def _examine_in_time(self, engine: Engine, model: str, probes: Sequence[Probe], late: int) -> Examined:
         """An engine that does not answer is used all the same."""
         answered: set[str] = set()
-        with suppress(TimeoutError):
+        try:
             async with asyncio.timeout(self._times.examination):
                 async for finding in self._run(engine, model, probes, _no_generation):
                     if finding.verdict is not Verdict.UNKNOWN:
                         answered.add(finding.capability)
-        return frozenset(answered)
+        except TimeoutError:
+            return Examined(frozenset(answered), late + 1)
+        return Examined(frozenset(answered), 0)
 
     # ---- in the background -------------------------------------------------------------------------------------------
 
@@ -162,7 +177,7 @@ class Examiner:
     def _background_probes(self, engine: Engine, model: str) -> list[Probe]:
         """The quick ones that the examination has not answered. That of tools comes first: until then they are in the text."""
         examination = self._examinations.get((engine, model))
-        answered = examination.result() if examination is not None and examination.done() else frozenset[str]()
+        answered = examination.result().answered if examination is not None and examination.done() else frozenset[str]()
         left = [probe for probe in self._probes if probe.is_quick(engine.dialect) and probe.capability not in answered]
         return sorted(left, key=lambda probe: probe.capability != TOOLS)
 
