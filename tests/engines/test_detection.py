@@ -122,7 +122,7 @@ async def test_an_engine_that_cannot_be_used_says_why(
         for answer in (await gateway.post({"input": "Hi"}), await gateway.get("/ready"), await gateway.get("/v1/models")):
             assert answer[0] == 503
             assert answer[1]["error"]["message"] == f"The engine at {engine.url} {reason}"
-        assert [record.getMessage() for record in caplog.records].count(f"an engine {reason}") == 1
+        assert [record.getMessage() for record in caplog.records].count("engine cannot be used") == 1
         engine.list_answer = None
         assert (await gateway.create())["output_text"] == "Hello world"
 

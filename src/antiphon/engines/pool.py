@@ -56,7 +56,7 @@ class Pool:
         for engine in self.engines:
             # Once for each reason: an engine is tried again and again.
             if engine.unusable is not None and engine.unusable != self._logged.get(engine):
-                logs.log(f"an engine {engine.unusable}", level=logging.WARNING, engine=engine.root)
+                logs.log("engine cannot be used", level=logging.WARNING, engine=engine.root, reason=f"it {engine.unusable}")
             self._logged[engine] = engine.unusable
 
     async def ready_engines(self) -> list[Engine]:
