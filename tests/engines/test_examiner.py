@@ -528,6 +528,28 @@ async def test_an_engine_that_was_too_busy_to_answer_is_probed_again(status: int
         assert set(seen) == {(True, False)}, "the safe way is taken until there is an answer"
 
 
+async def test_only_what_was_not_answered_is_probed_again() -> None:
+    runs: list[str] = []
+
+    async def tools(client: ProbeClient) -> Observation:
+        runs.append("tools")
+        if len(runs) < 4:
+            raise NoAnswer("busy")
+        return Observation(Verdict.WORKS, "the model sees them", facts={"shows_tools": True})
+
+    async def other(client: ProbeClient) -> Observation:
+        runs.append("other")
+        return Observation(Verdict.WORKS, "answered")
+
+    probes = [Probe("other", other, always), Probe(TOOLS, tools, always)]
+    examiner = Examiner(not_busy, times=ProbeTimes(retry=0.001), probes=probes)
+    async with examined_by(examiner, MockEngine()) as engine:
+        await engine.identify()
+        await examiner.wait()
+        assert engine.knowledge.dialect_for("mock").shows_tools
+    assert runs == ["tools", "other", "tools", "tools"]
+
+
 async def test_an_engine_that_comes_back_may_have_another_template() -> None:
     """What was learned of its tools does not count until it has been seen again."""
     port = await free_port()

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +19,8 @@ from antiphon.engines.upstream import Engine
 PROBED_AT_START = 4
 # A model that had to be loaded may not answer in time. So often it is examined when a client asks for it.
 MOST_LATE = 3
+# Seconds between the probes of an engine that never answers them.
+LONGEST_PAUSE = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,7 @@ class ProbeTimes:
     longest_wait: float = 5.0
     # That an engine, or the first request for a model, waits for the probes that generate nothing.
     examination: float = 5.0
-    # Until an engine is probed again that was too busy to answer.
+    # Until an engine is probed again that was too busy to answer. Doubled each time.
     retry: float = 60.0
 
 
@@ -154,25 +156,32 @@ class Examiner:
             await asyncio.wait(examinations)
         for model in filter(engine.knowledge.assumes, models):
             logs.log("tools are written as text until their probe has ended", engine=engine.root, model=model)
-        while models:
-            for model in models:
-                await self._probe_model(engine, model)
-            # An engine that was too busy to answer is asked again.
-            models = [model for model in models if engine.knowledge.assumes(model)]
-            if models:
-                await asyncio.sleep(self._times.retry)
+        left = {model: self._background_probes(engine, model) for model in models}
+        for pause in self._pauses():
+            left = {model: again for model, probes in left.items() if (again := await self._probe_model(engine, model, probes))}
+            if not left:
+                return
+            await asyncio.sleep(pause)
 
-    async def _probe_model(self, engine: Engine, model: str) -> None:
-        answered = True
-        probes = self._background_probes(engine, model)
+    def _pauses(self) -> Iterator[float]:
+        pause = self._times.retry
+        while True:
+            yield pause
+            pause = min(2 * pause, max(self._times.retry, LONGEST_PAUSE))
+
+    async def _probe_model(self, engine: Engine, model: str, probes: Sequence[Probe]) -> list[Probe]:
+        """Returns the probes to repeat: those that a busy engine did not answer, as long as that of tools is one of them."""
+        unanswered: set[str] = set()
         async for finding in self._run(engine, model, probes, partial(self._wait_until_idle, engine)):
-            if finding.capability == TOOLS:
-                answered = not finding.may_pass
+            if finding.may_pass:
+                unanswered.add(finding.capability)
             # At once: the other probes may take long.
-            if answered:
+            if TOOLS not in unanswered:
                 engine.knowledge.stop_assuming(model)
-        if answered:
-            engine.knowledge.stop_assuming(model)
+        if TOOLS in unanswered:
+            return [probe for probe in probes if probe.capability in unanswered]
+        engine.knowledge.stop_assuming(model)
+        return []
 
     def _background_probes(self, engine: Engine, model: str) -> list[Probe]:
         """The quick ones that the examination has not answered. That of tools comes first: until then they are in the text."""
