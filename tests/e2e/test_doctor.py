@@ -91,8 +91,9 @@ async def test_a_reason_too_long_is_shortened_in_its_middle(engines: dict[str, M
     engine = engines["vllm"]
     engine.otherwise = lambda body: Refusal(500, {"error": {"message": f"It broke because {'of this and ' * 30}that."}})
     (report,) = await make_reports(Settings(upstream=(engine.url,)), None)
-    assert report.findings[0].detail.startswith("The engine failed: It broke because of")
-    assert report.findings[0].detail.endswith("of this and that.")
+    (detail,) = [finding.detail for finding in report.findings if finding.capability == "system role"]
+    assert detail.startswith("The engine failed: It broke because of")
+    assert detail.endswith("of this and that.")
 
 
 async def test_an_engine_that_wants_a_key_is_reported_as_such(engines: dict[str, MockEngine]) -> None:
