@@ -18,8 +18,8 @@ from antiphon.core.event_style import PADDED_TO, REASONING_EVENTS
 from antiphon.core.knowledge import Model
 from antiphon.core.model_names import ModelNames
 from antiphon.embedded.process import EngineProcess
+from antiphon.engines.examiner import DEFAULT_TIMES, Examiner, ProbeTimes
 from antiphon.engines.pool import ENGINE_RETRY_INTERVAL, Pool
-from antiphon.engines.prober import IDLE_CHECK_INTERVAL, BackgroundProber
 from antiphon.engines.upstream import Engine, EngineOptions
 from antiphon.gateway.checker import Checker
 from antiphon.gateway.conversations import Conversations
@@ -44,7 +44,7 @@ from antiphon.tools.runner import ToolRunner
 from antiphon.transport import transport_of
 
 DAY = 24 * 60 * 60
-BACKGROUND = web.AppKey("background", BackgroundProber)
+EXAMINER = web.AppKey("examiner", Examiner)
 WORKERS = web.AppKey("workers", Workers)
 
 # After the runs have been drained, handlers have this long to write what is left, in seconds.
@@ -56,10 +56,10 @@ class Intervals:
     """Seconds that parts of the gateway wait before they act again. Tests make them shorter or longer."""
 
     engine_retry: float = ENGINE_RETRY_INTERVAL
-    probe_idle: float = IDLE_CHECK_INTERVAL
     background_retry: float = RETRY_INTERVAL
     websocket_ping: float = PING_INTERVAL
     websocket_farewell: float = CLOSE_TIMEOUT
+    probes: ProbeTimes = DEFAULT_TIMES
 
 
 DEFAULT_INTERVALS = Intervals()
@@ -108,10 +108,10 @@ def make_app(
         intervals.websocket_farewell,
     )
     app[CONNECTIONS] = set()
-    app[BACKGROUND] = BackgroundProber(gateway.is_busy, intervals.probe_idle)
+    app[EXAMINER] = Examiner(gateway.is_busy, generates=settings.probe, named_models=names.models, times=intervals.probes)
     app[WORKERS] = Workers(gateway, background_options(settings, intervals.background_retry))
     app.add_routes(ROUTES)
-    app.cleanup_ctx.append(partial(_watch, settings=settings))
+    app.cleanup_ctx.append(partial(_watch, store_max_bytes=settings.store_max_bytes))
     if extensions.checker is None:
         app.cleanup_ctx.append(partial(_close_checker, checker=checker))
     app.on_startup.append(_start_workers)
@@ -217,21 +217,22 @@ def _embedded_engine(process: EngineProcess, session: aiohttp.ClientSession, set
 # ---- how it starts and stops -----------------------------------------------------------------------------------------
 
 
-async def _watch(app: web.Application, settings: Settings) -> AsyncIterator[None]:
-    gateway, background = app[GATEWAY], app[BACKGROUND]
-    if settings.probe:
-        for engine in gateway.pool.engines:
-            engine.when_found = background.start
+async def _watch(app: web.Application, store_max_bytes: int) -> AsyncIterator[None]:
+    gateway, examiner = app[GATEWAY], app[EXAMINER]
+    for engine in gateway.pool.engines:
+        engine.when_found, engine.when_asked_for = examiner.found, examiner.asked_for
     tasks = [
         asyncio.create_task(gateway.pool.watch()),
-        asyncio.create_task(sweep_store(gateway.store, settings.store_max_bytes)),
+        asyncio.create_task(sweep_store(gateway.store, store_max_bytes)),
     ]
     yield
-    await background.close()
     for task in tasks:
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
+    # A detection may be waiting for the examiner.
+    await gateway.pool.close()
+    await examiner.close()
 
 
 async def _close_checker(app: web.Application, checker: Checker) -> AsyncIterator[None]:

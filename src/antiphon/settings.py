@@ -67,7 +67,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     # The model of requests that name none, or one that no engine knows. None: the only model there is; if there are several, an
     # unknown name gets a 404.
     default_model: str | None = None
-    # Ask each new engine, in the background, what it can do. False: what its dialect says is assumed.
+    # Let each new engine generate a few tokens, in the background, to see what it can do. False: only what costs nothing is
+    # asked, such as how a prompt is rendered; for the rest, what its dialect says is assumed.
     probe: bool = True
     # Seconds to connect to an engine.
     connect_timeout: Seconds = 5.0

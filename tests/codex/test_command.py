@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.codex import PROXIES, TIME, calls, shell
-from support.engine import MockEngine, text
+from support.engine import MockEngine, Refusal, text
 from support.gateway import GatewayUnderTest, free_port, running_gateway
 
 pytestmark = pytest.mark.timeout(120, func_only=True)
@@ -75,6 +75,33 @@ async def test_the_configuration_can_be_shown(person: Person, gateway: GatewayUn
     shown = tomllib.loads(output)
     assert shown["model"] == "mock"
     assert shown["model_providers"]["antiphon"]["base_url"] == f"{gateway.url}/v1"
+
+
+async def test_an_engine_that_lists_no_models_needs_a_name_for_one(person: Person, engine: MockEngine) -> None:
+    engine.list_answer = Refusal(500, {"error": "no hub cache"})
+    for name, code, shown in [(None, 2, "--default-model NAME"), ("big", 0, 'model = "big"')]:
+        async with running_gateway(engine, default_model=name) as gateway:
+            person.environment["ANTIPHON_PORT"] = gateway.url.rpartition(":")[2]
+            returned, output = await person.types("codex", "--print")
+        assert returned == code, output
+        assert shown in output
+
+
+async def test_while_it_waits_it_says_why_the_engine_cannot_be_used(person: Person, engine: MockEngine) -> None:
+    engine.list_answer = Refusal(401, {"error": "Unauthorized"})
+    person.environment |= {"ANTIPHON_UPSTREAM": engine.url, "ANTIPHON_PORT": str(await free_port())}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "antiphon", "codex", "--print",
+        cwd=person.repository, env=person.environment, stdin=asyncio.subprocess.DEVNULL, stdout=PIPE, stderr=PIPE,
+    )  # fmt: skip
+    assert process.stderr is not None
+    reason = f"The engine at {engine.url} wants an API key"
+    # The first line may come before the gateway has asked the engine.
+    while reason not in (line := (await process.stderr.readline()).decode()):
+        assert "Waiting for an engine" in line
+    engine.list_answer = None
+    out, _ = await process.communicate()
+    assert 'model = "mock"' in out.decode()
 
 
 async def test_without_codex_the_error_says_how_to_install_it(

@@ -7,7 +7,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 from support.commands import ANTIPHON, bare_environment, served
-from support.engine import MockEngine, Writer, chunk, text
+from support.engine import MockEngine, Refusal, Writer, chunk, text
 from support.gateway import free_port
 from support.streams import check_stream, parse
 
@@ -36,6 +36,26 @@ async def test_without_a_command_it_serves_and_prints_its_url(engine: MockEngine
             assert check_stream(parse(await answer.read()))["status"] == "completed"
         process.send_signal(signal.SIGTERM)
         assert await process.wait() == 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "models"),
+    [
+        ({}, "any model that a request names (the engine lists none)"),
+        (
+            {"ANTIPHON_DEFAULT_MODEL": "big"},
+            "big (tools, choices prompted, JSON checked here), any model that a request names (the engine lists none)",
+        ),
+    ],
+)
+async def test_an_engine_without_a_list_of_models_is_announced(
+    engine: MockEngine, settings: dict[str, str], models: str
+) -> None:
+    engine.list_answer = Refusal(500, {"error": "no hub cache"})
+    async with served("--port", "0", ANTIPHON_UPSTREAM=engine.url, **settings) as (process, line):
+        assert "Antiphon is ready" in line
+        assert process.stdout is not None
+        assert (await process.stdout.readline()).decode() == f"  plain at {engine.url}: {models}\n"
 
 
 async def test_it_listens_before_its_engine_is_ready() -> None:

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 import pytest_asyncio
 from support.commands import bare_environment
-from support.engine import MockEngine
+from support.engine import MockEngine, Refusal
 from support.gateway import free_port
 from support.known_engines import KINDS
 from support.llamacpp import running_llamacpp
@@ -60,14 +60,49 @@ async def test_the_table_shows_verdict_remedy_and_flag(engines: dict[str, MockEn
     assert "\x1b[" not in out, "colours are for terminals"
 
 
-async def test_an_engine_that_lists_no_models_is_tested_with_the_one_that_is_named(engines: dict[str, MockEngine]) -> None:
+@pytest.mark.parametrize("answer", [Refusal(404, {}), Refusal(500, {"error": "no hub cache"}), b'{"data": []}', b"<html>"])
+async def test_an_engine_that_lists_no_models_is_tested_with_the_one_that_is_named(
+    engines: dict[str, MockEngine], answer: Refusal | bytes
+) -> None:
     engine = engines["vllm"]
-    engine.lists()
+    engine.list_answer = answer
     settings = Settings(upstream=(engine.url,), dialect="vllm")
     (report,) = await make_reports(settings, None)
-    assert report.problem == "the engine lists no model: name one with --model"
+    assert report.problem == "the engine lists no models. Name the model to test with --model NAME, or set default_model."
     (report,) = await make_reports(settings, "mine")
     assert (report.problem, report.model, len(report.findings)) == ("", "mine", len(CAPABILITIES))
+    (report,) = await make_reports(msgspec.structs.replace(settings, default_model="big"), None)
+    assert (report.problem, report.model) == ("", "big")
+
+
+async def test_the_command_tests_a_model_of_an_engine_that_lists_none(engines: dict[str, MockEngine]) -> None:
+    engine = engines["vllm"]
+    engine.list_answer = Refusal(500, {"error": "no hub cache"})
+    code, out, _ = await doctor("--upstream", engine.url, "--model", "mine")
+    assert code == 0
+    assert f"plain at {engine.url}, model mine" in out
+    assert {body["model"] for body in engine.requests} == {"mine"}
+    code, out, _ = await doctor("--upstream", engine.url)
+    assert code == 1
+    assert "Name the model to test with --model NAME, or set default_model." in out
+
+
+async def test_a_reason_too_long_is_shortened_in_its_middle(engines: dict[str, MockEngine]) -> None:
+    engine = engines["vllm"]
+    engine.otherwise = lambda body: Refusal(500, {"error": {"message": f"It broke because {'of this and ' * 30}that."}})
+    (report,) = await make_reports(Settings(upstream=(engine.url,)), None)
+    (detail,) = [finding.detail for finding in report.findings if finding.capability == "system role"]
+    assert detail.startswith("The engine failed: It broke because of")
+    assert detail.endswith("of this and that.")
+
+
+async def test_an_engine_that_wants_a_key_is_reported_as_such(engines: dict[str, MockEngine]) -> None:
+    engine = engines["vllm"]
+    engine.list_answer = Refusal(401, {"error": "Unauthorized"})
+    code, out, _ = await doctor("--upstream", engine.url, "--json")
+    assert code == 1
+    (report,) = msgspec.json.decode(out)["engines"]
+    assert report["error"] == "the engine wants an API key, or rejects the one that it got (HTTP 401). Check --upstream-key."
 
 
 async def test_the_json_has_every_engine_and_what_the_gateway_would_learn(engines: dict[str, MockEngine]) -> None:

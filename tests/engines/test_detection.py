@@ -1,13 +1,16 @@
 """The detection of engines, their models and their versions."""
 
+import asyncio
 from typing import Any
 
 import aiohttp
+import msgspec
 import pytest
-from support.engine import MockEngine
+from support.engine import MockEngine, Refusal
 from support.gateway import free_port, running_gateway
+from support.raw_server import raw_server, sized, write_in_pieces
 
-from antiphon.engines.detection import detect, find_local_engines, follow
+from antiphon.engines.detection import EngineDocuments, detect, find_local_engines, follow
 
 # What each engine answers, reduced to the signs that identify it.
 ENGINES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -27,7 +30,7 @@ async def test_an_engine_is_detected_by_its_signs(name: str) -> None:
     engine = MockEngine(owned_by=owner, paths=paths)
     await engine.start()
     async with aiohttp.ClientSession() as session:
-        found = await detect(session, engine.url, {})
+        found = await detect(EngineDocuments(session, engine.url, {}))
     await engine.stop()
     assert found is not None
     assert found.dialect.name == name
@@ -59,25 +62,124 @@ async def test_an_older_llamacpp_is_detected_by_its_props() -> None:
     engine = MockEngine(paths={"/props": {"default_generation_settings": {"n_ctx": 1}}})
     await engine.start()
     async with aiohttp.ClientSession() as session:
-        found = await detect(session, engine.url, {})
+        found = await detect(EngineDocuments(session, engine.url, {}))
     await engine.stop()
     assert found is not None
     assert found.dialect.name == "llamacpp"
 
 
-async def test_other_servers_are_not_detected_as_engines() -> None:
+# What an engine answers to GET /v1/models that serves chats all the same.
+BROKEN_LISTS: dict[str, Refusal | bytes] = {
+    "400": Refusal(400, {"error": "no"}),
+    "403": Refusal(403, {"error": "no"}),
+    "404": Refusal(404, {"error": "no"}),
+    "405": Refusal(405, {"error": "no"}),
+    "500": Refusal(500, {"error": "no hub cache"}),
+    "501": Refusal(501, {"error": "no"}),
+    "a page": b"<!doctype html>",
+    "nothing": b"",
+    "no list": b'{"hello": "world"}',
+    "no list of models": b'{"data": "none"}',
+    "an empty list": b'{"object": "list", "data": []}',
+}
+
+
+@pytest.mark.parametrize("answer", BROKEN_LISTS.values(), ids=BROKEN_LISTS)
+async def test_an_engine_that_was_named_serves_without_a_list_of_models(engine: MockEngine, answer: Refusal | bytes) -> None:
+    engine.list_answer = answer
+    async with running_gateway(engine) as gateway:
+        assert (await gateway.get("/ready"))[0] == 200
+        assert (await gateway.create(model="org/mine"))["model"] == "org/mine"
+        (known,) = gateway.gateway.pool.engines
+        assert (known.dialect.name, known.models, known.unusable) == ("plain", (), None)
+    assert engine.last["model"] == "org/mine"
+
+
+@pytest.mark.parametrize("answer", [kind for name, kind in BROKEN_LISTS.items() if name != "an empty list"])
+async def test_an_engine_that_is_searched_for_has_to_list_its_models(engine: MockEngine, answer: Refusal | bytes) -> None:
+    engine.list_answer = answer
     async with aiohttp.ClientSession() as session:
-        assert await detect(session, f"http://127.0.0.1:{await free_port()}", {}) is None
-        web_page = MockEngine()
-        await web_page.start()
-        web_page._models = {"hello": "world"}
-        assert await detect(session, web_page.url, {}, lists_models=False) is None
-        web_page.lists()
-        assert await detect(session, web_page.url, {}) is None
-        found = await detect(session, web_page.url, {}, lists_models=False)
-        assert found is not None, "an engine that was named need not list its models"
-        assert (found.dialect.name, found.models) == ("plain", ())
-        await web_page.stop()
+        assert await detect(EngineDocuments(session, engine.url, {})) is None
+        port = int(engine.url.rpartition(":")[2])
+        assert await find_local_engines(session, {}, own_port=1, ports={port: "x"}) == []
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        (401, "wants an API key, or rejects the one that it got (HTTP 401). Check --upstream-key."),
+        (429, "does not answer /v1/models as an engine does (HTTP 429). Check --upstream."),
+        (502, "is not there yet: the proxy in front of it answers HTTP 502."),
+        (503, "is not ready yet (HTTP 503)."),
+        (504, "is not there yet: the proxy in front of it answers HTTP 504."),
+    ],
+)
+async def test_an_engine_that_cannot_be_used_says_why(
+    engine: MockEngine, status: int, reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine.list_answer = Refusal(status, {"error": "no"})
+    async with running_gateway(engine) as gateway:
+        for answer in (await gateway.post({"input": "Hi"}), await gateway.get("/ready"), await gateway.get("/v1/models")):
+            assert answer[0] == 503
+            assert answer[1]["error"]["message"] == f"The engine at {engine.url} {reason}"
+        assert [record.getMessage() for record in caplog.records].count("engine cannot be used") == 1
+        engine.list_answer = None
+        assert (await gateway.create())["output_text"] == "Hello world"
+
+
+async def test_an_engine_that_is_not_there_is_not_detected() -> None:
+    async with aiohttp.ClientSession() as session:
+        gone = EngineDocuments(session, f"http://127.0.0.1:{await free_port()}", {})
+        assert await detect(gone, lists_models=False) is None
+        assert gone.status("/v1/models") is None
+
+
+async def test_a_list_that_comes_later_is_read(engine: MockEngine) -> None:
+    engine.list_answer = Refusal(500, {"error": "no hub cache"})
+    engine._models["data"][0]["owned_by"] = "vllm"
+    async with running_gateway(engine) as gateway:
+        await gateway.create(model="mine")
+        (known,) = gateway.gateway.pool.engines
+        await gateway.gateway.pool.read_lists()
+        engine.list_answer = None
+        gateway.gateway.pool._lists_read = -1000
+        assert (await gateway.create(model="mine"))["model"] == "mine", "nothing waits for the list"
+        await gateway.gateway.pool.read_lists()
+        assert (known.dialect.name, [model.id for model in known.models]) == ("vllm", ["mock"])
+        assert (await gateway.create(model="mine"))["model"] == "mock"
+
+
+async def test_the_dialect_of_an_engine_without_a_list_is_detected_by_its_other_signs() -> None:
+    engine = MockEngine(paths={"/props": {"default_generation_settings": {"n_ctx": 1}}})
+    engine.list_answer = Refusal(500, {"error": "no"})
+    await engine.start()
+    async with aiohttp.ClientSession() as session:
+        found = await detect(EngineDocuments(session, engine.url, {}), lists_models=False)
+    await engine.stop()
+    assert found is not None
+    assert (found.dialect.name, found.models) == ("llamacpp", ())
+
+
+async def test_a_list_that_arrives_in_pieces_is_read_whole() -> None:
+    listed = msgspec.json.encode({"data": [{"id": f"model-{at}", "owned_by": "vllm"} for at in range(50)]})
+    written = sized(listed)
+
+    async def in_pieces(writer: asyncio.StreamWriter) -> None:
+        await write_in_pieces(writer, written, 500)
+
+    async with raw_server(lambda head: in_pieces) as server, aiohttp.ClientSession() as session:
+        found = await detect(EngineDocuments(session, server.url, {}))
+    assert found is not None
+    assert len(found.models) == 50
+
+
+async def test_a_list_that_is_cut_off_is_no_answer() -> None:
+    async def cut(writer: asyncio.StreamWriter) -> None:
+        writer.write(sized(b'{"data": []}')[:-3])
+        writer.close()
+
+    async with raw_server(lambda head: cut) as server, aiohttp.ClientSession() as session:
+        assert await detect(EngineDocuments(session, server.url, {}), lists_models=False) is None
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,10 @@ import msgspec
 import pytest
 from support.engine import CUT, DONE, Answer, Body, MockEngine, Refusal, Writer, call, chunk, objection, text
 from support.engine import answer as whole
-from support.gateway import free_port, running_gateway
 from support.known_engines import KINDS, NO_PARSER, restamped, shape
 
-from antiphon.app import Intervals
 from antiphon.dialects import LLAMACPP, VLLM
-from antiphon.engines.prober import PROBES, BackgroundProber, Probe, learned, probe, teach
+from antiphon.engines.prober import PROBES, learned, probe, teach
 from antiphon.engines.probes.findings import Finding, Verdict
 from antiphon.engines.upstream import Engine
 from antiphon.transport import make_session
@@ -384,143 +382,7 @@ async def test_an_answer_is_ended_once_it_has_shown_enough() -> None:
     assert findings["required choice"].verdict is DOES_NOT
 
 
-# ---- in the gateway --------------------------------------------------------------------------------------------------
-
-
-async def test_the_gateway_learns_while_it_serves_requests() -> None:
-    mock = KINDS["vllm without flags"].engine()
-    sound, go_on, asked = mock.otherwise, asyncio.Event(), asyncio.Event()
-
-    def answers(body: Body) -> Answer:
-        async def waiting(write: Writer) -> None:
-            asked.set()
-            await go_on.wait()
-            stream = sound(body)
-            assert isinstance(stream, bytes)
-            await write(stream)
-
-        return text("Hello") if body["messages"][0]["content"].endswith("Hi") else waiting
-
-    mock.otherwise = answers
-    async with started(mock), running_gateway(mock, probe=True) as gateway:
-        await asked.wait()
-        assert (await gateway.create())["output_text"] == "Hello"
-        (engine,) = gateway.gateway.pool.engines
-        assert engine.knowledge.dialect_for("mock") == engine.dialect, "nothing has been learned yet"
-        go_on.set()
-        await gateway.probed()
-        dialect = engine.knowledge.dialect_for("mock")
-        assert (dialect.reads_calls, dialect.takes_system_role, dialect.enforces_required) == (False, False, True)
-        await gateway.create(instructions="Be brief.")
-    assert [message["role"] for message in mock.last["messages"]] == ["user"], "and later requests follow what was learned"
-
-
-async def test_probes_let_clients_go_first() -> None:
-    mock = KINDS["vllm"].engine()
-    go_on = asyncio.Event()
-
-    async def lasting(write: Writer) -> None:
-        await write(chunk({"content": "Hel"}))
-        await go_on.wait()
-        await write(text("lo"))
-
-    async with started(mock), running_gateway(mock, intervals=Intervals(probe_idle=0.01)) as gateway:
-        (engine,) = gateway.gateway.pool.engines
-        mock.will(lasting)
-        client = asyncio.create_task(gateway.create())
-        await mock.asked.wait()
-        gateway.background.start(engine)
-        for _ in range(20):
-            await asyncio.sleep(0)
-        assert len(mock.requests) == 1
-        go_on.set()
-        await client
-        await gateway.background.wait()
-        assert len(mock.requests) > 5
-
-
-async def test_a_caller_that_stops_waiting_for_probes_does_not_end_them() -> None:
-    mock = KINDS["vllm without flags"].engine()
-    async with started(mock), running_gateway(mock, probe=True) as gateway:
-        await gateway.gateway.pool.ready_event.wait()
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0):
-                await gateway.background.wait()
-        await gateway.background.wait()
-        (engine,) = gateway.gateway.pool.engines
-        assert engine.knowledge.dialect_for("mock").reads_calls is False
-
-
-async def test_an_engine_that_comes_back_is_probed_again() -> None:
-    port = await free_port()
-    url = f"http://127.0.0.1:{port}"
-    async with running_gateway(url, probe=True, retries=0) as gateway:
-        (engine,) = gateway.gateway.pool.engines
-        async with started(KINDS["vllm without flags"].engine(), port):
-            await gateway.probed()
-            assert engine.knowledge.dialect_for("mock").reads_calls is False
-        status, _ = await gateway.post({"input": "Hi"})
-        assert status == 503
-        await engine.identify()
-        assert not engine.ready
-        async with started(KINDS["vllm"].engine(), port):
-            await engine.identify()
-            await gateway.background.wait()
-            dialect = engine.knowledge.dialect_for("mock")
-        assert (dialect.reads_calls, dialect.takes_system_role) == (True, True)
-
-
-async def test_a_lost_connection_alone_does_not_start_the_probes_again() -> None:
-    mock = KINDS["vllm"].engine()
-    async with started(mock), running_gateway(mock, probe=True) as gateway:
-        await gateway.probed()
-        asked = len(mock.requests)
-        mock.will(_cut_at_once, text("Hello"))
-        assert (await gateway.create())["output_text"] == "Hello"
-        (engine,) = gateway.gateway.pool.engines
-        await engine.identify()
-        await gateway.background.wait()
-    assert len(mock.requests) == asked + 2
-
-
-async def _cut_at_once(write: Writer) -> None:
-    await write(CUT)
-
-
-async def test_an_engine_that_loads_models_on_demand_is_not_probed_at_the_start() -> None:
-    mock = KINDS["ollama"].engine()
-    async with started(mock), running_gateway(mock, probe=True) as gateway:
-        await gateway.probed()
-    assert mock.requests == []
-
-
-async def test_of_many_models_only_the_first_are_probed_at_the_start() -> None:
-    mock = MockEngine()
-    mock._models["data"] = [{"id": f"model-{at}", "object": "model", "owned_by": "x"} for at in range(9)]
-    async with started(mock), running_gateway(mock, probe=True) as gateway:
-        await gateway.probed()
-    assert {body["model"] for body in mock.requests} == {f"model-{at}" for at in range(4)}
-
-
-async def test_probing_can_be_switched_off(engine: MockEngine) -> None:
-    async with running_gateway(engine, probe=False) as gateway:
-        await gateway.probed()
-        await gateway.create()
-    assert len(engine.requests) == 1
-
-
-async def test_a_bug_in_a_probe_reaches_no_client(engine: MockEngine, caplog: pytest.LogCaptureFixture) -> None:
-    async def broken(client: object) -> Any:
-        raise ZeroDivisionError("a bug")
-
-    probes = (Probe("bugs", broken, lambda dialect: True),)
-    async with running_gateway(engine) as gateway:
-        await gateway.gateway.pool.ready_event.wait()
-        prober = BackgroundProber(gateway.gateway.is_busy, probes=probes)
-        prober.start(gateway.gateway.pool.engines[0])
-        await prober.wait()
-        assert (await gateway.create())["output_text"] == "Hello world"
-    assert "probing failed" in [record.getMessage() for record in caplog.records]
+# ---- the table -------------------------------------------------------------------------------------------------------
 
 
 def test_the_quick_probes_are_those_that_teach() -> None:

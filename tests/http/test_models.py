@@ -3,7 +3,7 @@
 from typing import Any
 
 from support.background import Background
-from support.engine import MockEngine, text
+from support.engine import MockEngine, Refusal, text
 from support.gateway import GatewayUnderTest, running_gateway
 
 NOTICE = "model gpt-5 is not known here: answered by mock"
@@ -188,6 +188,16 @@ async def test_the_default_model_of_an_engine_without_a_list_is_listed(engine: M
         assert [model["slug"] for model in listed["models"]] == ["big", "gpt-5"]
         assert (await gateway.create(model=None))["model"] == "big"
         assert (await gateway.create(model="gpt-5"))["model"] == "big"
+
+
+async def test_the_models_that_the_settings_name_are_listed_for_an_engine_without_a_list(engine: MockEngine) -> None:
+    engine.list_answer = Refusal(500, {"error": "no hub cache"})
+    async with running_gateway(engine, model_names={"gpt-5": "org/big", "gpt-4": "org/small"}) as gateway:
+        _, listed = await gateway.get("/v1/models")
+        assert [model["id"] for model in listed["data"]] == ["org/big", "org/small", "gpt-5", "gpt-4"]
+        assert listed["models"][0]["slug"] == "org/big", "Codex is given the engine's own name"
+        assert (await gateway.create(model="gpt-4"))["model"] == "org/small"
+        assert (await gateway.create(model="org/other"))["model"] == "org/other"
 
 
 async def test_beside_an_engine_that_lists_its_models_the_other_one_gets_the_unknown_names(engine: MockEngine) -> None:

@@ -127,6 +127,8 @@ class MockEngine:
         self.answers: list[Answer] = []
         # What it says once its answers are used up.
         self.otherwise: Callable[[Body], Answer] = lambda body: text("Hello", " world")
+        # What it answers in place of its list of models.
+        self.list_answer: Refusal | bytes | None = None
         self.compresses = False
         self.cancelled = asyncio.Event()
         self.asked = asyncio.Event()
@@ -166,6 +168,10 @@ class MockEngine:
         self._models["data"] = [{"id": model, "object": "model", "owned_by": "mock"} for model in models]
 
     async def _list_models(self, request: web.Request) -> web.Response:
+        if isinstance(self.list_answer, Refusal):
+            return web.json_response(self.list_answer.body, status=self.list_answer.status)
+        if self.list_answer is not None:
+            return web.Response(body=self.list_answer)
         if self._models.get("data") == []:
             return web.json_response({"error": {"message": "Not Found", "code": 404}}, status=404)
         return web.json_response(self._models)

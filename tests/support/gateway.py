@@ -10,7 +10,7 @@ import aiohttp.web
 import msgspec
 from conformance.recorder import recorded
 
-from antiphon.app import BACKGROUND, DEFAULT_INTERVALS, Extensions, Intervals, make_app, make_runner
+from antiphon.app import DEFAULT_INTERVALS, EXAMINER, Extensions, Intervals, make_app, make_runner
 from antiphon.embedded.process import EngineProcess
 from antiphon.gateway.checker import Checker
 from antiphon.http.keys import GATEWAY
@@ -32,7 +32,7 @@ class GatewayUnderTest:
     def __init__(self, url: str, app: aiohttp.web.Application, client: aiohttp.ClientSession) -> None:
         self.url = url
         self.gateway = app[GATEWAY]
-        self.background = app[BACKGROUND]
+        self.examiner = app[EXAMINER]
         self.connections = app[CONNECTIONS]
         self.client = client
         self.notice = ""
@@ -72,7 +72,7 @@ class GatewayUnderTest:
     async def probed(self) -> None:
         """Waits until the engines have been found, and probed."""
         await self.gateway.pool.ready_event.wait()
-        await self.background.wait()
+        await self.examiner.wait()
 
 
 @asynccontextmanager

@@ -19,8 +19,13 @@ from antiphon.settings import Settings, data_directory
 
 KEY_VARIABLE = "ANTIPHON_CODEX_KEY"
 NO_CODEX = "Codex was not found on the PATH. Install it with `npm install -g @openai/codex`, then run this again."
+NO_MODEL = (
+    "The engine behind {url} lists no models, so Codex cannot choose one. Load a model into the engine, or start the gateway "
+    "with --default-model NAME or ANTIPHON_DEFAULT_MODEL=NAME. Then run this again."
+)
 # Seconds until a gateway that was started here must have a ready engine. A model may have to be downloaded first.
 START_TIMEOUT = 900.0
+WAITING = "Waiting for an engine; a model may have to be downloaded first.{reason} The gateway's log is {log}."
 # Seconds after which the user is shown what the command is waiting for.
 NOTICE_AFTER = 3.0
 
@@ -53,7 +58,7 @@ def run_codex(settings: Settings, arguments: Sequence[str], *, show: bool) -> in
         home.mkdir(parents=True, exist_ok=True)
         listing = fetch(url + "/v1/models", settings)
         if not listing["models"]:
-            raise CannotStart(f"The engine behind {url} lists no model. Load one, or set default_model, then run this again.")
+            raise CannotStart(NO_MODEL.format(url=url))
         catalog = home / "models.json"
         catalog.write_bytes(msgspec.json.format(msgspec.json.encode({"models": listing["models"]})))
         config = configuration(url, listing["models"][0]["slug"], catalog, bool(settings.api_key))
@@ -102,21 +107,33 @@ def gateway(settings: Settings) -> Iterator[str]:
 
 
 def _wait(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
-    began, shown = time.monotonic(), False
-    while not _answers(url + "/ready"):
+    began, shown = time.monotonic(), None
+    while (reason := _why_not_ready(url)) is not None:
         waited = time.monotonic() - began
         if process.poll() is not None or waited > START_TIMEOUT:
             raise CannotStart(f"No gateway runs at {url}, and none could be started:\n{log.read_text(errors='replace')}")
-        if waited > NOTICE_AFTER and not shown:
-            typer.echo(f"Waiting for an engine; a model may have to be downloaded first. The gateway's log is {log}.", err=True)
-            shown = True
+        if waited > NOTICE_AFTER and reason != shown:
+            typer.echo(WAITING.format(reason=f" {reason}" if reason else "", log=log), err=True)
+            shown = reason
         time.sleep(0.1)
 
 
-def _answers(url: str) -> bool:
-    address = url if url.endswith("/ready") else url + "/health"
+def _why_not_ready(url: str) -> str | None:
+    """What the gateway says about its engines, or nothing if it does not answer yet. None: it is ready."""
     try:
-        with urllib.request.urlopen(address, timeout=2) as answer:
+        with urllib.request.urlopen(url + "/ready", timeout=2):
+            return None
+    except urllib.error.HTTPError as answer:
+        with contextlib.suppress(msgspec.DecodeError, LookupError, TypeError):
+            return str(msgspec.json.decode(answer.read())["error"]["message"])
+    except (urllib.error.URLError, OSError, ValueError):
+        pass
+    return ""
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url + "/health", timeout=2) as answer:
             return bool(answer.status == 200)
     except (urllib.error.URLError, OSError, ValueError):
         return False

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from antiphon.app import engine_options
 from antiphon.cli.serve import no_engine_found
+from antiphon.core.model_names import ModelNames
 from antiphon.engines.detection import WELL_KNOWN_PORTS, find_local_engines
 from antiphon.engines.prober import learned, probe
 from antiphon.engines.probes.findings import Finding, Verdict
@@ -20,6 +21,7 @@ from antiphon.settings import Settings
 from antiphon.transport import make_session
 
 STYLES = {Verdict.WORKS: "green", Verdict.PARTLY: "yellow", Verdict.DOES_NOT: "red", Verdict.UNKNOWN: "dim"}
+NO_MODEL = "the engine lists no models. Name the model to test with --model NAME, or set default_model."
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,17 +67,20 @@ async def make_reports(settings: Settings, model: str | None, ports: Mapping[int
         roots = settings.upstream or await find_local_engines(session, {}, own_port=settings.port, ports=ports)
         if not roots:
             raise no_engine_found(ports)
-        return [await _report(Engine(root, session, engine_options(settings)), model) for root in roots]
+        named = ModelNames(settings.model_names, settings.default_model).models
+        return [await _report(Engine(root, session, engine_options(settings)), model, named) for root in roots]
 
 
-async def _report(engine: Engine, wanted: str | None) -> Report:
+async def _report(engine: Engine, wanted: str | None, named: Sequence[str]) -> Report:
+    """`named` are the models of the settings, for an engine that lists none."""
     await engine.identify()
     if not engine.ready:
-        return Report(engine.root, "", "", problem="no engine answers at this URL")
+        problem = f"the engine {engine.unusable}" if engine.unusable else "no engine answers at this URL"
+        return Report(engine.root, "", "", problem=problem)
     served = [model.id for model in engine.models]
-    model = wanted or next(iter(served), None)
+    model = wanted or next(iter(served or named), None)
     if model is None:
-        return Report(engine.root, engine.dialect.name, "", problem="the engine lists no model: name one with --model")
+        return Report(engine.root, engine.dialect.name, "", problem=NO_MODEL)
     if served and model not in served:
         return Report(
             engine.root,

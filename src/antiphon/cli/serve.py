@@ -5,7 +5,7 @@ import contextlib
 import gc
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import aiohttp
@@ -14,7 +14,7 @@ import typer
 from aiohttp import web
 
 from antiphon import logs
-from antiphon.app import BACKGROUND, make_app, make_runner
+from antiphon.app import EXAMINER, make_app, make_runner
 from antiphon.core.knowledge import Model
 from antiphon.embedded import CannotEmbed
 from antiphon.embedded.process import EngineProcess, ModelOptions, can_embed
@@ -42,6 +42,7 @@ For example:
   pip install 'antiphon[embedded]'            then: antiphon, which runs a small model itself"""
 
 MAX_MODELS_SHOWN = 10
+ANY_NAME = "any model that a request names (the engine lists none)"
 # (does the template show tools, does the engine parse calls) → how tools work
 TOOLS = {
     (True, True): "tools",
@@ -163,18 +164,23 @@ async def _announce(app: web.Application, address: Address) -> None:
             # Its probes show what it can do. They wait while clients are served, so their time is limited.
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(PROBES_TIMEOUT):
-                    await app[BACKGROUND].wait()
-            typer.echo(f"  {describe(engine)}")
+                    await app[EXAMINER].wait()
+            typer.echo(f"  {describe(engine, pool.names.models)}")
             pending.remove(engine)
         await asyncio.sleep(ENGINE_RETRY_INTERVAL)
 
 
-def describe(engine: Engine) -> str:
-    """`llamacpp b1234 at http://127.0.0.1:8080: qwen3 (32768 tokens; tools, choices constrained, JSON schemas), gemma3`"""
-    models = [_describe_model(engine, model) for model in engine.models[:MAX_MODELS_SHOWN]]
-    shown = [*models, *(["…"] if len(engine.models) > MAX_MODELS_SHOWN else [])]
+def describe(engine: Engine, named: Sequence[str] = ()) -> str:
+    """`llamacpp b1234 at http://127.0.0.1:8080: qwen3 (32768 tokens; tools, choices constrained, JSON schemas), gemma3`
+
+    `named` are the models that the settings name: an engine that lists none serves those, and any other.
+    """
     name = f"{engine.dialect.name} {engine.version}" if engine.version else engine.dialect.name
-    return f"{name} at {engine.root}: {', '.join(shown) or 'it lists no models'}"
+    listed = engine.models or tuple(Model(id=model, created=0, owned_by="engine") for model in named)
+    models = [_describe_model(engine, model) for model in listed[:MAX_MODELS_SHOWN]]
+    more = [] if len(listed) <= MAX_MODELS_SHOWN else ["…"]
+    without_list = [] if engine.models else [ANY_NAME]
+    return f"{name} at {engine.root}: {', '.join([*models, *more, *without_list])}"
 
 
 def _describe_model(engine: Engine, model: Model) -> str:

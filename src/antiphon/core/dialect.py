@@ -142,6 +142,8 @@ class Dialect:
 
     # Loads a model when it is asked for: no probe does that unasked.
     loads_on_demand: bool = False
+    # Where it reports whether a model is loaded, as "loaded" or another word; the others are left alone until a client asks.
+    loading_state: tuple[Lookup, ...] = ()
     tokenizer: Tokenizer | None = None
     # Where the context window of a model is reported, the better source first; and whether it sees images.
     window: tuple[Lookup, ...] = ()

@@ -1,6 +1,6 @@
 """What is known of one engine: its dialect, its models, and what was learned of each model."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,6 +14,9 @@ LATEST = ":latest"
 VARIANT = ("@", ":")
 # The model's name for an engine that reports none.
 ANY_MODEL = "default"
+# What counts for a model until its probes have ended. Tools in the text of a message are seen by every model; those that the
+# template would have to show may be seen by none.
+UNTIL_PROBED: Mapping[str, Any] = {"shows_tools": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,7 @@ class Model:
     owned_by: str
     window: int | None = None
     vision: bool = False
+    loaded: bool = True
 
 
 class EngineKnowledge:
@@ -37,21 +41,39 @@ class EngineKnowledge:
         # The engine was found, and lists no models: it may serve any.
         self.takes_any_model = False
         self._learned: dict[str, dict[str, Any]] = {}
+        # What is assumed of models whose probes have not ended, and has not been learned since.
+        self._assumed: dict[str, dict[str, Any]] = {}
 
     def dialect_for(self, model: str) -> Dialect:
         """The dialect with what was learned of this model."""
-        learned = self._learned.get(self._served(model))
-        return replace(self.dialect, **learned) if learned else self.dialect
+        model = self.served(model)
+        facts = self._learned.get(model, {}) | self._assumed.get(model, {})
+        return replace(self.dialect, **facts) if facts else self.dialect
 
     def learn(self, model: str, facts: Mapping[str, Any]) -> None:
         """Facts of the dialect; later ones replace earlier ones."""
-        model = self._served(model)
+        model = self.served(model)
+        if model in self._assumed:
+            self._assumed[model] = {name: value for name, value in self._assumed[model].items() if name not in facts}
         known = self._learned.get(model, {})
         if any(known.get(name, getattr(self.dialect, name)) != value for name, value in facts.items()):
             self._learned.pop(model, None)
             self._learned[model] = known | dict(facts)
             while len(self._learned) > MOST_MODELS:
                 del self._learned[next(iter(self._learned))]
+
+    def assume(self, models: Iterable[str]) -> None:
+        """These models are going to be probed. Until then the safe way counts for them, whatever was known of them: the engine
+        may have been started anew, with another template."""
+        self._assumed = {self.served(model): dict(UNTIL_PROBED) for model in models}
+
+    def assumes(self, model: str) -> bool:
+        """What a probe was expected to show of this model is not known yet."""
+        return bool(self._assumed.get(self.served(model)))
+
+    def stop_assuming(self, model: str) -> None:
+        """Its probes have ended. What they did not show stays as it was known, or as the dialect has it."""
+        self._assumed.pop(self.served(model), None)
 
     def serves(self, model: str) -> bool:
         """It lists the model, or the model of which this is a variant."""
@@ -66,12 +88,12 @@ class EngineKnowledge:
 
     def window_of(self, model: str) -> int | None:
         """The context window of this model, in tokens; None: it is not known."""
-        return next((known.window for known in self.models if known.id == self._served(model)), None)
+        return next((known.window for known in self.models if known.id == self.served(model)), None)
 
     @property
     def default_model(self) -> str:
         return self.models[0].id if self.models else ANY_MODEL
 
-    def _served(self, model: str) -> str:
+    def served(self, model: str) -> str:
         """An engine with one model answers with it, whatever name it is asked for."""
         return model if len(self.models) != 1 else self.models[0].id

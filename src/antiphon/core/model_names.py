@@ -27,6 +27,12 @@ class ModelNames:
     # The model of a request that names none, or one that no engine knows.
     default: str | None = None
 
+    @property
+    def models(self) -> list[str]:
+        """The models that the settings name, as engines know them, the default one first."""
+        default = [self.names.get(self.default, self.default)] if self.default is not None else []
+        return list(dict.fromkeys((*default, *self.names.values())))
+
     def choose(self, asked: str | None, engines: Iterable[EngineKnowledge]) -> ModelChoice:
         """Raises `NotFound` if no engine knows the name, and there are several models."""
         engines = list(engines)

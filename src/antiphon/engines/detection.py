@@ -17,8 +17,14 @@ from antiphon.wire import UNREADABLE
 DETECTION_TIMEOUT = aiohttp.ClientTimeout(total=5, sock_connect=2)
 LARGEST_DOCUMENT = 4 * 1024 * 1024
 MODELS = "/v1/models"
-# What a server answers that does not list its models.
+# What a server answers that has no such route.
 NO_SUCH_ROUTE = frozenset({404, 405, 501})
+# What a server answers to a request for its models that may serve chats all the same: `transformers serve` without a hub cache
+# answers 500, proxies a 400, a 403 or a page. Not a 502, 503 or 504: then the engine is not there yet.
+NO_LIST = NO_SUCH_ROUTE | {200, 400, 403, 500}
+
+# The state of a model that answers without being loaded first.
+LOADED = "loaded"
 
 # The default ports of the engines.
 WELL_KNOWN_PORTS: Mapping[int, str] = {
@@ -54,9 +60,9 @@ class EngineDocuments:
             self._documents[request] = await self._fetch(path, body)
         return self._documents[request]
 
-    async def lacks(self, path: str) -> bool:
-        """A server answers, and has nothing there."""
-        return await self.get(path) is None and self._statuses.get(path) in NO_SUCH_ROUTE
+    def status(self, path: str) -> int | None:
+        """Of the answer to a GET that was sent before; None: there was no answer."""
+        return self._statuses.get(path)
 
     async def has_sign(self, sign: Sign) -> bool:
         value = follow(await self.get(sign.path), sign.key)
@@ -76,12 +82,22 @@ class EngineDocuments:
         request = self._session.request(method, self._root + path, data=body, headers=self._headers, timeout=DETECTION_TIMEOUT)
         try:
             async with request as response:
+                document = await _read(response) if response.status == 200 else b""
+                # Only now: a document that was cut off is no answer.
                 self._statuses[path] = response.status
-                if response.status != 200:
-                    return None
-                return msgspec.json.decode(await response.content.read(LARGEST_DOCUMENT))
+                return msgspec.json.decode(document)
         except (aiohttp.ClientError, OSError, *UNREADABLE):
             return None
+
+
+async def _read(response: aiohttp.ClientResponse) -> bytes:
+    """All of the document, which may arrive in many pieces."""
+    document = bytearray()
+    async for piece in response.content.iter_any():
+        document += piece
+        if len(document) > LARGEST_DOCUMENT:
+            return b""
+    return bytes(document)
 
 
 def follow(value: Any, key: str) -> Any:
@@ -98,14 +114,11 @@ def follow(value: Any, key: str) -> Any:
     return value
 
 
-async def detect(
-    session: aiohttp.ClientSession, root: str, headers: dict[str, str], *, lists_models: bool = True
-) -> DetectedEngine | None:
-    """None if nothing at this address answers like an engine. `lists_models`: one without a list of models is none."""
-    documents = EngineDocuments(session, root, headers)
+async def detect(documents: EngineDocuments, *, lists_models: bool = True) -> DetectedEngine | None:
+    """None if nothing there answers like an engine. `lists_models`: one without a list of models is none."""
     listed = await list_models(documents)
     if listed is None:
-        if lists_models or not await documents.lacks(MODELS):
+        if lists_models or documents.status(MODELS) not in NO_LIST:
             return None
         listed = []
     dialect = await _dialect(documents)
@@ -135,12 +148,14 @@ async def _dialect(documents: EngineDocuments) -> Dialect:
 async def _model(documents: EngineDocuments, dialect: Dialect, model: dict[str, Any], at: int) -> Model:
     window = await documents.look_up(dialect.window, model["id"], at)
     vision = await documents.look_up(dialect.vision, model["id"], at)
+    loading_state = await documents.look_up(dialect.loading_state, model["id"], at)
     return Model(
         id=model["id"],
         created=model["created"] if isinstance(model.get("created"), int) else 0,
         owned_by=str(model.get("owned_by") or "engine"),
         window=window if isinstance(window, int) and window > 0 else None,
         vision=vision is True,
+        loaded=loading_state in (None, LOADED),
     )
 
 
@@ -149,5 +164,5 @@ async def find_local_engines(
 ) -> list[str]:
     """The addresses of the engines on these ports of this machine. Our own port is not tried."""
     roots = [f"http://127.0.0.1:{port}" for port in ports if port != own_port]
-    detected = await asyncio.gather(*(detect(session, root, headers) for root in roots))
+    detected = await asyncio.gather(*(detect(EngineDocuments(session, root, headers)) for root in roots))
     return [root for root, engine in zip(roots, detected, strict=True) if engine is not None]

@@ -3,10 +3,12 @@
 import asyncio
 import hashlib
 import itertools
+import logging
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
+from antiphon import logs
 from antiphon.core.model_names import ModelChoice, ModelNames
 from antiphon.engines.upstream import Engine
 from antiphon.errors import EngineUnavailable, NotFound
@@ -39,6 +41,8 @@ class Pool:
         # Set when the first engine is ready.
         self.ready_event = asyncio.Event()
         self._round_robin = itertools.count()
+        # Why each engine could not be used when that was last logged.
+        self._logged: dict[Engine, str | None] = {}
         self._lists_read = -MODELS_LIFETIME
         self._reading: asyncio.Task[None] | None = None
 
@@ -49,13 +53,18 @@ class Pool:
     async def identify(self) -> None:
         """Finds out what the engines are that are not ready."""
         await asyncio.gather(*(engine.identify() for engine in self.engines))
+        for engine in self.engines:
+            # Once for each reason: an engine is tried again and again.
+            if engine.unusable is not None and engine.unusable != self._logged.get(engine):
+                logs.log("engine cannot be used", level=logging.WARNING, engine=engine.root, reason=f"it {engine.unusable}")
+            self._logged[engine] = engine.unusable
 
     async def ready_engines(self) -> list[Engine]:
         """Raises `EngineUnavailable` if there are none."""
         if not self.ready:
             await self.identify()
         if not self.ready:
-            raise self._unavailable(self.engines)
+            raise self.unavailable(self.engines)
         return [engine for engine in self.engines if engine.ready]
 
     async def choose(self, model: str | None, key: str | None) -> Choice:
@@ -66,7 +75,9 @@ class Pool:
             chosen = await self.choose_model(model)
         serving = self.serving(chosen.model)
         if not serving:
-            raise self._unavailable(self._candidates(chosen.model))
+            raise self.unavailable(self._candidates(chosen.model))
+        for engine in serving:
+            await engine.when_asked_for(engine, chosen.model or engine.knowledge.default_model)
         return Choice(self._ordered(serving, key), chosen.model, [chosen.notice] if chosen.notice else [])
 
     async def choose_model(self, asked: str | None) -> ModelChoice:
@@ -74,6 +85,7 @@ class Pool:
         with suppress(NotFound):
             chosen = self._choose_model(asked)
             if chosen.notice is None:
+                self._look_for_missing_lists()
                 return chosen
         # An engine may have got another model since it was found.
         await self.read_lists()
@@ -82,7 +94,7 @@ class Pool:
         except NotFound:
             unseen = [engine for engine in self.engines if not engine.ready and not engine.models]
             if unseen:
-                raise self._unavailable(unseen) from None
+                raise self.unavailable(unseen) from None
             raise
 
     def _choose_model(self, asked: str | None) -> ModelChoice:
@@ -90,20 +102,32 @@ class Pool:
 
     async def read_lists(self) -> None:
         """Reads the engines' lists of models again if they are old. Requests that come meanwhile wait for the same answer."""
-        if asyncio.get_running_loop().time() - self._lists_read < MODELS_LIFETIME:
-            return
-        if self._reading is None:
+        if (reading := self._reading_lists()) is not None:
+            await asyncio.wait({reading}, timeout=MODELS_TIMEOUT)
+
+    def _look_for_missing_lists(self) -> None:
+        """An engine that listed no models may do so by now. Nothing waits for it: any name will do for such an engine."""
+        if any(engine.ready and engine.knowledge.takes_any_model for engine in self.engines):
+            self._reading_lists()
+
+    def _reading_lists(self) -> asyncio.Task[None] | None:
+        """The task that reads them; None: they are not old yet."""
+        if self._reading is None and asyncio.get_running_loop().time() - self._lists_read >= MODELS_LIFETIME:
             self._reading = asyncio.create_task(self._read_all_lists())
             self._reading.add_done_callback(lambda _: setattr(self, "_reading", None))
-        await asyncio.wait({self._reading}, timeout=MODELS_TIMEOUT)
+        return self._reading
 
     async def _read_all_lists(self) -> None:
         await asyncio.gather(*(engine.read_models() for engine in self.engines))
         self._lists_read = asyncio.get_running_loop().time()
 
-    def _unavailable(self, engines: Iterable[Engine]) -> EngineUnavailable:
-        addresses = ", ".join(engine.root for engine in engines)
-        return EngineUnavailable(f"No engine answers at {addresses} yet.", retry_after=self._retry_interval)
+    def unavailable(self, engines: Iterable[Engine]) -> EngineUnavailable:
+        """Says of each engine why it cannot be used."""
+        engines = list(engines)
+        reasons = [f"The engine at {engine.root} {engine.unusable}" for engine in engines if engine.unusable is not None]
+        if silent := [engine.root for engine in engines if engine.unusable is None]:
+            reasons.append(f"No engine answers at {', '.join(silent)} yet.")
+        return EngineUnavailable(" ".join(reasons), retry_after=self._retry_interval)
 
     def _ordered(self, engines: list[Engine], key: str | None) -> list[Engine]:
         if key is None:
@@ -129,6 +153,14 @@ class Pool:
             if self.ready:
                 self.ready_event.set()
             await asyncio.sleep(self._retry_interval)
+
+    async def close(self) -> None:
+        """Ends what is still being asked of the engines: it must not outlive their session."""
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.wait({self._reading})
+        for engine in self.engines:
+            await engine.close()
 
 
 def _rendezvous(key: str, root: str) -> bytes:

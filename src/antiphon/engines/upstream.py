@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ from antiphon.core.failures import http_answer_to_error
 from antiphon.core.knowledge import EngineKnowledge, Model
 from antiphon.core.request import chat_to_bytes
 from antiphon.dialects import BY_NAME, PLAIN
-from antiphon.engines.detection import EngineDocuments, detect, list_models
+from antiphon.engines.detection import MODELS, EngineDocuments, detect, list_models
 from antiphon.errors import ApiError, EngineDisagrees, EngineError, EngineStalled, EngineUnavailable
 from antiphon.transport import Receiver, transport_of
 from antiphon.wire import UNREADABLE
@@ -43,6 +43,15 @@ FOREIGN: tuple[tuple[type[Exception], type[EngineError], str], ...] = (
     # What aiohttp raises for a read on a connection that has just been closed.
     (RuntimeError, EngineError, "The connection to the engine was cut."),
 )
+
+# What a server answers that is not used as an engine → why, and what to do.
+UNUSABLE: Mapping[int, str] = {
+    401: "wants an API key, or rejects the one that it got (HTTP 401). Check --upstream-key.",
+    502: "is not there yet: the proxy in front of it answers HTTP 502.",
+    503: "is not ready yet (HTTP 503).",
+    504: "is not there yet: the proxy in front of it answers HTTP 504.",
+}
+NOT_AN_ENGINE = "does not answer /v1/models as an engine does (HTTP {status}). Check --upstream."
 
 
 @asynccontextmanager
@@ -131,6 +140,10 @@ class EngineOptions:
     retries: int = 2
 
 
+async def _nothing_to_ask(*_: object) -> None:
+    """For an engine that nobody examines."""
+
+
 class Engine:
     """One engine: what is known of it, and how it is asked."""
 
@@ -139,8 +152,12 @@ class Engine:
         self.knowledge = EngineKnowledge(BY_NAME[options.dialect] if options.dialect else PLAIN, name=self.root)
         self.version: str | None = None
         self.ready = False
-        # Called when the engine has been found: at the start, and when it comes back, or is another one.
-        self.when_found: Callable[[Engine], None] = lambda engine: None
+        # Awaited when the engine has been found, before it is ready: at the start, and when it comes back, or is another one.
+        self.when_found: Callable[[Engine], Awaitable[None]] = _nothing_to_ask
+        # Awaited before a request for this model is made for it.
+        self.when_asked_for: Callable[[Engine, str], Awaitable[None]] = _nothing_to_ask
+        # A server answers there, but cannot be used: the reason, as the rest of a sentence.
+        self.unusable: str | None = None
         self._away = True
         self._session = session
         self.open_body = transport_of(session).open_body
@@ -170,10 +187,14 @@ class Engine:
         await asyncio.shield(self._detecting)
 
     async def _detect(self) -> None:
-        found = await detect(self._session, self.root, self._headers, lists_models=False)
+        documents = self.documents()
+        found = await detect(documents, lists_models=False)
         if found is None:
             self._away = True
+            status = documents.status(MODELS)
+            self.unusable = UNUSABLE.get(status, NOT_AN_ENGINE.format(status=status)) if status is not None else None
             return
+        self.unusable = None
         known = {model.id for model in self.models}
         # After a lost connection it may be the same engine as before.
         is_new = self._away or known != {model.id for model in found.models}
@@ -182,9 +203,9 @@ class Engine:
         self.knowledge.takes_any_model = not found.models
         if not self._options.dialect:
             self.knowledge.dialect = found.dialect
-        self.ready = True
         if is_new:
-            self.when_found(self)
+            await self.when_found(self)
+        self.ready = True
 
     async def read_models(self) -> None:
         """Finds out whether it has other models by now."""
@@ -204,6 +225,12 @@ class Engine:
     def moved(self, url: str) -> None:
         self.root = self.knowledge.name = url
         self.lost()
+
+    async def close(self) -> None:
+        """Ends a detection that is still running: it must not outlive its session."""
+        if self._detecting is not None:
+            self._detecting.cancel()
+            await asyncio.wait({self._detecting})
 
     # ---- asking it ---------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from aiohttp import web
 
 from antiphon.core.knowledge import Model
 from antiphon.engines.upstream import ours
-from antiphon.errors import EngineError, EngineUnavailable, NotFound
+from antiphon.errors import EngineError, NotFound
 from antiphon.gateway.codex_catalog import catalog_entry
 from antiphon.http.answers import notice_header, to_json
 from antiphon.http.bodies import model_of, read_body, with_model
@@ -44,18 +44,13 @@ async def health(request: web.Request) -> web.Response:
 
 
 async def ready(request: web.Request) -> web.Response:
-    pool = request.app[GATEWAY].pool
-    if not pool.ready:
-        await pool.identify()
-    if not pool.ready:
-        raise EngineUnavailable("No engine is ready.", retry_after=1)
+    engines = await request.app[GATEWAY].pool.ready_engines()
     return to_json(
         {
             "status": "ready",
             "engines": [
                 {"url": engine.root, "dialect": engine.dialect.name, "models": [model.id for model in engine.models]}
-                for engine in pool.engines
-                if engine.ready
+                for engine in engines
             ],
         }
     )
@@ -115,7 +110,8 @@ async def passed_through(request: web.Request) -> web.StreamResponse:
 
 
 async def _models(request: web.Request) -> dict[str, Model]:
-    """Those that the engines list, the default one first: it is the one that Codex gets. Then the other names of models."""
+    """Those that the engines list, the default one first: it is the one that Codex gets. Then the other names of models. Of an
+    engine that lists none, those that the settings name."""
     pool = request.app[GATEWAY].pool
     ready = await pool.ready_engines()
     await pool.read_lists()
@@ -125,6 +121,8 @@ async def _models(request: web.Request) -> dict[str, Model]:
         default = pool.names.choose(None, (engine.knowledge for engine in ready)).model
     if default is not None:
         listed = {default: listed.get(default) or _unlisted(default)} | listed
+    if any(engine.knowledge.takes_any_model for engine in ready):
+        listed |= {name: _unlisted(name) for name in pool.names.models if name not in listed}
     named = {name: replace(listed[model], id=name) for name, model in pool.names.names.items() if model in listed}
     return listed | named
 

@@ -17,7 +17,7 @@ from antiphon.core.think_tags import Start
 from antiphon.engines.detection import NO_SUCH_ROUTE, follow
 from antiphon.engines.probes.findings import NoAnswer
 from antiphon.engines.probes.questions import HELLO
-from antiphon.engines.upstream import CLOSE_CONNECTION, LARGEST_ERROR, Engine, ours
+from antiphon.engines.upstream import CLOSE_CONNECTION, LARGEST_ERROR, RETRIED, Engine, ours
 from antiphon.errors import ApiError, ContextLengthExceeded, InvalidRequest
 from antiphon.wire import UNREADABLE
 from antiphon.wire.chat import Chunk, DeltaChunk
@@ -31,6 +31,8 @@ RENDER_TIME_LIMIT = 5.0
 MOST_UNANSWERED = 3
 DONE = b"[DONE]"
 LONGEST_REASON = 160
+# What an engine answers that is busy, starting, or broken for the moment.
+MAY_PASS = RETRIED | {500}
 
 _decode = msgspec.json.Decoder(Chunk).decode
 Body = dict[str, Any]
@@ -43,16 +45,20 @@ class Rejection:
     reason: str
 
     def __str__(self) -> str:
-        words = " ".join(self.reason.split())
-        # An error of a chat template has the template's own message at its end.
-        half = LONGEST_REASON // 2
-        return f"rejected: {words if len(words) <= LONGEST_REASON else f'{words[:half]} … {words[-half:]}'}"
+        return f"rejected: {_shortened(self.reason)}"
+
+
+def _shortened(reason: str) -> str:
+    words = " ".join(reason.split())
+    # An error of a chat template has the template's own message at its end.
+    half = LONGEST_REASON // 2
+    return words if len(words) <= LONGEST_REASON else f"{words[:half]} … {words[-half:]}"
 
 
 def _to_rejection(error: ApiError) -> Rejection:
     """Only for what is wrong with the request itself: an engine that is busy, broken or too small says nothing about it."""
     if not isinstance(error, InvalidRequest) or isinstance(error, ContextLengthExceeded):
-        raise NoAnswer(error.message[:LONGEST_REASON])
+        raise NoAnswer(_shortened(error.message), may_pass=error.failure is None or error.failure.status in MAY_PASS)
     return Rejection(error.failure.message if error.failure is not None else error.message)
 
 
@@ -174,7 +180,7 @@ class ProbeClient:
             self._options = {}
             answer = await self._chat({}, 1, None)
         if isinstance(answer, Rejection):
-            raise NoAnswer(f"a plain request was {answer}")
+            raise NoAnswer(f"a plain request was {answer}", may_pass=False)
         return answer
 
     async def ask(self, *, tokens: int = 1, stop_when: Condition | None = None, **fields: Any) -> Answer | Rejection:

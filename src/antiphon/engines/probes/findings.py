@@ -28,7 +28,8 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One row of the doctor's table. `advice` is what would fix a shortfall on the engine's side, mostly a flag."""
+    """One row of the doctor's table. `advice` is what would fix a shortfall on the engine's side, mostly a flag.
+    `may_pass`: the engine did not answer, and may do so at another time."""
 
     capability: str
     verdict: Verdict
@@ -36,7 +37,12 @@ class Finding:
     remedy: str
     advice: str
     facts: Mapping[str, Any]
+    may_pass: bool = False
 
 
 class NoAnswer(Exception):
-    """The engine did not answer a request, so nothing is known. The message says why."""
+    """The engine did not answer a request, so nothing is known. The message says why; `may_pass`: it may answer later."""
+
+    def __init__(self, message: str, *, may_pass: bool = True) -> None:
+        super().__init__(message)
+        self.may_pass = may_pass

@@ -1,0 +1,217 @@
+"""When the probes are run: those that generate nothing before an engine is ready, the others in the background."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+from antiphon import logs
+from antiphon.core.knowledge import MOST_MODELS
+from antiphon.engines.prober import PROBES, TOOLS, Probe, findings_of, learned, teach
+from antiphon.engines.probes.client import Wait
+from antiphon.engines.probes.findings import Finding, NoAnswer, Verdict
+from antiphon.engines.upstream import Engine
+
+# Only the first models of an engine are probed before a client asks for them.
+PROBED_AT_START = 4
+# A model that had to be loaded may not answer in time. So often it is examined when a client asks for it.
+MOST_LATE = 3
+# Seconds between the probes of an engine that never answers them.
+LONGEST_PAUSE = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeTimes:
+    """Seconds. Tests make them shorter or longer."""
+
+    # Until a busy engine is checked again; and that a request of a probe waits for it at most.
+    idle_check: float = 1.0
+    longest_wait: float = 5.0
+    # That an engine, or the first request for a model, waits for the probes that generate nothing.
+    examination: float = 5.0
+    # Until an engine is probed again that was too busy to answer. Doubled each time.
+    retry: float = 60.0
+
+
+DEFAULT_TIMES = ProbeTimes()
+
+
+class Examined(NamedTuple):
+    # The capabilities that need no further probe.
+    answered: frozenset[str]
+    # How many examinations in a row ran out of time.
+    late: int
+
+
+Examination = asyncio.Task[Examined]
+
+
+async def _no_generation() -> None:
+    """For probes that look before they ask: what they would ask for has to wait for the background."""
+    raise NoAnswer("it cannot be seen without a generation")
+
+
+class Examiner:
+    """Learns what the engines can do.
+
+    What generates nothing costs nothing, and is asked before an engine is ready. What has to be generated is asked in the
+    background, one request at a time, while no client uses the engine: with one slot a client would have to wait. An engine
+    that is always busy is asked all the same, after a while.
+    """
+
+    def __init__(
+        self,
+        is_busy: Callable[[Engine], bool],
+        *,
+        generates: bool = True,
+        named_models: Sequence[str] = (),
+        times: ProbeTimes = DEFAULT_TIMES,
+        probes: Sequence[Probe] = PROBES,
+    ) -> None:
+        """`generates`: whether probes are run for which the engine has to generate. `named_models` are probed on an engine that
+        lists none."""
+        self._is_busy = is_busy
+        self._generates = generates
+        self._named_models = named_models
+        self._times = times
+        self._probes = probes
+        self._examinations: dict[tuple[Engine, str], Examination] = {}
+        self._probing: dict[Engine, asyncio.Task[None]] = {}
+
+    async def found(self, engine: Engine) -> None:
+        """Returns when the engine may be used: what it can do is known, or the safe way is taken until it is."""
+        self._forget(engine)
+        loaded = [model.id for model in engine.models if model.loaded]
+        models = (loaded if engine.models else self._named_models)[:PROBED_AT_START]
+        probed = models if self._generates and not engine.dialect.loads_on_demand else ()
+        engine.knowledge.assume(probed)
+        examinations = [task for model in models if (task := self._examine(engine, model)) is not None]
+        if probed:
+            self._probing[engine] = asyncio.create_task(self._probe(engine, probed, examinations))
+        if examinations:
+            await asyncio.wait(examinations)
+
+    async def asked_for(self, engine: Engine, model: str) -> None:
+        """Returns when all is known of the model that can be known without a generation."""
+        model = engine.knowledge.served(model)
+        task = self._examinations.get((engine, model))
+        late = task.result().late if task is not None and task.done() else 0
+        if task is None or 0 < late < MOST_LATE:
+            task = self._examine(engine, model, late)
+        if task is not None and not task.done():
+            await asyncio.wait({task})
+
+    async def wait(self) -> None:
+        """Returns when the probes that are running now have ended."""
+        if running := [*self._examinations.values(), *self._probing.values()]:
+            # Not `gather`: a caller that is cancelled here must not cancel the probes.
+            await asyncio.wait(running)
+
+    async def close(self) -> None:
+        for task in (*self._examinations.values(), *self._probing.values()):
+            task.cancel()
+        await self.wait()
+
+    def _forget(self, engine: Engine) -> None:
+        """It may be another one by now."""
+        for key in [key for key in self._examinations if key[0] is engine]:
+            self._examinations.pop(key).cancel()
+        if (probing := self._probing.pop(engine, None)) is not None:
+            probing.cancel()
+
+    # ---- without a generation ----------------------------------------------------------------------------------------
+
+    def _examine(self, engine: Engine, model: str, late: int = 0) -> Examination | None:
+        """None: there is nothing to ask."""
+        probes = [probe for probe in self._probes if not probe.generates(engine.dialect)]
+        if not probes:
+            return None
+        # Clients may ask for any name. The oldest ones would be examined again.
+        ended = [key for key, task in self._examinations.items() if task.done()]
+        for key in ended[: max(0, len(self._examinations) - MOST_MODELS)]:
+            del self._examinations[key]
+        task = asyncio.create_task(self._examine_in_time(engine, model, probes, late))
+        self._examinations[engine, model] = task
+        return task
+
+    async def _examine_in_time(self, engine: Engine, model: str, probes: Sequence[Probe], late: int) -> Examined:
+        """An engine that does not answer is used all the same."""
+        answered: set[str] = set()
+        try:
+            async with asyncio.timeout(self._times.examination):
+                async for finding in self._run(engine, model, probes, _no_generation):
+                    if finding.verdict is not Verdict.UNKNOWN:
+                        answered.add(finding.capability)
+        except TimeoutError:
+            return Examined(frozenset(answered), late + 1)
+        return Examined(frozenset(answered), 0)
+
+    # ---- in the background -------------------------------------------------------------------------------------------
+
+    async def _probe(self, engine: Engine, models: Sequence[str], examinations: Sequence[Examination]) -> None:
+        if examinations:
+            await asyncio.wait(examinations)
+        for model in filter(engine.knowledge.assumes, models):
+            logs.log("tools are written as text until their probe has ended", engine=engine.root, model=model)
+        left = {model: self._background_probes(engine, model) for model in models}
+        for pause in self._pauses():
+            left = {model: again for model, probes in left.items() if (again := await self._probe_model(engine, model, probes))}
+            if not left:
+                return
+            await asyncio.sleep(pause)
+
+    def _pauses(self) -> Iterator[float]:
+        pause = self._times.retry
+        while True:
+            yield pause
+            pause = min(2 * pause, max(self._times.retry, LONGEST_PAUSE))
+
+    async def _probe_model(self, engine: Engine, model: str, probes: Sequence[Probe]) -> list[Probe]:
+        """Returns the probes to repeat: those that a busy engine did not answer, as long as that of tools is one of them."""
+        unanswered: set[str] = set()
+        async for finding in self._run(engine, model, probes, partial(self._wait_until_idle, engine)):
+            if finding.may_pass:
+                unanswered.add(finding.capability)
+            # At once: the other probes may take long.
+            if TOOLS not in unanswered:
+                engine.knowledge.stop_assuming(model)
+        if TOOLS in unanswered:
+            return [probe for probe in probes if probe.capability in unanswered]
+        engine.knowledge.stop_assuming(model)
+        return []
+
+    def _background_probes(self, engine: Engine, model: str) -> list[Probe]:
+        """The quick ones that the examination has not answered. That of tools comes first: until then they are in the text."""
+        examination = self._examinations.get((engine, model))
+        answered = examination.result().answered if examination is not None and examination.done() else frozenset[str]()
+        left = [probe for probe in self._probes if probe.is_quick(engine.dialect) and probe.capability not in answered]
+        return sorted(left, key=lambda probe: probe.capability != TOOLS)
+
+    async def _wait_until_idle(self, engine: Engine) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._times.longest_wait):
+                # There is no event for an engine that becomes idle, and a short delay does no harm.
+                while self._is_busy(engine):  # noqa: ASYNC110
+                    await asyncio.sleep(self._times.idle_check)
+
+    # ---- both --------------------------------------------------------------------------------------------------------
+
+    async def _run(
+        self, engine: Engine, model: str, probes: Sequence[Probe], before_generation: Wait
+    ) -> AsyncIterator[Finding]:
+        """What is found is taught at once."""
+        findings: list[Finding] = []
+        try:
+            async for finding in findings_of(engine, model, quick=False, wait_until_idle=before_generation, probes=probes):
+                findings.append(finding)
+                teach(engine, model, [finding])
+                yield finding
+        except Exception as bug:
+            # No client asked for this: what goes wrong here must not reach one.
+            logs.log("probing failed", level=logging.ERROR, exc_info=bug, engine=engine.root, model=model)
+        finally:
+            unknown = [finding.capability for finding in findings if finding.verdict is Verdict.UNKNOWN]
+            logs.log("probed", engine=engine.root, model=model, learned=learned(findings), unknown=unknown)

@@ -1,0 +1,54 @@
+"""What is known of an engine, and what is assumed of a model until it has been probed."""
+
+from antiphon.core.knowledge import EngineKnowledge, Model
+from antiphon.core.model_names import ModelNames
+from antiphon.dialects import VLLM
+
+
+def knowledge_of(*models: str) -> EngineKnowledge:
+    return EngineKnowledge(VLLM, [Model(id=model, created=0, owned_by="vllm") for model in models])
+
+
+def test_a_model_that_is_going_to_be_probed_is_assumed_to_see_no_tools() -> None:
+    knowledge = knowledge_of("a", "b")
+    knowledge.assume(["a"])
+    assert knowledge.dialect_for("a").shows_tools is False
+    assert knowledge.dialect_for("b") == VLLM
+    assert (knowledge.assumes("a"), knowledge.assumes("b")) == (True, False)
+
+
+def test_what_is_learned_ends_the_assumption_even_if_the_dialect_says_the_same() -> None:
+    knowledge = knowledge_of("a")
+    knowledge.assume(["a"])
+    knowledge.learn("a", {"reads_calls": False})
+    assert knowledge.assumes("by any name"), "this was no answer"
+    knowledge.learn("a", {"shows_tools": True})
+    assert not knowledge.assumes("a")
+    dialect = knowledge.dialect_for("a")
+    assert (dialect.shows_tools, dialect.reads_calls) == (True, False)
+
+
+def test_an_assumption_hides_what_was_learned_before_and_gives_it_back() -> None:
+    knowledge = knowledge_of("a", "b")
+    knowledge.learn("a", {"shows_tools": True})
+    knowledge.learn("b", {"shows_tools": False})
+    knowledge.assume(["a", "b"])
+    assert knowledge.dialect_for("a").shows_tools is False
+    for model in ("a", "b", "never assumed"):
+        knowledge.stop_assuming(model)
+    assert knowledge.dialect_for("a").shows_tools is True
+    assert knowledge.dialect_for("b").shows_tools is False
+
+
+def test_an_engine_that_is_found_anew_has_no_old_assumptions() -> None:
+    knowledge = knowledge_of("a", "b")
+    knowledge.assume(["a"])
+    knowledge.assume(["b"])
+    assert (knowledge.assumes("a"), knowledge.assumes("b")) == (False, True)
+
+
+def test_the_models_of_the_settings_begin_with_the_default_one() -> None:
+    assert ModelNames().models == []
+    assert ModelNames({"gpt-5": "big", "gpt-4": "small", "o9": "big"}).models == ["big", "small"]
+    assert ModelNames({"gpt-5": "big", "gpt-4": "small"}, "gpt-4").models == ["small", "big"]
+    assert ModelNames({}, "mine").models == ["mine"]
