@@ -23,12 +23,17 @@ WORKS, PARTLY, DOES_NOT, UNKNOWN = Verdict.WORKS, Verdict.PARTLY, Verdict.DOES_N
 
 # Capability → the verdict on each of the engines, in the order of KINDS.
 EXPECTED: dict[str, tuple[Verdict, Verdict, Verdict, Verdict, Verdict]] = {
+    "chat template": (UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN),
     "system role": (WORKS, DOES_NOT, WORKS, WORKS, WORKS),
     "developer role": (DOES_NOT, DOES_NOT, DOES_NOT, DOES_NOT, DOES_NOT),
     "late system message": (WORKS, DOES_NOT, WORKS, WORKS, WORKS),
     "user messages in a row": (WORKS, DOES_NOT, WORKS, WORKS, WORKS),
+    "first message": (WORKS, WORKS, WORKS, WORKS, WORKS),
     "tools": (WORKS, DOES_NOT, WORKS, DOES_NOT, DOES_NOT),
-    "parallel calls": (UNKNOWN, DOES_NOT, WORKS, DOES_NOT, DOES_NOT),
+    "call ids": (WORKS, WORKS, WORKS, WORKS, UNKNOWN),
+    "parallel calls": (UNKNOWN, DOES_NOT, WORKS, DOES_NOT, UNKNOWN),
+    "text beside calls": (WORKS, WORKS, WORKS, WORKS, UNKNOWN),
+    "earlier reasoning": (WORKS, WORKS, WORKS, WORKS, WORKS),
     "required choice": (WORKS, WORKS, DOES_NOT, DOES_NOT, DOES_NOT),
     "named choice": (WORKS, WORKS, DOES_NOT, DOES_NOT, DOES_NOT),
     "strict arguments": (WORKS, WORKS, UNKNOWN, UNKNOWN, UNKNOWN),
@@ -151,7 +156,7 @@ async def test_an_engine_that_does_not_answer_teaches_nothing() -> None:
     assert set(verdicts.values()) == {UNKNOWN}
     assert learned(findings) == {}
     assert len(mock.requests) == 3, "an engine that has stopped answering is left alone"
-    assert "no answer within 0.05 seconds" in findings[0].detail
+    assert "no answer within 0.05 seconds" in by_capability(findings)["system role"].detail
 
 
 async def _cut(write: Writer) -> None:

@@ -10,6 +10,23 @@ from antiphon.core.dialect import Dialect, Lookup, Sign, Template, Tokenizer
 
 PLAIN = Dialect(name="plain")
 
+# Capability → what a chat template has to do for it.
+_TEMPLATES = {
+    "system role": "that has a system role",
+    "user messages in a row": "that accepts them",
+    "first message": "that accepts any",
+    "tools": "that shows tools, calls and results",
+    "call ids": "that accepts any",
+    "parallel calls": "that has several calls in a message",
+    "text beside calls": "that shows both",
+    "earlier reasoning": "that shows reasoning_content",
+}
+
+
+def _with_template(flags: str) -> dict[str, str]:
+    return {capability: f"{flags}, with a template {need}" for capability, need in _TEMPLATES.items()}
+
+
 LLAMACPP = replace(
     PLAIN,
     name="llamacpp",
@@ -35,10 +52,7 @@ LLAMACPP = replace(
     reported_tools=(Lookup("/props", "chat_template_caps/supports_tools"),),
     reported_parallel_calls=(Lookup("/props", "chat_template_caps/supports_parallel_tool_calls"),),
     advice={
-        "system role": "--jinja --chat-template-file FILE, with a template that has a system role",
-        "user messages in a row": "--jinja --chat-template-file FILE, with a template that accepts them",
-        "tools": "--jinja --chat-template-file FILE, with a template that shows tools",
-        "parallel calls": "--jinja --chat-template-file FILE, with a template that has several calls in a message",
+        **_with_template("--jinja --chat-template-file FILE"),
         "reasoning": "--jinja --chat-template-file FILE, with a template that has reasoning_content",
         "images": "--mmproj FILE",
         "context window": "-c N, which all slots (-np) share",
@@ -69,8 +83,7 @@ VLLM = replace(
     window=(Lookup("/v1/models", "data/{at}/max_model_len"),),
     version=(Lookup("/version", "version"),),
     advice={
-        "system role": "--chat-template FILE, with a template that has a system role",
-        "user messages in a row": "--chat-template FILE, with a template that accepts them",
+        **_with_template("--chat-template FILE"),
         "tools": "--enable-auto-tool-choice --tool-call-parser NAME, and a --chat-template that shows tools",
         "reasoning": "--reasoning-parser NAME, for a model that thinks",
         "context window": "--max-model-len N",
@@ -109,8 +122,8 @@ SGLANG = replace(
     window=(Lookup("/v1/models", "data/{at}/max_model_len"), Lookup("/get_model_info", "max_total_num_tokens")),
     version=(Lookup("/get_server_info", "version"),),
     advice={
-        "system role": "--chat-template FILE, with a template that has a system role",
-        "tools": "--tool-call-parser NAME",
+        **_with_template("--chat-template FILE"),
+        "tools": "--tool-call-parser NAME, and a --chat-template that shows tools",
         "reasoning": "--reasoning-parser NAME, for a model that thinks",
         "context window": "--context-length N",
     },

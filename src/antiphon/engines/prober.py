@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from antiphon import logs
+from antiphon.core import template_demands as demands
 from antiphon.core.dialect import Dialect
-from antiphon.engines.probes import answers, messages, models, tools
+from antiphon.engines.probes import answers, messages, models, templates, tools
 from antiphon.engines.probes.client import TIME_LIMIT, ProbeClient, Wait, no_wait
 from antiphon.engines.probes.findings import Finding, NoAnswer, Observation, Verdict
 from antiphon.engines.upstream import Engine
@@ -27,22 +28,38 @@ def _always(dialect: Dialect) -> bool:
     return True
 
 
+def _shows_no_prompts(dialect: Dialect) -> bool:
+    return dialect.template is None
+
+
+def _reports_no_tools(dialect: Dialect) -> bool:
+    return dialect.template is None and not dialect.reported_tools
+
+
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """`is_quick`: on this engine the probe costs few enough tokens to be run as soon as the gateway finds it."""
+    """`is_quick`: on this engine the probe costs few enough tokens to be run as soon as the gateway finds it.
+    `generates`: on this engine it costs tokens at all."""
 
     capability: str
     run: Callable[[ProbeClient], Awaitable[Observation]]
     is_quick: Callable[[Dialect], bool] = _never
+    generates: Callable[[Dialect], bool] = _always
 
 
 PROBES: tuple[Probe, ...] = (
-    Probe("system role", messages.system_role, _always),
-    Probe("developer role", messages.developer_role),
-    Probe("late system message", messages.late_system_message),
-    Probe("user messages in a row", messages.users_in_a_row, _always),
-    Probe("tools", tools.tools, _always),
-    Probe("parallel calls", tools.parallel_calls),
+    # First, so that what is seen replaces what the text says.
+    Probe("chat template", templates.template_text, _always, _never),
+    Probe(demands.SYSTEM, messages.system_role, _always, _shows_no_prompts),
+    Probe("developer role", messages.developer_role, generates=_shows_no_prompts),
+    Probe("late system message", messages.late_system_message, generates=_shows_no_prompts),
+    Probe(demands.IN_A_ROW, templates.users_in_a_row, _always, _shows_no_prompts),
+    Probe(demands.FIRST_MESSAGE, templates.first_message, _always, _shows_no_prompts),
+    Probe(demands.TOOLS, tools.tools, _always, _reports_no_tools),
+    Probe(demands.IDS, templates.call_ids, _always, _shows_no_prompts),
+    Probe(demands.PARALLEL, tools.parallel_calls, generates=_shows_no_prompts),
+    Probe(demands.TEXT_WITH_CALLS, templates.text_beside_calls, _always, _shows_no_prompts),
+    Probe(demands.EARLIER_REASONING, templates.earlier_reasoning, _always, _shows_no_prompts),
     Probe("required choice", tools.required_choice, _always),
     Probe("named choice", tools.named_choice, _always),
     Probe("strict arguments", tools.strict_arguments),
@@ -53,8 +70,8 @@ PROBES: tuple[Probe, ...] = (
     Probe("usage in streams", answers.usage, _always),
     Probe("logprobs", answers.logprobs, _always),
     Probe("images", models.images),
-    Probe("tokenizer endpoint", models.tokenizer),
-    Probe("context window", models.context_window),
+    Probe("tokenizer endpoint", models.tokenizer, generates=_never),
+    Probe("context window", models.context_window, generates=_never),
 )
 
 
@@ -74,7 +91,7 @@ async def findings_of(
     """`wait_until_idle` is awaited before each request."""
     client = ProbeClient(engine, model, time_limit, wait_until_idle)
     for probe in probes:
-        if not quick or probe.is_quick(engine.dialect):
+        if not quick or probe.is_quick(engine.dialect) or not probe.generates(engine.dialect):
             yield await _find(probe, client)
 
 

@@ -31,6 +31,7 @@ RENDER_TIME_LIMIT = 5.0
 MOST_UNANSWERED = 3
 DONE = b"[DONE]"
 LONGEST_REASON = 160
+TEMPLATE_ERROR = "Jinja Exception:"
 
 _decode = msgspec.json.Decoder(Chunk).decode
 Body = dict[str, Any]
@@ -43,8 +44,8 @@ class Rejection:
     reason: str
 
     def __str__(self) -> str:
-        words = " ".join(self.reason.split())
-        # An error of a chat template has the template's own message at its end.
+        # Of an error of a chat template, the template's own message says most. llama.cpp quotes the source before it.
+        words = " ".join(self.reason.rpartition(TEMPLATE_ERROR)[2].split())
         half = LONGEST_REASON // 2
         return f"rejected: {words if len(words) <= LONGEST_REASON else f'{words[:half]} … {words[-half:]}'}"
 
@@ -263,16 +264,35 @@ class ProbeClient:
             return None
         return prompt if isinstance(prompt, str) else None
 
+    async def renders(self) -> bool:
+        """Whether the engine shows prompts. A template that rejects the plainest one shows nothing by its rejections."""
+        return isinstance(await self.render(), str)
+
     async def rendered_prompt(self, **fields: Any) -> str | None:
         """The prompt that a request becomes; None if the engine does not show it, or its template fails."""
         prompt = await self.render(**fields)
         return prompt if isinstance(prompt, str) else None
 
+    async def rejection(self, **fields: Any) -> Rejection | None:
+        """Why a request is rejected; None if it is accepted. Where prompts are rendered, nothing is generated for it."""
+        if not await self.renders():
+            answer = await self.ask(**fields)
+            return answer if isinstance(answer, Rejection) else None
+        prompt = await self.render(**fields)
+        if prompt is None:
+            raise NoAnswer("the engine did not render a prompt")
+        return prompt if isinstance(prompt, Rejection) else None
+
+    async def template_text(self) -> str | None:
+        """The text of the chat template, as the engine shows it or as the settings name it."""
+        text = await self._documents.look_up(self.dialect.template_text, self.model, self._model_index)
+        return text if isinstance(text, str) and text else self.engine.chat_template
+
     async def is_in_prompt(self, mark: str, long: Body, short: Body) -> bool | None:
         """Whether a text gets into the prompt: its mark is in the rendered prompt, or a longer text makes a longer prompt."""
-        prompt = await self.rendered_prompt(**long)
-        if prompt is not None:
-            return mark in prompt
+        if await self.renders():
+            prompt = await self.rendered_prompt(**long)
+            return None if prompt is None else mark in prompt
         counts = [
             answer.usage.input_tokens
             for answer in (await self.ask(**long), await self.ask(**short))

@@ -2,6 +2,9 @@
 
 from typing import Any
 
+from antiphon.core import template_demands as demands
+from antiphon.core.template_demands import REMEDIES
+from antiphon.engines.probes import templates
 from antiphon.engines.probes.client import Answer, ProbeClient, Rejection
 from antiphon.engines.probes.findings import Observation, Verdict
 from antiphon.engines.probes.questions import (
@@ -17,7 +20,7 @@ from antiphon.engines.probes.questions import (
 )
 
 PARSED_HERE = "sends the tools with the choice none, and finds the calls in what the model writes"
-IN_MESSAGES = "writes the tools, calls and results into the messages, and finds the calls in what the model writes"
+IN_MESSAGES = REMEDIES[demands.TOOLS]
 REQUIRED_HERE = "constrains the answer to a call if the engine constrains JSON, and asks for one otherwise, twice"
 CHECKED = "checks and repairs the arguments, and asks for the call once more"
 ONE_BY_ONE = "forwards the calls as they come; a model that makes one at a time makes the next in its next turn"
@@ -29,37 +32,40 @@ SHORTEST_TEXT = 16
 
 
 async def tools(client: ProbeClient) -> Observation:
-    choice = "auto"
-    with_auto = await client.ask(tools=TOOLS, tool_choice=choice)
-    if isinstance(with_auto, Rejection):
-        choice = "none"
-        with_none = await client.ask(tools=TOOLS, tool_choice=choice)
-        if isinstance(with_none, Rejection):
-            return Observation(Verdict.DOES_NOT, str(with_auto), IN_MESSAGES, {"shows_tools": False, "reads_calls": False})
-    shown = await _are_shown(client, choice)
-    facts: dict[str, Any] = {"reads_calls": choice == "auto"} | ({} if shown is None else {"shows_tools": shown})
-    if isinstance(with_auto, Rejection):
+    """The prompt is the best source, then what the engine reports, then the length of the prompt. The first two generate
+    nothing."""
+    reported = await client.reported(client.dialect.reported_tools)
+    if reported is not None and not await client.renders():
+        facts = {"shows_tools": reported, "reads_calls": reported}
+        detail = "the engine says that this model sees them" if reported else "the engine says that this model sees none"
+        return Observation(Verdict.WORKS if reported else Verdict.DOES_NOT, detail, IN_MESSAGES, facts)
+    with_auto = await client.rejection(tools=TOOLS, tool_choice="auto")
+    if not (fields := await templates.tool_fields(client)):
+        return Observation(Verdict.DOES_NOT, str(with_auto), IN_MESSAGES, {"shows_tools": False, "reads_calls": False})
+    shown, detail = await _are_shown(client, fields)
+    facts = {"reads_calls": with_auto is None} | ({} if shown is None else {"shows_tools": shown})
+    if with_auto is not None:
         return Observation(Verdict.DOES_NOT, str(with_auto), IN_MESSAGES if shown is False else PARSED_HERE, facts)
-    if shown is False:
-        return Observation(Verdict.DOES_NOT, "accepted, but the template does not show them to the model", IN_MESSAGES, facts)
+    verdict = {True: Verdict.WORKS, False: Verdict.DOES_NOT, None: Verdict.UNKNOWN}[shown]
+    return Observation(verdict, detail, IN_MESSAGES, facts)
+
+
+async def _are_shown(client: ProbeClient, fields: dict[str, Any]) -> tuple[bool | None, str]:
+    """The tools, and in the rendered prompt also the calls and results of the history: one without the other is no use."""
+    shown = await client.is_in_prompt(MARK, {**fields, "tools": LONG_TOOLS}, fields)
     if shown is None:
-        return Observation(Verdict.UNKNOWN, "accepted; it is not known whether the model sees them", facts=facts)
-    return Observation(Verdict.WORKS, "the model sees them", facts=facts)
-
-
-async def _are_shown(client: ProbeClient, choice: str) -> bool | None:
-    """The rendered prompt is the best source, then what the engine reports, then the length of the prompt."""
-    prompt = await client.rendered_prompt(tools=LONG_TOOLS, tool_choice=choice)
-    if prompt is not None:
-        return MARK in prompt
-    if (reported := await client.reported(client.dialect.reported_tools)) is not None:
-        return reported
-    return await client.is_in_prompt(
-        MARK, {"tools": LONG_TOOLS, "tool_choice": choice}, {"tools": TOOLS, "tool_choice": choice}
-    )
+        return None, "accepted; it is not known whether the model sees them"
+    if not shown:
+        return False, "accepted, but the template does not show them to the model"
+    if await client.renders() and await templates.shows_calls(client, fields) is False:
+        return False, "the template shows the tools, but not the calls, or not their results"
+    return True, "the model sees them"
 
 
 async def parallel_calls(client: ProbeClient) -> Observation:
+    """Whether the template takes them; and if only the model can show that, whether it makes them."""
+    if (observation := await templates.parallel_history(client)) is not None:
+        return observation
     reported = await client.reported(client.dialect.reported_parallel_calls)
     if reported is not None:
         detail = "the template has them" if reported else "the template has none"
