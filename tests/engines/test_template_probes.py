@@ -8,18 +8,20 @@ from typing import Any
 
 import pytest
 from support import demanding_templates as t
+from support.engine import Body, MockEngine, Refusal
+from support.known_engines import KINDS
 from support.llamacpp import running_llamacpp
 from support.tiny_model import write_tiny_model
 
 from antiphon.core.template_demands import REMEDIES
 from antiphon.dialects import LLAMACPP, SGLANG, VLLM
-from antiphon.engines.prober import PROBES, findings_of, learned
+from antiphon.engines.prober import PROBES, findings_of, learned, probe
 from antiphon.engines.probes.findings import Finding, Verdict
-from antiphon.engines.upstream import Engine
+from antiphon.engines.upstream import Engine, EngineOptions
 from antiphon.transport import make_session
 
 WORKS, PARTLY, DOES_NOT, UNKNOWN = Verdict.WORKS, Verdict.PARTLY, Verdict.DOES_NOT, Verdict.UNKNOWN
-SILENT = [probe for probe in PROBES if not probe.generates(LLAMACPP)]
+SILENT = [each for each in PROBES if not each.generates(LLAMACPP)]
 
 # What is learned of a template that takes and shows everything.
 FREE: dict[str, Any] = {
@@ -179,6 +181,18 @@ async def test_each_demand_is_found_with_what_is_done_about_it_and_the_flag_that
     assert {fact: value for fact, value in seen.items() if FREE[fact] != value} == facts
 
 
+@pytest.mark.parametrize(("template", "verdict"), [(t.TAKES_ALL, WORKS), (t.RECENT_THOUGHTS, WORKS), (t.CUTS_THOUGHTS, PARTLY)])
+async def test_reasoning_works_only_if_the_model_sees_its_earlier_thoughts(
+    model: Path, template: str, verdict: Verdict
+) -> None:
+    async with serving(model, template) as engine:
+        probes = [each for each in PROBES if each.capability == "reasoning"]
+        (finding,) = [finding async for finding in findings_of(engine, "tiny", quick=False, probes=probes)]
+    assert finding.verdict is verdict
+    assert ("not shown to the model" in finding.detail) is (verdict is PARTLY)
+    assert bool(finding.remedy) is (verdict is PARTLY)
+
+
 async def test_nothing_is_generated_where_prompts_are_shown(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with serving(model, t.ALTERNATES) as engine:
         paths: list[str] = []
@@ -198,3 +212,66 @@ def test_every_demand_has_a_flag_on_each_engine_that_takes_a_template() -> None:
     for dialect in (LLAMACPP, VLLM, SGLANG):
         for capability in REMEDIES:
             assert "--chat-template" in dialect.advice[capability], f"{capability} on {dialect.name}"
+
+
+# ---- engines that do not show prompts --------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def mocked(mock: MockEngine, chat_template: str | None = None) -> AsyncIterator[Engine]:
+    await mock.start()
+    try:
+        async with make_session() as session:
+            engine = Engine(mock.url, session, EngineOptions(chat_template=chat_template))
+            await engine.identify()
+            yield engine
+    finally:
+        await mock.stop()
+
+
+async def test_the_template_that_the_settings_name_is_read_before_anything_is_generated() -> None:
+    mock = KINDS["vllm"].engine()
+    async with mocked(mock, t.CHECKS_IDS + t.ONE_CALL) as engine:
+        silent = [each for each in PROBES if not each.generates(engine.dialect)]
+        found = [finding async for finding in findings_of(engine, "mock", quick=True, probes=silent)]
+    assert learned(found) == {"call_id_length": 9, "takes_parallel_calls": False}
+    assert mock.requests == []
+    assert "alphanumeric strings with length 9; only supports single tool-calls at once" in found[0].detail
+
+
+async def test_what_is_seen_counts_more_than_what_the_template_says() -> None:
+    async with mocked(KINDS["vllm"].engine(), t.CHECKS_IDS) as engine:
+        found = await probe(engine, "mock")
+    assert found[0].facts == {"call_id_length": 9}
+    assert learned(found)["call_id_length"] is None
+
+
+async def test_without_rendering_a_demand_is_found_by_its_rejection() -> None:
+    mock = KINDS["vllm"].engine()
+
+    def refuses(body: Body) -> str | None:
+        calls = [call for message in body["messages"] for call in message.get("tool_calls", ())]
+        if any(len(call["id"]) != 9 for call in calls):
+            return "Tool call IDs should be alphanumeric strings with length 9!"
+        if body["messages"][0]["role"] != "user":
+            return "Conversation must start with a user message"
+        return None
+
+    sound = mock.otherwise
+    mock.otherwise = lambda body: Refusal(400, {"error": {"message": words}}) if (words := refuses(body)) else sound(body)
+    async with mocked(mock) as engine:
+        found = {finding.capability: finding for finding in await probe(engine, "mock")}
+    assert (found["call ids"].verdict, found["call ids"].facts) == (DOES_NOT, {"call_id_length": 9})
+    assert "--chat-template FILE" in found["call ids"].advice
+    assert (found["first message"].verdict, found["first message"].facts) == (DOES_NOT, {"begins_with_user": True})
+    assert found["parallel calls"].facts == {}
+
+
+@pytest.mark.parametrize(("name", "shown"), [("ollama", True), ("ollama without tools", False)])
+async def test_what_an_engine_reports_of_tools_is_known_before_anything_is_generated(name: str, shown: bool) -> None:
+    mock = KINDS[name].engine()
+    async with mocked(mock) as engine:
+        silent = [each for each in PROBES if not each.generates(engine.dialect)]
+        found = [finding async for finding in findings_of(engine, "mock", quick=True, probes=silent)]
+    assert learned(found) == {"shows_tools": shown, "reads_calls": shown}
+    assert mock.requests == []

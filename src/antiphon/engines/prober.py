@@ -66,7 +66,7 @@ PROBES: tuple[Probe, ...] = (
     Probe("json_schema", answers.json_schema, _always),
     Probe("json_schema with tools", answers.json_schema_with_tools, _always),
     # A grammar makes the model think, and briefly; without one it takes a whole answer.
-    Probe("reasoning", answers.reasoning, lambda dialect: dialect.grammar_member is not None),
+    Probe("reasoning", templates.reasoning, lambda dialect: dialect.grammar_member is not None),
     Probe("usage in streams", answers.usage, _always),
     Probe("logprobs", answers.logprobs, _always),
     Probe("images", models.images),

@@ -5,10 +5,12 @@ of a probe satisfy every demand but the one that it is about.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from antiphon.core import template_demands as demands
 from antiphon.core.template_demands import REMEDIES, facts_in_text, words_in_text
+from antiphon.engines.probes import answers
 from antiphon.engines.probes.client import ProbeClient, Rejection
 from antiphon.engines.probes.findings import NoAnswer, Observation, Verdict
 from antiphon.engines.probes.questions import FIRST, HELLO, LONG, MARK, SHORT, TOOLS
@@ -265,3 +267,16 @@ async def earlier_reasoning(client: ProbeClient) -> Observation:
 def _where(places: Mapping[str, bool], shown: bool) -> str:
     chosen = [place for place, seen in places.items() if seen is shown]
     return "" if len(chosen) == len(places) else " " + " and ".join(chosen)
+
+
+async def reasoning(client: ProbeClient) -> Observation:
+    """Reasoning works only if the model also sees its own thoughts of earlier turns."""
+    observation = await answers.reasoning(client)
+    try:
+        earlier = await earlier_reasoning(client)
+    except NoAnswer:
+        return observation
+    if observation.verdict is not Verdict.WORKS or earlier.verdict is not Verdict.DOES_NOT:
+        return observation
+    detail = f"{observation.detail}; the thoughts of earlier turns are not shown to the model"
+    return replace(observation, verdict=Verdict.PARTLY, detail=detail, remedy=earlier.remedy)
