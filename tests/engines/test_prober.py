@@ -29,7 +29,8 @@ EXPECTED: dict[str, tuple[Verdict, Verdict, Verdict, Verdict, Verdict]] = {
     "late system message": (WORKS, DOES_NOT, WORKS, WORKS, WORKS),
     "user messages in a row": (WORKS, DOES_NOT, WORKS, WORKS, WORKS),
     "first message": (WORKS, WORKS, WORKS, WORKS, WORKS),
-    "tools": (WORKS, DOES_NOT, WORKS, DOES_NOT, DOES_NOT),
+    "tools": (WORKS, WORKS, WORKS, DOES_NOT, DOES_NOT),
+    "tool calls": (WORKS, DOES_NOT, WORKS, DOES_NOT, DOES_NOT),
     "call ids": (WORKS, WORKS, WORKS, WORKS, UNKNOWN),
     "parallel calls": (UNKNOWN, DOES_NOT, WORKS, DOES_NOT, UNKNOWN),
     "text beside calls": (WORKS, WORKS, WORKS, WORKS, UNKNOWN),
@@ -114,10 +115,11 @@ async def test_no_request_is_sent_twice() -> None:
 @pytest.mark.parametrize(
     ("name", "capability", "advice"),
     [
-        ("vllm without flags", "tools", "--enable-auto-tool-choice --tool-call-parser"),
+        ("vllm without flags", "tool calls", "--enable-auto-tool-choice --tool-call-parser"),
         ("vllm without flags", "reasoning", "--reasoning-parser"),
         ("vllm without flags", "context window", "--max-model-len"),
         ("lmdeploy without a tool parser", "tools", "--tool-call-parser"),
+        ("lmdeploy without a tool parser", "tool calls", "--tool-call-parser"),
         ("lmdeploy without a tool parser", "logprobs", "--logprobs-mode"),
         ("ollama without tools", "tools", "ollama show"),
     ],

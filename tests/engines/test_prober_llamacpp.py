@@ -34,6 +34,7 @@ ALWAYS = {
     "chat template": WORKS,
     "first message": WORKS,
     "call ids": WORKS,
+    "tool calls": WORKS,
     "text beside calls": WORKS,
     "earlier reasoning": WORKS,
 }

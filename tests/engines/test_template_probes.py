@@ -1,7 +1,7 @@
 """What the probes learn from real chat templates, on real llama.cpp: each demand from a template that has it, and from one that
 has not. Nothing is generated for it."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -9,16 +9,18 @@ from typing import Any
 import pytest
 from support import demanding_templates as t
 from support.engine import Body, MockEngine, Refusal
-from support.known_engines import KINDS
+from support.known_engines import KINDS, prompt_of
 from support.llamacpp import running_llamacpp
 from support.tiny_model import write_tiny_model
 
 from antiphon.core.template_demands import REMEDIES
 from antiphon.dialects import LLAMACPP, SGLANG, VLLM
 from antiphon.engines.prober import PROBES, findings_of, learned, probe
-from antiphon.engines.probes.findings import Finding, Verdict
+from antiphon.engines.probes.findings import Finding, NoAnswer, Verdict
+from antiphon.engines.token_counts import count_by_template
 from antiphon.engines.upstream import Engine, EngineOptions
 from antiphon.transport import make_session
+from antiphon.wire.chat import ChatMessage, ChatRequest
 
 WORKS, PARTLY, DOES_NOT, UNKNOWN = Verdict.WORKS, Verdict.PARTLY, Verdict.DOES_NOT, Verdict.UNKNOWN
 SILENT = [each for each in PROBES if not each.generates(LLAMACPP)]
@@ -229,11 +231,49 @@ async def mocked(mock: MockEngine, chat_template: str | None = None) -> AsyncIte
         await mock.stop()
 
 
+async def silently(engine: Engine) -> list[Finding]:
+    """What is found without a generation."""
+
+    async def no_generation() -> None:
+        raise NoAnswer("it takes a generation")
+
+    probes = [each for each in PROBES if not each.generates(engine.dialect)]
+    return [each async for each in findings_of(engine, "mock", quick=False, probes=probes, wait_until_idle=no_generation)]
+
+
+def in_tokens(template: Callable[[Body], str]) -> dict[str, Any]:
+    """The routes of an engine that shows its prompts as tokens, one for each byte."""
+    return {
+        "/tokenize": lambda body: {"tokens": [*template(body).encode()]},
+        "/detokenize": lambda body: {"prompt": bytes(body["tokens"]).decode()},
+    }
+
+
+async def test_a_prompt_that_is_shown_as_tokens_is_read() -> None:
+    """vLLM shows it so. What it says to tool_choice is not seen there, so only a chat request shows whether it reads calls."""
+    mock = MockEngine(owned_by="vllm", paths=in_tokens(lambda body: prompt_of(body, tools=False)))
+    async with mocked(mock) as engine:
+        found = await silently(engine)
+        assert mock.requests == []
+        whole = learned(await probe(engine, "mock"))
+    assert learned(found).items() >= {"shows_tools": False, "reasoning_member": "reasoning", "alternates": False}.items()
+    assert "reads_calls" not in learned(found)
+    assert whole["reads_calls"] is True
+
+
+async def test_the_tokens_of_a_prompt_that_is_shown_as_tokens_are_counted() -> None:
+    mock = MockEngine(owned_by="vllm", paths=in_tokens(lambda body: prompt_of(body, tools=True)))
+    chat = ChatRequest(model="mock", messages=[ChatMessage(role="user", content="Hello there")])
+    async with mocked(mock) as engine:
+        counted = await count_by_template(engine, chat)
+    assert counted is not None
+    assert counted >= len("Hello there")
+
+
 async def test_the_template_that_the_settings_name_is_read_before_anything_is_generated() -> None:
     mock = KINDS["vllm"].engine()
     async with mocked(mock, t.CHECKS_IDS + t.ONE_CALL) as engine:
-        silent = [each for each in PROBES if not each.generates(engine.dialect)]
-        found = [finding async for finding in findings_of(engine, "mock", quick=True, probes=silent)]
+        found = await silently(engine)
     assert learned(found) == {"call_id_length": 9, "takes_parallel_calls": False}
     assert mock.requests == []
     assert "alphanumeric strings with length 9; only supports single tool-calls at once" in found[0].detail
@@ -271,7 +311,6 @@ async def test_without_rendering_a_demand_is_found_by_its_rejection() -> None:
 async def test_what_an_engine_reports_of_tools_is_known_before_anything_is_generated(name: str, shown: bool) -> None:
     mock = KINDS[name].engine()
     async with mocked(mock) as engine:
-        silent = [each for each in PROBES if not each.generates(engine.dialect)]
-        found = [finding async for finding in findings_of(engine, "mock", quick=True, probes=silent)]
+        found = await silently(engine)
     assert learned(found) == {"shows_tools": shown, "reads_calls": shown}
     assert mock.requests == []

@@ -6,7 +6,7 @@ Ollama fb30760) and from recorded streams.
 
 from dataclasses import replace
 
-from antiphon.core.dialect import Dialect, Lookup, Sign, Template, Tokenizer
+from antiphon.core.dialect import Detokenizer, Dialect, Lookup, Sign, Template, Tokenizer
 
 PLAIN = Dialect(name="plain")
 
@@ -82,9 +82,11 @@ VLLM = replace(
     tokenizer=Tokenizer("/tokenize", "prompt", "tokens"),
     window=(Lookup("/v1/models", "data/{at}/max_model_len"),),
     version=(Lookup("/version", "version"),),
+    # It takes messages too, and then applies the template. A tool_choice that chat requests are rejected for is ignored.
+    template=Template("/tokenize", "tokens", Detokenizer("/detokenize", "prompt"), reads_all_fields=False),
     advice={
         **_with_template("--chat-template FILE"),
-        "tools": "--enable-auto-tool-choice --tool-call-parser NAME, and a --chat-template that shows tools",
+        "tool calls": "--enable-auto-tool-choice --tool-call-parser NAME",
         "reasoning": "--reasoning-parser NAME, for a model that thinks",
         "context window": "--max-model-len N",
     },
@@ -103,6 +105,7 @@ LMDEPLOY = replace(
     window=(Lookup("/v1/models", "data/{at}/max_model_len"),),
     advice={
         "tools": "--tool-call-parser NAME",
+        "tool calls": "--tool-call-parser NAME",
         "reasoning": "--reasoning-parser NAME, for a model that thinks",
         "logprobs": "--logprobs-mode raw_logprobs",
         "context window": "--session-len N",
@@ -123,7 +126,7 @@ SGLANG = replace(
     version=(Lookup("/get_server_info", "version"),),
     advice={
         **_with_template("--chat-template FILE"),
-        "tools": "--tool-call-parser NAME, and a --chat-template that shows tools",
+        "tool calls": "--tool-call-parser NAME",
         "reasoning": "--reasoning-parser NAME, for a model that thinks",
         "context window": "--context-length N",
     },
@@ -146,6 +149,7 @@ OLLAMA = replace(
     reported_reasoning=(Lookup("/api/show", "capabilities/thinking", asks="model"),),
     advice={
         "tools": "a model whose `ollama show` lists the capability tools",
+        "tool calls": "a model whose `ollama show` lists the capability tools",
         "images": "a model whose `ollama show` lists the capability vision",
         "context window": "OLLAMA_CONTEXT_LENGTH=N",
     },

@@ -36,6 +36,10 @@ def _reports_no_tools(dialect: Dialect) -> bool:
     return dialect.template is None and not dialect.reported_tools
 
 
+def _reports_no_calls(dialect: Dialect) -> bool:
+    return _reports_no_tools(dialect) or (dialect.template is not None and not dialect.template.reads_all_fields)
+
+
 @dataclass(frozen=True, slots=True)
 class Probe:
     """`is_quick`: on this engine the probe costs few enough tokens to be run as soon as the gateway finds it.
@@ -56,6 +60,7 @@ PROBES: tuple[Probe, ...] = (
     Probe(demands.IN_A_ROW, templates.users_in_a_row, _always, _shows_no_prompts),
     Probe(demands.FIRST_MESSAGE, templates.first_message, _always, _shows_no_prompts),
     Probe(demands.TOOLS, tools.tools, _always, _reports_no_tools),
+    Probe("tool calls", tools.tool_calls, _always, _reports_no_calls),
     Probe(demands.IDS, templates.call_ids, _always, _shows_no_prompts),
     Probe(demands.PARALLEL, tools.parallel_calls, generates=_shows_no_prompts),
     Probe(demands.TEXT_WITH_CALLS, templates.text_beside_calls, _always, _shows_no_prompts),

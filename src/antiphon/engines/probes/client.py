@@ -32,6 +32,8 @@ MOST_UNANSWERED = 3
 DONE = b"[DONE]"
 LONGEST_REASON = 160
 TEMPLATE_ERROR = "Jinja Exception:"
+# The fields that a template gets.
+TEMPLATE_FIELDS = frozenset({"messages", "tools"})
 
 _decode = msgspec.json.Decoder(Chunk).decode
 Body = dict[str, Any]
@@ -240,17 +242,30 @@ class ProbeClient:
         """The prompt that a request becomes, or why the template rejects it; None if the engine does not show prompts. Nothing
         is generated for it, so it does not wait for an idle engine."""
         template = self.dialect.template
-        if template is None:
+        if template is None or not self._is_rendered(fields):
             return None
         body = msgspec.json.encode({"model": self.model, "messages": HELLO, **fields})
         if body not in self._prompts:
             self._prompts[body] = await self._fetch_prompt(template, body)
         return self._prompts[body]
 
+    def _is_rendered(self, fields: Body) -> bool:
+        """Whether what the engine does with these fields is seen in the prompt."""
+        template = self.dialect.template
+        return template is not None and (template.reads_all_fields or fields.keys() <= TEMPLATE_FIELDS)
+
     async def _fetch_prompt(self, template: Template, body: bytes) -> str | Rejection | None:
+        prompt = await self._fetch(template.path, body, template.prompt_key)
+        if isinstance(prompt, list) and template.detokenizer is not None:
+            tokens = msgspec.json.encode({"model": self.model, "tokens": prompt})
+            prompt = await self._fetch(template.detokenizer.path, tokens, template.detokenizer.text_key)
+        return prompt if isinstance(prompt, str | Rejection) else None
+
+    async def _fetch(self, path: str, body: bytes, key: str) -> Any:
+        """The value at the key of the answer; None if there is none."""
         try:
             async with asyncio.timeout(RENDER_TIME_LIMIT), ours(self.engine.root):
-                response = await self.engine.post(template.path, body, CLOSE_CONNECTION)
+                response = await self.engine.post(path, body, CLOSE_CONNECTION)
                 data = await response.read()
         except (TimeoutError, ApiError):
             return None
@@ -259,10 +274,9 @@ class ProbeClient:
         if response.status != 200:
             return Rejection(http_answer_to_failure(response.status, data).message)
         try:
-            prompt = follow(msgspec.json.decode(data), template.prompt_key)
+            return follow(msgspec.json.decode(data), key)
         except UNREADABLE:
             return None
-        return prompt if isinstance(prompt, str) else None
 
     async def renders(self) -> bool:
         """Whether the engine shows prompts. A template that rejects the plainest one shows nothing by its rejections."""
@@ -275,7 +289,7 @@ class ProbeClient:
 
     async def rejection(self, **fields: Any) -> Rejection | None:
         """Why a request is rejected; None if it is accepted. Where prompts are rendered, nothing is generated for it."""
-        if not await self.renders():
+        if not self._is_rendered(fields) or not await self.renders():
             answer = await self.ask(**fields)
             return answer if isinstance(answer, Rejection) else None
         prompt = await self.render(**fields)

@@ -58,11 +58,12 @@ HISTORY: Messages = [*LOOP, DONE, *HELLO]
 
 
 async def tool_fields(client: ProbeClient) -> Fields:
-    """The fields that offer tools, with the first choice that is accepted; none if the engine rejects tools."""
-    for choice in ("auto", "none"):
-        fields: Fields = {"tools": TOOLS, "tool_choice": choice}
-        if await client.rejection(**fields) is None:
-            return fields
+    """The fields that offer tools: without a choice where prompts are shown, else with the first one that is accepted. None if
+    the engine rejects tools."""
+    choices: list[Fields] = [{}] if await client.renders() else [{"tool_choice": choice} for choice in ("auto", "none")]
+    for choice in choices:
+        if await client.rejection(tools=TOOLS, **choice) is None:
+            return {"tools": TOOLS, **choice}
     return {}
 
 
@@ -116,8 +117,10 @@ async def _expect_calls(client: ProbeClient) -> Fields:
 async def template_text(client: ProbeClient) -> Observation:
     """The weakest source of all: what other probes see replaces its facts."""
     text = await client.template_text()
+    if text is None and await client.renders():
+        return Observation(Verdict.WORKS, "the engine does not show its text, but shows what becomes of messages")
     if text is None:
-        return Observation(Verdict.UNKNOWN, "the engine does not show its chat template", READ_FROM_FILE)
+        return Observation(Verdict.UNKNOWN, "the engine does not show its text", READ_FROM_FILE)
     found = words_in_text(text)
     detail = f"it rejects messages in these words: {'; '.join(found)}" if found else "it has no words that reject messages"
     return Observation(Verdict.WORKS, f"its text is known; {detail}", facts=facts_in_text(text))

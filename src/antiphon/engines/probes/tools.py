@@ -19,7 +19,7 @@ from antiphon.engines.probes.questions import (
     follows_schema,
 )
 
-PARSED_HERE = "sends the tools with the choice none, and finds the calls in what the model writes"
+PARSED_HERE = "sends tools with the choice none, if the model sees them so, and finds the calls in what the model writes"
 IN_MESSAGES = REMEDIES[demands.TOOLS]
 REQUIRED_HERE = "constrains the answer to a call if the engine constrains JSON, and asks for one otherwise, twice"
 CHECKED = "checks and repairs the arguments, and asks for the call once more"
@@ -32,22 +32,36 @@ SHORTEST_TEXT = 16
 
 
 async def tools(client: ProbeClient) -> Observation:
-    """The prompt is the best source, then what the engine reports, then the length of the prompt. The first two generate
-    nothing."""
-    reported = await client.reported(client.dialect.reported_tools)
-    if reported is not None and not await client.renders():
-        facts = {"shows_tools": reported, "reads_calls": reported}
-        detail = "the engine says that this model sees them" if reported else "the engine says that this model sees none"
-        return Observation(Verdict.WORKS if reported else Verdict.DOES_NOT, detail, IN_MESSAGES, facts)
-    with_auto = await client.rejection(tools=TOOLS, tool_choice="auto")
+    """Whether the model sees them. The prompt is the best source, then what the engine reports, then the length of the prompt.
+    The first two generate nothing."""
+    fact = "shows_tools"
+    if (reported := await _reported(client)) is not None:
+        detail = f"the engine says that this model sees {'them' if reported else 'none'}"
+        return Observation(Verdict.WORKS if reported else Verdict.DOES_NOT, detail, IN_MESSAGES, {fact: reported})
     if not (fields := await templates.tool_fields(client)):
-        return Observation(Verdict.DOES_NOT, str(with_auto), IN_MESSAGES, {"shows_tools": False, "reads_calls": False})
+        rejection = await client.rejection(tools=TOOLS, tool_choice="auto")
+        return Observation(Verdict.DOES_NOT, str(rejection), IN_MESSAGES, {fact: False})
     shown, detail = await _are_shown(client, fields)
-    facts = {"reads_calls": with_auto is None} | ({} if shown is None else {"shows_tools": shown})
-    if with_auto is not None:
-        return Observation(Verdict.DOES_NOT, str(with_auto), IN_MESSAGES if shown is False else PARSED_HERE, facts)
-    verdict = {True: Verdict.WORKS, False: Verdict.DOES_NOT, None: Verdict.UNKNOWN}[shown]
-    return Observation(verdict, detail, IN_MESSAGES, facts)
+    if shown is None:
+        return Observation(Verdict.UNKNOWN, detail)
+    return Observation(Verdict.WORKS if shown else Verdict.DOES_NOT, detail, IN_MESSAGES, {fact: shown})
+
+
+async def tool_calls(client: ProbeClient) -> Observation:
+    """Whether the engine accepts tools that may be called, and so finds the calls in what its model writes."""
+    fact = "reads_calls"
+    if (reported := await _reported(client)) is not None:
+        detail = f"the engine says that this model makes {'them' if reported else 'none'}"
+        return Observation(Verdict.WORKS if reported else Verdict.DOES_NOT, detail, IN_MESSAGES, {fact: reported})
+    if (rejection := await client.rejection(tools=TOOLS, tool_choice="auto")) is not None:
+        return Observation(Verdict.DOES_NOT, str(rejection), PARSED_HERE, {fact: False})
+    return Observation(Verdict.WORKS, "accepted", facts={fact: True})
+
+
+async def _reported(client: ProbeClient) -> bool | None:
+    """What the engine says of tools. None: it says nothing, or shows its prompts, which say more."""
+    reported = await client.reported(client.dialect.reported_tools)
+    return None if reported is None or await client.renders() else reported
 
 
 async def _are_shown(client: ProbeClient, fields: dict[str, Any]) -> tuple[bool | None, str]:
