@@ -13,7 +13,7 @@ from antiphon.core.template_demands import REMEDIES, facts_in_text, words_in_tex
 from antiphon.engines.probes import answers
 from antiphon.engines.probes.client import ProbeClient, Rejection
 from antiphon.engines.probes.findings import NoAnswer, Observation, Verdict
-from antiphon.engines.probes.questions import FIRST, HELLO, LONG, MARK, SHORT, TOOLS
+from antiphon.engines.probes.questions import FIRST, HELLO, LONG, LONG_TOOLS, MARK, SHORT, TOOLS
 
 Message = dict[str, Any]
 Messages = list[Message]
@@ -27,6 +27,8 @@ WHERE_SHOWN = "sends it nevertheless: the template decides where it is shown"
 ID, SECOND_ID = "a1b2c3d4e", "f5g6h7i8j"
 USUAL_ID = "call_0123456789abcdef0123456789"
 SECOND_MARK = "wobblefern"
+# The places of a thought.
+CURRENT, EARLIER = "in the current turn", "before the last user message"
 
 
 def said(text: str) -> Message:
@@ -86,6 +88,19 @@ async def shows_calls(client: ProbeClient, fields: Fields) -> bool | None:
     if False in shown:
         return False
     return None if None in shown else True
+
+
+async def shows_tools(client: ProbeClient, fields: Fields) -> tuple[bool | None, str]:
+    """Whether the model sees tools, and in the rendered prompt also the calls and results of the history: one without the
+    other is no use."""
+    shown = await client.is_in_prompt(MARK, {**fields, "tools": LONG_TOOLS}, fields)
+    if shown is None:
+        return None, "accepted; it is not known whether the model sees them"
+    if not shown:
+        return False, "accepted, but the template does not show them to the model"
+    if await client.renders() and await shows_calls(client, fields) is False:
+        return False, "the template shows the tools, but not the calls, or not their results"
+    return True, "the model sees them"
 
 
 async def _first_rejection(client: ProbeClient, cases: Mapping[str, Messages], fields: Fields) -> str | None:
@@ -215,25 +230,13 @@ async def text_beside_calls(client: ProbeClient) -> Observation:
 # ---- reasoning -------------------------------------------------------------------------------------------------------
 
 
-def _in_tags(thought: str, message: Message) -> Message:
-    return {**message, "content": f"<think>\n{thought}\n</think>\n\n{message['content']}"}
+Make = Callable[[str], Messages]
 
 
-def _places(put: Callable[[str, Message], Message], *, with_calls: bool) -> dict[str, Callable[[str], Messages]]:
-    places: dict[str, Callable[[str], Messages]] = {
-        "before the last user message": lambda thought: [*HELLO, put(thought, DONE), *HELLO],
-    }
-    if with_calls:
-        places = {"in the current turn": lambda thought: [*HELLO, put(thought, called(ID)), returned(ID)], **places}
-    return places
-
-
-async def _shown_places(
-    client: ProbeClient, put: Callable[[str, Message], Message], fields: Fields, *, with_calls: bool
-) -> dict[str, bool]:
+async def _shown_places(client: ProbeClient, places: Mapping[str, Make], fields: Fields) -> dict[str, bool]:
     """Where a thought gets into the prompt. A place of which nothing is known is left out."""
     shown = {}
-    for place, make in _places(put, with_calls=with_calls).items():
+    for place, make in places.items():
         seen = await _is_shown(client, make, fields)
         if seen is None and isinstance(await client.render(messages=make(LONG), **fields), Rejection):
             seen = False
@@ -242,20 +245,41 @@ async def _shown_places(
     return shown
 
 
+def _member_places(member: str, *, with_calls: bool) -> dict[str, Make]:
+    places: dict[str, Make] = {EARLIER: lambda thought: [*HELLO, {**DONE, member: thought}, *HELLO]}
+    if with_calls:
+        places[CURRENT] = lambda thought: [*HELLO, {**called(ID), member: thought}, returned(ID)]
+    return places
+
+
+async def _tag_places(client: ProbeClient, *, with_calls: bool) -> dict[str, Make]:
+    """A thought in tags is sent as the text of the message, and so as that text is sent beside calls."""
+
+    def tagged(thought: str) -> str:
+        return f"<think>\n{thought}\n</think>\n\n"
+
+    places: dict[str, Make] = {EARLIER: lambda thought: [*HELLO, said(tagged(thought) + "Done."), *HELLO]}
+    if with_calls and (await text_beside_calls(client)).facts.get("shows_text_with_calls", True):
+        places[CURRENT] = lambda thought: [*HELLO, called(ID, text=tagged(thought)), returned(ID)]
+    elif with_calls:
+        between = HELLO if (await users_in_a_row(client)).facts["alternates"] else []
+        places[CURRENT] = lambda thought: [*HELLO, said(tagged(thought)), *between, called(ID), returned(ID)]
+    return places
+
+
 async def earlier_reasoning(client: ProbeClient) -> Observation:
     """The way in which most of it is shown is taken; the member of the message rather than tags."""
     fields = await tool_fields(client)
-    with_calls = bool(fields) and await shows_calls(client, fields) is True
+    # Where tools are written as text, there are no messages with calls.
+    with_calls = bool(fields) and (await shows_tools(client, fields))[0] is True
     await _expect(client, HISTORY if with_calls else [*HELLO, DONE, *HELLO], fields)
     member = client.dialect.reasoning_member or "reasoning_content"
-    by_member = await _shown_places(
-        client, lambda thought, message: {**message, member: thought}, fields, with_calls=with_calls
-    )
+    by_member = await _shown_places(client, _member_places(member, with_calls=with_calls), fields)
     if not by_member:
         return Observation(Verdict.UNKNOWN, "it is not known whether the model sees it")
     if all(by_member.values()):
         return Observation(Verdict.WORKS, f"{member} is shown", facts={"reasoning_member": member, "shows_reasoning": True})
-    in_tags = await _shown_places(client, _in_tags, fields, with_calls=with_calls)
+    in_tags = await _shown_places(client, await _tag_places(client, with_calls=with_calls), fields)
     if sum(in_tags.values()) > sum(by_member.values()):
         detail = f"{member} is not shown{_where(by_member, False)}; between <think> and </think> it is{_where(in_tags, True)}"
         return Observation(Verdict.PARTLY, detail, AS_TAGS, {"reasoning_member": None, "shows_reasoning": True})

@@ -9,8 +9,6 @@ from antiphon.engines.probes.client import Answer, ProbeClient, Rejection
 from antiphon.engines.probes.findings import Observation, Verdict
 from antiphon.engines.probes.questions import (
     FIRST,
-    LONG_TOOLS,
-    MARK,
     SECOND,
     STRICT_TOOLS,
     TOOLS,
@@ -41,7 +39,7 @@ async def tools(client: ProbeClient) -> Observation:
     if not (fields := await templates.tool_fields(client)):
         rejection = await client.rejection(tools=TOOLS, tool_choice="auto")
         return Observation(Verdict.DOES_NOT, str(rejection), IN_MESSAGES, {fact: False})
-    shown, detail = await _are_shown(client, fields)
+    shown, detail = await templates.shows_tools(client, fields)
     if shown is None:
         return Observation(Verdict.UNKNOWN, detail)
     return Observation(Verdict.WORKS if shown else Verdict.DOES_NOT, detail, IN_MESSAGES, {fact: shown})
@@ -62,18 +60,6 @@ async def _reported(client: ProbeClient) -> bool | None:
     """What the engine says of tools. None: it says nothing, or shows its prompts, which say more."""
     reported = await client.reported(client.dialect.reported_tools)
     return None if reported is None or await client.renders() else reported
-
-
-async def _are_shown(client: ProbeClient, fields: dict[str, Any]) -> tuple[bool | None, str]:
-    """The tools, and in the rendered prompt also the calls and results of the history: one without the other is no use."""
-    shown = await client.is_in_prompt(MARK, {**fields, "tools": LONG_TOOLS}, fields)
-    if shown is None:
-        return None, "accepted; it is not known whether the model sees them"
-    if not shown:
-        return False, "accepted, but the template does not show them to the model"
-    if await client.renders() and await templates.shows_calls(client, fields) is False:
-        return False, "the template shows the tools, but not the calls, or not their results"
-    return True, "the model sees them"
 
 
 async def parallel_calls(client: ProbeClient) -> Observation:
