@@ -84,6 +84,11 @@ DEMANDING: dict[str, tuple[str, dict[str, tuple[Verdict, str]], dict[str, Any]]]
         },
         {"alternates": True, "begins_with_user": True},
     ),
+    "system with the last user": (
+        t.SYSTEM_WITH_LAST_USER,
+        {"system role": (DOES_NOT, "the model does not see it after the result of a call")},
+        {"takes_system_role": False},
+    ),
     "needs a user": (
         t.NEEDS_USER,
         {"first message": (DOES_NOT, "no user message: rejected: No user query found")},

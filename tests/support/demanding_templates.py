@@ -49,6 +49,10 @@ ALTERNATES = _template(
         + "{%- set turn.at = turn.at + 1 -%}{%- endif -%}{%- endfor -%}"
     )
 )
+# Like Mistral Nemo's: the system message is shown with the last message, if that is the user's.
+SYSTEM_WITH_LAST_USER = _template(
+    body=_THOUGHT + "{%- if message.role != 'system' or messages[-1].role == 'user' -%}" + _TEXT + "{%- endif -%}" + _CALLS,
+)
 # Like Qwen3.5's.
 NEEDS_USER = _template(start=_raise("not messages | selectattr('role', 'equalto', 'user') | list", "No user query found."))
 # Like Llama 3's.

@@ -4,6 +4,7 @@ from typing import Any
 
 from antiphon.core import template_demands as demands
 from antiphon.core.template_demands import REMEDIES
+from antiphon.engines.probes import templates
 from antiphon.engines.probes.client import ProbeClient
 from antiphon.engines.probes.findings import Observation, Verdict
 from antiphon.engines.probes.questions import HELLO, LONG, MARK, SHORT
@@ -27,8 +28,18 @@ async def developer_role(client: ProbeClient) -> Observation:
 
 
 async def system_role(client: ProbeClient) -> Observation:
-    remedy = REMEDIES[demands.SYSTEM]
-    return await _observe(client, _led_by("system", LONG), _led_by("system", SHORT), remedy, fact="takes_system_role")
+    remedy, fact = REMEDIES[demands.SYSTEM], "takes_system_role"
+    observation = await _observe(client, _led_by("system", LONG), _led_by("system", SHORT), remedy, fact)
+    if observation.verdict is Verdict.WORKS and await _is_lost_after_results(client):
+        return Observation(Verdict.DOES_NOT, "the model does not see it after the result of a call", remedy, {fact: False})
+    return observation
+
+
+async def _is_lost_after_results(client: ProbeClient) -> bool:
+    """The template of Mistral Nemo puts it into the last message, if that is the user's."""
+    fields = await templates.tool_fields(client)
+    long, short = ({"messages": [{"role": "system", "content": text}, *templates.LOOP], **fields} for text in (LONG, SHORT))
+    return await client.is_in_prompt(MARK, long, short) is False
 
 
 async def late_system_message(client: ProbeClient) -> Observation:
