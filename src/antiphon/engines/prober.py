@@ -32,12 +32,17 @@ def _shows_no_prompts(dialect: Dialect) -> bool:
     return dialect.template is None
 
 
+def _checks_no_requests(dialect: Dialect) -> bool:
+    """Only a chat request shows whether a field is accepted."""
+    return dialect.template is None or not dialect.template.reads_all_fields
+
+
 def _reports_no_tools(dialect: Dialect) -> bool:
-    return dialect.template is None and not dialect.reported_tools
+    return _shows_no_prompts(dialect) and not dialect.reported_tools
 
 
 def _reports_no_calls(dialect: Dialect) -> bool:
-    return _reports_no_tools(dialect) or (dialect.template is not None and not dialect.template.reads_all_fields)
+    return _checks_no_requests(dialect) and not dialect.reported_tools
 
 
 @dataclass(frozen=True, slots=True)
