@@ -1,5 +1,6 @@
 """A flag overrides the environment, which overrides the file, which overrides the default."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import platformdirs
 import pytest
 from platformdirs import macos, windows
 
-from antiphon.settings import Settings, SettingsError, cache_directory, data_directory, load
+from antiphon.settings import Settings, SettingsError, cache_directory, data_directory, load, read_chat_template
 
 
 def test_without_any_source_the_defaults_apply() -> None:
@@ -133,3 +134,48 @@ def test_directories_on_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_directories_can_be_set() -> None:
     chosen = Settings(data_dir="/data", cache_dir="/cache")
     assert (data_directory(chosen), cache_directory(chosen)) == (Path("/data"), Path("/cache"))
+
+
+CONFIG = {"chat_template": [{"name": "default", "template": "plain"}, {"name": "tool_use", "template": "with tools"}]}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "template"),
+    [
+        ("chat.jinja", "{{ messages }}", "{{ messages }}"),
+        ("tokenizer_config.json", '{"chat_template": "{{ messages }}"}', "{{ messages }}"),
+        ("tokenizer_config.json", json.dumps(CONFIG), "with tools"),
+        ("tokenizer_config.json", json.dumps({"chat_template": CONFIG["chat_template"][:1]}), "plain"),
+        ("tokenizer_config.json", '{"chat_template": [{"name": "rag", "template": "other"}]}', "other"),
+    ],
+)
+def test_a_chat_template_is_read_from_its_file(name: str, text: str, template: str, tmp_path: Path) -> None:
+    file = tmp_path / name
+    file.write_text(text)
+    for chosen in (
+        load({"chat_template": str(file)}, {}),
+        load({}, {"ANTIPHON_CHAT_TEMPLATE": str(file)}),
+        Settings(chat_template=str(file)),
+    ):
+        assert read_chat_template(chosen) == template
+    assert read_chat_template(Settings()) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("chat.jinja", None, "chat_template: cannot read .*chat.jinja: No such file"),
+        ("chat.jinja", b" \n", "has no chat template. It must be a .jinja file or a tokenizer_config.json"),
+        ("chat.jinja", b"\xff\xfe", "chat_template: cannot read"),
+        ("tokenizer_config.json", b"{", "chat_template: cannot read"),
+        ("tokenizer_config.json", b"{}", "has no chat template"),
+        ("tokenizer_config.json", b"[]", "has no chat template"),
+        ("tokenizer_config.json", b'{"chat_template": []}', "has no chat template"),
+        ("tokenizer_config.json", b'{"chat_template": [{"name": "default"}]}', "has no chat template"),
+    ],
+)
+def test_a_file_without_a_chat_template_is_an_error(name: str, data: bytes | None, message: str, tmp_path: Path) -> None:
+    if data is not None:
+        (tmp_path / name).write_bytes(data)
+    with pytest.raises(SettingsError, match=message):
+        read_chat_template(Settings(chat_template=str(tmp_path / name)))

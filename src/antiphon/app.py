@@ -38,7 +38,7 @@ from antiphon.http.middlewares import add_headers, authenticated, enveloped, ide
 from antiphon.http.paths import under_all_paths
 from antiphon.http.websocket import CLOSE_TIMEOUT, CONNECTIONS, GOING_AWAY, PING_INTERVAL
 from antiphon.logs import log
-from antiphon.settings import Settings, data_directory
+from antiphon.settings import Settings, data_directory, read_chat_template
 from antiphon.store.protocol import Store
 from antiphon.tools.runner import ToolRunner
 from antiphon.transport import transport_of
@@ -188,6 +188,7 @@ def engine_options(settings: Settings) -> EngineOptions:
         connect_timeout=settings.connect_timeout,
         first_byte_timeout=settings.first_byte_timeout,
         retries=settings.retries,
+        chat_template=read_chat_template(settings),
     )
 
 

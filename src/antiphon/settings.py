@@ -62,6 +62,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     upstream_key: str | None = None
     # The engines' dialect, by name. None: it is detected for each engine.
     dialect: str | None = None
+    # The chat template of the engines that do not show it: a .jinja file, or a tokenizer_config.json. Its text tells what the
+    # template demands of messages. None: that is found out by asking.
+    chat_template: str | None = None
     # Other names for models: the name that clients use, and the model of an engine that answers for it.
     model_names: dict[str, str] = {}
     # The model of requests that name none, or one that no engine knows. None: the only model there is; if there are several, an
@@ -145,6 +148,36 @@ def cache_directory(settings: Settings) -> Path:
 
 def models_directory(settings: Settings) -> Path:
     return cache_directory(settings) / "models"
+
+
+# Of several chat templates, the one that is read, the better first.
+TEMPLATE_NAMES = ("tool_use", "default")
+
+
+def read_chat_template(settings: Settings) -> str | None:
+    """The text of the chat template that the settings name."""
+    if settings.chat_template is None:
+        return None
+    path = Path(settings.chat_template)
+    try:
+        text = path.read_text()
+        template = _configured_template(msgspec.json.decode(text)) if path.suffix == ".json" else text
+    except OSError as missing:
+        raise SettingsError(f"chat_template: cannot read {path}: {missing.strerror}") from None
+    except (UnicodeError, msgspec.DecodeError) as broken:
+        raise SettingsError(f"chat_template: cannot read {path}: {broken}") from None
+    if not isinstance(template, str) or not template.strip():
+        raise SettingsError(f"chat_template: {path} has no chat template. It must be a .jinja file or a tokenizer_config.json")
+    return template
+
+
+def _configured_template(config: Any) -> Any:
+    """Of a tokenizer_config.json: one template, or several with names."""
+    template = config.get("chat_template") if isinstance(config, dict) else None
+    if not isinstance(template, list):
+        return template
+    named = {each.get("name"): each.get("template") for each in template if isinstance(each, dict)}
+    return next((named[name] for name in (*TEMPLATE_NAMES, *named) if name in named), None)
 
 
 # Settings that take several values.

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 import pytest_asyncio
 from support.commands import bare_environment
+from support.demanding_templates import ALTERNATES, CHECKS_IDS
 from support.engine import MockEngine, Refusal
 from support.gateway import free_port
 from support.known_engines import KINDS
@@ -131,6 +132,38 @@ async def test_real_llamacpp_is_tested(tmp_path: Path) -> None:
     assert report["learned"]["shows_tools"] is False
 
 
+async def test_the_table_names_every_demand_of_the_template_what_is_done_about_it_and_the_flag(tmp_path: Path) -> None:
+    with running_llamacpp(write_tiny_model(tmp_path / "tiny.gguf"), template=ALTERNATES) as url:
+        code, out, _ = await doctor("--upstream", url)
+    assert code == 0
+    shown = " ".join(out.replace("│", " ").split())
+    for words in (
+        "first message does not an assistant message: rejected: conversation roles must alternate user/assistant/...",
+        "Antiphon puts a short user message in front of a history that begins otherwise.",
+        "To fix it on the engine: --jinja --chat-template-file FILE, with a template that accepts any",
+        "user messages in a row does not two user messages: rejected: conversation roles must alternate user/assistant/...",
+        "call ids works any id is accepted",
+    ):
+        assert words in shown
+
+
+async def test_the_template_of_an_engine_that_does_not_show_it_can_be_named(
+    engines: dict[str, MockEngine], tmp_path: Path
+) -> None:
+    file = tmp_path / "template.jinja"
+    file.write_text(CHECKS_IDS)
+    code, out, _ = await doctor("--upstream", engines["vllm"].url, "--chat-template", str(file), "--json")
+    assert code == 0
+    (report,) = msgspec.json.decode(out)["engines"]
+    assert report["capabilities"][0] == {
+        "capability": "chat template",
+        "verdict": "works",
+        "detail": "its text is known; it rejects messages in these words: alphanumeric strings with length 9",
+        "remedy": "",
+        "advice": "",
+    }
+
+
 async def test_an_engine_that_cannot_be_tested_is_reported_beside_the_others(engines: dict[str, MockEngine]) -> None:
     gone = f"http://127.0.0.1:{await free_port()}"
     code, out, _ = await doctor("--upstream", gone, "--upstream", engines["vllm"].url, "--json")
@@ -159,7 +192,12 @@ async def test_without_an_upstream_the_well_known_ports_are_searched(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"), [(["--dialect", "klingon"], "unknown dialect"), (["--config", "/no.toml"], "cannot")]
+    ("arguments", "message"),
+    [
+        (["--dialect", "klingon"], "unknown dialect"),
+        (["--config", "/no.toml"], "cannot"),
+        (["--chat-template", "/no.jinja"], "chat_template: cannot read /no.jinja: No such file or directory"),
+    ],
 )
 async def test_a_wrong_flag_is_an_error(arguments: list[str], message: str) -> None:
     code, _, err = await doctor(*arguments)

@@ -17,9 +17,10 @@ from support.raw_server import raw_server
 
 from antiphon.app import Intervals
 from antiphon.core.dialect import Dialect
+from antiphon.core.template_demands import TOOLS
 from antiphon.dialects import LLAMACPP
 from antiphon.engines.examiner import Examiner, ProbeTimes
-from antiphon.engines.prober import PROBES, TOOLS, Probe
+from antiphon.engines.prober import PROBES, Probe
 from antiphon.engines.probes.client import ProbeClient
 from antiphon.engines.probes.findings import NoAnswer, Observation, Verdict
 from antiphon.engines.probes.questions import LONG_TOOLS, MARK

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from support.engine import CUT, DONE, Answer, Body, MockEngine, Refusal, Writer, call, chunk, objection, text
 from support.engine import answer as whole
+from support.gateway import running_gateway
 from support.known_engines import KINDS, NO_PARSER, restamped, shape
 
 from antiphon.dialects import LLAMACPP, VLLM
@@ -21,12 +22,18 @@ WORKS, PARTLY, DOES_NOT, UNKNOWN = Verdict.WORKS, Verdict.PARTLY, Verdict.DOES_N
 
 # Capability → the verdict on each of the engines, in the order of KINDS.
 EXPECTED: dict[str, tuple[Verdict, Verdict, Verdict, Verdict, Verdict]] = {
+    "chat template": (UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN),
     "system role": (WORKS, DOES_NOT, WORKS, WORKS, WORKS),
     "developer role": (DOES_NOT, DOES_NOT, DOES_NOT, DOES_NOT, DOES_NOT),
     "late system message": (WORKS, DOES_NOT, WORKS, WORKS, WORKS),
     "user messages in a row": (WORKS, DOES_NOT, WORKS, WORKS, WORKS),
-    "tools": (WORKS, DOES_NOT, WORKS, DOES_NOT, DOES_NOT),
-    "parallel calls": (UNKNOWN, DOES_NOT, WORKS, DOES_NOT, DOES_NOT),
+    "first message": (WORKS, WORKS, WORKS, WORKS, WORKS),
+    "tools": (WORKS, WORKS, WORKS, DOES_NOT, DOES_NOT),
+    "tool calls": (WORKS, DOES_NOT, WORKS, DOES_NOT, DOES_NOT),
+    "call ids": (WORKS, WORKS, WORKS, WORKS, UNKNOWN),
+    "parallel calls": (UNKNOWN, DOES_NOT, WORKS, DOES_NOT, UNKNOWN),
+    "text beside calls": (WORKS, WORKS, WORKS, WORKS, UNKNOWN),
+    "earlier reasoning": (WORKS, WORKS, WORKS, WORKS, WORKS),
     "required choice": (WORKS, WORKS, DOES_NOT, DOES_NOT, DOES_NOT),
     "named choice": (WORKS, WORKS, DOES_NOT, DOES_NOT, DOES_NOT),
     "strict arguments": (WORKS, WORKS, UNKNOWN, UNKNOWN, UNKNOWN),
@@ -120,11 +127,12 @@ async def test_no_request_is_sent_twice() -> None:
 @pytest.mark.parametrize(
     ("name", "capability", "advice"),
     [
-        ("vllm without flags", "tools", "--enable-auto-tool-choice --tool-call-parser"),
+        ("vllm without flags", "tool calls", "--enable-auto-tool-choice --tool-call-parser"),
         ("vllm without flags", "reasoning", "--reasoning-parser"),
         ("vllm without flags", "context window", "--max-model-len"),
         ("vllm without flags", "cached tokens", "--enable-prompt-tokens-details"),
         ("lmdeploy without a tool parser", "tools", "--tool-call-parser"),
+        ("lmdeploy without a tool parser", "tool calls", "--tool-call-parser"),
         ("lmdeploy without a tool parser", "logprobs", "--logprobs-mode"),
         ("ollama without tools", "tools", "ollama show"),
     ],
@@ -163,7 +171,7 @@ async def test_an_engine_that_does_not_answer_teaches_nothing() -> None:
     assert set(verdicts.values()) == {UNKNOWN}
     assert learned(findings) == {}
     assert len(mock.requests) == 3, "an engine that has stopped answering is left alone"
-    assert "no answer within 0.05 seconds" in findings[0].detail
+    assert "no answer within 0.05 seconds" in by_capability(findings)["system role"].detail
 
 
 async def _cut(write: Writer) -> None:

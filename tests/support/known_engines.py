@@ -59,8 +59,12 @@ def tolerant_objection(body: Body) -> str | None:
 
 
 def prompt_of(body: Body, *, roles: str = "system user assistant", tools: bool) -> str:
-    """What a template makes of a request: messages of the roles that it knows, and the tools if it shows them."""
-    parts = [str(message["content"]) for message in body["messages"] if message["role"] in roles.split()]
+    """What a template makes of a request: messages of the roles that it knows, with their thoughts; and the tools, their calls
+    and results if it shows them."""
+    known, members = roles.split(), ["content", "reasoning", "reasoning_content"]
+    if tools:
+        known, members = [*known, "tool"], [*members, "tool_calls"]
+    parts = [str(message.get(member, "")) for message in body["messages"] if message["role"] in known for member in members]
     return "\n".join(parts + ([str(body.get("tools", ""))] if tools else []))
 
 

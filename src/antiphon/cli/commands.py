@@ -25,6 +25,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+CHAT_TEMPLATE_HELP = "File with the chat template of engines that do not show it: a .jinja file or a tokenizer_config.json."
+
 
 def _version(wanted: bool) -> None:
     if wanted:
@@ -40,6 +42,8 @@ def _fail(message: str) -> NoReturn:
 def _load(flags: dict[str, Any], config: Path | None) -> settings.Settings:
     try:
         chosen = settings.load(flags, file=config)
+        # Now, rather than after the engines have been searched for.
+        settings.read_chat_template(chosen)
     except settings.SettingsError as invalid:
         _fail(str(invalid))
     if chosen.dialect is not None and chosen.dialect not in BY_NAME:
@@ -65,6 +69,7 @@ def serve(
     dialect: Annotated[
         str | None, typer.Option(help=f"Dialect of the engines, if detection is wrong: {', '.join(BY_NAME)}.")
     ] = None,
+    chat_template: Annotated[str | None, typer.Option(help=CHAT_TEMPLATE_HELP)] = None,
     model: Annotated[
         str | None,
         typer.Option(help="Also run an engine here, with this model: smollm2, PATH.gguf or hf:OWNER/NAME/FILE.gguf."),
@@ -114,6 +119,7 @@ def serve(
         "upstream": upstream,
         "upstream_key": upstream_key,
         "dialect": dialect,
+        "chat_template": chat_template,
         "model": model,
         "model_context": model_context,
         "model_slots": model_slots,
@@ -160,6 +166,7 @@ def doctor(
     ] = None,
     upstream_key: Annotated[str | None, typer.Option(help="API key to send to the engines.")] = None,
     dialect: Annotated[str | None, typer.Option(help="Dialect of the engines, if detection is wrong.")] = None,
+    chat_template: Annotated[str | None, typer.Option(help=CHAT_TEMPLATE_HELP)] = None,
     model: Annotated[str | None, typer.Option(help="Model to test. Default: the first of each engine.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
     config: Annotated[
@@ -167,7 +174,8 @@ def doctor(
     ] = None,
 ) -> None:
     """Show what the engines can and cannot do, what Antiphon does about it, and which flag of the engine would fix it."""
-    chosen = _load({"upstream": upstream, "upstream_key": upstream_key, "dialect": dialect}, config)
+    flags = {"upstream": upstream, "upstream_key": upstream_key, "dialect": dialect, "chat_template": chat_template}
+    chosen = _load(flags, config)
     try:
         raise typer.Exit(run_doctor(chosen, model, as_json=as_json))
     except (NoEngine, settings.SettingsError) as reason:

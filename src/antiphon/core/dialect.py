@@ -36,11 +36,23 @@ class Tokenizer:
 
 
 @dataclass(frozen=True, slots=True)
+class Detokenizer:
+    """The endpoint that turns tokens into text: POST {"tokens": tokens} to `path`."""
+
+    path: str
+    text_key: str
+
+
+@dataclass(frozen=True, slots=True)
 class Template:
     """The endpoint that shows the prompt of a chat request: POST its messages and tools to `path`."""
 
     path: str
     prompt_key: str
+    # Where the prompt becomes text, if it comes as tokens.
+    detokenizer: Detokenizer | None = None
+    # False: only messages and tools are read. What the engine would say to other fields is not seen there.
+    reads_all_fields: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from msgspec import UNSET
 
 from antiphon.core.dialect import Dialect
 from antiphon.core.failures import PARSE_ERROR
+from antiphon.core.template_demands import DEMANDS
 from antiphon.errors import ApiError, EngineFailure, EngineUnavailable
 from antiphon.wire.chat import ChatRequest
 
@@ -70,9 +71,8 @@ LESSONS: tuple[Lesson, ...] = (
         lasting=False,
         kinds=frozenset({PARSE_ERROR}),
     ),
-    # What Gemma's, Mistral's and Llama 2's templates raise.
-    Lesson(_words("roles must alternate"), {"alternates": True}, _always),
-    Lesson(_words("system role not supported", "system role is not supported"), {"takes_system_role": False}, _always),
+    # What chat templates raise.
+    *(Lesson(demand.words, demand.facts, _always) for demand in DEMANDS),
     # A schema that the engine cannot compile; another one may work.
     Lesson(
         _words("json.?schema", "response.?format", "grammar", "guided", "structured"),

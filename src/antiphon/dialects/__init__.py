@@ -6,9 +6,26 @@ Ollama fb30760) and from recorded streams.
 
 from dataclasses import replace
 
-from antiphon.core.dialect import Dialect, Lookup, Sign, Template, Tokenizer
+from antiphon.core.dialect import Detokenizer, Dialect, Lookup, Sign, Template, Tokenizer
 
 PLAIN = Dialect(name="plain")
+
+# Capability → what a chat template has to do for it.
+_TEMPLATES = {
+    "system role": "that has a system role",
+    "user messages in a row": "that accepts them",
+    "first message": "that accepts any",
+    "tools": "that shows tools, calls and results",
+    "call ids": "that accepts any",
+    "parallel calls": "that has several calls in a message",
+    "text beside calls": "that shows both",
+    "earlier reasoning": "that shows reasoning_content",
+}
+
+
+def _with_template(flags: str) -> dict[str, str]:
+    return {capability: f"{flags}, with a template {need}" for capability, need in _TEMPLATES.items()}
+
 
 LLAMACPP = replace(
     PLAIN,
@@ -37,10 +54,7 @@ LLAMACPP = replace(
     reported_tools=(Lookup("/props", "chat_template_caps/supports_tools"),),
     reported_parallel_calls=(Lookup("/props", "chat_template_caps/supports_parallel_tool_calls"),),
     advice={
-        "system role": "--jinja --chat-template-file FILE, with a template that has a system role",
-        "user messages in a row": "--jinja --chat-template-file FILE, with a template that accepts them",
-        "tools": "--jinja --chat-template-file FILE, with a template that shows tools",
-        "parallel calls": "--jinja --chat-template-file FILE, with a template that has several calls in a message",
+        **_with_template("--jinja --chat-template-file FILE"),
         "reasoning": "--jinja --chat-template-file FILE, with a template that has reasoning_content",
         "images": "--mmproj FILE",
         "context window": "-c N, which all slots (-np) share",
@@ -72,10 +86,11 @@ VLLM = replace(
     tokenizer=Tokenizer("/tokenize", "prompt", "tokens"),
     window=(Lookup("/v1/models", "data/{at}/max_model_len"),),
     version=(Lookup("/version", "version"),),
+    # It takes messages too, and then applies the template. A tool_choice that chat requests are rejected for is ignored.
+    template=Template("/tokenize", "tokens", Detokenizer("/detokenize", "prompt"), reads_all_fields=False),
     advice={
-        "system role": "--chat-template FILE, with a template that has a system role",
-        "user messages in a row": "--chat-template FILE, with a template that accepts them",
-        "tools": "--enable-auto-tool-choice --tool-call-parser NAME, and a --chat-template that shows tools",
+        **_with_template("--chat-template FILE"),
+        "tool calls": "--enable-auto-tool-choice --tool-call-parser NAME",
         "reasoning": "--reasoning-parser NAME, for a model that thinks",
         "cached tokens": "--enable-prompt-tokens-details",
         "context window": "--max-model-len N",
@@ -97,6 +112,7 @@ LMDEPLOY = replace(
     window=(Lookup("/v1/models", "data/{at}/max_model_len"),),
     advice={
         "tools": "--tool-call-parser NAME",
+        "tool calls": "--tool-call-parser NAME",
         "reasoning": "--reasoning-parser NAME, for a model that thinks",
         "logprobs": "--logprobs-mode raw_logprobs",
         "context window": "--session-len N",
@@ -118,8 +134,8 @@ SGLANG = replace(
     window=(Lookup("/v1/models", "data/{at}/max_model_len"), Lookup("/get_model_info", "max_total_num_tokens")),
     version=(Lookup("/get_server_info", "version"),),
     advice={
-        "system role": "--chat-template FILE, with a template that has a system role",
-        "tools": "--tool-call-parser NAME",
+        **_with_template("--chat-template FILE"),
+        "tool calls": "--tool-call-parser NAME",
         "reasoning": "--reasoning-parser NAME, for a model that thinks",
         "cached tokens": "--enable-cache-report",
         "context window": "--context-length N",
@@ -143,6 +159,7 @@ OLLAMA = replace(
     reported_reasoning=(Lookup("/api/show", "capabilities/thinking", asks="model"),),
     advice={
         "tools": "a model whose `ollama show` lists the capability tools",
+        "tool calls": "a model whose `ollama show` lists the capability tools",
         "images": "a model whose `ollama show` lists the capability vision",
         "context window": "OLLAMA_CONTEXT_LENGTH=N",
     },

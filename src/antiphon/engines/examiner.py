@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from antiphon import logs
 from antiphon.core.knowledge import MOST_MODELS
-from antiphon.engines.prober import PROBES, TOOLS, Probe, findings_of, learned, teach
+from antiphon.core.template_demands import TOOLS
+from antiphon.engines.prober import PROBES, Probe, findings_of, learned, teach
 from antiphon.engines.probes.client import Wait
 from antiphon.engines.probes.findings import Finding, NoAnswer, Verdict
 from antiphon.engines.upstream import Engine

@@ -4,14 +4,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from antiphon.core import template_demands as demands
 from antiphon.core.dialect import Dialect
-from antiphon.engines.probes import answers, messages, models, tools
+from antiphon.engines.probes import answers, messages, models, templates, tools
 from antiphon.engines.probes.client import TIME_LIMIT, ProbeClient, Wait, no_wait
 from antiphon.engines.probes.findings import Finding, NoAnswer, Observation, Verdict
 from antiphon.engines.upstream import Engine
-
-# The capability whose probe shows whether the tools of a request get into the prompt.
-TOOLS = "tools"
 
 
 def _never(dialect: Dialect) -> bool:
@@ -20,6 +18,23 @@ def _never(dialect: Dialect) -> bool:
 
 def _always(dialect: Dialect) -> bool:
     return True
+
+
+def _shows_no_prompts(dialect: Dialect) -> bool:
+    return dialect.template is None
+
+
+def _checks_no_requests(dialect: Dialect) -> bool:
+    """Only a chat request shows whether a field is accepted."""
+    return dialect.template is None or not dialect.template.reads_all_fields
+
+
+def _reports_no_tools(dialect: Dialect) -> bool:
+    return _shows_no_prompts(dialect) and not dialect.reported_tools
+
+
+def _reports_no_calls(dialect: Dialect) -> bool:
+    return _checks_no_requests(dialect) and not dialect.reported_tools
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,25 +50,32 @@ class Probe:
 
 
 PROBES: tuple[Probe, ...] = (
-    Probe("system role", messages.system_role, _always),
-    Probe("developer role", messages.developer_role),
-    Probe("late system message", messages.late_system_message),
-    Probe("user messages in a row", messages.users_in_a_row, _always),
-    Probe(TOOLS, tools.tools, _always),
-    Probe("parallel calls", tools.parallel_calls),
+    # First, so that what is seen replaces what the text says.
+    Probe("chat template", templates.template_text, _always, _never),
+    Probe(demands.SYSTEM, messages.system_role, _always, _shows_no_prompts),
+    Probe("developer role", messages.developer_role, generates=_shows_no_prompts),
+    Probe("late system message", messages.late_system_message, generates=_shows_no_prompts),
+    Probe(demands.IN_A_ROW, templates.users_in_a_row, _always, _shows_no_prompts),
+    Probe(demands.FIRST_MESSAGE, templates.first_message, _always, _shows_no_prompts),
+    Probe(demands.TOOLS, tools.tools, _always, _reports_no_tools),
+    Probe("tool calls", tools.tool_calls, _always, _reports_no_calls),
+    Probe(demands.IDS, templates.call_ids, _always, _shows_no_prompts),
+    Probe(demands.PARALLEL, tools.parallel_calls, generates=_shows_no_prompts),
+    Probe(demands.TEXT_WITH_CALLS, templates.text_beside_calls, _always, _shows_no_prompts),
+    Probe(demands.EARLIER_REASONING, templates.earlier_reasoning, _always, _shows_no_prompts),
     Probe("required choice", tools.required_choice, _always),
     Probe("named choice", tools.named_choice, _always),
     Probe("strict arguments", tools.strict_arguments),
     Probe("json_schema", answers.json_schema, _always),
     Probe("json_schema with tools", answers.json_schema_with_tools, _always),
     # A grammar makes the model think, and briefly; without one it takes a whole answer.
-    Probe("reasoning", answers.reasoning, lambda dialect: dialect.grammar_member is not None),
+    Probe("reasoning", templates.reasoning, lambda dialect: dialect.grammar_member is not None),
     Probe("usage in streams", answers.usage, _always),
     Probe("cached tokens", answers.cached_tokens),
     Probe("logprobs", answers.logprobs, _always),
     Probe("images", models.images, _always),
-    Probe("tokenizer endpoint", models.tokenizer),
-    Probe("context window", models.context_window),
+    Probe("tokenizer endpoint", models.tokenizer, generates=_never),
+    Probe("context window", models.context_window, generates=_never),
 )
 
 
@@ -73,7 +95,7 @@ async def findings_of(
     """`wait_until_idle` is awaited before each request."""
     client = ProbeClient(engine, model, time_limit, wait_until_idle)
     for probe in probes:
-        if not quick or probe.is_quick(engine.dialect):
+        if not quick or probe.is_quick(engine.dialect) or not probe.generates(engine.dialect):
             yield await _find(probe, client)
 
 

@@ -26,4 +26,6 @@ async def count_by_template(engine: Engine, chat: ChatRequest) -> int | None:
     except (ApiError, *UNREADABLE):
         return None
     prompt = value.get(template.prompt_key) if isinstance(value, dict) else None
+    if isinstance(prompt, list):
+        return len(prompt)
     return await engine.count_tokens(prompt, chat.model) if isinstance(prompt, str) else None

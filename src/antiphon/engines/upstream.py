@@ -138,6 +138,8 @@ class EngineOptions:
     first_byte_timeout: float = 900.0
     # Further attempts before the first byte of an answer.
     retries: int = 2
+    # The text of the chat template, for an engine that does not show it.
+    chat_template: str | None = None
 
 
 async def _nothing_to_ask(*_: object) -> None:
@@ -176,6 +178,10 @@ class Engine:
     @property
     def models(self) -> tuple[Model, ...]:
         return self.knowledge.models
+
+    @property
+    def chat_template(self) -> str | None:
+        return self._options.chat_template
 
     async def identify(self) -> None:
         """Finds out what the engine is, once; requests that come meanwhile wait for the same answer."""

@@ -33,6 +33,9 @@ DONE = b"[DONE]"
 LONGEST_REASON = 160
 # What an engine answers that is busy, starting, or broken for the moment.
 MAY_PASS = RETRIED | {500}
+TEMPLATE_ERROR = "Jinja Exception:"
+# The fields that a template gets.
+TEMPLATE_FIELDS = frozenset({"messages", "tools"})
 
 _decode = msgspec.json.Decoder(Chunk).decode
 Body = dict[str, Any]
@@ -45,7 +48,7 @@ class Rejection:
     reason: str
 
     def __str__(self) -> str:
-        return f"rejected: {_shortened(self.reason)}"
+        return f"rejected: {_shortened(self.reason.rpartition(TEMPLATE_ERROR)[2])}"
 
 
 def _shortened(reason: str) -> str:
@@ -249,17 +252,30 @@ class ProbeClient:
         """The prompt that a request becomes, or why the template rejects it; None if the engine does not show prompts. Nothing
         is generated for it, so it does not wait for an idle engine."""
         template = self.dialect.template
-        if template is None:
+        if template is None or not self._is_rendered(fields):
             return None
         body = msgspec.json.encode({"model": self.model, "messages": HELLO, **fields})
         if body not in self._prompts:
             self._prompts[body] = await self._fetch_prompt(template, body)
         return self._prompts[body]
 
+    def _is_rendered(self, fields: Body) -> bool:
+        """Whether what the engine does with these fields is seen in the prompt."""
+        template = self.dialect.template
+        return template is not None and (template.reads_all_fields or fields.keys() <= TEMPLATE_FIELDS)
+
     async def _fetch_prompt(self, template: Template, body: bytes) -> str | Rejection | None:
+        prompt = await self._fetch(template.path, body, template.prompt_key)
+        if isinstance(prompt, list) and template.detokenizer is not None:
+            tokens = msgspec.json.encode({"model": self.model, "tokens": prompt})
+            prompt = await self._fetch(template.detokenizer.path, tokens, template.detokenizer.text_key)
+        return prompt if isinstance(prompt, str | Rejection) else None
+
+    async def _fetch(self, path: str, body: bytes, key: str) -> Any:
+        """The value at the key of the answer; None if there is none."""
         try:
             async with asyncio.timeout(RENDER_TIME_LIMIT), ours(self.engine.root):
-                response = await self.engine.post(template.path, body, CLOSE_CONNECTION)
+                response = await self.engine.post(path, body, CLOSE_CONNECTION)
                 data = await response.read()
         except (TimeoutError, ApiError):
             return None
@@ -268,21 +284,39 @@ class ProbeClient:
         if response.status != 200:
             return Rejection(http_answer_to_failure(response.status, data).message)
         try:
-            prompt = follow(msgspec.json.decode(data), template.prompt_key)
+            return follow(msgspec.json.decode(data), key)
         except UNREADABLE:
             return None
-        return prompt if isinstance(prompt, str) else None
+
+    async def renders(self) -> bool:
+        """Whether the engine shows prompts. A template that rejects the plainest one shows nothing by its rejections."""
+        return isinstance(await self.render(), str)
 
     async def rendered_prompt(self, **fields: Any) -> str | None:
         """The prompt that a request becomes; None if the engine does not show it, or its template fails."""
         prompt = await self.render(**fields)
         return prompt if isinstance(prompt, str) else None
 
+    async def rejection(self, **fields: Any) -> Rejection | None:
+        """Why a request is rejected; None if it is accepted. Where prompts are rendered, nothing is generated for it."""
+        if not self._is_rendered(fields) or not await self.renders():
+            answer = await self.ask(**fields)
+            return answer if isinstance(answer, Rejection) else None
+        prompt = await self.render(**fields)
+        if prompt is None:
+            raise NoAnswer("the engine did not render a prompt")
+        return prompt if isinstance(prompt, Rejection) else None
+
+    async def template_text(self) -> str | None:
+        """The text of the chat template, as the engine shows it or as the settings name it."""
+        text = await self._documents.look_up(self.dialect.template_text, self.model, self._model_index)
+        return text if isinstance(text, str) and text else self.engine.chat_template
+
     async def is_in_prompt(self, mark: str, long: Body, short: Body) -> bool | None:
         """Whether a text gets into the prompt: its mark is in the rendered prompt, or a longer text makes a longer prompt."""
-        prompt = await self.rendered_prompt(**long)
-        if prompt is not None:
-            return mark in prompt
+        if await self.renders():
+            prompt = await self.rendered_prompt(**long)
+            return None if prompt is None else mark in prompt
         counts = [
             answer.usage.input_tokens
             for answer in (await self.ask(**long), await self.ask(**short))

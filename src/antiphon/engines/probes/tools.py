@@ -2,12 +2,13 @@
 
 from typing import Any
 
+from antiphon.core import template_demands as demands
+from antiphon.core.template_demands import REMEDIES
+from antiphon.engines.probes import templates
 from antiphon.engines.probes.client import Answer, ProbeClient, Rejection
 from antiphon.engines.probes.findings import Observation, Verdict
 from antiphon.engines.probes.questions import (
     FIRST,
-    LONG_TOOLS,
-    MARK,
     SECOND,
     STRICT_TOOLS,
     TOOLS,
@@ -16,8 +17,8 @@ from antiphon.engines.probes.questions import (
     follows_schema,
 )
 
-PARSED_HERE = "sends the tools with the choice none, and finds the calls in what the model writes"
-IN_MESSAGES = "writes the tools, calls and results into the messages, and finds the calls in what the model writes"
+PARSED_HERE = "sends tools with the choice none, if the model sees them so, and finds the calls in what the model writes"
+IN_MESSAGES = REMEDIES[demands.TOOLS]
 REQUIRED_HERE = "constrains the answer to a call if the engine constrains JSON, and asks for one otherwise, twice"
 CHECKED = "checks and repairs the arguments, and asks for the call once more"
 ONE_BY_ONE = "forwards the calls as they come; a model that makes one at a time makes the next in its next turn"
@@ -29,37 +30,42 @@ SHORTEST_TEXT = 16
 
 
 async def tools(client: ProbeClient) -> Observation:
-    choice = "auto"
-    with_auto = await client.ask(tools=TOOLS, tool_choice=choice)
-    if isinstance(with_auto, Rejection):
-        choice = "none"
-        with_none = await client.ask(tools=TOOLS, tool_choice=choice)
-        if isinstance(with_none, Rejection):
-            return Observation(Verdict.DOES_NOT, str(with_auto), IN_MESSAGES, {"shows_tools": False, "reads_calls": False})
-    shown = await _are_shown(client, choice)
-    facts: dict[str, Any] = {"reads_calls": choice == "auto"} | ({} if shown is None else {"shows_tools": shown})
-    if isinstance(with_auto, Rejection):
-        return Observation(Verdict.DOES_NOT, str(with_auto), IN_MESSAGES if shown is False else PARSED_HERE, facts)
-    if shown is False:
-        return Observation(Verdict.DOES_NOT, "accepted, but the template does not show them to the model", IN_MESSAGES, facts)
+    """Whether the model sees them. The prompt is the best source, then what the engine reports, then the length of the prompt.
+    The first two generate nothing."""
+    fact = "shows_tools"
+    if (reported := await _reported(client)) is not None:
+        detail = f"the engine says that this model sees {'them' if reported else 'none'}"
+        return Observation(Verdict.WORKS if reported else Verdict.DOES_NOT, detail, IN_MESSAGES, {fact: reported})
+    if not (fields := await templates.tool_fields(client)):
+        rejection = await client.rejection(tools=TOOLS, tool_choice="auto")
+        return Observation(Verdict.DOES_NOT, str(rejection), IN_MESSAGES, {fact: False})
+    shown, detail = await templates.shows_tools(client, fields)
     if shown is None:
-        return Observation(Verdict.UNKNOWN, "accepted; it is not known whether the model sees them", facts=facts)
-    return Observation(Verdict.WORKS, "the model sees them", facts=facts)
+        return Observation(Verdict.UNKNOWN, detail)
+    return Observation(Verdict.WORKS if shown else Verdict.DOES_NOT, detail, IN_MESSAGES, {fact: shown})
 
 
-async def _are_shown(client: ProbeClient, choice: str) -> bool | None:
-    """The rendered prompt is the best source, then what the engine reports, then the length of the prompt."""
-    prompt = await client.rendered_prompt(tools=LONG_TOOLS, tool_choice=choice)
-    if prompt is not None:
-        return MARK in prompt
-    if (reported := await client.reported(client.dialect.reported_tools)) is not None:
-        return reported
-    return await client.is_in_prompt(
-        MARK, {"tools": LONG_TOOLS, "tool_choice": choice}, {"tools": TOOLS, "tool_choice": choice}
-    )
+async def tool_calls(client: ProbeClient) -> Observation:
+    """Whether the engine accepts tools that may be called, and so finds the calls in what its model writes."""
+    fact = "reads_calls"
+    if (reported := await _reported(client)) is not None:
+        detail = f"the engine says that this model makes {'them' if reported else 'none'}"
+        return Observation(Verdict.WORKS if reported else Verdict.DOES_NOT, detail, IN_MESSAGES, {fact: reported})
+    if (rejection := await client.rejection(tools=TOOLS, tool_choice="auto")) is not None:
+        return Observation(Verdict.DOES_NOT, str(rejection), PARSED_HERE, {fact: False})
+    return Observation(Verdict.WORKS, "accepted", facts={fact: True})
+
+
+async def _reported(client: ProbeClient) -> bool | None:
+    """What the engine says of tools. None: it says nothing, or shows its prompts, which say more."""
+    reported = await client.reported(client.dialect.reported_tools)
+    return None if reported is None or await client.renders() else reported
 
 
 async def parallel_calls(client: ProbeClient) -> Observation:
+    """Whether the template takes them; and if only the model can show that, whether it makes them."""
+    if (observation := await templates.parallel_history(client)) is not None:
+        return observation
     reported = await client.reported(client.dialect.reported_parallel_calls)
     if reported is not None:
         detail = "the template has them" if reported else "the template has none"
