@@ -268,8 +268,8 @@ async def _tag_places(client: ProbeClient, *, with_calls: bool) -> dict[str, Mak
 
 
 async def earlier_reasoning(client: ProbeClient) -> Observation:
-    """The member of the message is taken if it is shown in the current turn: that is the form that the model knows, and a template
-    that cuts the thoughts of earlier turns means to. Otherwise it is the way that shows most."""
+    """The member of the message is taken if it is shown in the current turn: the model knows that form. A template that cuts
+    the thoughts of earlier turns means to. Otherwise the way that shows most is taken."""
     fields = await tool_fields(client)
     # Where tools are written as text, there are no messages with calls.
     with_calls = bool(fields) and (await shows_tools(client, fields))[0] is True
