@@ -19,7 +19,7 @@ from antiphon.settings import Settings
 from antiphon.store import Store, open_store
 from antiphon.store.wakeups import POLL_SECONDS
 from antiphon.transport import make_session
-from support.engine import LLAMACPPS_OWN, Answer, MockEngine
+from support.engine import OWN_FIELDS, Answer, MockEngine
 from support.streams import check_response, check_stream, parse
 
 # The settings of every gateway under test, unless the test sets others. Fixtures may change them.
@@ -111,7 +111,7 @@ async def standing_before(
     owned_by: str, *answers: Answer, **settings: Any
 ) -> AsyncIterator[tuple[GatewayUnderTest, MockEngine]]:
     """A gateway in front of an engine of this kind, which gives these answers."""
-    engine = MockEngine(owned_by=owned_by, own_fields=LLAMACPPS_OWN if owned_by == "llamacpp" else ())
+    engine = MockEngine(owned_by=owned_by, own_fields=OWN_FIELDS.get(owned_by, ()))
     await engine.start()
     engine.will(*answers)
     try:

@@ -94,10 +94,11 @@ def _is_bare_error(chunk: chat.Chunk) -> bool:
 class ChunkReader:
     """`receive()` the data of each frame, then `close()`. Text is searched for calls, if there is a finder."""
 
-    __slots__ = ("_annotations", "_finder", "_logprobs", "_tags")
+    __slots__ = ("_annotations", "_finder", "_logprobs", "_tags", "_thinks")
 
     def __init__(self, start: Start = Start.UNKNOWN, finder: CallFinder | None = None) -> None:
         self._tags = ThinkTags(start)
+        self._thinks = start is not Start.NEVER
         self._finder = finder
         self._logprobs: list[responses.Logprob] = []
         # Of the text so far. They wait for its end, because a part of it may be buffered.
@@ -153,6 +154,9 @@ class ChunkReader:
     def _thought(self, thought: str) -> list[Delta]:
         """Reasoning from a field of its own. The first source counts; the other is a copy of it."""
         tags = self._tags
+        if not self._thinks:
+            # The template has opened a thought, so the engine takes the answer for one.
+            return self._with_logprobs(self._searched(tags.receive(thought)))
         if tags.copy:
             return [ReasoningDelta(thought)]
         if tags.found:

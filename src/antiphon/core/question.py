@@ -28,6 +28,10 @@ from antiphon.wire.responses import CreateResponse
 
 Item = dict[str, Any]
 
+# Each teaches something new. An engine that finds something to refuse in every form is not asked without end.
+MOST_LESSONS = 12
+THOUGHT_TOO_LONG = "the model used up max_output_tokens while it was thinking: it was asked again without thinking"
+
 TOO_SLOW = "it takes too long to compile"
 TOO_SLOW_TO_READ = "it takes too long, or too much memory"
 
@@ -63,8 +67,10 @@ class Question:
         self.window = items_to_window(self.items, environment.sealer.open, earlier=self._earlier, sent=self._earlier)
         # What failures have taught, for this request alone.
         self._facts: dict[str, Any] = {}
+        self._lessons = 0
         self._rounds: list[AssistantTurn] = []
         self._rejection: Rejection | None = None
+        self._thought_too_long = False
         # The schemas and grammars that were compiled for this request, and why one was not.
         self._defined: dict[bytes | Grammar, str | None] = {}
         # What came of reading its documents, by their digests.
@@ -127,7 +133,8 @@ class Question:
 
     @property
     def notices(self) -> list[str]:
-        return [*self.window.notices, *self.conversion.notices]
+        stopped = [THOUGHT_TOO_LONG] if self._thought_too_long else []
+        return [*self.window.notices, *self.conversion.notices, *stopped]
 
     # ---- documents, schemas and grammars -----------------------------------------------------------------------------
 
@@ -185,6 +192,7 @@ class Question:
     def use_next_engine(self) -> None:
         self.engine += 1
         self._facts.clear()
+        self._lessons = 0
         self.convert()
 
     @property
@@ -205,10 +213,11 @@ class Question:
 
     def learn_from(self, error: ApiError) -> bool:
         """Changes it by what the error teaches about the engine; false if it teaches nothing."""
-        lesson = lesson_of(error, self.conversion.chat, self.dialect)
-        if lesson is None:
+        learned = lesson_of(error, self.conversion.chat, self.dialect) if self._lessons < MOST_LESSONS else None
+        if learned is None:
             return False
-        facts, lasting = dict(lesson.facts), lesson.lasting
+        self._lessons += 1
+        facts, lasting = dict(learned.facts), learned.lasting
         self._environment.report("learned", engine=self.knowledge.name, model=self.model, facts=facts, lasting=lasting)
         if lasting:
             self.knowledge.learn(self.model, facts)
@@ -221,9 +230,26 @@ class Question:
         self.knowledge.learn(self.model, facts)
 
     def reject(self, rejection: Rejection) -> None:
-        """From now on the request shows the model what is wrong with its answer."""
+        """From now on the request shows the model what is wrong with its answer, and leaves it no way to be wrong again."""
         self._rejection = rejection
+        self._be_strict()
         self.convert()
+
+    @property
+    def can_stop_thinking(self) -> bool:
+        return self.dialect.thinks and bool(self.dialect.no_thinking)
+
+    def stop_thinking(self) -> None:
+        """From now on the model answers at once: it has used up its tokens for a thought."""
+        self._thought_too_long = True
+        self._be_strict()
+        self.convert()
+
+    def _be_strict(self) -> None:
+        """No thought, and a constraint that leaves no room for one."""
+        self._facts["thinks"] = False
+        if self.dialect.grammar_member is not None:
+            self._facts["constraint_member"] = "grammar"
 
     def add_round(self, turn: AssistantTurn) -> None:
         """The model called tools, and continues with their results. It has done what `tool_choice` required."""

@@ -19,6 +19,7 @@ QUOTES = "`\"'"
 class Start(Enum):
     UNKNOWN = "not known: text is emitted as it arrives"
     INSIDE = "the template has opened the thought: text belongs to it until it is closed"
+    NEVER = "the answer is constrained to JSON from its first token on: nothing in it is a thought"
     PATIENT = "not known, and no client is waiting for text: it is buffered until it is known"
 
 
@@ -27,6 +28,12 @@ class State(Enum):
     INSIDE = "inside a thought"
     TEXT = "visible text has begun; one unopened `</think>` may still come"
     PLAIN = "no more tags are expected"
+    PROMPT = "JSON comes next; an engine that takes it for a thought may repeat the end of the prompt before it"
+
+
+FIRST_STATES = {Start.INSIDE: State.INSIDE, Start.NEVER: State.PROMPT}
+# What JSON may begin with.
+JSON_STARTS = frozenset('{["-0123456789tfn')
 
 
 def partial_tag_length(text: str, tag: str) -> int:
@@ -52,7 +59,7 @@ class ThinkTags:
 
     def __init__(self, start: Start = Start.UNKNOWN) -> None:
         self._start = start
-        self._state = State.INSIDE if start is Start.INSIDE else State.BEFORE
+        self._state = FIRST_STATES.get(start, State.BEFORE)
         self._rest = ""
         self._last = ""
         self._assumed: list[str] = []
@@ -117,6 +124,17 @@ class ThinkTags:
             deltas.append(TextDelta(leading_space))
         self._rest = visible
         return False
+
+    def _prompt(self, deltas: list[Delta]) -> bool:
+        visible = self._rest.lstrip()
+        if visible and visible[0] not in JSON_STARTS:
+            begins = [at for bracket in "{[" if (at := visible.find(bracket)) >= 0]
+            visible = visible[min(begins) :] if begins else ""
+        if not visible:
+            return False
+        self._rest = visible
+        self._state = State.PLAIN
+        return True
 
     def _inside(self, deltas: list[Delta]) -> bool:
         thought, closed, rest = self._rest.partition(CLOSE)
@@ -184,4 +202,5 @@ _STEPS: dict[State, Callable[[ThinkTags, list[Delta]], bool]] = {
     State.INSIDE: ThinkTags._inside,
     State.TEXT: ThinkTags._text,
     State.PLAIN: ThinkTags._plain,
+    State.PROMPT: ThinkTags._prompt,
 }

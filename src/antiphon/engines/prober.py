@@ -29,11 +29,13 @@ def _always(dialect: Dialect) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """`is_quick`: on this engine the probe costs few enough tokens to be run as soon as the gateway finds it."""
+    """`is_quick`: on this engine the probe costs few enough tokens to be run as soon as the gateway finds it. `generates`: on
+    this engine it has the model write something."""
 
     capability: str
     run: Callable[[ProbeClient], Awaitable[Observation]]
     is_quick: Callable[[Dialect], bool] = _never
+    generates: Callable[[Dialect], bool] = _always
 
 
 PROBES: tuple[Probe, ...] = (
@@ -48,6 +50,8 @@ PROBES: tuple[Probe, ...] = (
     Probe("strict arguments", tools.strict_arguments),
     Probe("json_schema", answers.json_schema, _always),
     Probe("json_schema with tools", answers.json_schema_with_tools, _always),
+    Probe("answer format", answers.answer_format, _always, generates=_never),
+    Probe("reasoning efforts", answers.reasoning_efforts, _always, generates=_never),
     # A grammar makes the model think, and briefly; without one it takes a whole answer.
     Probe("reasoning", answers.reasoning, lambda dialect: dialect.grammar_member is not None),
     Probe("usage in streams", answers.usage, _always),

@@ -3,13 +3,16 @@
 from collections.abc import Set
 from typing import Any
 
+from antiphon.core.efforts import accepted_to_efforts
+from antiphon.core.gbnf import schema_to_gbnf
 from antiphon.engines.probes.client import Answer, ProbeClient, Rejection
-from antiphon.engines.probes.findings import Observation, Verdict
+from antiphon.engines.probes.findings import NoAnswer, Observation, Verdict
 from antiphon.engines.probes.questions import (
     JSON_FORMAT,
     ODD_WORDS,
     OPENED_THOUGHT,
     PUZZLE,
+    SCHEMA,
     TOOLS,
     WHOLE_THOUGHT,
     begins_as_schema,
@@ -19,11 +22,21 @@ from antiphon.engines.probes.questions import (
 REASONING_MEMBERS = ("reasoning_content", "reasoning", "thinking")
 
 SHOWN_AND_CHECKED = "shows the schema to the model, checks and repairs the answer, and asks once more"
+SENT_AS_GRAMMAR = "sends the schema as a grammar, with thinking off"
+ASKED_WITHOUT_THINKING = "asks again without thinking, if a thought has used up max_output_tokens"
+SPELLED_OUT = "makes it the beginning of every grammar, and of an answer that the engine has failed at"
+NEAREST_EFFORT = "sends the nearest effort that the template accepts, with a notice"
 FOUND_IN_TEXT = "finds the reasoning in the text, and makes a reasoning item of it"
 REMEMBERED = "remembers that answers of this model begin inside a thought"
 LEFT_OUT = "leaves logprobs out when tools are offered, with a notice"
 PASSED_ON = "asks for them when a client does, and forwards what the engine answers"
 ESTIMATED = "estimates usage, by the engine's tokenizer or by length"
+
+THOUGHT_TOO_LONG = "the answer followed the schema with thinking off; with thinking, none came within {tokens} tokens"
+
+# What llama.cpp recognizes a template by, and what its parser of that template wants an answer to begin with
+# (common/parsers: gpt-oss.cpp, functionary-v3-2.cpp).
+ANSWER_PREFIXES = {"<|channel|>": "<|channel|>final<|message|>", ">>>all": "all\n"}
 
 # The object takes about thirty tokens, and more with a lot of white space.
 OBJECT_TOKENS = 96
@@ -34,7 +47,11 @@ THOUGHT_TOKENS = 96
 
 
 async def json_schema(client: ProbeClient) -> Observation:
-    return await _constrained(client, {"constrains_json"}, {"takes_response_format"})
+    observed = await _constrained(client, {"constrains_json"}, {"takes_response_format"})
+    if observed.verdict is Verdict.DOES_NOT and await _obeys_grammar(client):
+        facts = {**observed.facts, "constrains_json": True, "takes_response_format": True, "constraint_member": "grammar"}
+        return Observation(Verdict.PARTLY, f"{observed.detail}; a grammar is obeyed", SENT_AS_GRAMMAR, facts)
+    return observed
 
 
 async def json_schema_with_tools(client: ProbeClient) -> Observation:
@@ -42,7 +59,12 @@ async def json_schema_with_tools(client: ProbeClient) -> Observation:
     with_tools = await client.ask(tools=TOOLS, tool_choice="auto")
     if isinstance(with_tools, Rejection):
         return Observation(Verdict.UNKNOWN, "tools alone are rejected")
-    return await _constrained(client, {"constrains_json_with_tools"}, tools=TOOLS, tool_choice="auto")
+    # Its requests have been answered already.
+    alone = await json_schema(client)
+    if "constraint_member" in alone.facts:
+        return Observation(alone.verdict, alone.detail, alone.remedy)
+    choice = "auto" if client.dialect.calls_when_constrained else "none"
+    return await _constrained(client, {"constrains_json_with_tools"}, tools=TOOLS, tool_choice=choice)
 
 
 async def _constrained(
@@ -52,14 +74,23 @@ async def _constrained(
 
     `constrained` and `accepted` name the facts that depend on it, and on the acceptance of the request.
     """
-    fields |= await client.without_thinking()
-    answer = await client.ask(response_format=JSON_FORMAT, tokens=OBJECT_TOKENS, stop_when=_leaves_schema, **fields)
+    request: dict[str, Any] = {
+        "response_format": JSON_FORMAT,
+        "tokens": OBJECT_TOKENS,
+        "stop_when": _leaves_schema,
+        **fields,
+    }
+    no_thinking = await client.without_thinking()
+    answer = await client.ask_twice(**request, **no_thinking)
     if isinstance(answer, Rejection):
         return Observation(Verdict.DOES_NOT, str(answer), SHOWN_AND_CHECKED, dict.fromkeys(constrained | accepted, False))
     text = answer.text
     # No model writes an odd word unless it is constrained to, so the rest may be cut off.
-    if follows_schema(text) or (begins_as_schema(text) and any(word in text for word in ODD_WORDS)):
-        return Observation(Verdict.WORKS, "the answer followed the schema", facts=dict.fromkeys(constrained, True))
+    if _is_constrained(text):
+        facts = dict.fromkeys(constrained, True)
+        if no_thinking and await _only_thinks(client, request):
+            return Observation(Verdict.PARTLY, THOUGHT_TOO_LONG.format(tokens=OBJECT_TOKENS), ASKED_WITHOUT_THINKING, facts)
+        return Observation(Verdict.WORKS, "the answer followed the schema", facts=facts)
     if answer.calls:
         return Observation(Verdict.UNKNOWN, "a call came instead of an answer")
     if begins_as_schema(text) and (answer.finish_reason == "length" or not text.strip()):
@@ -69,8 +100,51 @@ async def _constrained(
     )
 
 
+def _is_constrained(text: str) -> bool:
+    return follows_schema(text) or (begins_as_schema(text) and any(word in text for word in ODD_WORDS))
+
+
 def _leaves_schema(answer: Answer) -> bool:
     return not begins_as_schema(answer.text)
+
+
+async def _only_thinks(client: ProbeClient, request: dict[str, Any]) -> bool:
+    """What was seen without thinking need not happen with it: a thought may take all tokens that the answer has."""
+    try:
+        answer = await client.ask(**request)
+    except NoAnswer:
+        return False
+    return isinstance(answer, Answer) and bool(answer.reasoning) and not answer.text.strip()
+
+
+async def _obeys_grammar(client: ProbeClient) -> bool:
+    member = client.dialect.grammar_member
+    if member is None:
+        return False
+    grammar = schema_to_gbnf(SCHEMA, await _prefix(client) or "")
+    answer = await client.ask_twice(tokens=OBJECT_TOKENS, **{member: grammar}, **await client.without_thinking())
+    # A template may leave a thought open all the same, which the answer is taken for then.
+    return isinstance(answer, Answer) and _is_constrained(answer.text or answer.reasoning)
+
+
+async def answer_format(client: ProbeClient) -> Observation:
+    """llama.cpp has a parser for some templates that fails on an answer which does not begin as they have it."""
+    if client.dialect.grammar_member is None:
+        return Observation(Verdict.WORKS, "an answer may begin with anything")
+    prefix = await _prefix(client)
+    if prefix is None:
+        return Observation(Verdict.UNKNOWN, "the engine does not show its chat template")
+    if not prefix:
+        return Observation(Verdict.WORKS, "an answer may begin with anything", facts={"answer_prefix": ""})
+    detail = f"the engine fails if an answer does not begin with {prefix.strip()}"
+    return Observation(Verdict.PARTLY, detail, SPELLED_OUT, {"answer_prefix": prefix})
+
+
+async def _prefix(client: ProbeClient) -> str | None:
+    template = await client.reported_text(client.dialect.template_text)
+    if template is None:
+        return None
+    return next((prefix for mark, prefix in ANSWER_PREFIXES.items() if mark in template), "")
 
 
 # ---- reasoning -------------------------------------------------------------------------------------------------------
@@ -115,6 +189,19 @@ def _shape(answer: Answer) -> str | None:
     if answer.opens_thought:
         return "in the text, ended by </think> but never opened: the template opens it"
     return "in the text, between <think> and </think>" if answer.reasoning else None
+
+
+async def reasoning_efforts(client: ProbeClient) -> Observation:
+    """Some templates know only efforts of their own, and fail at others."""
+    if not isinstance(await client.render(), str):
+        return Observation(Verdict.UNKNOWN, "the engine does not show its prompts")
+    rendered = {effort: await client.render(reasoning_effort=sent) for effort, sent in client.dialect.efforts.items()}
+    refused = [effort for effort, prompt in rendered.items() if isinstance(prompt, Rejection)]
+    if not refused:
+        return Observation(Verdict.WORKS, "every effort is accepted")
+    accepted = {client.dialect.efforts[effort] for effort in rendered if effort not in refused}
+    detail = f"{', '.join(refused)}: {rendered[refused[0]]}"
+    return Observation(Verdict.PARTLY, detail, NEAREST_EFFORT, {"efforts": accepted_to_efforts(accepted)})
 
 
 # ---- usage and logprobs ----------------------------------------------------------------------------------------------

@@ -15,10 +15,10 @@ from antiphon.core.failures import failure_to_error, http_answer_to_failure
 from antiphon.core.sse import FrameReader
 from antiphon.core.think_tags import Start
 from antiphon.engines.detection import NO_SUCH_ROUTE, follow
-from antiphon.engines.probes.findings import NoAnswer
+from antiphon.engines.probes.findings import Failed, NoAnswer
 from antiphon.engines.probes.questions import HELLO
 from antiphon.engines.upstream import CLOSE_CONNECTION, LARGEST_ERROR, Engine, ours
-from antiphon.errors import ApiError, ContextLengthExceeded, InvalidRequest
+from antiphon.errors import ApiError, ContextLengthExceeded, EngineUnavailable, InvalidRequest
 from antiphon.wire import UNREADABLE
 from antiphon.wire.chat import Chunk, DeltaChunk
 from antiphon.wire.responses import Usage
@@ -52,7 +52,8 @@ class Rejection:
 def _to_rejection(error: ApiError) -> Rejection:
     """Only for what is wrong with the request itself: an engine that is busy, broken or too small says nothing about it."""
     if not isinstance(error, InvalidRequest) or isinstance(error, ContextLengthExceeded):
-        raise NoAnswer(error.message[:LONGEST_REASON])
+        broke_down = error.failure is not None and error.failure.status >= 500 and not isinstance(error, EngineUnavailable)
+        raise (Failed if broke_down else NoAnswer)(error.message[:LONGEST_REASON])
     return Rejection(error.failure.message if error.failure is not None else error.message)
 
 
@@ -178,6 +179,18 @@ class ProbeClient:
         await self.baseline()
         return await self._chat(fields, tokens, stop_when)
 
+    async def ask_twice(self, **fields: Any) -> Answer | Rejection:
+        """As `ask`, for what some engines break down over. One that does so twice, and not over a plain request, rejects it."""
+        await self.baseline()
+        reason = ""
+        for _ in range(2):
+            try:
+                return await self.ask(**fields)
+            except Failed as failure:
+                self._unanswered -= 1
+                reason = str(failure)
+        return Rejection(reason)
+
     async def without_thinking(self) -> Body:
         """The field that switches thinking off, if the engine accepts it: the answer then begins sooner."""
         if self.dialect.efforts.get("none") != "none":
@@ -234,6 +247,11 @@ class ProbeClient:
         """What the engine reports about the model; None if it reports nothing."""
         value = await self._documents.look_up(lookups, self.model, self._model_index)
         return value if isinstance(value, bool) else None
+
+    async def reported_text(self, lookups: tuple[Lookup, ...]) -> str | None:
+        """A text that the engine reports about the model, as the chat template."""
+        value = await self._documents.look_up(lookups, self.model, self._model_index)
+        return value if isinstance(value, str) else None
 
     async def render(self, **fields: Any) -> str | Rejection | None:
         """The prompt that a request becomes, or why the template rejects it; None if the engine does not show prompts. Nothing

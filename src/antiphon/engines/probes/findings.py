@@ -40,3 +40,7 @@ class Finding:
 
 class NoAnswer(Exception):
     """The engine did not answer a request, so nothing is known. The message says why."""
+
+
+class Failed(NoAnswer):
+    """The engine broke down over the request, which may be the fault of the request."""
