@@ -193,10 +193,10 @@ async def test_an_effort_that_is_refused_is_sent_as_the_nearest_from_then_on() -
     words = "{{- raise_exception('reasoning_effort error : ' + reasoning..."
     refused = Refusal(400, {"error": {"message": words, "code": 400}})
     async with standing_before("llamacpp", refused, refused, text("Hello."), text("Hello.")) as (gateway, engine):
-        response = await gateway.create(reasoning={"effort": "minimal"})
-        assert [request["reasoning_effort"] for request in engine.requests] == ["minimal", "low", "medium"]
-        assert response["antiphon_notices"] == ["reasoning effort minimal was sent as medium"]
-        await gateway.create(reasoning={"effort": "minimal"})
+        response = await gateway.create(reasoning={"effort": "low"})
+        assert [request["reasoning_effort"] for request in engine.requests] == ["low", "minimal", "medium"]
+        assert response["antiphon_notices"] == ["reasoning effort low was sent as medium"]
+        await gateway.create(reasoning={"effort": "low"})
         assert len(engine.requests) == 4
 
 

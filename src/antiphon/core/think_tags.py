@@ -89,10 +89,9 @@ class ThinkTags:
         rest, self._rest = self._rest, ""
         if self._state is State.INSIDE:
             deltas = self._reasoning(rest)
-            # `close()` is called again at the end of the stream: what was cut off stays a thought.
-            if cut:
-                self._assumed.clear()
-            answer = "".join(self._assumed)
+            # `close()` is called again at the end of the stream: what was cut off stays a thought, and an answer comes once.
+            answer = "" if cut else "".join(self._assumed)
+            self._assumed.clear()
             # The thought was only assumed, and nothing followed it: it was the answer, and must not be lost.
             return [*deltas, TextDelta(answer)] if answer.strip() else deltas
         return [TextDelta(rest)] if rest else []

@@ -27,6 +27,10 @@ def _always(dialect: Dialect) -> bool:
     return True
 
 
+def _shows_prompts(dialect: Dialect) -> bool:
+    return dialect.template is not None
+
+
 @dataclass(frozen=True, slots=True)
 class Probe:
     """`is_quick`: on this engine the probe costs few enough tokens to be run as soon as the gateway finds it. `generates`: on
@@ -51,7 +55,7 @@ PROBES: tuple[Probe, ...] = (
     Probe("json_schema", answers.json_schema, _always),
     Probe("json_schema with tools", answers.json_schema_with_tools, _always),
     Probe("answer format", answers.answer_format, _always, generates=_never),
-    Probe("reasoning efforts", answers.reasoning_efforts, _always, generates=_never),
+    Probe("reasoning efforts", answers.reasoning_efforts, _shows_prompts, lambda dialect: not _shows_prompts(dialect)),
     # A grammar makes the model think, and briefly; without one it takes a whole answer.
     Probe("reasoning", answers.reasoning, lambda dialect: dialect.grammar_member is not None),
     Probe("usage in streams", answers.usage, _always),

@@ -34,9 +34,12 @@ ESTIMATED = "estimates usage, by the engine's tokenizer or by length"
 
 THOUGHT_TOO_LONG = "the answer followed the schema with thinking off; with thinking, none came within {tokens} tokens"
 
-# What llama.cpp recognizes a template by, and what its parser of that template wants an answer to begin with
-# (common/parsers: gpt-oss.cpp, functionary-v3-2.cpp).
-ANSWER_PREFIXES = {"<|channel|>": "<|channel|>final<|message|>", ">>>all": "all\n"}
+# What llama.cpp recognizes a template by (common/chat.cpp), and what its parser of that template wants an answer to begin
+# with (common/parsers: gpt-oss.cpp, functionary-v3-2.cpp).
+ANSWER_PREFIXES: dict[tuple[str, ...], str] = {
+    ("<|channel|>",): "<|channel|>final<|message|>",
+    (">>>all", ">>>${recipient}"): "all\n",
+}
 
 # The object takes about thirty tokens, and more with a lot of white space.
 OBJECT_TOKENS = 96
@@ -81,7 +84,9 @@ async def _constrained(
         **fields,
     }
     no_thinking = await client.without_thinking()
-    answer = await client.ask_twice(**request, **no_thinking)
+    # A 5xx to both together is a rejection, if each alone is answered.
+    ask = client.ask_twice if "tools" in fields else client.ask
+    answer = await ask(**request, **no_thinking)
     if isinstance(answer, Rejection):
         return Observation(Verdict.DOES_NOT, str(answer), SHOWN_AND_CHECKED, dict.fromkeys(constrained | accepted, False))
     text = answer.text
@@ -129,8 +134,6 @@ async def _obeys_grammar(client: ProbeClient) -> bool:
 
 async def answer_format(client: ProbeClient) -> Observation:
     """llama.cpp has a parser for some templates that fails on an answer which does not begin as they have it."""
-    if client.dialect.grammar_member is None:
-        return Observation(Verdict.WORKS, "an answer may begin with anything")
     prefix = await _prefix(client)
     if prefix is None:
         return Observation(Verdict.UNKNOWN, "the engine does not show its chat template")
@@ -144,7 +147,7 @@ async def _prefix(client: ProbeClient) -> str | None:
     template = await client.reported_text(client.dialect.template_text)
     if template is None:
         return None
-    return next((prefix for mark, prefix in ANSWER_PREFIXES.items() if mark in template), "")
+    return next((prefix for marks, prefix in ANSWER_PREFIXES.items() if all(mark in template for mark in marks)), "")
 
 
 # ---- reasoning -------------------------------------------------------------------------------------------------------
@@ -193,15 +196,22 @@ def _shape(answer: Answer) -> str | None:
 
 async def reasoning_efforts(client: ProbeClient) -> Observation:
     """Some templates know only efforts of their own, and fail at others."""
-    if not isinstance(await client.render(), str):
-        return Observation(Verdict.UNKNOWN, "the engine does not show its prompts")
-    rendered = {effort: await client.render(reasoning_effort=sent) for effort, sent in client.dialect.efforts.items()}
-    refused = [effort for effort, prompt in rendered.items() if isinstance(prompt, Rejection)]
+    tried = {sent: await _accepts_effort(client, sent) for sent in dict.fromkeys(client.dialect.efforts.values())}
+    refused = {sent: rejection for sent, rejection in tried.items() if rejection is not None}
     if not refused:
-        return Observation(Verdict.WORKS, "every effort is accepted")
-    accepted = {client.dialect.efforts[effort] for effort in rendered if effort not in refused}
-    detail = f"{', '.join(refused)}: {rendered[refused[0]]}"
-    return Observation(Verdict.PARTLY, detail, NEAREST_EFFORT, {"efforts": accepted_to_efforts(accepted)})
+        return Observation(Verdict.WORKS, f"accepted: {', '.join(tried)}")
+    detail = f"{', '.join(refused)}: {next(iter(refused.values()))}"
+    efforts = accepted_to_efforts(tried.keys() - refused.keys())
+    return Observation(Verdict.PARTLY if efforts else Verdict.DOES_NOT, detail, NEAREST_EFFORT, {"efforts": efforts})
+
+
+async def _accepts_effort(client: ProbeClient, effort: str) -> Rejection | None:
+    """Why it is rejected. A prompt shows it without being answered, where the engine shows prompts."""
+    if isinstance(await client.render(), str):
+        prompt = await client.render(reasoning_effort=effort)
+        return prompt if isinstance(prompt, Rejection) else None
+    answer = await client.ask(reasoning_effort=effort)
+    return answer if isinstance(answer, Rejection) else None
 
 
 # ---- usage and logprobs ----------------------------------------------------------------------------------------------
