@@ -93,6 +93,22 @@ async def test_one_failure_is_not_a_rejection() -> None:
         await mock.stop()
 
 
+async def test_a_choice_that_is_enforced_without_thinking_may_be_lost_with_it() -> None:
+    mock = KINDS["vllm"].engine()
+    sound, thought = mock.otherwise, answer(chunk({"reasoning": "Hm."}), finish="length")
+    mock.otherwise = lambda body: (
+        thought if body.get("tool_choice") == "required" and "reasoning_effort" not in body else sound(body)
+    )
+    await mock.start()
+    try:
+        found = await probed(mock.url, "mock")
+        assert (found["required choice"].verdict, found["named choice"].verdict) == (Verdict.PARTLY, Verdict.WORKS)
+        assert found["required choice"].facts == {"enforces_required": True}
+        assert "with thinking, none came" in found["required choice"].detail
+    finally:
+        await mock.stop()
+
+
 async def test_an_engine_that_thinks_briefly_works() -> None:
     mock = KINDS["vllm"].engine()
     sound, thought = mock.otherwise, answer(chunk({"reasoning": "Hm."}), chunk({"content": GOOD}))

@@ -126,6 +126,19 @@ async def test_an_answer_that_is_constrained_from_its_first_token_is_no_thought(
         assert engine.last["dry_multiplier"] > 0
 
 
+async def test_an_effort_that_a_grammar_leaves_no_room_for_is_noted() -> None:
+    async with standing_before("llamacpp", text('{"days": 3}'), text("Hello.")) as (gateway, engine):
+        await gateway.gateway.pool.engines[0].identify()
+        gateway.gateway.pool.engines[0].knowledge.learn("mock", {"constraint_member": "grammar"})
+        response = await gateway.create(text=FORMAT, reasoning={"effort": "high"})
+        assert engine.last["reasoning_effort"] == "none"
+        assert response["antiphon_notices"] == [
+            "reasoning effort high was left out: this engine constrains an answer without a thought"
+        ]
+        response = await gateway.create(reasoning={"effort": "high"})
+        assert "antiphon_notices" not in response
+
+
 async def test_a_call_is_constrained_by_a_grammar_beside_all_tools() -> None:
     made = answer(*(chunk({"reasoning_content": piece}) for piece in ('{"name": "get_weather", ', '"arguments": {}}')))
     async with standing_before("llamacpp", made) as (gateway, engine):

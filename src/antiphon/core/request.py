@@ -14,6 +14,7 @@ from antiphon.core.constraints import begin_answer, constrain, constrains, stop_
 from antiphon.core.dialect import Dialect
 from antiphon.core.documents import Documents
 from antiphon.core.draft import ChatDraft
+from antiphon.core.efforts import NO_EFFORT
 from antiphon.core.input_items import items_to_draft, tools_in_items
 from antiphon.core.request_fields import LOGPROBS, dropped_fields_to_notices, or_unset, refuse_unsupported
 from antiphon.core.requirements import Requirements
@@ -89,6 +90,7 @@ def request_to_chat(
     _effort(request, chat, dialect, notices)
     _add_extra(chat, dialect)
     _constrain(request, chat, offer, box, dialect)
+    _note_lost_effort(request, chat, dialect, notices)
     return Conversion(
         chat,
         dialect,
@@ -167,6 +169,14 @@ def _constrain(request: CreateResponse, chat: ChatRequest, offer: Offer, box: To
     if (format := _response_format(request, offer, box, dialect)) is not None:
         constrain(chat, format, dialect)
     begin_answer(chat, dialect)
+
+
+def _note_lost_effort(request: CreateResponse, chat: ChatRequest, dialect: Dialect, notices: list[str]) -> None:
+    """A constraint may leave no room for a thought."""
+    effort = request.reasoning.effort if request.reasoning else None
+    stopped = dialect.no_thinking.get("reasoning_effort", NO_EFFORT)
+    if effort not in (None, NO_EFFORT) and chat.grammar is not UNSET and chat.reasoning_effort == stopped:
+        notices.append(f"reasoning effort {effort} was left out: this engine constrains an answer without a thought")
 
 
 def _response_format(request: CreateResponse, offer: Offer, box: Toolbox, dialect: Dialect) -> dict[str, Any] | None:

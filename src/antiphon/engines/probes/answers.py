@@ -6,7 +6,7 @@ from typing import Any
 from antiphon.core.efforts import accepted_to_efforts
 from antiphon.core.gbnf import schema_to_gbnf
 from antiphon.engines.probes.client import Answer, ProbeClient, Rejection
-from antiphon.engines.probes.findings import NoAnswer, Observation, Verdict
+from antiphon.engines.probes.findings import ASKED_WITHOUT_THINKING, Observation, Verdict
 from antiphon.engines.probes.questions import (
     JSON_FORMAT,
     ODD_WORDS,
@@ -23,7 +23,6 @@ REASONING_MEMBERS = ("reasoning_content", "reasoning", "thinking")
 
 SHOWN_AND_CHECKED = "shows the schema to the model, checks and repairs the answer, and asks once more"
 SENT_AS_GRAMMAR = "sends the schema as a grammar, with thinking off"
-ASKED_WITHOUT_THINKING = "asks again without thinking, if a thought has used up max_output_tokens"
 SPELLED_OUT = "makes it the beginning of every grammar, and of an answer that the engine has failed at"
 NEAREST_EFFORT = "sends the nearest effort that the template accepts, with a notice"
 FOUND_IN_TEXT = "finds the reasoning in the text, and makes a reasoning item of it"
@@ -93,7 +92,7 @@ async def _constrained(
     # No model writes an odd word unless it is constrained to, so the rest may be cut off.
     if _is_constrained(text):
         facts = dict.fromkeys(constrained, True)
-        if no_thinking and await _only_thinks(client, request):
+        if no_thinking and await client.only_thinks(**request):
             return Observation(Verdict.PARTLY, THOUGHT_TOO_LONG.format(tokens=OBJECT_TOKENS), ASKED_WITHOUT_THINKING, facts)
         return Observation(Verdict.WORKS, "the answer followed the schema", facts=facts)
     if answer.calls:
@@ -111,15 +110,6 @@ def _is_constrained(text: str) -> bool:
 
 def _leaves_schema(answer: Answer) -> bool:
     return not begins_as_schema(answer.text)
-
-
-async def _only_thinks(client: ProbeClient, request: dict[str, Any]) -> bool:
-    """What was seen without thinking need not happen with it: a thought may take all tokens that the answer has."""
-    try:
-        answer = await client.ask(**request)
-    except NoAnswer:
-        return False
-    return isinstance(answer, Answer) and bool(answer.reasoning) and not answer.text.strip()
 
 
 async def _obeys_grammar(client: ProbeClient) -> bool:

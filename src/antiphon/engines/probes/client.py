@@ -198,6 +198,14 @@ class ProbeClient:
         effort = "none"
         return {} if isinstance(await self.ask(reasoning_effort=effort), Rejection) else {"reasoning_effort": effort}
 
+    async def only_thinks(self, **fields: Any) -> bool:
+        """What was seen without thinking need not happen with it: a thought may take all tokens that the answer has."""
+        try:
+            answer = await self.ask(**fields)
+        except NoAnswer:
+            return False
+        return isinstance(answer, Answer) and bool(answer.reasoning) and not answer.text.strip() and not answer.calls
+
     async def _chat(self, fields: Body, tokens: int, stop_when: Condition | None) -> Answer | Rejection:
         body: Body = {"model": self.model, "messages": HELLO, "temperature": 0, "stream": True, **self._options}
         body |= {self.dialect.max_tokens_member: tokens, **self.dialect.extra, **fields}

@@ -5,6 +5,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+# What Antiphon does about a thought that leaves no tokens for the answer.
+ASKED_WITHOUT_THINKING = "asks again without thinking, if a thought has used up max_output_tokens"
+
 
 class Verdict(StrEnum):
     """The word that `antiphon doctor` prints for a capability."""
