@@ -69,11 +69,24 @@ def test_what_says_nothing_is_any_value(schema: Any) -> None:
 
 @pytest.mark.parametrize(
     "schema",
-    [{"not": {}}, {"type": "what"}, {"enum": []}, {"anyOf": []}, {"allOf": [{"not": {}}, {"not": {}}]}, {"anyOf": 1}],
+    [
+        {"type": ["what"], "properties": 1, "allOf": [{"properties": 1}, {"required": 1}]},
+        {"not": {}},
+        {"type": "what"},
+        {"enum": []},
+        {"anyOf": []},
+        {"allOf": [{"not": {}}, {"not": {}}]},
+        {"anyOf": 1},
+    ],
     ids=str,
 )
 def test_what_is_not_known_is_any_value(schema: dict[str, Any]) -> None:
     assert ANY in rules(schema).values()
+
+
+def test_what_is_no_schema_breaks_nothing() -> None:
+    schema = {"type": {}, "properties": [], "required": {}, "items": 3, "anyOf": [{"properties": 1, "required": 1}]}
+    assert rules(schema)["s0"] == "s1"
 
 
 def test_references_stay_in_the_document() -> None:

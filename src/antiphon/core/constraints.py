@@ -18,6 +18,11 @@ def constrains(dialect: Dialect) -> bool:
     return dialect.constrains_json or dialect.constraint_member == "grammar"
 
 
+def strict_facts(dialect: Dialect) -> Mapping[str, Any]:
+    """For an answer that was not what it had to be: no thought, and the constraint that leaves no room for one."""
+    return {"thinks": False, **({"constraint_member": "grammar"} if dialect.grammar_member is not None else {})}
+
+
 def not_constrained(dialect: Dialect) -> Mapping[str, Any]:
     """What an answer teaches that breaks the schema it was constrained to: it is checked, and another field may do better."""
     return {"constrains_json": False, **({"constraint_member": "grammar"} if dialect.grammar_member is not None else {})}

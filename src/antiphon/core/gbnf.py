@@ -41,7 +41,7 @@ boolean ::= "true" | "false"
 null ::= "null"
 ws ::= (" " | "\n" [ \t]{0,20})?
 """.strip()
-# The types that every value of is allowed, unless another keyword says more.
+# Of these types every value is allowed.
 PLAIN_TYPES = {"integer": "integer", "number": "number", "boolean": "boolean", "null": "null"}
 # A schema without a type is that of the values that its keywords are about.
 IMPLIED_TYPES = {"properties": "object", "items": "array", "prefixItems": "array"}
@@ -257,10 +257,10 @@ def _merged(schemas: Iterable[Any]) -> Schema | None:
             return None
         for name in MERGED & schema.keys():
             value = schema[name]
-            if name == "properties" and isinstance(value, dict):
-                value = {**merged.get(name, {}), **value}
-            elif name == "required" and isinstance(value, list):
-                value = [*merged.get(name, []), *value]
+            if name == "properties":
+                value = {**merged.get(name, {}), **(value if isinstance(value, dict) else {})}
+            elif name == "required":
+                value = [*merged.get(name, []), *(value if isinstance(value, list) else [])]
             elif name == "additionalProperties" and merged.get(name) is False:
                 value = False
             merged[name] = value

@@ -9,6 +9,7 @@ from msgspec import structs
 
 from antiphon.core.check_work import CheckOutcome, DefinitionWork, DocumentWork
 from antiphon.core.compaction import TRIGGER, items_to_window
+from antiphon.core.constraints import strict_facts
 from antiphon.core.dialect import Dialect
 from antiphon.core.documents import Documents, digest_of
 from antiphon.core.enforcement import Rejection
@@ -70,6 +71,8 @@ class Question:
         self._lessons = 0
         self._rounds: list[AssistantTurn] = []
         self._rejection: Rejection | None = None
+        # The model answers without thinking, under constraints that leave no room for a thought.
+        self._strict = False
         self._thought_too_long = False
         # The schemas and grammars that were compiled for this request, and why one was not.
         self._defined: dict[bytes | Grammar, str | None] = {}
@@ -101,10 +104,11 @@ class Question:
         items, earlier = self._remaining()
         model = self._request.model or self.knowledge.default_model
         dialect = self.knowledge.dialect_for(model)
+        facts = {**(strict_facts(dialect) if self._strict else {}), **self._facts}
         conversion = request_to_chat(
             self._request,
             items,
-            replace(dialect, **self._facts) if self._facts else dialect,
+            replace(dialect, **facts) if facts else dialect,
             model,
             self._environment.sealer,
             earlier=earlier,
@@ -232,7 +236,7 @@ class Question:
     def reject(self, rejection: Rejection) -> None:
         """From now on the request shows the model what is wrong with its answer, and leaves it no way to be wrong again."""
         self._rejection = rejection
-        self._be_strict()
+        self._strict = True
         self.convert()
 
     @property
@@ -241,20 +245,14 @@ class Question:
 
     def stop_thinking(self) -> None:
         """From now on the model answers at once: it has used up its tokens for a thought."""
-        self._thought_too_long = True
-        self._be_strict()
+        self._thought_too_long = self._strict = True
         self.convert()
-
-    def _be_strict(self) -> None:
-        """No thought, and a constraint that leaves no room for one."""
-        self._facts["thinks"] = False
-        if self.dialect.grammar_member is not None:
-            self._facts["constraint_member"] = "grammar"
 
     def add_round(self, turn: AssistantTurn) -> None:
         """The model called tools, and continues with their results. It has done what `tool_choice` required."""
         self._rounds.append(turn)
         self._rejection = None
+        self._strict = False
         most = self._request.max_tool_calls
         used_up = most is not None and sum(len(turn.calls) for turn in self._rounds) >= most
         last = used_up or len(self._rounds) >= self._environment.most_rounds
