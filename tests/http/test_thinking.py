@@ -182,6 +182,22 @@ async def test_a_parser_that_fails_is_switched_off_for_the_request() -> None:
         assert engine.last["reasoning_format"] == "deepseek"
 
 
+async def test_a_parser_that_fails_in_a_few_requests_in_a_row_stays_off() -> None:
+    """It fails at the end of an answer: a model that never writes what it wants would cost several answers each time."""
+    attempts = [UNPARSED, text("Hello.")]
+    async with standing_before("llamacpp", *attempts * 2, text("Hello."), *attempts * 3) as (gateway, engine):
+        for _ in range(6):
+            await gateway.create()
+        # The third one passed, so the counting began again.
+        assert [request["reasoning_format"] for request in engine.requests] == [
+            *["deepseek", "none"] * 2,
+            "deepseek",
+            *["deepseek", "none"] * 3,
+        ]
+        await gateway.create()
+        assert engine.last["reasoning_format"] == "none"
+
+
 async def test_a_parser_that_cannot_be_switched_off_gets_what_it_wants() -> None:
     """llama.cpp with the templates of gpt-oss and Functionary 3.2."""
     async with standing_before("llamacpp", UNPARSED, UNPARSED, text("Hello {you}.")) as (gateway, engine):

@@ -497,6 +497,7 @@ class Exchange:
         error = self._sequence.error
         if error is None:
             self._question.learn_of_answer({"reports_usage": self._usage.current is not None})
+            self._question.learn_of_repetition()
         elif error.code == SCHEMA_NOT_KEPT and not self.request.stop:
             of_call = isinstance(self._enforcement.not_constrained, CallState) and self._question.dialect.constrains_calls
             self._question.learn_of_answer({"constrains_calls": False} if of_call else not_constrained(self._question.dialect))

@@ -8,6 +8,8 @@ from antiphon.core.dialect import Dialect
 
 # Clients may ask for any name. What was learned of the oldest ones goes first.
 MOST_MODELS = 256
+# So many requests in a row that had to learn the same for themselves make it true of the model.
+ENOUGH_REPETITIONS = 3
 # The tag that some engines add to names.
 LATEST = ":latest"
 # What follows the name of a model in the name of a variant: a quantization, or an adapter. Engines do not list them all.
@@ -37,6 +39,8 @@ class EngineKnowledge:
         # The engine was found, and lists no models: it may serve any.
         self.takes_any_model = False
         self._learned: dict[str, dict[str, Any]] = {}
+        # What the last requests of a model had to learn for themselves, and how many of them did so in a row.
+        self._repeated: dict[str, tuple[dict[str, Any], int]] = {}
 
     def dialect_for(self, model: str) -> Dialect:
         """The dialect with what was learned of this model."""
@@ -52,6 +56,18 @@ class EngineKnowledge:
             self._learned[model] = known | dict(facts)
             while len(self._learned) > MOST_MODELS:
                 del self._learned[next(iter(self._learned))]
+
+    def repeat(self, model: str, facts: Mapping[str, Any]) -> None:
+        """What a request had to learn for itself, or that it had not to learn anything."""
+        model = self._served(model)
+        before, times = self._repeated.pop(model, ({}, 0))
+        times = times + 1 if before == facts else 1
+        if facts and times >= ENOUGH_REPETITIONS:
+            self.learn(model, facts)
+        elif facts:
+            self._repeated[model] = dict(facts), times
+            while len(self._repeated) > MOST_MODELS:
+                del self._repeated[next(iter(self._repeated))]
 
     def serves(self, model: str) -> bool:
         """It lists the model, or the model of which this is a variant."""

@@ -29,6 +29,8 @@ class Lesson:
     about: Callable[[ChatRequest], bool]
     # True for every request of that model. Otherwise only for this request.
     lasting: bool = True
+    # True for every request, too, once a few requests in a row have taught it.
+    repeats: bool = False
     kinds: frozenset[str] = frozenset()
 
     def matches(self, failure: EngineFailure) -> bool:
@@ -43,6 +45,7 @@ class Learned(NamedTuple):
 
     facts: Facts
     lasting: bool
+    repeats: bool = False
 
 
 def _words(*alternatives: str) -> re.Pattern[str]:
@@ -110,10 +113,10 @@ LESSONS: tuple[Lesson, ...] = (
     # llama.cpp with the templates of DeepSeek V3.2 and V4: it parses by the schema, and constrains by nothing.
     Lesson(UNPARSED, {"constrains_json_with_tools": False}, _has_format_and_tools, lasting=False),
     # llama.cpp and LMDeploy, when a model writes a call that they cannot parse. We may be able to parse or repair it.
-    Lesson(UNPARSED, {"reads_calls": False}, _has_tools, lasting=False, kinds=UNPARSED_KINDS),
+    Lesson(UNPARSED, {"reads_calls": False}, _has_tools, lasting=False, repeats=True, kinds=UNPARSED_KINDS),
     # llama.cpp, when its parser wants more of a text than that, as with Command R7B. What it would have told apart is in the
-    # text then.
-    Lesson(UNPARSED, _switched_off, _always, lasting=False),
+    # text then. It fails at the end of an answer, so a model that never writes what it wants costs an answer each time.
+    Lesson(UNPARSED, _switched_off, _always, lasting=False, repeats=True),
     # The same where it cannot be switched off: gpt-oss, Functionary 3.2.
     Lesson(UNPARSED, _prefixed, _always, lasting=False),
     # What Gemma's, Mistral's and Llama 2's templates raise.
@@ -146,5 +149,5 @@ def lesson_of(error: ApiError, chat: ChatRequest, dialect: Dialect) -> Learned |
         if lesson.about(chat) and lesson.matches(error.failure):
             facts = lesson.facts_of(chat, dialect)
             if any(getattr(dialect, name) != value for name, value in facts.items()):
-                return Learned(facts, lesson.lasting)
+                return Learned(facts, lesson.lasting, lesson.repeats)
     return None

@@ -69,6 +69,8 @@ class Question:
         # What failures have taught, for this request alone.
         self._facts: dict[str, Any] = {}
         self._lessons = 0
+        # Those of them that count for other requests, once a few in a row have learned the same.
+        self._repeating: dict[str, Any] = {}
         self._rounds: list[AssistantTurn] = []
         self._rejection: Rejection | None = None
         # The model answers without thinking, under constraints that leave no room for a thought.
@@ -196,6 +198,7 @@ class Question:
     def use_next_engine(self) -> None:
         self.engine += 1
         self._facts.clear()
+        self._repeating.clear()
         self._lessons = 0
         self.convert()
 
@@ -225,9 +228,16 @@ class Question:
         self._environment.report("learned", engine=self.knowledge.name, model=self.model, facts=facts, lasting=lasting)
         if lasting:
             self.knowledge.learn(self.model, facts)
+        if learned.repeats:
+            self._repeating |= facts
         self._facts |= facts
         self.convert()
         return True
+
+    def learn_of_repetition(self) -> None:
+        """An answer has come, with or without lessons before it. Later rounds of the same request say nothing more."""
+        if not self._rounds:
+            self.knowledge.repeat(self.model, self._repeating)
 
     def learn_of_answer(self, facts: Mapping[str, Any]) -> None:
         """What an answer has shown counts from the next request on."""
