@@ -186,6 +186,23 @@ def test_three_rounds_of_a_tool_are_one_response_with_its_usage_summed() -> None
     assert [chat["tool_choice"] for chat in asked.chats] == ["required", "auto", "auto", "auto"]
 
 
+def test_a_model_that_had_to_stop_thinking_thinks_again_in_the_next_round() -> None:
+    asked = Recorder()
+    thought = answer(chunk({"reasoning_content": "Well"}), finish="length")
+    events = run_answers(
+        {"tools": [DICE], "tool_choice": "required"},
+        thought,
+        rolls(6),
+        text("You rolled 6."),
+        dialect=replace(PLAIN, enforces_required=True, no_thinking={"reasoning_effort": "none"}),
+        run_tool=roll,
+        tools={"dice": Dice()},
+        on_ask=asked,
+    )
+    assert [item["type"] for item in output_of(events)] == ["reasoning", "dice_call", "message"]
+    assert ["reasoning_effort" in chat for chat in asked.chats] == [False, True, False]
+
+
 def test_calls_of_one_answer_run_together_and_are_shown_one_after_another() -> None:
     environment = make_environment(tools={"dice": Dice()})
     request = CreateResponse(model="m", input="Hi", stream=True, store=False, tools=[DICE])

@@ -125,6 +125,32 @@ def test_an_answer_is_not_lost_if_a_thought_was_wrongly_assumed() -> None:
     assert merge(deltas) == ("Hm.", "Yes.")
 
 
+def test_an_answer_that_was_wrongly_taken_for_a_thought_comes_once() -> None:
+    """A reader is closed with the finish_reason, and at the end of the stream."""
+    tags = ThinkTags(Start.INSIDE)
+    tags.receive("Paris.")
+    assert merge(tags.close()) == ("", "Paris.")
+    assert tags.close() == []
+
+
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        ('{"a": 1}', '{"a": 1}'),
+        ('\n [1, "<think>"]', '[1, "<think>"]'),
+        ("true", "true"),
+        ("-3.5", "-3.5"),
+        ('<|assistant|>\nMy thoughts:\n{"a": [1]}', '{"a": [1]}'),
+        ("<think>\n[1]", "[1]"),
+        # It was not constrained after all: nothing is lost.
+        ("Hello.", "Hello."),
+    ],
+)
+def test_an_answer_that_is_constrained_to_json_is_no_thought(written: str, text: str) -> None:
+    assert merge(read([written], Start.NEVER)) == ("", text)
+    assert merge(read(list(written), Start.NEVER)) == ("", text)
+
+
 def test_a_thought_that_was_cut_stays_a_thought() -> None:
     assert merge(read(["Let me th"], Start.INSIDE, cut=True)) == ("Let me th", "")
 

@@ -39,6 +39,8 @@ EXPECTED: dict[str, tuple[Verdict, Verdict, Verdict, Verdict, Verdict]] = {
     "strict arguments": (WORKS, WORKS, UNKNOWN, UNKNOWN, UNKNOWN),
     "json_schema": (WORKS, WORKS, WORKS, WORKS, WORKS),
     "json_schema with tools": (WORKS, UNKNOWN, WORKS, UNKNOWN, UNKNOWN),
+    "answer format": (UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN),
+    "reasoning efforts": (WORKS, WORKS, WORKS, WORKS, WORKS),
     "reasoning": (WORKS, PARTLY, WORKS, WORKS, UNKNOWN),
     "usage in streams": (WORKS, WORKS, WORKS, WORKS, WORKS),
     "cached tokens": (DOES_NOT, DOES_NOT, DOES_NOT, DOES_NOT, DOES_NOT),

@@ -22,6 +22,8 @@ ALWAYS = {
     "strict arguments": UNKNOWN,
     "json_schema": WORKS,
     "json_schema with tools": WORKS,
+    "answer format": WORKS,
+    "reasoning efforts": WORKS,
     "usage in streams": WORKS,
     "cached tokens": WORKS,
     "logprobs": PARTLY,

@@ -43,6 +43,8 @@ async def test_an_engine_that_constrains_json_writes_the_call_as_its_answer(choi
         assert len(deltas) > 1, "the arguments are streamed as they come"
         # All tools stay in the prompt, so that what the engine has cached of it can be used.
         assert [tool["function"]["name"] for tool in engine.last["tools"]] == ["get_weather", "send_mail"]
+        # With another choice, llama.cpp makes a grammar of the tools too, and cannot always read it.
+        assert engine.last["tool_choice"] == "none"
         schema = engine.last["response_format"]["json_schema"]["schema"]
         offered = [call["properties"]["name"]["const"] for call in schema.get("anyOf", [schema])]
         assert offered == (["get_weather", "send_mail"] if choice == "required" else ["get_weather"])
@@ -216,10 +218,24 @@ async def test_strict_arguments_that_do_not_fit_are_asked_for_again(engine: Mock
 
 
 async def test_an_engine_that_is_asked_again_is_constrained_to_the_parameters() -> None:
-    async with standing_before("llamacpp", weather('{"town": "Paris"}'), envelope("get_weather")) as (gateway, engine):
+    async with standing_before("sglang", weather('{"town": "Paris"}'), envelope("get_weather")) as (gateway, engine):
         assert calls(await gateway.create(tools=[*STRICT, MAIL])) == [("get_weather", {"city": "Paris"})]
         schema = engine.last["response_format"]["json_schema"]["schema"]
         assert schema["properties"]["name"] == {"const": "get_weather"}
+        assert engine.last["reasoning_effort"] == "none"
+
+
+async def test_an_engine_with_grammars_is_constrained_from_the_first_token_when_it_is_asked_again() -> None:
+    async with standing_before("llamacpp", weather('{"town": "Paris"}'), envelope("get_weather")) as (gateway, engine):
+        assert calls(await gateway.create(tools=[*STRICT, MAIL])) == [("get_weather", {"city": "Paris"})]
+        assert engine.last["grammar"].startswith("root ::= ")
+        assert r'"\"get_weather\""' in engine.last["grammar"]
+        assert "send_mail" not in engine.last["grammar"]
+        # A thought that the template left open would contain the call.
+        assert engine.last["reasoning_effort"] == "none"
+        # The prompt has all tools as before, and so has the prefix cache.
+        assert len(engine.last["tools"]) == 2
+        assert engine.last["tool_choice"] == "none"
 
 
 async def test_strict_arguments_that_stay_wrong_fail_the_response(engine: MockEngine, gateway: GatewayUnderTest) -> None:

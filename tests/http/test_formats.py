@@ -131,11 +131,30 @@ async def test_what_grammars_cannot_enforce_is_checked_by_the_gateway() -> None:
 
 
 async def test_an_answer_is_checked_if_tools_exclude_constraints() -> None:
-    async with standing_before("llamacpp", text(f"```\n{GOOD}\n```")) as (gateway, engine):
+    async with standing_before("vllm", text(f"```\n{GOOD}\n```"), text("Hello."), text(GOOD)) as (gateway, engine):
         await gateway.gateway.pool.engines[0].identify()
         gateway.gateway.pool.engines[0].knowledge.learn("mock", {"constrains_json_with_tools": False})
         assert said(await gateway.create(text=FORMAT, tools=TOOLS)) == {"city": "Paris", "days": 3}
         assert "response_format" not in engine.last
+        # The model has chosen to answer, so it gets no tools any more, and a constraint instead.
+        assert said(await gateway.create(text=FORMAT, tools=TOOLS)) == {"city": "Paris", "days": 3}
+        assert engine.last["response_format"]["json_schema"]["schema"] == SCHEMA
+        assert "tools" not in engine.last
+
+
+async def test_an_answer_that_may_be_a_call_is_not_constrained_where_it_could_not_be_one_then() -> None:
+    """llama.cpp's grammar for a schema has no room for calls: an agent could not use its tools."""
+    made = answer(call("get_weather", '{"city": "Paris"}'), finish="tool_calls")
+    async with standing_before("llamacpp", made, text("Hello."), text(GOOD)) as (gateway, engine):
+        response = await gateway.create(text=FORMAT, tools=TOOLS)
+        assert [item["type"] for item in response["output"]] == ["function_call"]
+        assert engine.last["tool_choice"] == "auto"
+        assert "response_format" not in engine.last
+        assert msgspec.json.encode(SCHEMA).decode() in engine.last["messages"][0]["content"]
+        # A model that chose to answer is constrained if it has to answer again.
+        assert said(await gateway.create(text=FORMAT, tools=TOOLS)) == {"city": "Paris", "days": 3}
+        assert "grammar" in engine.last
+        assert engine.last["tool_choice"] == "none"
 
 
 async def test_an_engine_that_broke_a_constraint_is_checked_from_then_on() -> None:
@@ -145,6 +164,8 @@ async def test_an_engine_that_broke_a_constraint_is_checked_from_then_on() -> No
         assert "did not constrain the answer to its schema" in events[-1]["response"]["error"]["message"]
         assert said(await gateway.create(text=FORMAT)) == {"city": "Paris", "days": 3}
         assert len(engine.requests) == 3
+        # Some templates make llama.cpp ignore the one, and none the other.
+        assert ["grammar" in request for request in engine.requests] == [False, True, True]
 
 
 # ---- what a rejection teaches ----------------------------------------------------------------------------------------

@@ -17,10 +17,15 @@ KNOWN_FIELDS = set(
     "model messages tools tool_choice parallel_tool_calls response_format reasoning_effort max_tokens max_completion_tokens "
     "temperature top_p presence_penalty frequency_penalty stop seed user logprobs top_logprobs stream stream_options".split()
 )
-LLAMACPPS_OWN = {"reasoning_format", "dry_multiplier", "dry_allowed_length", "dry_penalty_last_n"}
 # Per kind of engine, as `/v1/models` names it.
-CACHE_KEY = {"prompt_cache_key"}
-OWN_FIELDS = {"llamacpp": LLAMACPPS_OWN, "vllm": CACHE_KEY, "sglang": CACHE_KEY, "lmdeploy": CACHE_KEY}
+OWN_FIELDS = {
+    "llamacpp": set(
+        "reasoning_format dry_multiplier dry_allowed_length dry_penalty_last_n grammar chat_template_kwargs".split()
+    ),
+    "vllm": {"chat_template_kwargs", "prompt_cache_key"},
+    "lmdeploy": {"chat_template_kwargs", "prompt_cache_key"},
+    "sglang": {"chat_template_kwargs", "prompt_cache_key"},
+}
 MESSAGE_FIELDS = {"role", "content", "reasoning_content", "reasoning", "tool_calls", "tool_call_id"}
 PART_TYPES = {"text", "image_url", "input_audio"}
 
@@ -35,6 +40,10 @@ def objection(body: Body, *, own_fields: Iterable[str] = ()) -> str | None:
         return "'messages' must be a list that is not empty"
     if "tool_choice" in body and not body.get("tools"):
         return "When using `tool_choice`, `tools` must be set."
+    if "grammar" in body and "tools" in body and body.get("tool_choice") != "none":
+        return "Cannot use custom grammar constraints with tools."
+    if "grammar" in body and "response_format" in body:
+        return "Cannot use both json_schema and grammar"
     if "tools" in body and not body["tools"]:
         return "[] is too short - 'tools'"
     if body.get("top_logprobs") is not None and not body.get("logprobs"):

@@ -10,12 +10,10 @@ from antiphon.core.check_work import GrammarWork, SchemaWork
 from antiphon.core.dialect import Dialect
 from antiphon.core.item_paths import is_stored
 from antiphon.core.requirements import Check, Requirements, Tools
-from antiphon.core.schema_support import Schema, is_enforced
+from antiphon.core.schema_support import ANY_OBJECT, Schema, is_enforced
 from antiphon.core.tool_choice import Offer
 from antiphon.core.tools import Grammar, Toolbox
 from antiphon.wire.responses import CreateResponse, TextFormat
-
-ANY_OBJECT: Schema = {"type": "object"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,9 +141,11 @@ def _schema_check(definition: Definition, schema: Schema, *, constrained: bool) 
 
 
 def takes_format(offer: Offer, dialect: Dialect) -> bool:
-    """The engine takes a `response_format` beside these tools."""
-    with_tools = bool(offer.tools) and not offer.in_words
-    return dialect.takes_response_format and (dialect.constrains_json_with_tools or not with_tools)
+    """The answer may be constrained beside these tools: the engine takes both, and the model can still call one."""
+    if not offer.tools:
+        return dialect.takes_response_format
+    with_tools = dialect.constrains_json_with_tools or offer.in_words
+    return dialect.takes_response_format and with_tools and dialect.calls_when_constrained
 
 
 def format_to_schema(format: TextFormat | None) -> Schema | None:

@@ -99,10 +99,11 @@ def _is_bare_error(chunk: chat.Chunk) -> bool:
 class ChunkReader:
     """`receive()` the data of each frame, then `close()`. Text is searched for calls, if there is a finder."""
 
-    __slots__ = ("_annotations", "_finder", "_logprobs", "_tags", "has_logprobs")
+    __slots__ = ("_annotations", "_finder", "_logprobs", "_tags", "_thinks", "has_logprobs")
 
     def __init__(self, start: Start = Start.UNKNOWN, finder: CallFinder | None = None) -> None:
         self._tags = ThinkTags(start)
+        self._thinks = start is not Start.NEVER
         self._finder = finder
         self._logprobs: list[responses.Logprob] = []
         # Some have come.
@@ -142,8 +143,12 @@ class ChunkReader:
 
     def _delta(self, delta: chat.DeltaChunk, deltas: list[Delta]) -> None:
         if thought := delta.reasoning_content or delta.reasoning or delta.thinking:
-            pieces = self._searched(self._tags.report(thought))
-            deltas += pieces if delta.content else self._with_logprobs(pieces)
+            if not self._thinks:
+                # The template has opened a thought, so the engine takes the answer for one.
+                deltas += self._text(thought)
+            else:
+                pieces = self._searched(self._tags.report(thought))
+                deltas += pieces if delta.content else self._with_logprobs(pieces)
         if delta.content:
             deltas += self._text(_plain_text(delta.content))
         if delta.annotations:

@@ -100,7 +100,8 @@ class Dialect:
 
     # False: `response_format` is rejected.
     takes_response_format: bool = True
-    # The field that a constraint is sent in: "grammar" is llama.cpp's, for GBNF, and is rejected beside tools.
+    # The field that a constraint is sent in: "grammar" is llama.cpp's, for GBNF. It constrains an answer from its first token
+    # on, so that no thought comes before it.
     constraint_member: Literal["response_format", "grammar"] = "response_format"
     # Constrains an answer to a JSON schema, and the arguments of a strict function to its parameters. Otherwise both are
     # checked here.
@@ -108,13 +109,19 @@ class Dialect:
     constrains_calls: bool = False
     # Constrains an answer beside tools too. Otherwise only one of the two is sent.
     constrains_json_with_tools: bool = True
+    # False: an answer that is constrained cannot be a call, so one that may be a call is not constrained.
+    calls_when_constrained: bool = True
+    # What the engine's own parser wants an answer of this template to begin with. It is spelled out in grammars, and if its
+    # model does not write it, in those of free text too.
+    answer_prefix: str = ""
+    spells_prefix: bool = False
     # Shows a JSON schema to the model. Otherwise it is put into the prompt.
     shows_schema: bool = False
 
     # ---- other fields of a request ----
 
     max_tokens_member: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
-    # Requested effort → the engine's. An effort that is missing here is sent as "medium".
+    # Requested effort → the engine's. An effort that is missing here is sent as "medium" is. Without any, none is sent.
     efforts: Mapping[str, str] = field(
         default_factory=lambda: {
             "none": "low",
@@ -126,6 +133,9 @@ class Dialect:
             "max": "high",
         }
     )
+    # The fields that switch thinking off, and whether they are left out.
+    no_thinking: Mapping[str, Any] = field(default_factory=dict)
+    thinks: bool = True
     takes_logprobs_with_tools: bool = True
     # False: `stream_options` is rejected.
     takes_stream_options: bool = True

@@ -25,11 +25,12 @@ from antiphon.core.auto_compaction import AutoCompaction, request_to_summary_req
 from antiphon.core.calls import CallState
 from antiphon.core.check_work import CheckOutcome, CheckWork, DefinitionWork, DocumentWork
 from antiphon.core.compacted_text import KeptItems
+from antiphon.core.constraints import is_free_text, not_constrained
 from antiphon.core.enforcement import SCHEMA_NOT_KEPT, Enforcement, Rejection
 from antiphon.core.environment import Environment
 from antiphon.core.event_style import EventStyle
 from antiphon.core.fast_path import AnyEvent
-from antiphon.core.finish_reasons import COMPLETED, ending_of
+from antiphon.core.finish_reasons import COMPLETED, OUT_OF_TOKENS, ending_of
 from antiphon.core.item_sequence import ItemSequence
 from antiphon.core.knowledge import EngineKnowledge
 from antiphon.core.lifecycle import Lifecycle
@@ -253,7 +254,9 @@ class Exchange:
     def _thought_start(self) -> Start:
         chat = self._question.conversion.chat
         # A constrained answer, or one without thinking, does not begin inside a thought.
-        constrained = chat.response_format is not UNSET or chat.reasoning_effort == "none"
+        if chat.grammar is not UNSET and not is_free_text(chat, self._question.dialect):
+            return Start.NEVER
+        constrained = chat.response_format is not UNSET or not self._question.dialect.thinks or chat.reasoning_effort == "none"
         # What is made in the background may be followed at any time.
         is_seen = self.streams or self.response.background
         if self._question.dialect.opens_thought and not constrained:
@@ -433,6 +436,12 @@ class Exchange:
             output.start_over()
             self._ask()
             return False
+        if self._thought_too_long():
+            self._count_answer()
+            sequence.close_unchecked()
+            self._question.stop_thinking()
+            self._ask()
+            return False
         if self._is_whole() and ending_of(output.reason) is COMPLETED:
             enforcement.reject_missing(output.round, output.written)
         if sequence.error is None and enforcement.rejection is not None:
@@ -446,6 +455,14 @@ class Exchange:
 
     def _may_start_over(self) -> bool:
         return self._asks_again and self._output.can_start_over
+
+    def _thought_too_long(self) -> bool:
+        """The thought took all tokens that the answer may have, and what is required of the answer is missing. It is asked for
+        again as it was, with as many tokens, and without thinking; that is not yet the second attempt at it."""
+        output, question = self._output, self._question
+        if not (self._asks_again and self._is_whole() and ending_of(output.reason).incomplete == OUT_OF_TOKENS):
+            return False
+        return output.only_thought and question.can_stop_thinking and self._enforcement.missing(output.round) is not None
 
     def _ask_again(self, rejection: Rejection) -> None:
         """Shows the model what is wrong with its answer, and continues with what it writes then."""
@@ -487,9 +504,10 @@ class Exchange:
         error = self._sequence.error
         if error is None:
             self._question.learn_of_answer({"reports_usage": self._usage.current is not None, **self._logprobs_seen()})
+            self._question.learn_of_repetition()
         elif error.code == SCHEMA_NOT_KEPT and not self.request.stop:
             of_call = isinstance(self._enforcement.not_constrained, CallState) and self._question.dialect.constrains_calls
-            self._question.learn_of_answer({"constrains_calls" if of_call else "constrains_json": False})
+            self._question.learn_of_answer({"constrains_calls": False} if of_call else not_constrained(self._question.dialect))
 
     def _logprobs_seen(self) -> dict[str, bool]:
         """Whether they come with a text, if they were asked for."""

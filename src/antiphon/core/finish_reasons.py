@@ -15,8 +15,9 @@ class Ending:
 
 
 COMPLETED = Ending()
+OUT_OF_TOKENS = "max_output_tokens"
 ENDINGS: dict[str, Ending] = {
-    "length": Ending(incomplete="max_output_tokens"),
+    "length": Ending(incomplete=OUT_OF_TOKENS),
     "content_filter": Ending(incomplete="content_filter"),
     # LMDeploy and SGLang.
     "abort": Ending(error="The engine aborted the request."),

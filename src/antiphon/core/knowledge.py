@@ -8,6 +8,8 @@ from antiphon.core.dialect import Dialect
 
 # Clients may ask for any name. What was learned of the oldest ones goes first.
 MOST_MODELS = 256
+# So many requests in a row that had to learn the same for themselves make it true of the model.
+ENOUGH_REPETITIONS = 3
 # The tag that some engines add to names.
 LATEST = ":latest"
 # What follows the name of a model in the name of a variant: a quantization, or an adapter. Engines do not list them all.
@@ -43,6 +45,8 @@ class EngineKnowledge:
         self._learned: dict[str, dict[str, Any]] = {}
         # What is assumed of models whose probes have not ended, and has not been learned since.
         self._assumed: dict[str, dict[str, Any]] = {}
+        # What the last requests of a model had to learn for themselves, and how many of them did so in a row.
+        self._repeated: dict[str, tuple[dict[str, Any], int]] = {}
 
     def dialect_for(self, model: str) -> Dialect:
         """The dialect with what was learned of this model."""
@@ -74,6 +78,18 @@ class EngineKnowledge:
     def stop_assuming(self, model: str) -> None:
         """Its probes have ended. What they did not show stays as it was known, or as the dialect has it."""
         self._assumed.pop(self.served(model), None)
+
+    def repeat(self, model: str, facts: Mapping[str, Any]) -> None:
+        """What a request had to learn for itself, or that it had not to learn anything."""
+        model = self.served(model)
+        before, times = self._repeated.pop(model, ({}, 0))
+        times = times + 1 if before == facts else 1
+        if facts and times >= ENOUGH_REPETITIONS:
+            self.learn(model, facts)
+        elif facts:
+            self._repeated[model] = dict(facts), times
+            while len(self._repeated) > MOST_MODELS:
+                del self._repeated[next(iter(self._repeated))]
 
     def serves(self, model: str) -> bool:
         """It lists the model, or the model of which this is a variant."""

@@ -106,11 +106,16 @@ class Output:
     @property
     def lone_thought(self) -> str | None:
         """The thought of an answer that has ended as it should, and is nothing else."""
-        sequence, states = self._sequence, self._answer
-        if sequence.error is not None or ending_of(self.reason) is not COMPLETED or self._pieces.calls or sequence.withheld:
+        states = self._answer
+        if self._sequence.error is not None or ending_of(self.reason) is not COMPLETED or not self.only_thought:
             return None
-        thinks = states and all(isinstance(state, ReasoningState) for state in states)
-        return "".join(state.written for state in states) if thinks else None
+        return "".join(state.written for state in states) if states else None
+
+    @property
+    def only_thought(self) -> bool:
+        """The answer is nothing but a thought, if the engine has shown even that."""
+        withheld = self._pieces.calls or self._sequence.withheld
+        return not withheld and all(isinstance(state, ReasoningState) for state in self._answer)
 
     @property
     def has_cut_call(self) -> bool:
@@ -203,8 +208,10 @@ class Output:
         # The first reason counts; engines repeat themselves.
         self.reason = self.reason or delta.reason
         self._sequence.error = reason_to_error(self.reason)
-        if self._sequence.error is None:
-            self._sequence.close_items("incomplete" if ending_of(self.reason).incomplete else "completed")
+        cut = ending_of(self.reason).incomplete is not None
+        # A thought that was cut off may be followed by another answer, and then it is no longer what is incomplete.
+        if self._sequence.error is None and not (cut and self.only_thought):
+            self._sequence.close_items("incomplete" if cut else "completed")
 
     def _receive_failure(self, delta: EngineFailed) -> None:
         self.fail(delta.error)

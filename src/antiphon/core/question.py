@@ -9,6 +9,7 @@ from msgspec import structs
 
 from antiphon.core.check_work import CheckOutcome, DefinitionWork, DocumentWork
 from antiphon.core.compaction import TRIGGER, items_to_window
+from antiphon.core.constraints import strict_facts
 from antiphon.core.dialect import Dialect
 from antiphon.core.documents import Documents, digest_of
 from antiphon.core.enforcement import Rejection
@@ -27,6 +28,10 @@ from antiphon.errors import ApiError, ContextLengthExceeded
 from antiphon.wire.responses import CreateResponse
 
 Item = dict[str, Any]
+
+# Each teaches something new. An engine that finds something to refuse in every form is not asked without end.
+MOST_LESSONS = 12
+THOUGHT_TOO_LONG = "the model used up max_output_tokens while it was thinking: it was asked again without thinking"
 
 TOO_SLOW = "it takes too long to compile"
 TOO_SLOW_TO_READ = "it takes too long, or too much memory"
@@ -63,8 +68,14 @@ class Question:
         self.window = items_to_window(self.items, environment.sealer.open, earlier=self._earlier, sent=self._earlier)
         # What failures have taught, for this request alone.
         self._facts: dict[str, Any] = {}
+        self._lessons = 0
+        # Those of them that count for other requests, once a few in a row have learned the same.
+        self._repeating: dict[str, Any] = {}
         self._rounds: list[AssistantTurn] = []
         self._rejection: Rejection | None = None
+        # The model answers without thinking, under constraints that leave no room for a thought.
+        self._strict = False
+        self._thought_too_long = False
         # The schemas and grammars that were compiled for this request, and why one was not.
         self._defined: dict[bytes | Grammar, str | None] = {}
         # What came of reading its documents, by their digests.
@@ -95,10 +106,11 @@ class Question:
         items, earlier = self._remaining()
         model = self._request.model or self.knowledge.default_model
         dialect = self.knowledge.dialect_for(model)
+        facts = {**(strict_facts(dialect) if self._strict else {}), **self._facts}
         conversion = request_to_chat(
             self._request,
             items,
-            replace(dialect, **self._facts) if self._facts else dialect,
+            replace(dialect, **facts) if facts else dialect,
             model,
             self._environment.sealer,
             earlier=earlier,
@@ -127,7 +139,8 @@ class Question:
 
     @property
     def notices(self) -> list[str]:
-        return [*self.window.notices, *self.conversion.notices]
+        stopped = [THOUGHT_TOO_LONG] if self._thought_too_long else []
+        return [*self.window.notices, *self.conversion.notices, *stopped]
 
     # ---- documents, schemas and grammars -----------------------------------------------------------------------------
 
@@ -185,6 +198,8 @@ class Question:
     def use_next_engine(self) -> None:
         self.engine += 1
         self._facts.clear()
+        self._repeating.clear()
+        self._lessons = 0
         self.convert()
 
     @property
@@ -205,30 +220,49 @@ class Question:
 
     def learn_from(self, error: ApiError) -> bool:
         """Changes it by what the error teaches about the engine; false if it teaches nothing."""
-        lesson = lesson_of(error, self.conversion.chat, self.dialect)
-        if lesson is None:
+        learned = lesson_of(error, self.conversion.chat, self.dialect) if self._lessons < MOST_LESSONS else None
+        if learned is None:
             return False
-        facts, lasting = dict(lesson.facts), lesson.lasting
+        self._lessons += 1
+        facts, lasting = dict(learned.facts), learned.lasting
         self._environment.report("learned", engine=self.knowledge.name, model=self.model, facts=facts, lasting=lasting)
         if lasting:
             self.knowledge.learn(self.model, facts)
+        if learned.repeats:
+            self._repeating |= facts
         self._facts |= facts
         self.convert()
         return True
+
+    def learn_of_repetition(self) -> None:
+        """An answer has come, with or without lessons before it. Later rounds of the same request say nothing more."""
+        if not self._rounds:
+            self.knowledge.repeat(self.model, self._repeating)
 
     def learn_of_answer(self, facts: Mapping[str, Any]) -> None:
         """What an answer has shown counts from the next request on."""
         self.knowledge.learn(self.model, facts)
 
     def reject(self, rejection: Rejection) -> None:
-        """From now on the request shows the model what is wrong with its answer."""
+        """From now on the request shows the model what is wrong with its answer, and leaves it no way to be wrong again."""
         self._rejection = rejection
+        self._strict = True
+        self.convert()
+
+    @property
+    def can_stop_thinking(self) -> bool:
+        return self.dialect.thinks and bool(self.dialect.no_thinking)
+
+    def stop_thinking(self) -> None:
+        """From now on the model answers at once: it has used up its tokens for a thought."""
+        self._thought_too_long = self._strict = True
         self.convert()
 
     def add_round(self, turn: AssistantTurn) -> None:
         """The model called tools, and continues with their results. It has done what `tool_choice` required."""
         self._rounds.append(turn)
         self._rejection = None
+        self._strict = False
         most = self._request.max_tool_calls
         used_up = most is not None and sum(len(turn.calls) for turn in self._rounds) >= most
         last = used_up or len(self._rounds) >= self._environment.most_rounds

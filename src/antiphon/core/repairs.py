@@ -3,9 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from msgspec import structs
+import msgspec
+from msgspec import UNSET, structs
 
 from antiphon.core.call_schema import functions_to_response_format
+from antiphon.core.checks import SchemaCheck
+from antiphon.core.constraints import constrain, constrains, schema_to_response_format
 from antiphon.core.enforcement import Rejection
 from antiphon.core.request import Conversion
 from antiphon.core.text_calls import ConstrainedCall
@@ -13,15 +16,21 @@ from antiphon.core.text_calls import ConstrainedCall
 
 def rejection_to_conversion(conversion: Conversion, rejection: Rejection) -> Conversion:
     """The same request, with a constraint for what was wrong."""
-    names = _names_to_call(conversion, rejection)
-    if not names or not conversion.dialect.constrains_json:
-        return conversion
-    functions = [conversion.box.functions[name].function for name in names]
-    constraint = functions_to_response_format(functions)
-    chat = structs.replace(conversion.chat, response_format=constraint, **conversion.dialect.constrained_extra)
-    if not isinstance(chat.tool_choice, str):
-        chat.tool_choice = "auto"
-    return replace(conversion, chat=chat, finder=lambda: ConstrainedCall(names))
+    chat = structs.replace(conversion.chat)
+    dialect = conversion.dialect
+    if not constrains(dialect):
+        return replace(conversion, chat=chat)
+    if names := _names_to_call(conversion, rejection):
+        functions = [conversion.box.functions[name].function for name in names]
+        constrain(chat, functions_to_response_format(functions), dialect)
+        return replace(conversion, chat=chat, finder=lambda: ConstrainedCall(names))
+    check = conversion.requirements.answer
+    if rejection.call is None and isinstance(check, SchemaCheck):
+        # It was an answer, and no call: it is an answer now. The engine may not constrain one beside tools.
+        if not dialect.constrains_json_with_tools and dialect.constraint_member == "response_format":
+            chat.tools = chat.tool_choice = chat.parallel_tool_calls = UNSET
+        constrain(chat, schema_to_response_format(msgspec.json.decode(check.definition)), dialect)
+    return replace(conversion, chat=chat)
 
 
 def _names_to_call(conversion: Conversion, rejection: Rejection) -> Sequence[str]:

@@ -10,9 +10,11 @@ from msgspec import UNSET, structs
 from antiphon.core.call_schema import functions_to_response_format
 from antiphon.core.check_work import DocumentWork
 from antiphon.core.checks import Checks, Definition, offer_to_requirements, takes_format
+from antiphon.core.constraints import begin_answer, constrain, constrains, stop_thinking
 from antiphon.core.dialect import Dialect
 from antiphon.core.documents import Documents
 from antiphon.core.draft import ChatDraft
+from antiphon.core.efforts import NO_EFFORT
 from antiphon.core.enforcement import Rejection
 from antiphon.core.input_items import items_to_draft, tools_in_items
 from antiphon.core.request_fields import LOGPROBS, dropped_fields_to_notices, or_unset, refuse_unsupported
@@ -100,6 +102,8 @@ def request_to_chat(
         notices.append(UNSEEN_IMAGES)
     _effort(request, chat, dialect, notices)
     _add_extra(chat, dialect)
+    _constrain(request, chat, offer, box, dialect)
+    _note_lost_effort(request, chat, dialect, notices)
     return Conversion(
         chat,
         dialect,
@@ -127,7 +131,6 @@ def _chat(
     chat = ChatRequest(
         model=model,
         messages=draft.messages(dialect, head=request.instructions or "", tail=_own_words(text, offer, dialect)),
-        response_format=_response_format(request, offer, box, dialect),
         temperature=or_unset(request.temperature),
         top_p=or_unset(request.top_p),
         presence_penalty=or_unset(request.presence_penalty),
@@ -174,18 +177,35 @@ def chat_to_bytes(chat: ChatRequest) -> bytes:
     return msgspec.json.encode(chat)
 
 
-def _response_format(request: CreateResponse, offer: Offer, box: Toolbox, dialect: Dialect) -> Any:
+def _constrain(request: CreateResponse, chat: ChatRequest, offer: Offer, box: Toolbox, dialect: Dialect) -> None:
+    """Last, because it may replace what the request says."""
+    if not dialect.thinks:
+        stop_thinking(chat, dialect)
+    if (format := _response_format(request, offer, box, dialect)) is not None:
+        constrain(chat, format, dialect)
+    begin_answer(chat, dialect)
+
+
+def _note_lost_effort(request: CreateResponse, chat: ChatRequest, dialect: Dialect, notices: list[str]) -> None:
+    """A constraint may leave no room for a thought."""
+    effort = request.reasoning.effort if request.reasoning else None
+    stopped = dialect.no_thinking.get("reasoning_effort", NO_EFFORT)
+    if effort not in (None, NO_EFFORT) and chat.grammar is not UNSET and chat.reasoning_effort == stopped:
+        notices.append(f"reasoning effort {effort} was left out: this engine constrains an answer without a thought")
+
+
+def _response_format(request: CreateResponse, offer: Offer, box: Toolbox, dialect: Dialect) -> dict[str, Any] | None:
     if offer.constrained:
         return functions_to_response_format([box.functions[name].function for name in offer.only or ()])
     # An answer that must be a call has no format.
     if not takes_format(offer, dialect) or offer.must_call:
-        return UNSET
+        return None
     return _format_to_chat(request.text.format if request.text else None)
 
 
-def _format_to_chat(format: TextFormat | None) -> Any:
+def _format_to_chat(format: TextFormat | None) -> dict[str, Any] | None:
     if format is None or format.type == "text":
-        return UNSET
+        return None
     if format.type == "json_object":
         return {"type": "json_object"}
     schema: dict[str, Any] = {"name": format.name, "schema": format.schema}
@@ -202,16 +222,16 @@ def _own_words(text: TextOptions, offer: Offer, dialect: Dialect) -> list[str]:
         VERBOSITY[text.verbosity or "medium"],
         tools_to_words(offer.tools) if offer.in_words else "",
         must_call(offer.only or ()) if offer.prompted else "",
-        "" if offer.must_call else _shown_schema(text.format, dialect),
+        "" if offer.must_call else _shown_schema(text.format, dialect, constrained=takes_format(offer, dialect)),
     ]
 
 
-def _shown_schema(format: TextFormat | None, dialect: Dialect) -> str:
+def _shown_schema(format: TextFormat | None, dialect: Dialect, *, constrained: bool) -> str:
     """Engines constrain the answer to a schema without showing it to the model, which then has to guess its meaning."""
-    if format is None or format.type == "text" or dialect.shows_schema:
+    if format is None or format.type == "text" or (constrained and dialect.shows_schema):
         return ""
     if format.type == "json_object":
-        return "" if dialect.constrains_json else "Answer with one JSON object, and with nothing else."
+        return "" if constrained and constrains(dialect) else "Answer with one JSON object, and with nothing else."
     schema = msgspec.json.encode(format.schema).decode()
     return f"Answer with one JSON object that follows this JSON schema, and with nothing else:\n{schema}"
 
@@ -238,14 +258,15 @@ def _effort(request: CreateResponse, chat: ChatRequest, dialect: Dialect, notice
     if effort is None:
         return
     # Not an error if it is not known: Codex has more of them than the API, and lets its user add others.
-    sent = dialect.efforts.get(effort, "medium")
+    sent = dialect.efforts.get(effort) or dialect.efforts.get("medium")
+    if sent is None:
+        notices.append(f"reasoning effort {effort} was left out: no effort is accepted for this model")
+        return
     if sent != effort:
         notices.append(f"reasoning effort {effort} was sent as {sent}")
     chat.reasoning_effort = sent
 
 
 def _add_extra(chat: ChatRequest, dialect: Dialect) -> None:
-    """Last, because it may replace what the request says."""
-    constrained = dialect.constrained_extra if chat.response_format is not UNSET else {}
-    for name, value in {**dialect.extra, **constrained}.items():
+    for name, value in (dialect.extra if dialect.parses_answers else dialect.unparsed_extra).items():
         setattr(chat, name, value)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 Schema = dict[str, Any]
+ANY_OBJECT: Schema = {"type": "object"}
 
 # The keywords that have schemas inside: one, a list of them, several by name.
 INNER = ("items", "additionalProperties", "contains", "not", "if", "then", "else", "propertyNames")

@@ -24,6 +24,7 @@ class Start(Enum):
     UNKNOWN = "not known: text is emitted as it arrives"
     INSIDE = "the template has opened the thought: text belongs to it until it is closed"
     INSIDE_PATIENT = "the same, and no client is waiting: it is buffered until the thought is closed, or turns out to be text"
+    NEVER = "the answer is constrained to JSON from its first token on: nothing in it is a thought"
     PATIENT = "not known, and no client is waiting for text: it is buffered until it is known"
 
 
@@ -34,6 +35,12 @@ class State(Enum):
     COPIED = "such a text was closed before all of it was reported: it is withheld until visible text begins"
     TEXT = "visible text has begun; one unopened `</think>` may still come"
     PLAIN = "no more tags are expected"
+    PROMPT = "JSON comes next; an engine that takes it for a thought may repeat the end of the prompt before it"
+
+
+FIRST_STATES = {Start.INSIDE: State.INSIDE, Start.INSIDE_PATIENT: State.INSIDE, Start.NEVER: State.PROMPT}
+# What JSON may begin with.
+JSON_STARTS = frozenset('{["-0123456789tfn')
 
 
 def partial_tag_length(text: str, tag: str) -> int:
@@ -82,7 +89,7 @@ class ThinkTags:
 
     def __init__(self, start: Start = Start.UNKNOWN) -> None:
         self._start = start
-        self._state = State.INSIDE if start in OPENED else State.BEFORE
+        self._state = FIRST_STATES.get(start, State.BEFORE)
         self._rest = ""
         self._last = ""
         self._assumed: list[str] = []
@@ -261,6 +268,17 @@ class ThinkTags:
         self._rest = visible
         return False
 
+    def _prompt(self, deltas: list[Delta]) -> bool:
+        visible = self._rest.lstrip()
+        if visible and visible[0] not in JSON_STARTS:
+            begins = [at for bracket in "{[" if (at := visible.find(bracket)) >= 0]
+            visible = visible[min(begins) :] if begins else ""
+        if not visible:
+            return False
+        self._rest = visible
+        self._state = State.PLAIN
+        return True
+
     def _inside(self, deltas: list[Delta]) -> bool:
         thought, closed, self._rest = _up_to_close(self._rest)
         deltas += self._reasoning(thought)
@@ -332,4 +350,5 @@ _STEPS: dict[State, Callable[[ThinkTags, list[Delta]], bool]] = {
     State.COPIED: ThinkTags._copied,
     State.TEXT: ThinkTags._text,
     State.PLAIN: ThinkTags._plain,
+    State.PROMPT: ThinkTags._prompt,
 }

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from msgspec import UNSET, Struct, UnsetType
 
+from antiphon.core.constraints import constrains
 from antiphon.core.dialect import Dialect
 from antiphon.core.offered_tools import tools_as_sent
 from antiphon.core.tool_echo import flat
@@ -111,9 +112,11 @@ def _required(names: list[str], among: Choosable) -> Offer:
 def _required_call(names: list[str], box: Toolbox, dialect: Dialect) -> Offer:
     """A required call that the engine does not enforce. If its answer is constrained, all tools stay in the prompt, and in its
     prefix cache."""
-    if dialect.constrains_json:
+    if constrains(dialect):
         shown = _auto(list(box.functions.values()), dialect, tuple(names))
-        in_words = shown.in_words or not dialect.constrains_json_with_tools
+        # A grammar is accepted beside tools that cannot be called.
+        with_tools = dialect.constrains_json_with_tools or dialect.constraint_member == "grammar"
+        in_words = shown.in_words or not with_tools
         return replace(shown, must_call=True, constrained=True, in_words=in_words)
     # The engine may support the word after all, and the model may follow the prompt.
     tools, in_words = [box.functions[name] for name in names], not dialect.shows_tools

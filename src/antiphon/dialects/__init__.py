@@ -7,6 +7,7 @@ Ollama fb30760) and from recorded streams.
 from dataclasses import replace
 
 from antiphon.core.dialect import Detokenizer, Dialect, Lookup, Sign, Template, Tokenizer
+from antiphon.core.efforts import EFFORTS
 
 PLAIN = Dialect(name="plain")
 
@@ -33,14 +34,16 @@ LLAMACPP = replace(
     signs=(Sign("/v1/models", "data/0/owned_by", "llamacpp"), Sign("/props", "default_generation_settings")),
     reasoning_member="reasoning_content",
     # "none" switches thinking off; the others are passed to the template unchanged.
-    efforts={effort: effort for effort in ("none", "minimal", "low", "medium", "high", "xhigh", "max")},
+    efforts={effort: effort for effort in EFFORTS},
     max_tokens_member="max_completion_tokens",
     # logprobs + tools + stream is a 400.
     takes_logprobs_with_tools=False,
     continues_last_message=True,
-    # A grammar is made from the schema. It also constrains answers with tools, which stay in the prompt. "required" is not
-    # enforced, and a named choice silently becomes "auto".
+    no_thinking={"reasoning_effort": "none"},
+    # A grammar is made from the schema. It also constrains answers with tools, which stay in the prompt, but allows no calls.
+    # "required" is not enforced, and a named choice silently becomes "auto".
     constrains_json=True,
+    calls_when_constrained=False,
     keeps_connections=False,
     tokenizer=Tokenizer("/tokenize", "content", "tokens"),
     window=(Lookup("/props", "default_generation_settings/n_ctx"), Lookup("/v1/models", "data/{at}/meta/n_ctx_train")),
@@ -75,6 +78,8 @@ VLLM = replace(
     reasoning_member="reasoning",
     # Sets enable_thinking; gpt-oss accepts only these.
     efforts={**PLAIN.efforts, "none": "none"},
+    # The names that templates have for it.
+    no_thinking={"reasoning_effort": "none", "chat_template_kwargs": {"enable_thinking": False, "thinking": False}},
     max_tokens_member="max_completion_tokens",
     enforces_required=True,
     enforces_named=True,
@@ -104,6 +109,7 @@ LMDEPLOY = replace(
     reasoning_member="reasoning_content",
     # Only low, medium, high and max are known; others are a 400.
     efforts={**PLAIN.efforts, "xhigh": "max", "max": "max"},
+    no_thinking={"chat_template_kwargs": {"enable_thinking": False, "thinking": False}},
     max_tokens_member="max_completion_tokens",
     # Fields that it does not know are ignored (serve/openai/protocol.py); a router in front of several may use it.
     cache_key_member="prompt_cache_key",
@@ -124,7 +130,9 @@ SGLANG = replace(
     name="sglang",
     signs=(Sign("/v1/models", "data/0/owned_by", "sglang"), Sign("/get_server_info", "tp_size")),
     reasoning_member="reasoning_content",
-    efforts={effort: effort for effort in ("none", "minimal", "low", "medium", "high", "xhigh", "max")},
+    efforts={effort: effort for effort in EFFORTS},
+    # The names that templates have for it.
+    no_thinking={"reasoning_effort": "none", "chat_template_kwargs": {"enable_thinking": False, "thinking": False}},
     max_tokens_member="max_completion_tokens",
     enforces_required=True,
     enforces_named=True,
@@ -149,6 +157,7 @@ OLLAMA = replace(
     reasoning_member="reasoning",
     # An effort that it does not know is a 400.
     efforts={**PLAIN.efforts, "none": "none", "xhigh": "max", "max": "max"},
+    no_thinking={"reasoning_effort": "none"},
     continues_last_message=True,
     constrains_json=True,
     loads_on_demand=True,

@@ -3,14 +3,17 @@
 from collections.abc import Set
 from typing import Any
 
+from antiphon.core.efforts import accepted_to_efforts
+from antiphon.core.gbnf import schema_to_gbnf
 from antiphon.engines.probes.client import Answer, ProbeClient, Rejection
-from antiphon.engines.probes.findings import Observation, Verdict
+from antiphon.engines.probes.findings import ASKED_WITHOUT_THINKING, Observation, Verdict
 from antiphon.engines.probes.questions import (
     JSON_FORMAT,
     LONG_PROMPT,
     ODD_WORDS,
     OPENED_THOUGHT,
     PUZZLE,
+    SCHEMA,
     TOOLS,
     WHOLE_THOUGHT,
     begins_as_schema,
@@ -20,6 +23,9 @@ from antiphon.engines.probes.questions import (
 REASONING_MEMBERS = ("reasoning_content", "reasoning", "thinking")
 
 SHOWN_AND_CHECKED = "shows the schema to the model, checks and repairs the answer, and asks once more"
+SENT_AS_GRAMMAR = "sends the schema as a grammar, with thinking off"
+SPELLED_OUT = "makes it the beginning of every grammar, and of an answer that the engine has failed at"
+NEAREST_EFFORT = "sends the nearest effort that the template accepts, with a notice"
 FOUND_IN_TEXT = "finds the reasoning in the text, and makes a reasoning item of it"
 REMEMBERED = "remembers that answers of this model begin inside a thought"
 LEFT_OUT = "leaves logprobs out when tools are offered, with a notice"
@@ -27,6 +33,15 @@ PASSED_ON = "asks for them when a client does, and forwards what the engine answ
 MISSING = "asks for them all the same when a client does, and adds a notice that none came"
 NOT_COUNTED = "reports 0 cached tokens; it keeps each prompt a prefix of the next one, so that a cache works all the same"
 ESTIMATED = "estimates usage, by the engine's tokenizer or by length"
+
+THOUGHT_TOO_LONG = "the answer followed the schema with thinking off; with thinking, none came within {tokens} tokens"
+
+# What llama.cpp recognizes a template by (common/chat.cpp), and what its parser of that template wants an answer to begin
+# with (common/parsers: gpt-oss.cpp, functionary-v3-2.cpp).
+ANSWER_PREFIXES: dict[tuple[str, ...], str] = {
+    ("<|channel|>",): "<|channel|>final<|message|>",
+    (">>>all", ">>>${recipient}"): "all\n",
+}
 
 # The object takes about thirty tokens, and more with a lot of white space.
 OBJECT_TOKENS = 96
@@ -37,7 +52,11 @@ THOUGHT_TOKENS = 96
 
 
 async def json_schema(client: ProbeClient) -> Observation:
-    return await _constrained(client, {"constrains_json"}, {"takes_response_format"})
+    observed = await _constrained(client, {"constrains_json"}, {"takes_response_format"})
+    if observed.verdict is Verdict.DOES_NOT and await _obeys_grammar(client):
+        facts = {**observed.facts, "constrains_json": True, "takes_response_format": True, "constraint_member": "grammar"}
+        return Observation(Verdict.PARTLY, f"{observed.detail}; a grammar is obeyed", SENT_AS_GRAMMAR, facts)
+    return observed
 
 
 async def json_schema_with_tools(client: ProbeClient) -> Observation:
@@ -45,7 +64,12 @@ async def json_schema_with_tools(client: ProbeClient) -> Observation:
     with_tools = await client.ask(tools=TOOLS, tool_choice="auto")
     if isinstance(with_tools, Rejection):
         return Observation(Verdict.UNKNOWN, "tools alone are rejected")
-    return await _constrained(client, {"constrains_json_with_tools"}, tools=TOOLS, tool_choice="auto")
+    # Its requests have been answered already.
+    alone = await json_schema(client)
+    if "constraint_member" in alone.facts:
+        return Observation(alone.verdict, alone.detail, alone.remedy)
+    choice = "auto" if client.dialect.calls_when_constrained else "none"
+    return await _constrained(client, {"constrains_json_with_tools"}, tools=TOOLS, tool_choice=choice)
 
 
 async def _constrained(
@@ -55,14 +79,25 @@ async def _constrained(
 
     `constrained` and `accepted` name the facts that depend on it, and on the acceptance of the request.
     """
-    fields |= await client.without_thinking()
-    answer = await client.ask(response_format=JSON_FORMAT, tokens=OBJECT_TOKENS, stop_when=_leaves_schema, **fields)
+    request: dict[str, Any] = {
+        "response_format": JSON_FORMAT,
+        "tokens": OBJECT_TOKENS,
+        "stop_when": _leaves_schema,
+        **fields,
+    }
+    no_thinking = await client.without_thinking()
+    # A 5xx to both together is a rejection, if each alone is answered.
+    ask = client.ask_twice if "tools" in fields else client.ask
+    answer = await ask(**request, **no_thinking)
     if isinstance(answer, Rejection):
         return Observation(Verdict.DOES_NOT, str(answer), SHOWN_AND_CHECKED, dict.fromkeys(constrained | accepted, False))
     text = answer.text
     # No model writes an odd word unless it is constrained to, so the rest may be cut off.
-    if follows_schema(text) or (begins_as_schema(text) and any(word in text for word in ODD_WORDS)):
-        return Observation(Verdict.WORKS, "the answer followed the schema", facts=dict.fromkeys(constrained, True))
+    if _is_constrained(text):
+        facts = dict.fromkeys(constrained, True)
+        if no_thinking and await client.only_thinks(**request):
+            return Observation(Verdict.PARTLY, THOUGHT_TOO_LONG.format(tokens=OBJECT_TOKENS), ASKED_WITHOUT_THINKING, facts)
+        return Observation(Verdict.WORKS, "the answer followed the schema", facts=facts)
     if answer.calls:
         return Observation(Verdict.UNKNOWN, "a call came instead of an answer")
     if begins_as_schema(text) and (answer.finish_reason == "length" or not text.strip()):
@@ -72,8 +107,41 @@ async def _constrained(
     )
 
 
+def _is_constrained(text: str) -> bool:
+    return follows_schema(text) or (begins_as_schema(text) and any(word in text for word in ODD_WORDS))
+
+
 def _leaves_schema(answer: Answer) -> bool:
     return not begins_as_schema(answer.text)
+
+
+async def _obeys_grammar(client: ProbeClient) -> bool:
+    member = client.dialect.grammar_member
+    if member is None:
+        return False
+    grammar = schema_to_gbnf(SCHEMA, await _prefix(client) or "")
+    answer = await client.ask_twice(tokens=OBJECT_TOKENS, **{member: grammar}, **await client.without_thinking())
+    # A template may leave a thought open all the same, which the answer is taken for then.
+    return isinstance(answer, Answer) and _is_constrained(answer.text or answer.reasoning)
+
+
+async def answer_format(client: ProbeClient) -> Observation:
+    """llama.cpp has a parser for some templates that fails on an answer which does not begin as they have it."""
+    prefix = await _prefix(client)
+    if prefix is None:
+        return Observation(Verdict.UNKNOWN, "the engine does not show its chat template")
+    if not prefix:
+        return Observation(Verdict.WORKS, "an answer may begin with anything", facts={"answer_prefix": ""})
+    detail = f"the engine fails if an answer does not begin with {prefix.strip()}"
+    return Observation(Verdict.PARTLY, detail, SPELLED_OUT, {"answer_prefix": prefix})
+
+
+async def _prefix(client: ProbeClient) -> str | None:
+    # The template of an engine that does not show it is not read by its parser either, as far as is known.
+    template = await client.template_text() if client.dialect.template_text else None
+    if template is None:
+        return None
+    return next((prefix for marks, prefix in ANSWER_PREFIXES.items() if all(mark in template for mark in marks)), "")
 
 
 # ---- reasoning -------------------------------------------------------------------------------------------------------
@@ -118,6 +186,17 @@ def _shape(answer: Answer) -> str | None:
     if answer.opens_thought:
         return "in the text, ended by </think> but never opened: the template opens it"
     return "in the text, between <think> and </think>" if answer.reasoning else None
+
+
+async def reasoning_efforts(client: ProbeClient) -> Observation:
+    """Some templates know only efforts of their own, and fail at others."""
+    tried = {sent: await client.rejection(reasoning_effort=sent) for sent in dict.fromkeys(client.dialect.efforts.values())}
+    refused = {sent: rejection for sent, rejection in tried.items() if rejection is not None}
+    if not refused:
+        return Observation(Verdict.WORKS, f"accepted: {', '.join(tried)}")
+    detail = f"{', '.join(refused)}: {next(iter(refused.values()))}"
+    efforts = accepted_to_efforts(tried.keys() - refused.keys())
+    return Observation(Verdict.PARTLY if efforts else Verdict.DOES_NOT, detail, NEAREST_EFFORT, {"efforts": efforts})
 
 
 # ---- usage and logprobs ----------------------------------------------------------------------------------------------

@@ -15,10 +15,10 @@ from antiphon.core.failures import failure_to_error, http_answer_to_failure
 from antiphon.core.sse import FrameReader
 from antiphon.core.think_tags import Start
 from antiphon.engines.detection import NO_SUCH_ROUTE, follow
-from antiphon.engines.probes.findings import NoAnswer
+from antiphon.engines.probes.findings import Failed, NoAnswer
 from antiphon.engines.probes.questions import HELLO
 from antiphon.engines.upstream import CLOSE_CONNECTION, LARGEST_ERROR, RETRIED, Engine, ours
-from antiphon.errors import ApiError, ContextLengthExceeded, InvalidRequest
+from antiphon.errors import ApiError, ContextLengthExceeded, EngineUnavailable, InvalidRequest
 from antiphon.wire import UNREADABLE
 from antiphon.wire.chat import Chunk, DeltaChunk
 from antiphon.wire.responses import Usage
@@ -61,7 +61,9 @@ def _shortened(reason: str) -> str:
 def _to_rejection(error: ApiError) -> Rejection:
     """Only for what is wrong with the request itself: an engine that is busy, broken or too small says nothing about it."""
     if not isinstance(error, InvalidRequest) or isinstance(error, ContextLengthExceeded):
-        raise NoAnswer(_shortened(error.message), may_pass=error.failure is None or error.failure.status in MAY_PASS)
+        broke_down = error.failure is not None and error.failure.status >= 500 and not isinstance(error, EngineUnavailable)
+        may_pass = error.failure is None or error.failure.status in MAY_PASS
+        raise (Failed if broke_down else NoAnswer)(_shortened(error.message), may_pass=may_pass)
     return Rejection(error.failure.message if error.failure is not None else error.message)
 
 
@@ -191,12 +193,32 @@ class ProbeClient:
         await self.baseline()
         return await self._chat(fields, tokens, stop_when)
 
+    async def ask_twice(self, **fields: Any) -> Answer | Rejection:
+        """As `ask`, for what some engines break down over. One that does so twice, and not over a plain request, rejects it."""
+        await self.baseline()
+        reason = ""
+        for _ in range(2):
+            try:
+                return await self.ask(**fields)
+            except Failed as failure:
+                self._unanswered -= 1
+                reason = str(failure)
+        return Rejection(reason)
+
     async def without_thinking(self) -> Body:
         """The field that switches thinking off, if the engine accepts it: the answer then begins sooner."""
         if self.dialect.efforts.get("none") != "none":
             return {}
         effort = "none"
         return {} if isinstance(await self.ask(reasoning_effort=effort), Rejection) else {"reasoning_effort": effort}
+
+    async def only_thinks(self, **fields: Any) -> bool:
+        """What was seen without thinking need not happen with it: a thought may take all tokens that the answer has."""
+        try:
+            answer = await self.ask(**fields)
+        except NoAnswer:
+            return False
+        return isinstance(answer, Answer) and bool(answer.reasoning) and not answer.text.strip() and not answer.calls
 
     async def _chat(self, fields: Body, tokens: int, stop_when: Condition | None) -> Answer | Rejection:
         body: Body = {"model": self.model, "messages": HELLO, "temperature": 0, "stream": True, **self._options}

@@ -5,6 +5,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+# What Antiphon does about a thought that leaves no tokens for the answer.
+ASKED_WITHOUT_THINKING = "asks again without thinking, if a thought has used up max_output_tokens"
+
 
 class Verdict(StrEnum):
     """The word that `antiphon doctor` prints for a capability."""
@@ -46,3 +49,7 @@ class NoAnswer(Exception):
     def __init__(self, message: str, *, may_pass: bool = True) -> None:
         super().__init__(message)
         self.may_pass = may_pass
+
+
+class Failed(NoAnswer):
+    """The engine broke down over the request, which may be the fault of the request."""

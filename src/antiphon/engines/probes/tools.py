@@ -6,7 +6,7 @@ from antiphon.core import template_demands as demands
 from antiphon.core.template_demands import REMEDIES
 from antiphon.engines.probes import templates
 from antiphon.engines.probes.client import Answer, ProbeClient, Rejection
-from antiphon.engines.probes.findings import Observation, Verdict
+from antiphon.engines.probes.findings import ASKED_WITHOUT_THINKING, Observation, Verdict
 from antiphon.engines.probes.questions import (
     FIRST,
     SECOND,
@@ -25,6 +25,7 @@ ONE_BY_ONE = "forwards the calls as they come; a model that makes one at a time 
 
 # Enough tokens to see whether a call begins, and for the arguments of one of the tools.
 CALL_START_TOKENS, CALL_TOKENS = 64, 128
+THOUGHT_TOO_LONG = f"a call came with thinking off; with thinking, none came within {CALL_START_TOKENS} tokens"
 # So many characters of text are an answer and not the start of a call.
 SHORTEST_TEXT = 16
 
@@ -92,12 +93,9 @@ def _shows_choice(answer: Answer) -> bool:
 
 async def _enforced(client: ProbeClient, choice: Any, names: tuple[str, ...], fact: str) -> Observation:
     """Nothing in the prompt asks for a tool, so a call was enforced."""
-    fields: dict[str, Any] = {
-        "tools": TOOLS,
-        "tokens": CALL_START_TOKENS,
-        "stop_when": _shows_choice,
-        **await client.without_thinking(),
-    }
+    request: dict[str, Any] = {"tools": TOOLS, "tokens": CALL_START_TOKENS, "stop_when": _shows_choice}
+    no_thinking = await client.without_thinking()
+    fields = {**request, **no_thinking}
     answer = await client.ask(tool_choice=choice, **fields)
     if isinstance(answer, Rejection):
         return Observation(Verdict.DOES_NOT, str(answer), REQUIRED_HERE, {fact: False})
@@ -109,6 +107,8 @@ async def _enforced(client: ProbeClient, choice: Any, names: tuple[str, ...], fa
         with_auto_choice = await client.ask(tool_choice="auto", **fields)
         if isinstance(with_auto_choice, Answer) and with_auto_choice.calls:
             return Observation(Verdict.UNKNOWN, "a call came, but this model also calls when it need not")
+        if no_thinking and await client.only_thinks(tool_choice=choice, **request):
+            return Observation(Verdict.PARTLY, THOUGHT_TOO_LONG, ASKED_WITHOUT_THINKING, {fact: True})
         return Observation(Verdict.WORKS, "a call came where nothing asked for one", facts={fact: True})
     if answer.text.strip():
         return Observation(Verdict.DOES_NOT, "text came instead of a call", REQUIRED_HERE, {fact: False})
