@@ -33,7 +33,7 @@ def _cell(text: str) -> str:
 
 
 def _code(text: str) -> str:
-    replaced = {"&": "&amp;", "<": "&lt;", "`": "&#96;", "|": "&#124;", "*": "&#42;", "_": "&#95;", "[": "&#91;", "\n": "<br>"}
+    replaced = {"&": "&amp;", "<": "&lt;", "`": "&#96;", "|": "&#124;", "*": "&#42;", "[": "&#91;", "\n": "<br>"}
     return f"<code>{''.join(replaced.get(character, character) for character in text)}</code>"
 
 

@@ -54,7 +54,8 @@ class TextCalls:
     )
 
     def __init__(self, names: Collection[str], *, only_marked: bool = False) -> None:
-        """`only_marked`: what has no marker is never a call."""
+        """`names`: as the keys of a mapping, they come with the schemas of their parameters, or None.
+        `only_marked`: what has no marker is never a call."""
         self.names = names
         self._tools = ToolNames(names)
         self._only_marked = only_marked
