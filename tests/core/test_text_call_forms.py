@@ -210,3 +210,37 @@ def test_the_page_lists_every_form() -> None:
 
 def test_a_form_is_listed_once() -> None:
     assert len({form.name for form in FORMS}) == len({form.example for form in FORMS}) == len(FORMS)
+
+
+# ---- long texts ------------------------------------------------------------------------------------------------------
+
+# It contains what opens other forms.
+LONG = "x{[<`" * 10_000
+
+
+@every_form
+@pytest.mark.timeout(60)
+def test_a_long_argument_in_small_pieces_takes_linear_time(form: Form) -> None:
+    text = form.example.replace("Paris", LONG)
+    pieces = [text[at : at + 4] for at in range(0, len(text), 4)]
+    assert found("", pieces) == with_text(own_text(form), weather(city=LONG))
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "beginning", ["<tools>", "<function=", "[get_weather(", "\n[get_weather(city=[", "```json\n", "get_weather\n"]
+)
+def test_a_long_text_of_only_beginnings_is_text_in_bounded_time(beginning: str) -> None:
+    text = beginning * (100_000 // len(beginning))
+    for step in (len(text), 9):
+        assert found("", [text[at : at + step] for at in range(0, len(text), step)]) == [("text", text)]
+
+
+@every_form
+@pytest.mark.timeout(60)
+def test_a_form_that_begins_again_and_again_takes_bounded_time(form: Form) -> None:
+    for beginning in (*form.markers, form.example.partition("Paris")[0]):
+        text = "Well.\n" + beginning * (20_000 // len(beginning))
+        whole, pieces = found("", [text]), found("", [text[at : at + 9] for at in range(0, len(text), 9)])
+        assert whole == pieces
+        assert whole[0][0] == "text"
