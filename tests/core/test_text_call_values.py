@@ -188,6 +188,17 @@ def test_a_value_may_contain_the_tags_of_values() -> None:
     ]
 
 
+def test_a_nested_value_of_minimax_3_is_text() -> None:
+    mark = "]<]minimax[>["
+    items = "".join(f"{mark}<item>{each}{mark}</item>" for each in "ab")
+    body = f'{mark}<invoke name="exec">{mark}<cmd>{items}{mark}</cmd>{mark}</invoke>'
+    text_of(f"{mark}<tool_call>\n{body}\n{mark}</tool_call>")
+
+
+def test_an_end_that_was_not_opened_is_dropped() -> None:
+    assert calls('<|tool_call|>[{"name": "exec", "arguments": {}}]<|/tool_call|>') == [("exec", {})]
+
+
 # ---- literals --------------------------------------------------------------------------------------------------------
 
 

@@ -88,6 +88,8 @@ class NamedCall:
     end: "regex.Pattern[str] | None" = None
     parameter: "regex.Pattern[str] | None" = None
     parameter_end: re.Pattern[str] | None = None
+    # Where a value has parts that are not read.
+    nested: str | None = None
 
     def read(self, source: Source, tools: ToolNames, head: "regex.Match[str]", ends: Ends) -> Reading[list[Call]]:
         name = tools.find(head["name"])
@@ -142,7 +144,10 @@ class NamedCall:
             except NotACall:
                 continue
             source.at = found.end()
-            return source.text[start : found.start()]
+            value = source.text[start : found.start()]
+            if self.nested is not None and self.nested in value:
+                raise NotACall
+            return value
 
 
 # No end of a call or parameter is longer.

@@ -39,12 +39,19 @@ class Form:
     stray: tuple[str, ...] = ()
 
 
-def _named(head: str, end: str | None = None, parameter: str | None = None, parameter_end: str | None = None) -> NamedCall:
+def _named(
+    head: str,
+    end: str | None = None,
+    parameter: str | None = None,
+    parameter_end: str | None = None,
+    nested: str | None = None,
+) -> NamedCall:
     return NamedCall(
         regex.compile(head),
         None if end is None else regex.compile(end),
         None if parameter is None else regex.compile(parameter),
         None if parameter_end is None else re.compile(parameter_end),
+        nested,
     )
 
 
@@ -129,13 +136,16 @@ SOLAR_2_CALL = _named(
     rf"<\|tool_arg:start\|>{_KEY}<\|tool_arg:value\|>",
     r"<\|tool_arg:end\|>",
 )
-_M3 = regex.escape("]<]minimax[>[")
+_M3_MARK = "]<]minimax[>["
+_M3 = regex.escape(_M3_MARK)
 MINIMAX_3_CALL = _named(
     rf"{_M3}<invoke name=\"{NAME}\">",
     rf"{_M3}</invoke>",
     rf"{_M3}<(?P<key>[\w.-]{{1,128}})>",
     rf"{_M3}</[\w.-]{{1,128}}>",
+    _M3_MARK,
 )
+QWEN_2_CALL = _named(rf"✿FUNCTION✿:{SPACE}{NAME}{SPACE}✿ARGS✿:{SPACE}(?=\{{)")
 FUNCTIONARY_CALL = _named(rf">>>{NAME}\r?\n{SPACE}(?=\{{)")
 
 _CALL = '{"name": "get_weather", "arguments": {"city": "Paris"}}'
@@ -387,11 +397,12 @@ FORMS = (
     ),
     Form(
         "`<|tool_call|>`",
-        "Granite 3",
+        "Granite 3; Phi-4-mini, with an end",
         ("<|tool_call|>",),
         (),
         f"<|tool_call|>[{_CALL}]",
         JSON,
+        stray=("<|/tool_call|>",),
     ),
     Form(
         "`<|function_call|>`",
@@ -526,6 +537,17 @@ FORMS = (
         FUNCTIONARY_CALL,
         Place.LINE,
         in_head=True,
+    ),
+    Form(
+        "✿FUNCTION✿",
+        "Qwen 2 with the prompts of Qwen-Agent",
+        ("✿FUNCTION✿",),
+        (),
+        f"✿FUNCTION✿: get_weather\n✿ARGS✿: {_ARGUMENTS}\n✿RESULT✿",
+        QWEN_2_CALL,
+        Place.LINE,
+        in_head=True,
+        stray=("✿RESULT✿",),
     ),
     Form(
         "a role",

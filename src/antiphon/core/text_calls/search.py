@@ -20,12 +20,12 @@ from antiphon.core.text_calls.source import skip_whitespace
 
 # At the end of the text every open candidate is matched once more, and those inside it again. So many characters at most.
 FINAL_MATCH_LIMIT = 16 * MAX_BUFFERED
-# Where a call or code may begin: at one of these characters, or with the first word of a line.
-_OPENINGS = re.compile(r"[<\[{`]|^[^\S\n]*(?=[\w>\]])", re.MULTILINE)
 _CHARACTERS = frozenset("<[{`")
 _BARE_OPENINGS = frozenset(("{", "[", ACTION[0]))
 # With what a call may begin that is one only at the beginning of a line.
 _LINE_OPENINGS = re.escape("".join(sorted({marker[0] for marker in (*LINE_MARKED, ACTION)})))
+# Where a call or code may begin: at one of these characters, or with the first word of a line.
+_OPENINGS = re.compile(rf"[<\[{{`]|^[^\S\n]*(?=[\w{_LINE_OPENINGS}])", re.MULTILINE)
 
 # Pieces in which nothing can begin or end: in a line, at its beginning, in code, and in a Harmony message.
 _PLAIN_TEXT = re.compile(r"[^<\[{`\n]+").fullmatch
@@ -168,7 +168,8 @@ class TextCalls:
         if rest[here] == "`":
             return bare_calls(at_beginning) if markdown.may_open_fence and not self._only_marked else None
         markdown.end_backticks()
-        if markdown.in_fence or (markdown.in_code and not markdown.quoted):
+        # A block directly after the backticks that open inline code is all quoted, even if it has several lines.
+        if markdown.in_fence or (markdown.in_code and markdown.last != "`"):
             return None
         marked = self._marked_at(here, at_beginning, final)
         if marked is not None or self._only_marked or not markdown.line_start:
