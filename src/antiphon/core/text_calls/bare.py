@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 import regex
 
-from antiphon.core.text_calls.bodies import NAME, SPACE, Ends, PythonCalls, python_call, reject_other_word
+from antiphon.core.text_calls.bodies import NAME, SPACE, PythonCalls, python_call, reject_other_word
 from antiphon.core.text_calls.candidates import Candidate, CandidateFactory, Match
 from antiphon.core.text_calls.markers import marked_block
 from antiphon.core.text_calls.shapes import Call, ToolNames, json_to_calls, marked_arguments, marked_calls
-from antiphon.core.text_calls.source import NotACall, Reading, Source, skip_whitespace
+from antiphon.core.text_calls.source import NotACall, Reading, Source, required, skip_whitespace
 
 # What an action begins with.
 ACTION = "Action:"
@@ -31,7 +31,6 @@ _OBSERVATION = regex.compile(r"Observation:")
 _NAME_LINE = regex.compile(rf"{NAME}\r?\n[ \t]{{0,9}}(?=\{{)")
 _NEXT_NAME = regex.compile(r">>>")
 _PYTHON = PythonCalls()
-_NO_ENDS = Ends(())
 
 
 class Item(NamedTuple):
@@ -79,20 +78,14 @@ def _value(source: Source, tools: ToolNames) -> Reading[Item]:
     if source.text[source.at] == "[" and (yield from source.token(_LIST_HEAD))["first"] != "{":
         yield from reject_other_word(source, tools, skip_whitespace(source.text, source.at + 1))
         head = yield from source.token(_PYTHON.head)
-        return Item((yield from _PYTHON.read(source, tools, head, _NO_ENDS)), certain=False)
+        return Item((yield from _PYTHON.read(source, tools, head, None)), certain=False)
     while (found := _JSON_HEAD.match(source.text, source.at, partial=True)) is not None:
         if not all(tools.find(name[1:-1]) for name in found.captures("name")):
             raise NotACall
         if not found.partial:
-            return Item(_checked(json_to_calls((yield from source.json_value()), tools, strict=True)))
+            return Item(required(json_to_calls((yield from source.json_value()), tools, strict=True)))
         yield from source.more()
     raise NotACall
-
-
-def _checked(calls: list[Call] | None) -> list[Call]:
-    if not calls:
-        raise NotACall
-    return calls
 
 
 def _fenced(source: Source, tools: ToolNames, *, strict: bool = True) -> Reading[Item]:
@@ -132,7 +125,7 @@ def _in_fence(source: Source, tools: ToolNames, *, strict: bool, for_calls: bool
 
 
 def _marked_value(source: Source, tools: ToolNames) -> Reading[Item]:
-    return Item(_checked(marked_calls((yield from source.json_value()), tools)), certain=False)
+    return Item(required(marked_calls((yield from source.json_value()), tools)), certain=False)
 
 
 def _action(source: Source, tools: ToolNames) -> Reading[Item]:
@@ -173,10 +166,5 @@ def _name_line(source: Source, tools: ToolNames) -> Reading[Item]:
 
 
 def _call(source: Source, tools: ToolNames, written: str) -> Reading[Call]:
-    name = tools.find(written)
-    if name is None:
-        raise NotACall
-    arguments = marked_arguments((yield from source.json_value()))
-    if arguments is None:
-        raise NotACall
-    return Call(name, arguments)
+    name = required(tools.find(written))
+    return Call(name, required(marked_arguments((yield from source.json_value()))))

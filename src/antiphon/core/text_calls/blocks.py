@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from antiphon.core.text_calls.bodies import Body, Ends, reject_other_word
+from antiphon.core.text_calls.bodies import Body, any_of, reject_other_word
 from antiphon.core.text_calls.candidates import Candidate, Match
 from antiphon.core.text_calls.shapes import Call, ToolNames
 from antiphon.core.text_calls.source import NotACall, Reading, Source
@@ -23,13 +23,13 @@ class Block:
         stray: Sequence[str] = (),
     ) -> None:
         self._opening = opening
-        self._ends = Ends(ends)
+        self._end = any_of(ends)
         # The next block ends one whose end was forgotten.
-        self._stops = Ends([*ends, opening] if ends else [])
+        self._stop = any_of([*ends, opening] if ends else [])
         self._bodies = tuple(bodies)
         self._following = tuple(following)
         # Ends of something that was never opened: they are dropped.
-        self._stray = Ends(stray)
+        self._stray = any_of(stray)
 
     def candidate(self, tools: ToolNames, start: int) -> Candidate:
         return Candidate(self.read, tools, start)
@@ -46,40 +46,40 @@ class Block:
         yield from source.white_space()
         yield from reject_other_word(source, tools, source.at, _OTHER_WORDS)
         calls = yield from self._body(source, tools, self._bodies)
-        if self._ends.match is not None:
+        if self._end is not None:
             calls += yield from self._to_end(source, tools)
             return Match(calls, source.at)
         return Match(calls, source.at, self._rest(tools))
 
     def _body(self, source: Source, tools: ToolNames, bodies: Sequence[Body]) -> Reading[list[Call]]:
         index, head = yield from source.first_of([body.head for body in bodies])
-        return (yield from bodies[index].read(source, tools, head, self._stops))
+        return (yield from bodies[index].read(source, tools, head, self._stop))
 
     def _to_end(self, source: Source, tools: ToolNames) -> Reading[list[Call]]:
         """The other calls of the block, and its end. What is neither, and all that follows, is text."""
-        assert self._ends.match is not None
+        assert self._end is not None
         calls: list[Call] = []
         while True:
             at = source.at
             try:
                 yield from source.white_space()
-                index, head = yield from source.first_of([self._ends.match, *(body.head for body in self._bodies)])
+                index, head = yield from source.first_of([self._end.match, *(body.head for body in self._bodies)])
                 if index == 0:
                     return calls
-                calls += yield from self._bodies[index - 1].read(source, tools, head, self._stops)
+                calls += yield from self._bodies[index - 1].read(source, tools, head, self._stop)
             except NotACall:
                 source.at = at
                 return calls
 
     def _rest(self, tools: ToolNames) -> Candidate | None:
-        may_follow = self._following or self._stray.match is not None
+        may_follow = self._following or self._stray is not None
         return Candidate(self._read_rest, tools, 0, plain_prefix=0) if may_follow else None
 
     def _read_rest(self, source: Source, tools: ToolNames) -> Reading[Match]:
         heads = [body.head for body in self._following]
-        stray = [] if self._stray.match is None else [self._stray.match]
+        stray = [] if self._stray is None else [self._stray.match]
         index, head = yield from source.first_of([*heads, *stray])
         if index == len(heads):
             return Match([], source.at)
-        calls = yield from self._following[index].read(source, tools, head, self._stops)
+        calls = yield from self._following[index].read(source, tools, head, self._stop)
         return Match(calls, source.at, self._rest(tools))

@@ -14,7 +14,7 @@ import regex
 from antiphon.core.text_calls.literals import GEMMA, PYTHON, members
 from antiphon.core.text_calls.parameters import parameter_to_json, string_to_json
 from antiphon.core.text_calls.shapes import Call, ToolNames, is_object, leading_calls, marked_arguments, marked_calls
-from antiphon.core.text_calls.source import NotACall, Reading, Source
+from antiphon.core.text_calls.source import LONGEST_END, NotACall, Reading, Source, required
 
 # Names and keys are short, and so is the white space between the parts of a call: no head is long.
 SPACE = r"\s{0,99}"
@@ -30,21 +30,24 @@ _CDATA = re.compile(r"\s*<!\[CDATA\[(.*)\]\]>\s*", re.DOTALL)
 _IS_STRING = {"true": frozenset({"string"}), "false": None}
 
 
-class Ends:
-    """The texts that end something. None: it ends with the last bracket of its JSON."""
+class End:
+    """What ends a call or a block: to be searched for, and to be read."""
 
-    def __init__(self, texts: Sequence[str]) -> None:
-        self.search = re.compile("|".join(map(re.escape, texts))) if texts else None
-        self.match = regex.compile("|".join(map(regex.escape, texts))) if texts else None
-        self.longest = max(map(len, texts), default=0)
+    def __init__(self, pattern: str) -> None:
+        self.search = re.compile(pattern)
+        self.match = regex.compile(pattern)
+
+
+def any_of(texts: Sequence[str]) -> End | None:
+    return End("|".join(map(re.escape, texts))) if texts else None
 
 
 class Body(Protocol):
     @property
     def head(self) -> "regex.Pattern[str]": ...
 
-    def read(self, source: Source, tools: ToolNames, head: "regex.Match[str]", ends: Ends) -> Reading[list[Call]]:
-        """`ends`: what ends the block around it. It is not read."""
+    def read(self, source: Source, tools: ToolNames, head: "regex.Match[str]", stop: End | None) -> Reading[list[Call]]:
+        """`stop`: what ends the block around it, and is not read. None: it ends with the last bracket."""
 
 
 @dataclass(frozen=True)
@@ -53,20 +56,16 @@ class JsonCalls:
 
     head: "regex.Pattern[str]" = field(default=regex.compile(rf"(?=\{{|\[{SPACE}[\[{{])"))
 
-    def read(self, source: Source, tools: ToolNames, head: "regex.Match[str]", ends: Ends) -> Reading[list[Call]]:
+    def read(self, source: Source, tools: ToolNames, head: "regex.Match[str]", stop: End | None) -> Reading[list[Call]]:
         yield from _reject_unknown_tool(source, tools)
         start = source.at
-        if ends.search is None:
-            calls = marked_calls((yield from source.json_value()), tools)
-        else:
-            text = yield from source.json_until(ends.search, ends.longest)
-            if text is None:
-                calls, source.at = leading_calls(source.text, tools, start)
-            else:
-                calls = marked_calls(text, tools)
-        if not calls:
-            raise NotACall
-        return calls
+        if stop is None:
+            return required(marked_calls((yield from source.json_value()), tools))
+        text = yield from source.json_until(stop.search)
+        if text is not None:
+            return required(marked_calls(text, tools))
+        calls, source.at = leading_calls(source.text, tools, start)
+        return required(calls or None)
 
 
 def _reject_unknown_tool(source: Source, tools: ToolNames) -> Reading[None]:
@@ -85,47 +84,44 @@ class NamedCall:
 
     head: "regex.Pattern[str]"
     # Ends the call. None: what ends the block around it, or the last bracket of the JSON.
-    end: "regex.Pattern[str] | None" = None
+    end: End | None = None
     parameter: "regex.Pattern[str] | None" = None
     parameter_end: re.Pattern[str] | None = None
     # Where a value has parts that are not read.
     nested: str | None = None
 
-    def read(self, source: Source, tools: ToolNames, head: "regex.Match[str]", ends: Ends) -> Reading[list[Call]]:
-        name = tools.find(head["name"])
-        if name is None:
-            raise NotACall
+    def read(self, source: Source, tools: ToolNames, head: "regex.Match[str]", stop: End | None) -> Reading[list[Call]]:
+        name = required(tools.find(head["name"]))
         yield from source.white_space()
-        if source.text.startswith("{", source.at):
-            return [Call(name, (yield from self._json(source, ends)))]
-        return [Call(name, (yield from self._parameters(source, tools, name, ends)))]
+        is_json = source.text.startswith("{", source.at)
+        end = self.end or stop
+        arguments = yield from (self._json(source, end) if is_json else self._parameters(source, tools, name, end))
+        return [Call(name, arguments)]
 
-    def _json(self, source: Source, ends: Ends) -> Reading[str]:
-        end = self.end or ends.match
-        text = None if end is None else (yield from source.json_until(_searchable(end), _LONGEST_END))
+    def _json(self, source: Source, end: End | None) -> Reading[str]:
+        text = None if end is None else (yield from source.json_until(end.search))
         if text is None:
-            arguments = yield from source.json_value()
-            if not is_object(arguments) and end is not None:
-                raise NotACall
-            return marked_arguments(arguments) or _not_a_call()
+            value = yield from source.json_value()
+            # What was cut off is not repaired.
+            return required(marked_arguments(value) if end is None or is_object(value) else None)
         if self.end is not None:
-            yield from source.token(self.end)
-        return marked_arguments(text) or _not_a_call()
+            yield from source.token(self.end.match)
+        return required(marked_arguments(text))
 
-    def _parameters(self, source: Source, tools: ToolNames, name: str, ends: Ends) -> Reading[str]:
-        end = self.end or ends.match
+    def _parameters(self, source: Source, tools: ToolNames, name: str, end: End | None) -> Reading[str]:
         if self.parameter is None or self.parameter_end is None or end is None:
             raise NotACall
         values: dict[str, Any] = {}
         while True:
             yield from source.white_space()
             at = source.at
-            index, found = yield from source.first_of([end, self.parameter])
+            index, found = yield from source.first_of([end.match, self.parameter])
             if index == 0:
                 source.at = source.at if self.end is not None else at
                 return msgspec.json.encode(values).decode()
-            written = yield from self._value(source, [end, self.parameter])
-            values[found["key"].strip()] = msgspec.Raw(_to_json(written, found, tools.types(name, found["key"].strip())))
+            key = found["key"].strip()
+            written = yield from self._value(source, [end.match, self.parameter])
+            values[key] = msgspec.Raw(_to_json(written, found, tools.types(name, key)))
 
     def _value(self, source: Source, following: list["regex.Pattern[str]"]) -> Reading[str]:
         """Up to an end tag after which the next parameter begins or the call ends: the value may contain such tags."""
@@ -134,7 +130,7 @@ class NamedCall:
         while True:
             found = self.parameter_end.search(source.text, searched)
             if found is None:
-                searched = max(start, searched, len(source.text) - _LONGEST_END)
+                searched = max(start, searched, len(source.text) - LONGEST_END)
                 yield from source.more()
                 continue
             source.at = searched = found.end()
@@ -150,10 +146,6 @@ class NamedCall:
             return value
 
 
-# No end of a call or parameter is longer.
-_LONGEST_END = 64
-
-
 def reject_other_word(source: Source, tools: ToolNames, at: int, others: Sequence[str] = ()) -> Reading[None]:
     """Where a word must be the name of a tool, or one of the others, prose is released at its first letter."""
     while (word := _WORD.match(source.text, at)) is not None and word.end() == len(source.text):
@@ -162,14 +154,6 @@ def reject_other_word(source: Source, tools: ToolNames, at: int, others: Sequenc
         if not (may_be_method or tools.may_begin(word[0]) or any(other.startswith(word[0]) for other in others)):
             raise NotACall
         yield from source.more()
-
-
-def _searchable(pattern: "regex.Pattern[str]") -> re.Pattern[str]:
-    return re.compile(pattern.pattern)
-
-
-def _not_a_call() -> str:
-    raise NotACall
 
 
 def _to_json(written: str, found: "regex.Match[str]", types: frozenset[str] | None) -> bytes:
@@ -187,7 +171,7 @@ class PythonCalls:
 
     head: "regex.Pattern[str]" = field(default=regex.compile(rf"(?P<list>\[{SPACE})?(?=[A-Za-z_][\w.-]{{0,127}}\()"))
 
-    def read(self, source: Source, tools: ToolNames, head: "regex.Match[str]", ends: Ends) -> Reading[list[Call]]:
+    def read(self, source: Source, tools: ToolNames, head: "regex.Match[str]", stop: End | None) -> Reading[list[Call]]:
         calls = [(yield from python_call(source, tools))]
         in_list = head["list"] is not None
         while True:
@@ -212,9 +196,7 @@ _KEYWORD = regex.compile(rf"(?P<key>[A-Za-z_][\w-]{{0,127}}){SPACE}={SPACE}")
 
 def python_call(source: Source, tools: ToolNames) -> Reading[Call]:
     written = (yield from source.token(_PYTHON_NAME))["name"]
-    name = tools.find(written) or tools.find(written.removesuffix(f".{_METHOD}"))
-    if name is None:
-        raise NotACall
+    name = required(tools.find(written) or tools.find(written.removesuffix(f".{_METHOD}")))
     values = yield from members(source, PYTHON, _KEYWORD, ")")
     return Call(name, msgspec.json.encode(values).decode())
 
@@ -225,9 +207,7 @@ class GemmaCall:
 
     head: "regex.Pattern[str]" = field(default=regex.compile(rf"call:{NAME}\{{"))
 
-    def read(self, source: Source, tools: ToolNames, head: "regex.Match[str]", ends: Ends) -> Reading[list[Call]]:
-        name = tools.find(head["name"])
-        if name is None:
-            raise NotACall
+    def read(self, source: Source, tools: ToolNames, head: "regex.Match[str]", stop: End | None) -> Reading[list[Call]]:
+        name = required(tools.find(head["name"]))
         values = yield from members(source, GEMMA, GEMMA.key, "}")
         return [Call(name, msgspec.json.encode(values).decode())]

@@ -10,7 +10,7 @@ from enum import Enum
 import regex
 
 from antiphon.core.text_calls.blocks import Block
-from antiphon.core.text_calls.bodies import NAME, SPACE, Body, GemmaCall, JsonCalls, NamedCall, PythonCalls
+from antiphon.core.text_calls.bodies import NAME, SPACE, Body, End, GemmaCall, JsonCalls, NamedCall, PythonCalls
 
 
 class Place(Enum):
@@ -48,7 +48,7 @@ def _named(
 ) -> NamedCall:
     return NamedCall(
         regex.compile(head),
-        None if end is None else regex.compile(end),
+        None if end is None else End(end),
         None if parameter is None else regex.compile(parameter),
         None if parameter_end is None else re.compile(parameter_end),
         nested,

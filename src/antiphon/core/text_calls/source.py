@@ -15,11 +15,20 @@ from antiphon.core.text_calls.brackets import Brackets
 T = TypeVar("T")
 Reading = Generator[None, None, T]
 
+# No end of a call or of a parameter is longer.
+LONGEST_END = 64
 _VISIBLE = re.compile(r"\S")
 
 
 class NotACall(Exception):
     """What was read is not a call, whatever follows."""
+
+
+def required(found: T | None) -> T:
+    """What was found, or else it is not a call."""
+    if found is None:
+        raise NotACall
+    return found
 
 
 class Source:
@@ -79,7 +88,7 @@ class Source:
         self.at = end
         return self.text[start:end]
 
-    def json_until(self, ends: re.Pattern[str], longest: int) -> Reading[str | None]:
+    def json_until(self, ends: re.Pattern[str]) -> Reading[str | None]:
         """The JSON up to one of the ends that is not inside a string. None: the text has ended without one."""
         brackets, start, scanned, searched = Brackets(), self.at, self.at, self.at
         while True:
@@ -87,7 +96,7 @@ class Source:
             if found is None:
                 if self.ended:
                     return None
-                searched = max(searched, len(self.text) - longest)
+                searched = max(searched, len(self.text) - LONGEST_END)
                 yield
                 continue
             while (end := brackets.receive(self.text, scanned, found.start())) is not None:
