@@ -140,11 +140,12 @@ def assert_is_text(text: str, names: list[str] = NAMES) -> None:
         assert found("", pieces, names) == [("text", text)]
 
 
-@every_form
+# Harmony's marks are never shown.
+shown = pytest.mark.parametrize("form", [form for form in FORMS if form.name != "Harmony"], ids=lambda form: form.name)
+
+
+@shown
 def test_a_call_of_a_tool_that_was_not_offered_is_text_as_written(form: Form) -> None:
-    if form.place is Place.BEGINNING and form.markers:
-        # Harmony's marks are never shown.
-        return
     for text in (form.example, f"Well.\n{form.example}\n\nDone."):
         assert_is_text(text, ["exec", "get_weather_2", "get"])
 
@@ -181,7 +182,7 @@ def test_a_form_that_must_begin_a_line_is_text_inside_one(form: Form) -> None:
     assert_is_text(f"So: {form.example} is it.")
 
 
-@pytest.mark.parametrize("form", [form for form in FORMS if form.name != "Harmony"], ids=lambda form: form.name)
+@shown
 def test_a_form_that_was_cut_off_is_text_or_a_call_that_is_complete(form: Form) -> None:
     for end in range(1, len(form.example)):
         cut = form.example[:end]
