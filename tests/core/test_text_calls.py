@@ -1,6 +1,7 @@
 """Calls in the text: found in every shape and at any split; all else comes out unchanged."""
 
 import json
+import re
 
 import pytest
 from hypothesis import given, settings
@@ -9,6 +10,7 @@ from support.call_finder import Merged, cut, merge, read, splits
 
 from antiphon.core.deltas import CallDelta, ReasoningDelta, TextDelta
 from antiphon.core.text_calls import TextCalls
+from antiphon.core.text_calls.forms import FORMS
 from antiphon.core.text_calls.shapes import MAX_BUFFERED
 
 NAMES = ["get_weather", "exec", "mcp__fs__read"]
@@ -288,12 +290,22 @@ HARMONY = [
     ),
     *(" to=functions.exec", " to=rm", "<|channel|>final<|message|>", "<|channel|>commentary to=exec<|message|>", "json"),
 ]
+# The markers and ends of all forms, and the parts of their examples.
+PARTS = sorted(
+    {
+        part
+        for form in FORMS
+        for text in (*form.markers, *form.ends, form.example)
+        for part in (text, *re.findall(r"</?[^<>]*>|\w+|\W", text))
+    }
+)
 fragments = st.lists(st.sampled_from(FRAGMENTS), max_size=14).map("".join)
+parts = st.lists(st.sampled_from(PARTS) | st.sampled_from(FRAGMENTS), max_size=14).map("".join)
 cuts = st.lists(st.integers(0, 150), max_size=20)
 
 
 @settings(max_examples=400)
-@given(fragments, cuts)
+@given(fragments | parts, cuts)
 def test_any_text_is_read_the_same_at_every_split(raw: str, edges: list[int]) -> None:
     whole = merge(read(TextCalls(NAMES), [raw]))
     assert merge(read(TextCalls(NAMES), list(raw))) == whole

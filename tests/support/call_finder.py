@@ -52,10 +52,10 @@ def cut(text: str, cuts: list[int]) -> list[str]:
     return [text[a:b] for a, b in itertools.pairwise(edges)]
 
 
-def splits(text: str) -> Iterator[list[str]]:
-    """The whole text, its single characters, and twenty other splits that are the same in every run."""
+def splits(text: str, others: int = 20) -> Iterator[list[str]]:
+    """The whole text, its single characters, and some other splits that are the same in every run."""
     yield [text]
     yield list(text)
     chance = random.Random(len(text))
-    for _ in range(20):
+    for _ in range(others):
         yield cut(text, [chance.randrange(len(text) + 1) for _ in range(chance.randrange(1, 9))])

@@ -168,7 +168,8 @@ def _unreadable_to_notices(
 def _finder(offer: Offer) -> Callable[[], CallFinder | None]:
     if offer.constrained:
         return lambda: ConstrainedCall(offer.only or ())
-    names = offer.only or [tool.function.name for tool in offer.tools]
+    schemas = {tool.function.name: tool.function.parameters for tool in offer.tools}
+    names = {name: schemas.get(name) for name in offer.only or schemas}
     return lambda: TextCalls(names) if names else None
 
 

@@ -28,6 +28,10 @@ class MarkdownState:
         return self._backticks > 0
 
     @property
+    def in_fence(self) -> bool:
+        return self._fence > 0
+
+    @property
     def in_code(self) -> bool:
         return self._fence > 0 or self._inline > 0
 

@@ -6,23 +6,30 @@ Text is emitted as it arrives, except for what may still become a call. What tur
 import itertools
 import re
 from collections.abc import Callable, Collection
-from functools import partial
 
 from antiphon.core.deltas import CallDelta, Delta, TextDelta
-from antiphon.core.text_calls.bare_json import BareJson
-from antiphon.core.text_calls.candidates import MARKERS, NEED_MORE, NO_MATCH, Candidate, CandidateFactory, Match, Outcome
+from antiphon.core.text_calls.bare import ACTION, bare_calls
+from antiphon.core.text_calls.blocks import Block
+from antiphon.core.text_calls.candidates import NEED_MORE, NO_MATCH, Candidate, CandidateFactory, Match, Outcome
+from antiphon.core.text_calls.forms import LINE_MARKED
 from antiphon.core.text_calls.harmony import HEADER, Harmony
 from antiphon.core.text_calls.markdown import MarkdownState
-from antiphon.core.text_calls.shapes import MAX_BUFFERED, ToolNames, skip_whitespace
+from antiphon.core.text_calls.markers import ANYWHERE, AT_LINE
+from antiphon.core.text_calls.shapes import MAX_BUFFERED, ToolNames
+from antiphon.core.text_calls.source import skip_whitespace
 
 # At the end of the text every open candidate is matched once more, and those inside it again. So many characters at most.
 FINAL_MATCH_LIMIT = 16 * MAX_BUFFERED
-LONGEST_MARKER = max(map(len, MARKERS))
-# Where a call or code may begin.
-_OPENINGS = re.compile(r"[<\[{`]")
+_CHARACTERS = frozenset("<[{`")
+_BARE_OPENINGS = frozenset(("{", "[", ACTION[0]))
+# With what a call may begin that is one only at the beginning of a line.
+_LINE_OPENINGS = re.escape("".join(sorted({marker[0] for marker in (*LINE_MARKED, ACTION)})))
+# Where a call or code may begin: at one of these characters, or with the first word of a line.
+_OPENINGS = re.compile(rf"[<\[{{`]|^[^\S\n]*(?=[\w{_LINE_OPENINGS}])", re.MULTILINE)
 
-# Pieces in which nothing can begin or end: in ordinary text, in code, and in a Harmony message.
+# Pieces in which nothing can begin or end: in a line, at its beginning, in code, and in a Harmony message.
 _PLAIN_TEXT = re.compile(r"[^<\[{`\n]+").fullmatch
+_PLAIN_LINE = re.compile(rf"[^\S\n]*+[^\s<\[{{`{_LINE_OPENINGS}][^<\[{{`\n]*").fullmatch
 _PLAIN_CODE = re.compile(r"[^`\n]+").fullmatch
 _PLAIN_MESSAGE = re.compile(r"[^<]+").fullmatch
 
@@ -47,7 +54,8 @@ class TextCalls:
     )
 
     def __init__(self, names: Collection[str], *, only_marked: bool = False) -> None:
-        """`only_marked`: JSON without a marker is never a call."""
+        """`names`: as the keys of a mapping, they come with the schemas of their parameters, or None.
+        `only_marked`: what has no marker is never a call."""
         self.names = names
         self._tools = ToolNames(names)
         self._only_marked = only_marked
@@ -74,6 +82,8 @@ class TextCalls:
         markdown.last = text[-1]
         if markdown.line_start and not text.isspace():
             markdown.line_start = False
+            if is_plain is _PLAIN_LINE:
+                self._is_plain = _PLAIN_TEXT
         return True
 
     def receive(self, text: str) -> list[Delta]:
@@ -104,7 +114,9 @@ class TextCalls:
             return _PLAIN_MESSAGE if self._harmony.emits_text else None
         if self._rest or self._after_call or not self._text_begun or self._markdown.in_backticks:
             return None
-        return _PLAIN_CODE if self._markdown.in_code else _PLAIN_TEXT
+        if self._markdown.in_code:
+            return _PLAIN_CODE
+        return _PLAIN_LINE if self._markdown.line_start else _PLAIN_TEXT
 
     def _read(self, text: str, *, final: bool = False) -> list[Delta]:
         self._rest += text
@@ -129,7 +141,7 @@ class TextCalls:
         """Emits the text up to the first position where a call may begin."""
         rest, at = self._rest, 0
         for opening in _OPENINGS.finditer(rest):
-            here = opening.start()
+            here = opening.start() if opening[0] in _CHARACTERS else opening.end()
             self._markdown.advance(rest[at:here])
             at = here
             found = self._opened_at(here, final)
@@ -153,26 +165,29 @@ class TextCalls:
     def _opened_at(self, here: int, final: bool) -> CandidateFactory | Harmony | Outcome | None:
         rest, markdown = self._rest, self._markdown
         at_beginning = not self._text_begun and skip_whitespace(rest) == here
-        bare_json = None if self._only_marked else partial(BareJson, at_beginning=at_beginning)
         if rest[here] == "`":
-            return bare_json if markdown.may_open_fence else None
+            return bare_calls(at_beginning) if markdown.may_open_fence and not self._only_marked else None
         markdown.end_backticks()
-        if markdown.in_code:
+        # A block directly after the backticks that open inline code is all quoted, even if it has several lines.
+        if markdown.in_fence or (markdown.in_code and markdown.last != "`"):
             return None
-        if rest[here] != "{" and not markdown.quoted and (marker := self._marker_at(here, at_beginning, final)) is not None:
-            return marker
-        return bare_json if rest[here] != "<" and markdown.line_start else None
+        marked = self._marked_at(here, at_beginning, final)
+        if marked is not None or self._only_marked or not markdown.line_start:
+            return marked
+        return bare_calls(at_beginning) if at_beginning or rest[here] in _BARE_OPENINGS else None
 
-    def _marker_at(self, here: int, at_beginning: bool, final: bool) -> CandidateFactory | Harmony | Outcome | None:
-        ahead = self._rest[here : here + LONGEST_MARKER]
-        for marker, factory in MARKERS.items():
-            if ahead.startswith(marker):
-                return factory
-        header = HEADER.match(self._rest, here, partial=True) if at_beginning else None
+    def _marked_at(self, here: int, at_beginning: bool, final: bool) -> CandidateFactory | Harmony | Outcome | None:
+        found = ANYWHERE.at(self._rest, here)
+        if isinstance(found, Block):
+            return found.quoted_candidate if self._markdown.quoted else found.candidate
+        if self._markdown.line_start and found is None:
+            found = AT_LINE.at(self._rest, here)
+        header = HEADER.match(self._rest, here, partial=True) if at_beginning and self._rest[here] == "<" else None
         if header is not None and not header.partial:
             return Harmony(self._tools, self._numbers)
-        may_come = header is not None or any(marker.startswith(ahead) for marker in MARKERS)
-        return NEED_MORE if may_come and not final else None
+        if isinstance(found, Block):
+            return found.candidate
+        return NEED_MORE if (header is not None or found is NEED_MORE) and not final else None
 
     def _match(self, candidate: Candidate, start: int, final: bool) -> Match | Outcome:
         if final:
@@ -181,18 +196,23 @@ class TextCalls:
 
     def _match_candidate(self, candidate: Candidate, deltas: list[Delta], final: bool) -> bool:
         result = self._match(candidate, 0, final)
-        if isinstance(result, Match) and result.end <= MAX_BUFFERED:
+        if isinstance(result, Match) and not result.is_text and result.end <= MAX_BUFFERED:
             self._emit_calls(result, deltas)
             return True
         if result is NEED_MORE and len(self._rest) <= MAX_BUFFERED:
             return False
         # It is not a call, or too long to be buffered.
-        text = self._rest[: candidate.plain_prefix if result is NO_MATCH else MAX_BUFFERED]
+        text = self._rest[: self._length_of_text(candidate, result)]
         self._candidate = None
         self._markdown.advance(text)
         self._emit_text(text, deltas)
         self._rest = self._rest[len(text) :]
         return True
+
+    def _length_of_text(self, candidate: Candidate, result: Match | Outcome) -> int:
+        if result is NO_MATCH:
+            return candidate.plain_prefix
+        return min(result.end, MAX_BUFFERED) if isinstance(result, Match) and result.is_text else MAX_BUFFERED
 
     def _emit_calls(self, match: Match, deltas: list[Delta]) -> None:
         for call in match.calls:

@@ -1,34 +1,37 @@
-"""The shapes in which models write a call: JSON of a few kinds, and functions with parameters in tags."""
+"""The shapes of a call in JSON: the members that models give it, in objects and lists."""
 
-import json
 import re
-from collections.abc import Collection
-from typing import NamedTuple
+from bisect import bisect_left
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
 
 import msgspec
 
 from antiphon.core.text_calls.brackets import Brackets
+from antiphon.core.text_calls.nearly_json import escape_control_characters, repaired
+from antiphon.core.text_calls.parameters import parameter_types
 from antiphon.wire import UNREADABLE
 
 # The most text that is buffered because it may become a call.
 MAX_BUFFERED = 256 * 1024
-# Repairing is slow, and delays all other requests.
-LONGEST_REPAIRED = 64 * 1024
 
 # The members that a call without a marker may have, and those beside an inner function.
 MEMBERS = frozenset({"name", "function", "arguments", "parameters", "type", "id"})
 BESIDE_FUNCTION = frozenset({"function", "type", "id"})
+# What the members are called: without a marker, and by the models that use others after one.
+STRICT_NAMES = ("name", "function")
+STRICT_ARGUMENTS = ("arguments", "parameters")
+NAMES = (*STRICT_NAMES, "tool_name", "tool", "function_name", "action")
+ARGUMENTS = (*STRICT_ARGUMENTS, "args", "tool_input", "action_input", "tool_args", "params", "kwargs", "input")
+# Namespaces that models know from training.
+NAMESPACES = ("functions.", "default_api.", "tools.")
 
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _string = msgspec.json.Decoder(str).decode
 _any = msgspec.json.Decoder().decode
 
-_VISIBLE = re.compile(r"\S")
-_FUNCTION = re.compile(r"\s*<function=([^>\s]+)\s*>")
-_PARAMETER = re.compile(r"\s*<parameter=([^>]+?)\s*>(.*?)</parameter>(?=\s*(?:<parameter=|</function>))", re.DOTALL)
-FUNCTION_END = "</function>"
-_FUNCTION_END = re.compile(rf"\s*{FUNCTION_END}")
+_BETWEEN = re.compile(r"\s*(?:[,;]\s*)?")
 
 
 class Call(NamedTuple):
@@ -44,23 +47,32 @@ class Calls(NamedTuple):
 
 
 class ToolNames:
-    """The names of the tools that a model may call."""
+    """The names of the tools that a model may call, and the schemas of their parameters, where they are known."""
 
-    __slots__ = ("_names",)
+    __slots__ = ("_schemas", "_sorted")
 
     def __init__(self, names: Collection[str]) -> None:
-        self._names = frozenset(names)
+        self._schemas: Mapping[str, Any] = names if isinstance(names, Mapping) else dict.fromkeys(names)
+        self._sorted: list[str] | None = None
 
     def find(self, written: str) -> str | None:
         """The tool that is meant. Some models prefix the namespace that they know from training."""
-        name = written if written in self._names else written.removeprefix("functions.")
-        return name if name in self._names else None
+        if written in self._schemas:
+            return written
+        names = (written.removeprefix(namespace) for namespace in NAMESPACES if written.startswith(namespace))
+        return next((name for name in names if name in self._schemas), None)
 
+    def may_begin(self, written: str) -> bool:
+        """The name of a tool may begin with this text."""
+        if self._sorted is None:
+            prefixed = (namespace + name for namespace in ("", *NAMESPACES) for name in self._schemas)
+            self._sorted = sorted(prefixed)
+        at = bisect_left(self._sorted, written)
+        return at < len(self._sorted) and self._sorted[at].startswith(written)
 
-def skip_whitespace(text: str, at: int = 0) -> int:
-    """The position of the first character that is not white space, or the end."""
-    found = _VISIBLE.search(text, at)
-    return len(text) if found is None else found.start()
+    def types(self, name: str, parameter: str) -> frozenset[str] | None:
+        """The JSON types that a parameter of a tool may have, or None if they are not known."""
+        return parameter_types(self._schemas.get(name), parameter)
 
 
 # ---- JSON ------------------------------------------------------------------------------------------------------------
@@ -75,7 +87,8 @@ def json_to_calls(text: str, tools: ToolNames, *, strict: bool) -> list[Call] | 
         objects = [bytes(item) for item in _items(text)] if text.lstrip().startswith("[") else [text.encode()]
         calls = [_object_to_call(item, tools, strict) for item in objects]
     except UNREADABLE:
-        return None
+        escaped = escape_control_characters(text)
+        return json_to_calls(escaped, tools, strict=strict) if escaped != text else None
     found = [call for call in calls if call is not None]
     return found if found and len(found) == len(calls) else None
 
@@ -87,14 +100,32 @@ def _object_to_call(encoded: bytes, tools: ToolNames, strict: bool) -> Call | No
     function = members.get("function", b"")
     if function.startswith(b"{"):
         return None if strict and not members.keys() <= BESIDE_FUNCTION else _object_to_call(function, tools, strict)
-    written = members.get("name") or function
-    given = [members[key] for key in ("arguments", "parameters") if key in members]
-    ambiguous = len(given) != 1 or ("name" in members and "function" in members)
-    if not written.startswith(b'"') or (strict and ambiguous):
+    return _members_to_call(members, tools, strict)
+
+
+def _members_to_call(members: dict[str, bytes], tools: ToolNames, strict: bool) -> Call | None:
+    written = [members[key] for key in (STRICT_NAMES if strict else NAMES) if key in members]
+    given = [members[key] for key in (STRICT_ARGUMENTS if strict else ARGUMENTS) if key in members]
+    if not written and not strict and len(members) == 1:
+        # Some models write the name as the only member.
+        name, arguments = next(iter(members.items()))
+        written, given = [msgspec.json.encode(name)], [arguments]
+    if not written or not written[0].startswith(b'"') or (strict and (len(given) != 1 or len(written) != 1)):
         return None
-    name = tools.find(_string(written))
-    arguments = _arguments(given[0].decode() if given else "null", strict)
-    return None if name is None or arguments is None else Call(name, arguments)
+    found = tools.find(_string(written[0]))
+    arguments_text = _arguments(given[0].decode() if given else "null", strict)
+    if found is None or arguments_text is None or _is_definition(members):
+        return None
+    return Call(found, arguments_text)
+
+
+def _is_definition(members: dict[str, bytes]) -> bool:
+    """The description of a tool, as a model may repeat it from its prompt: its parameters are a schema."""
+    if "parameters" not in members or "arguments" in members:
+        return False
+    parameters = _any(members["parameters"])
+    is_schema = isinstance(parameters, dict) and isinstance(parameters.get("properties"), dict)
+    return "description" in members or (is_schema and parameters.get("type") == "object")
 
 
 def _arguments(text: str, strict: bool) -> str | None:
@@ -113,34 +144,22 @@ def is_object(text: str) -> bool:
         return False
 
 
-def repaired(text: str) -> str | None:
-    """The JSON that a text which is almost JSON most likely means."""
-    if len(text) > LONGEST_REPAIRED:
-        return None
-    # Imported here: it is rarely needed, and large.
-    import json_repair
-
-    try:
-        return json.dumps(json_repair.loads(text), ensure_ascii=False)
-    except (ValueError, RecursionError):
-        return None
-
-
 def marked_arguments(text: str) -> str | None:
     """The arguments alone after a marker: as the model wrote them, unless they must be repaired."""
     text = text.strip()
     if not text:
         return "{}"
-    if is_object(text):
-        return text
-    meant = repaired(text)
-    return meant if meant is not None and is_object(meant) else None
+    for meant in (text, escape_control_characters(text)):
+        if is_object(meant):
+            return meant
+    repair = repaired(text)
+    return repair if repair is not None and is_object(repair) else None
 
 
 def marked_calls(text: str, tools: ToolNames) -> list[Call] | None:
     """All the calls of a text between markers, as objects one after another or in lists."""
     calls, end = leading_calls(text, tools)
-    if calls and skip_whitespace(text, end) == len(text):
+    if calls and _after(text, end) == len(text):
         return calls
     meant = repaired(text)
     return None if meant is None else json_to_calls(meant, tools, strict=False)
@@ -149,7 +168,7 @@ def marked_calls(text: str, tools: ToolNames) -> list[Call] | None:
 def leading_calls(text: str, tools: ToolNames, at: int = 0) -> Calls:
     calls: list[Call] = []
     end = at
-    while text.startswith(("{", "["), start := skip_whitespace(text, end)):
+    while text.startswith(("{", "["), start := _after(text, end)):
         stop = Brackets().receive(text, start)
         found = None if stop is None else json_to_calls(text[start:stop], tools, strict=False)
         if stop is None or found is None:
@@ -159,58 +178,6 @@ def leading_calls(text: str, tools: ToolNames, at: int = 0) -> Calls:
     return Calls(calls, end)
 
 
-# ---- functions in tags -----------------------------------------------------------------------------------------------
-
-
-def function_name(text: str, at: int) -> str | None:
-    """The name in a complete `<function=NAME>`."""
-    found = _FUNCTION.match(text, at)
-    return None if found is None else found[1]
-
-
-def leading_functions(text: str, tools: ToolNames, at: int = 0, *, ended: bool = False) -> Calls:
-    """`ended`: the text has ended, so the end tag after complete JSON may be missing."""
-    calls: list[Call] = []
-    end = at
-    while (head := _FUNCTION.match(text, end)) is not None:
-        name = tools.find(head[1])
-        start = skip_whitespace(text, head.end())
-        read = _json_body(text, start, ended) if text.startswith("{", start) else _parameters(text, head.end())
-        if name is None or read is None:
-            break
-        arguments, end = read
-        calls.append(Call(name, arguments))
-    return Calls(calls, end)
-
-
-def _json_body(text: str, at: int, ended: bool) -> tuple[str, int] | None:
-    """The arguments, and the position after the function. A tag inside a string of the arguments does not end it."""
-    stop = Brackets().receive(text, at)
-    if stop is not None and is_object(text[at:stop]):
-        end = _FUNCTION_END.match(text, stop)
-        if end is not None or ended:
-            return text[at:stop], stop if end is None else end.end()
-    close = text.find(FUNCTION_END, at)
-    before = Brackets()
-    before.receive(text, at, max(close, at))
-    arguments = None if close < 0 or before.in_string else marked_arguments(text[at:close])
-    return None if arguments is None else (arguments, close + len(FUNCTION_END))
-
-
-def _parameters(text: str, at: int) -> tuple[str, int] | None:
-    values: dict[str, msgspec.Raw] = {}
-    while (found := _PARAMETER.match(text, at)) is not None:
-        values[found[1]] = msgspec.Raw(_parameter_to_json(found[2]))
-        at = found.end()
-    end = _FUNCTION_END.match(text, at)
-    return None if end is None else (msgspec.json.encode(values).decode(), end.end())
-
-
-def _parameter_to_json(written: str) -> bytes:
-    value = written.removeprefix("\n").removesuffix("\n")
-    try:
-        if not isinstance(_any(value), str):
-            return value.strip().encode()
-    except UNREADABLE:
-        pass
-    return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
+def _after(text: str, at: int) -> int:
+    between = _BETWEEN.match(text, at)
+    return at if between is None else between.end()
