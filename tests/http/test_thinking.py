@@ -55,6 +55,19 @@ async def test_a_thought_that_is_too_long_says_nothing_about_what_the_engine_enf
         assert "reasoning_effort" not in engine.last
 
 
+@pytest.mark.parametrize("choice", ["required", {"type": "function", "name": "get_weather"}], ids=["required", "named"])
+async def test_a_thought_in_place_of_the_call_leaves_the_call_to_the_engine(choice: Any) -> None:
+    """vLLM ends such an answer with finish_reason tool_calls."""
+    thought = answer(chunk({"reasoning": "I shall call it."}), finish="tool_calls")
+    async with standing_before("vllm", thought, CALL, CALL) as (gateway, engine):
+        for _ in range(2):
+            assert kinds(await gateway.create(tools=TOOLS, tool_choice=choice))[-1] == "function_call"
+        first, second, third = engine.requests
+        assert first["tool_choice"] == second["tool_choice"] == third["tool_choice"] != "auto"
+        assert "response_format" not in second
+        assert second["reasoning_effort"] == "none"
+
+
 async def test_a_schema_is_asked_for_again_without_thinking() -> None:
     async with standing_before("vllm", THOUGHT, text('{"days": 3}')) as (gateway, engine):
         events = await gateway.stream(text=FORMAT, max_output_tokens=8)
