@@ -1,0 +1,31 @@
+"""Every cell of the battery, on each of our demanding templates, in front of real llama.cpp with random weights."""
+
+import pytest
+from support.demanding_templates import Subject
+from support.gateway import GatewayUnderTest, running_gateway
+from support.template_battery import CELLS, CONVERSATIONS, Cell, Client, thirty_rounds
+from support.template_limits import expect
+
+
+def client_of(subject: Subject, gateway: GatewayUnderTest, *, streamed: bool) -> Client:
+    return Client(gateway, streamed=streamed, opens_thought=subject.template.opens_thought)
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("cell", CELLS, ids=lambda cell: cell.__name__)
+async def test_a_cell_passes_behind_a_gateway_that_has_probed(subject: Subject, probed: GatewayUnderTest, cell: Cell) -> None:
+    for streamed in (True, False):
+        await expect(subject.name, cell, client_of(subject, probed, streamed=streamed))
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_thirty_rounds_of_tools_stay_in_the_cache(subject: Subject, probed: GatewayUnderTest) -> None:
+    await expect(subject.name, thirty_rounds, client_of(subject, probed, streamed=True))
+
+
+@pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
+@pytest.mark.parametrize("cell", CONVERSATIONS, ids=lambda cell: cell.__name__)
+async def test_a_conversation_passes_behind_a_gateway_that_never_probes(subject: Subject, cell: Cell, streamed: bool) -> None:
+    """All that it can know comes from what the engine shows without an answer, and from what it rejects."""
+    async with running_gateway(subject.url, probe=False) as gateway:
+        await expect(subject.name, cell, client_of(subject, gateway, streamed=streamed))
