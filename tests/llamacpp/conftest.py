@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from support.demanding_templates import DEMANDING, Subject
+from support.battery_templates import DEMANDING, Subject
 from support.gateway import GatewayUnderTest, running_gateway
 from support.llamacpp import running_llamacpp
 from support.parser_templates import WITH_PARSERS

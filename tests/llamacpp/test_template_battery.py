@@ -1,7 +1,7 @@
 """Every cell of the battery, on each of our demanding templates, in front of real llama.cpp with random weights."""
 
 import pytest
-from support.demanding_templates import Subject
+from support.battery_templates import Subject
 from support.gateway import GatewayUnderTest, running_gateway
 from support.template_battery import CELLS, CONVERSATIONS, Cell, Client, thirty_rounds
 from support.template_limits import expect

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from support.demanding_templates import DEMANDING
+from support.battery_templates import DEMANDING
 from support.llamacpp import running_llamacpp
 from support.parser_templates import WITH_PARSERS
 

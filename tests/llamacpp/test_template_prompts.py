@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.demanding_templates import Subject
+from support.battery_templates import Subject
 from support.gateway import GatewayUnderTest
 from support.template_battery import TOOLS, assistant, output, thought, user
 

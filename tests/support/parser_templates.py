@@ -4,7 +4,7 @@ The templates are small and our own; the marks are llama.cpp's, and so is what i
 the functions that do it are in common/parsers of its sources.
 """
 
-from support.demanding_templates import DemandingTemplate
+from support.battery_templates import DemandingTemplate
 
 _TOOLS = """\
 {%- for tool in tools or [] -%}
