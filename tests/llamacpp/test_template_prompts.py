@@ -20,6 +20,11 @@ from antiphon.wire.responses import CreateResponse
 Body = dict[str, Any]
 
 
+def call_id(mark: str) -> str:
+    """Templates may show the id, too: the mark is not in it."""
+    return f"call_{int(mark[4:7]):032x}"
+
+
 @dataclass(frozen=True)
 class Turn:
     """The marks of a turn, one in each text of it. `outputs` are as many as `arguments`, or fewer."""
@@ -39,9 +44,9 @@ class Turn:
             yield assistant(f"I say {self.text} to that.")
         for mark in self.arguments:
             arguments = msgspec.json.encode({"bed": mark, "litres": 3}).decode()
-            yield {"type": "function_call", "call_id": f"call_{mark}", "name": "water_bed", "arguments": arguments}
+            yield {"type": "function_call", "call_id": call_id(mark), "name": "water_bed", "arguments": arguments}
         for mark, result in zip(self.arguments, self.outputs, strict=False):
-            yield output(f"call_{mark}", f"It was {result} there.")
+            yield output(call_id(mark), f"It was {result} there.")
 
 
 @dataclass(frozen=True)
@@ -113,6 +118,20 @@ def check_order(marks: list[str], prompt: str) -> None:
     assert places == sorted(places), f"{marks} are in another order in the prompt:\n{prompt}"
 
 
+def check_turn(turn: Turn, thoughts: list[str], before: list[str], prompt: str) -> list[str]:
+    """All of the turn comes after what was `before` it. Calls that were made together may each have its result directly after
+    it, and the thought may be shown beside the text or beside the calls."""
+    texts = [mark for mark in (turn.said, turn.text) if mark is not None]
+    for first in before:
+        for marks in (thoughts, texts, turn.arguments, turn.outputs):
+            check_order([first, *marks], prompt)
+    check_order([*texts, *turn.arguments], prompt)
+    check_order([*thoughts, *turn.arguments], prompt)
+    for argument, result in zip(turn.arguments, turn.outputs, strict=False):
+        check_order([argument, result], prompt)
+    return [*thoughts, *texts, *turn.arguments, *turn.outputs]
+
+
 def shown_thought(history: History, at: int, subject: Subject) -> list[str]:
     mark = history.turns[at].thought
     match subject.template.thoughts:
@@ -133,15 +152,8 @@ def test_the_rendered_prompt_has_all_that_the_template_can_show(subject: Subject
     @given(histories())
     def check(history: History) -> None:
         prompt = rendered(history, dialect, subject.url)
-        spoken = [history.instructions] if history.instructions is not None else []
+        before = [history.instructions] if history.instructions is not None else []
         for at, turn in enumerate(history.turns):
-            spoken += shown_thought(history, at, subject)
-            spoken += [mark for mark in (turn.said, turn.text) if mark is not None]
-            # Calls that were made together may each have its result directly after it.
-            check_order([*spoken, *turn.arguments], prompt)
-            check_order([*spoken, *turn.outputs], prompt)
-            for argument, result in zip(turn.arguments, turn.outputs, strict=False):
-                check_order([argument, result], prompt)
-            spoken += [*(turn.arguments[-1:]), *(turn.outputs[-1:])]
+            before = check_turn(turn, shown_thought(history, at, subject), before, prompt)
 
     check()
