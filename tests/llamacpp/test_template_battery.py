@@ -11,8 +11,12 @@ def client_of(subject: Subject, gateway: GatewayUnderTest, *, streamed: bool) ->
     return Client(gateway, streamed=streamed, opens_thought=subject.template.opens_thought)
 
 
+def name_of(value: Cell | bool) -> str:
+    return ("streamed" if value else "whole") if isinstance(value, bool) else value.__name__
+
+
 @pytest.mark.asyncio(loop_scope="module")
-@pytest.mark.parametrize("cell", CELLS, ids=lambda cell: cell.__name__)
+@pytest.mark.parametrize("cell", CELLS, ids=name_of)
 async def test_a_cell_passes_behind_a_gateway_that_has_probed(subject: Subject, probed: GatewayUnderTest, cell: Cell) -> None:
     for streamed in (True, False):
         await expect(subject.name, cell, client_of(subject, probed, streamed=streamed))
@@ -23,8 +27,7 @@ async def test_thirty_rounds_of_tools_stay_in_the_cache(subject: Subject, probed
     await expect(subject.name, thirty_rounds, client_of(subject, probed, streamed=True))
 
 
-@pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
-@pytest.mark.parametrize("cell", CONVERSATIONS, ids=lambda cell: cell.__name__)
+@pytest.mark.parametrize(("cell", "streamed"), [(cell, at % 2 == 0) for at, cell in enumerate(CONVERSATIONS)], ids=name_of)
 async def test_a_conversation_passes_behind_a_gateway_that_never_probes(subject: Subject, cell: Cell, streamed: bool) -> None:
     """All that it can know comes from what the engine shows without an answer, and from what it rejects."""
     async with running_gateway(subject.url, probe=False) as gateway:

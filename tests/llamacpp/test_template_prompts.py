@@ -43,7 +43,7 @@ class Turn:
         if self.text is not None:
             yield assistant(f"I say {self.text} to that.")
         for mark in self.arguments:
-            arguments = msgspec.json.encode({"bed": mark, "litres": 3}).decode()
+            arguments = msgspec.json.encode({"bed": mark}).decode()
             yield {"type": "function_call", "call_id": call_id(mark), "name": "water_bed", "arguments": arguments}
         for mark, result in zip(self.arguments, self.outputs, strict=False):
             yield output(call_id(mark), f"It was {result} there.")
