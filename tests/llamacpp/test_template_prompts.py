@@ -148,7 +148,7 @@ def test_the_rendered_prompt_has_all_that_the_template_can_show(subject: Subject
     (engine,) = probed.gateway.pool.engines
     dialect = engine.knowledge.dialect_for("tiny")
 
-    @settings(max_examples=40, derandomize=True, database=None)
+    @settings(max_examples=30, derandomize=True, database=None)
     @given(histories())
     def check(history: History) -> None:
         prompt = rendered(history, dialect, subject.url)

@@ -304,18 +304,28 @@ async def overflow(client: Client) -> None:
 
 
 async def truncation(client: Client) -> None:
-    """The oldest turns are left out, and the calls among them with their results."""
+    """The oldest turn is left out, its call with its result."""
     history: list[Body] = []
-    for number in range(6):
-        long = f"{number} " * (CONTEXT // 8)
-        history += [user(f"Day {number}."), call(f"call_{number}"), output(f"call_{number}", long), assistant("Done.")]
+    for number, result in enumerate(["Too long. " * (CONTEXT // 8), "Done.", "Done."]):
+        history += [user(f"Day {number}."), call(f"call_{number}"), output(f"call_{number}", result), assistant("It is done.")]
     await client.complete([*history, user("And now?")], tools=TOOLS, truncation="auto")
     assert "oldest turns" in client.gateway.notice
 
 
 Cell = Callable[[Client], Awaitable[None]]
 
-# Cells of a conversation: they must pass even where nothing was probed.
+# What does not depend on the conversation.
+REQUESTS: tuple[Cell, ...] = (
+    text,
+    json_schema,
+    json_schema_with_tools,
+    offered_tools,
+    named_call,
+    allowed_call,
+    image,
+    overflow,
+    truncation,
+)
 CONVERSATIONS: tuple[Cell, ...] = (
     reasoning,
     every_effort,
@@ -329,18 +339,4 @@ CONVERSATIONS: tuple[Cell, ...] = (
     users_in_a_row,
     many_demands,
     continued_response,
-)
-# Cells that are about requests which were streamed and whole alternately already.
-ALTERNATING: tuple[Cell, ...] = (thirty_rounds,)
-CELLS: tuple[Cell, ...] = (
-    text,
-    json_schema,
-    json_schema_with_tools,
-    offered_tools,
-    named_call,
-    allowed_call,
-    image,
-    overflow,
-    truncation,
-    *CONVERSATIONS,
 )
