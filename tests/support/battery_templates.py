@@ -206,9 +206,9 @@ DEMANDING: dict[str, DemandingTemplate] = {
     "thoughts in the tool loop": DemandingTemplate(
         _plain(checks=_LAST_USER, assistant=_THOUGHT_OF_THE_LOOP + _TEXT_WITHOUT_THOUGHT + _CALLS), thoughts="of the tool loop"
     ),
-    # Both ways work, and tags show more.
-    "thoughts in tags, or in the tool loop": DemandingTemplate(
-        _plain(checks=_LAST_USER, assistant=_THOUGHT_OF_THE_LOOP + _TEXT + _CALLS)
+    # Tags would show more, but the model knows the other form: a template that cuts the thoughts of earlier turns means to.
+    "thoughts in the tool loop, or in tags": DemandingTemplate(
+        _plain(checks=_LAST_USER, assistant=_THOUGHT_OF_THE_LOOP + _TEXT + _CALLS), thoughts="of the tool loop"
     ),
     "text or calls": DemandingTemplate(_plain(assistant=_EVERY_THOUGHT + _TEXT_OR_CALLS)),
     "opened thought": DemandingTemplate(_plain(answer=_OPENED_THOUGHT), opens_thought=True),
