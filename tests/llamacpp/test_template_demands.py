@@ -72,6 +72,8 @@ PARSED: list[tuple[str, Body, int, str]] = [
     ("like GigaChat's", {"response_format": FORMAT}, 200, '"plant"'),
     ("like gpt-oss's", {}, 500, ""),
     ("like Functionary's", {}, 500, ""),
+    ("like Command R's", {}, 500, ""),
+    ("like Command R's", {"reasoning_format": "none"}, 200, "error"),
 ]
 
 

@@ -138,10 +138,44 @@ LIKE_FUNCTIONARY = (
 """
 )
 
+# Not one of these parsers, but what common/chat-auto-parser-generator.cpp makes of a template that puts marks around a text: a text
+# without them is an error, unless the request has `reasoning_format: none`.
+LIKE_COMMAND_R = (
+    _tools("<|START_OF_TURN_TOKEN|><|SYSTEM_TOKEN|>", "<|END_OF_TURN_TOKEN|>")
+    + """\
+{%- for message in messages -%}
+{%- if message.role == 'assistant' -%}
+{{- '<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>' -}}
+{%- if message.reasoning_content -%}
+{{- '<|START_THINKING|>' + message.reasoning_content + '<|END_THINKING|>' -}}
+{%- endif -%}
+{%- if message.tool_calls -%}
+{{- '<|START_ACTION|>[' -}}
+{%- for call in message.tool_calls -%}
+{{- '\\n    {"tool_call_id": "' + call.id + '", "tool_name": "' + call.function.name + '", "parameters": ' -}}
+{{- (call.function.arguments | tojson) + '}' -}}
+{%- if not loop.last -%}{{- ',' -}}{%- endif -%}
+{%- endfor -%}
+{{- '\\n]<|END_ACTION|>' -}}
+{%- else -%}
+{{- '<|START_RESPONSE|>' + message.content + '<|END_RESPONSE|>' -}}
+{%- endif -%}
+{{- '<|END_OF_TURN_TOKEN|>' -}}
+{%- elif message.role == 'user' -%}
+{{- '<|START_OF_TURN_TOKEN|><|USER_TOKEN|>' + message.content + '<|END_OF_TURN_TOKEN|>' -}}
+{%- else -%}
+{{- '<|START_OF_TURN_TOKEN|><|SYSTEM_TOKEN|>' + message.content + '<|END_OF_TURN_TOKEN|>' -}}
+{%- endif -%}
+{%- endfor -%}
+{%- if add_generation_prompt -%}{{- '<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>' -}}{%- endif -%}
+"""
+)
+
 WITH_PARSERS: dict[str, DemandingTemplate] = {
     "like DeepSeek's": DemandingTemplate(LIKE_DEEPSEEK, opens_thought=True),
     "like Kimi's": DemandingTemplate(LIKE_KIMI),
     "like GigaChat's": DemandingTemplate(LIKE_GIGACHAT),
     "like gpt-oss's": DemandingTemplate(LIKE_GPT_OSS),
     "like Functionary's": DemandingTemplate(LIKE_FUNCTIONARY),
+    "like Command R's": DemandingTemplate(LIKE_COMMAND_R),
 }
