@@ -138,8 +138,8 @@ LIKE_FUNCTIONARY = (
 """
 )
 
-# Not one of these parsers, but what common/chat-auto-parser-generator.cpp makes of a template that puts marks around a text: a text
-# without them is an error, unless the request has `reasoning_format: none`.
+# No parser of its own, but what common/chat-auto-parser-generator.cpp makes of a template with marks around a text: one without
+# them is an error, unless the request has `reasoning_format: none`.
 LIKE_COMMAND_R = (
     _tools("<|START_OF_TURN_TOKEN|><|SYSTEM_TOKEN|>", "<|END_OF_TURN_TOKEN|>")
     + """\

@@ -15,7 +15,7 @@ from support.streams import check_response, check_stream, parse
 
 Body = dict[str, Any]
 
-CONTEXT = 12288
+CONTEXT = 14336
 ROUNDS = 30
 CACHED_SHARE = 0.9
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
