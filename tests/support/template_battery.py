@@ -207,15 +207,15 @@ async def parallel_calls(client: Client) -> None:
 async def thirty_rounds(client: Client) -> None:
     """An agent's loop: each round has a thought, a call and its result, and what was there before comes from the cache."""
     history = [user("Look after the beans, every day.")]
-    shares = []
+    prompts = []
     for number in range(ROUNDS):
         client.streamed = number % 2 == 0
         (made, *_), response = await client.calls(history, NAMES, tool_choice="required", instructions=INSTRUCTIONS)
         # A thought of random weights has no end: a short one takes its place.
         history += [thought(f"Day {number}."), made, output(made["call_id"], f"Day {number} is done.")]
         usage = response["usage"]
-        shares.append(usage["input_tokens_details"]["cached_tokens"] / usage["input_tokens"])
-    assert min(shares[1:]) >= CACHED_SHARE, shares
+        prompts.append((usage["input_tokens_details"]["cached_tokens"], usage["input_tokens"]))
+    assert min(cached / all for cached, all in prompts[1:]) >= CACHED_SHARE, prompts
 
 
 # ---- conversations ---------------------------------------------------------------------------------------------------
