@@ -53,6 +53,12 @@ LIKE_DEEPSEEK = (
 """
 )
 
+# The same, and where a result comes last there is no mark of the assistant, which the parser wants.
+LIKE_DEEPSEEK_V3_2 = LIKE_DEEPSEEK.replace(
+    "{{- '<｜Assistant｜><think>' -}}",
+    "{%- if messages[-1].role == 'user' -%}{{- '<｜Assistant｜><think>' -}}{%- else -%}{{- '\\n\\n<think>' -}}{%- endif -%}",
+)
+
 # common_chat_params_init_kimi_k2 makes no grammar of a `response_format`.
 LIKE_KIMI = (
     _tools("<|im_system|>tool_declare<|im_middle|>", "<|im_end|>")
@@ -173,6 +179,7 @@ LIKE_COMMAND_R = (
 
 WITH_PARSERS: dict[str, DemandingTemplate] = {
     "like DeepSeek's": DemandingTemplate(LIKE_DEEPSEEK, opens_thought=True),
+    "like DeepSeek V3.2's": DemandingTemplate(LIKE_DEEPSEEK_V3_2, opens_thought=True),
     "like Kimi's": DemandingTemplate(LIKE_KIMI),
     "like GigaChat's": DemandingTemplate(LIKE_GIGACHAT),
     "like gpt-oss's": DemandingTemplate(LIKE_GPT_OSS),
