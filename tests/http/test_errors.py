@@ -204,8 +204,8 @@ async def test_neither_prompts_nor_answers_nor_keys_are_logged(engine: MockEngin
     lines = [JsonFormatter().format(record) for record in caplog.records if record.name == "antiphon"]
     # What was learned of the engine, and the three requests.
     assert len(lines) == 4
-    assert '"status":200' in lines[0]
-    assert '"input_tokens":12' in lines[0]
+    assert '"status":200' in lines[1]
+    assert '"input_tokens":12' in lines[1]
     assert not any("secret" in line for line in lines)
 
 
