@@ -312,3 +312,18 @@ def test_probabilities_of_a_thought_do_not_become_those_of_the_text() -> None:
     deltas = [delta for piece in pieces for delta in reader.receive(chunk(*piece))]
     tokens = [[each.token for each in delta.logprobs or ()] for delta in deltas if isinstance(delta, TextDelta)]
     assert tokens == [["Paris"], ["."]]
+
+
+@given(st.text(alphabet="<>/think ab`", max_size=40), st.lists(st.integers(0, 60)))
+def test_any_split_gives_the_same_where_no_client_waits(head: str, cuts: list[int]) -> None:
+    raw = f"x{head}`{CLOSE}`{head}{CLOSE}y"
+    edges = sorted({0, len(raw), *(cut for cut in cuts if cut < len(raw))})
+    pieces = [raw[a:b] for a, b in itertools.pairwise(edges)]
+    assert merge(read(pieces, Start.PATIENT)) == merge(read([raw], Start.PATIENT))
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("written", ["a", f"`{CLOSE}", "<"])
+def test_waiting_for_a_closing_tag_takes_time_in_proportion_to_the_text(written: str) -> None:
+    text = "x" + written * (300_000 // len(written))
+    assert merge(read(list(text), Start.PATIENT)) == ("", text)
