@@ -208,6 +208,13 @@ def test_a_copy_of_the_reported_thought_is_dropped_whichever_is_ahead(
     assert text == answer
 
 
+def test_white_space_after_a_copy_belongs_to_the_text_whichever_is_ahead() -> None:
+    copy = (TEXT, f"{OPEN}hm{CLOSE}")
+    assert read_both((FIELD, "hm"), copy, (TEXT, "\n\nParis.")) == ("hm", "\n\nParis.")
+    assert read_both((FIELD, "h"), copy, (FIELD, "m"), (TEXT, "\n\n"), (TEXT, "Paris.")) == ("hm", "\n\nParis.")
+    assert read_both((FIELD, "h"), copy, (TEXT, "\n"), (FIELD, "x"), (TEXT, "\nParis.")) == ("hx", f"{copy[1]}\n\nParis.")
+
+
 @given(st.data(), thoughts, st.text(alphabet="hm </think>\n", max_size=24))
 def test_any_split_of_the_same_characters_gives_the_same_reasoning_and_text(
     data: st.DataObject, thought: str, tail: str
@@ -266,7 +273,7 @@ def test_a_reported_thought_that_turns_away_from_the_text_shows_the_text() -> No
 
 def test_a_copy_is_not_complete_before_its_thought_is() -> None:
     pieces = [(FIELD, "h"), (TEXT, "<think>hm</think>\n"), (FIELD, "m"), (TEXT, "Paris.")]
-    assert read_both(*pieces) == ("hm", "Paris.")
+    assert read_both(*pieces) == ("hm", "\nParis.")
     assert read_both(*pieces[:2], (TEXT, "Paris.")) == ("h", "<think>hm</think>\nParis.")
 
 

@@ -117,9 +117,11 @@ class ThinkTags:
     def receive(self, text: str) -> list[Delta]:
         if self.take_if_plain(text):
             return [TextDelta(text)]
-        if self._waiting and not self._is_closed_by(text):
-            return []
-        self._rest = self._take_rest() + text
+        if self._waiting:
+            if not self._is_closed_by(text):
+                return []
+            self._rest = self._take_rest()
+        self._rest += text
         deltas: list[Delta] = []
         while self._rest and _STEPS[self._state](self, deltas):
             pass
@@ -251,7 +253,7 @@ class ThinkTags:
     def _copied(self, deltas: list[Delta]) -> bool:
         assert self._copy is not None
         visible = self._rest.lstrip()
-        self._copy.withhold(self._rest[: len(self._rest) - len(visible)])
+        self._copy.follow(self._rest[: len(self._rest) - len(visible)])
         self._rest = visible
         if not visible:
             return False
@@ -262,7 +264,7 @@ class ThinkTags:
         """No more of it comes. What repeats only the beginning of the thought, and is not closed, was cut off."""
         if self._state is State.COPIED and copy.is_whole:
             self._drop()
-            return []
+            return self._visible(copy.space)
         return self._show(copy) if self._state is State.COPIED or copy.is_ahead else []
 
     def _drop(self) -> None:
