@@ -1,11 +1,12 @@
 """JSON schema → GBNF: what a grammar says, and that no schema breaks it. tests/llamacpp/test_gbnf.py has the engine's view."""
 
+import re
 import time
 from typing import Any
 
 import pytest
 
-from antiphon.core.gbnf import ANY, COMMON, MOST_REPETITIONS, MOST_RULES, schema_to_gbnf, text_to_gbnf
+from antiphon.core.gbnf import ANY, COMMON, MOST_CHARACTERS, MOST_REPETITIONS, MOST_RULES, schema_to_gbnf, text_to_gbnf
 
 CLOSED = {"type": "object", "additionalProperties": False}
 
@@ -137,3 +138,21 @@ def test_a_schema_of_any_depth_takes_time_by_its_length_only() -> None:
 def test_a_grammar_may_begin_with_other_text() -> None:
     assert schema_to_gbnf({"type": "null"}, 'final:\n"').startswith(r'root ::= "final:\n\"" s0')
     assert text_to_gbnf("final:") == r'root ::= "final:" [^\x00]*'
+
+
+PROPERTIES = {f"k{number}": {"type": "string"} for number in range(400)}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": PROPERTIES, "anyOf": [{"$ref": "#/$defs/other"}] * 2000, "$defs": {"other": {"properties": PROPERTIES}}},
+        {"type": ["object", "array"] * 2000, "properties": PROPERTIES},
+        {"properties": {name: {"type": ["object", "null"], "properties": PROPERTIES} for name in PROPERTIES}},
+    ],
+)
+def test_a_schema_that_repeats_its_parts_does_not_make_an_endless_grammar(schema: dict[str, Any]) -> None:
+    grammar = schema_to_gbnf(schema)
+    assert len(grammar) < 2 * MOST_CHARACTERS
+    defined = {line.partition(" ::= ")[0] for line in grammar.splitlines()}
+    assert set(re.findall(r"\bs\d+(?:-\w+)?", re.sub(r'"(?:[^"\\]|\\.)*"', "", grammar))) <= defined

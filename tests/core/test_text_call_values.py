@@ -43,6 +43,14 @@ def test_line_breaks_and_tabs_inside_a_string_are_repaired(form: str) -> None:
     assert [json.loads(str(part[3])) for part in deltas if part[0] == "call"] == [{"cmd": SCRIPT}]
 
 
+def test_a_long_script_is_repaired_too() -> None:
+    script = "\n".join(f"print('a {number}')" for number in range(400))
+    lacks_bracket = f"<function=exec>{json.dumps({'cmd': script})[:-1]}</function>"
+    assert calls(lacks_bracket) == [("exec", {"cmd": script})]
+    has_a_comma = f"<function=exec>{json.dumps({'cmd': script})[:-1]},}}</function>"
+    assert calls(has_a_comma) == [("exec", {"cmd": script})]
+
+
 def test_line_breaks_inside_a_string_are_kept_where_the_tool_was_not_offered() -> None:
     text_of('{"name": "rm", "arguments": {"cmd": "a\nb"}}')
     text_of('<tools>{"name": "rm", "arguments": {"cmd": "a\nb"}}</tools>')

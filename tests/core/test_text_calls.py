@@ -459,3 +459,33 @@ def test_a_call_that_is_too_long_is_text_even_in_one_piece() -> None:
 def test_a_text_of_only_beginnings_is_searched_in_bounded_time(beginning: str) -> None:
     raw = beginning * (MAX_BUFFERED // len(beginning))
     assert merge(read(TextCalls(NAMES), [raw])) == [text(raw)]
+
+
+NESTED = {
+    "functions": ("<function=exec>{", "}</function>"),
+    "Mistral's calls": ("[TOOL_CALLS]exec{", "}"),
+    "Llama's calls": ("<|python_tag|>{", "}"),
+    "lines of JSON": ('{"name": "exec", "arguments": {\n', "}}"),
+    "blocks": ('<tool_call>{"name": "exec", "arguments": {', "}}</tool_call>"),
+    "strings that are not closed": ("<function=exec>{'a': '\\\"", "'}</function>"),
+}
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("name", NESTED)
+def test_calls_inside_calls_are_read_in_bounded_time(name: str) -> None:
+    opening, closing = NESTED[name]
+    times = MAX_BUFFERED // len(opening + closing)
+    raw = opening * times + closing * times
+    assert "".join(str(each[1]) for each in merge(read(TextCalls(NAMES), [raw])) if each[0] == "text")
+
+
+@pytest.mark.parametrize("name", NESTED)
+@pytest.mark.parametrize("times", [20, 200])
+def test_calls_inside_calls_are_found_alike_however_they_are_split(name: str, times: int) -> None:
+    """What they may take is used up after some of them."""
+    opening, closing = NESTED[name]
+    raw = f"Hm.\n{opening * times}{closing * times}\n<tool_call>{OBJECT}</tool_call>"
+    whole, *others = splits(raw, others=2)
+    found = merge(read(TextCalls(NAMES), whole))
+    assert all(merge(read(TextCalls(NAMES), pieces)) == found for pieces in others)

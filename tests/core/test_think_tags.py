@@ -208,6 +208,13 @@ def test_a_copy_of_the_reported_thought_is_dropped_whichever_is_ahead(
     assert text == answer
 
 
+def test_white_space_after_a_copy_belongs_to_the_text_whichever_is_ahead() -> None:
+    copy = (TEXT, f"{OPEN}hm{CLOSE}")
+    assert read_both((FIELD, "hm"), copy, (TEXT, "\n\nParis.")) == ("hm", "\n\nParis.")
+    assert read_both((FIELD, "h"), copy, (FIELD, "m"), (TEXT, "\n\n"), (TEXT, "Paris.")) == ("hm", "\n\nParis.")
+    assert read_both((FIELD, "h"), copy, (TEXT, "\n"), (FIELD, "x"), (TEXT, "\nParis.")) == ("hx", f"{copy[1]}\n\nParis.")
+
+
 @given(st.data(), thoughts, st.text(alphabet="hm </think>\n", max_size=24))
 def test_any_split_of_the_same_characters_gives_the_same_reasoning_and_text(
     data: st.DataObject, thought: str, tail: str
@@ -266,7 +273,7 @@ def test_a_reported_thought_that_turns_away_from_the_text_shows_the_text() -> No
 
 def test_a_copy_is_not_complete_before_its_thought_is() -> None:
     pieces = [(FIELD, "h"), (TEXT, "<think>hm</think>\n"), (FIELD, "m"), (TEXT, "Paris.")]
-    assert read_both(*pieces) == ("hm", "Paris.")
+    assert read_both(*pieces) == ("hm", "\nParis.")
     assert read_both(*pieces[:2], (TEXT, "Paris.")) == ("h", "<think>hm</think>\nParis.")
 
 
@@ -312,3 +319,18 @@ def test_probabilities_of_a_thought_do_not_become_those_of_the_text() -> None:
     deltas = [delta for piece in pieces for delta in reader.receive(chunk(*piece))]
     tokens = [[each.token for each in delta.logprobs or ()] for delta in deltas if isinstance(delta, TextDelta)]
     assert tokens == [["Paris"], ["."]]
+
+
+@given(st.text(alphabet="<>/think ab`", max_size=40), st.lists(st.integers(0, 60)))
+def test_any_split_gives_the_same_where_no_client_waits(head: str, cuts: list[int]) -> None:
+    raw = f"x{head}`{CLOSE}`{head}{CLOSE}y"
+    edges = sorted({0, len(raw), *(cut for cut in cuts if cut < len(raw))})
+    pieces = [raw[a:b] for a, b in itertools.pairwise(edges)]
+    assert merge(read(pieces, Start.PATIENT)) == merge(read([raw], Start.PATIENT))
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("written", ["a", f"`{CLOSE}", "<"])
+def test_waiting_for_a_closing_tag_takes_time_in_proportion_to_the_text(written: str) -> None:
+    text = "x" + written * (300_000 // len(written))
+    assert merge(read(list(text), Start.PATIENT)) == ("", text)

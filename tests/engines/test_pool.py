@@ -1,5 +1,6 @@
 """The choice among several engines."""
 
+import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
 
@@ -71,3 +72,17 @@ async def test_another_engine_takes_over_when_one_is_gone(engines: list[MockEngi
         for _ in range(3):
             await gateway.create()
     assert len(engines[2].requests) == 3
+
+
+async def test_engines_are_examined_for_a_model_at_the_same_time(engines: list[MockEngine]) -> None:
+    together = asyncio.Barrier(len(engines))
+
+    async def examine(*_: object) -> None:
+        async with asyncio.timeout(5):
+            await together.wait()
+
+    async with running_gateway(*engines) as gateway:
+        for engine in gateway.gateway.pool.engines:
+            await engine.identify()
+            engine.when_asked_for = examine
+        assert (await gateway.create())["status"] == "completed"

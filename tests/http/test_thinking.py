@@ -104,6 +104,16 @@ async def test_an_answer_that_nothing_is_required_of_stays_incomplete() -> None:
         assert len(engine.requests) == 1
 
 
+@pytest.mark.parametrize("engine_name", ["vllm", "llamacpp"])
+async def test_where_no_thinking_is_refused_the_least_effort_is_asked_for(engine_name: str) -> None:
+    refusal = Refusal(400, "reasoning_effort none is not supported")
+    async with standing_before(engine_name, THOUGHT, refusal, text('{"days": 3}')) as (gateway, engine):
+        response = await gateway.create(text=FORMAT, reasoning={"effort": "high"})
+        assert response["status"] == "completed"
+        efforts = [request["reasoning_effort"] for request in engine.requests]
+        assert efforts == ["high", "none", "minimal" if engine_name == "llamacpp" else "low"]
+
+
 async def test_an_engine_that_cannot_stop_thinking_is_not_asked_again() -> None:
     async with standing_before("somebody", THOUGHT) as (gateway, engine):
         response = await gateway.create(tools=TOOLS, tool_choice="required")

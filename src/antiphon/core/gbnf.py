@@ -18,7 +18,8 @@ from antiphon.core.schema_support import Schema
 MOST_REPETITIONS = 256
 # Schemas beyond these are any value. llama.cpp follows rules recursively when it loads a grammar.
 MOST_RULES = 4096
-
+# So is what is not defined when the rules are that long: a schema that repeats its parts in each branch may be much shorter.
+MOST_CHARACTERS = 512 * 1024
 # Of an object; one with more of them is any object.
 MOST_MEMBERS = 512
 # References that lead to references.
@@ -79,6 +80,7 @@ class _Rules:
         self._kept: list[Any] = []
         self._queue: deque[tuple[str, Schema]] = deque()
         self._bodies: dict[str, str] = {}
+        self._length = 0
         # The rules that are a choice of others, without a character of their own before them.
         self._choices: dict[str, list[str]] = {}
 
@@ -86,12 +88,27 @@ class _Rules:
         start = self._rule_of(self._root)
         while self._queue:
             name, schema = self._queue.popleft()
-            self._define(name, schema)
+            if self._is_full:
+                self._add(name, ANY)
+            else:
+                self._define(name, schema)
         self._break_cycles()
         choices = {name: " | ".join(of) or ANY for name, of in self._choices.items()}
         rules = [f"{name} ::= {body}" for name, body in {**self._bodies, **choices}.items()]
         root = f"{literal(prefix)} {start}" if prefix else start
         return "\n".join([f"root ::= {root}", *rules, COMMON])
+
+    @property
+    def _is_full(self) -> bool:
+        return self._length > MOST_CHARACTERS
+
+    def _add(self, name: str, body: str) -> None:
+        self._bodies[name] = body
+        self._length += len(name) + len(body)
+
+    def _add_choice(self, name: str, others: list[str]) -> None:
+        self._choices[name] = others
+        self._length += len(name) + sum(map(len, others))
 
     def _rule_of(self, schema: Any) -> str:
         """The name of the rule for a schema, which is defined later."""
@@ -109,15 +126,15 @@ class _Rules:
     def _define(self, name: str, schema: Schema) -> None:
         keyword = next((keyword for keyword in _CHOICES if keyword in schema), None)
         if keyword is not None:
-            self._choices[name] = _CHOICES[keyword](self, schema)
+            self._add_choice(name, _CHOICES[keyword](self, schema))
             return
         kind = schema.get("type") or next((kind for key, kind in IMPLIED_TYPES.items() if key in schema), None)
         if isinstance(kind, list):
-            self._choices[name] = [self._rule_of({**schema, "type": each}) for each in kind]
+            self._add_choice(name, [self._rule_of({**schema, "type": each}) for each in dict.fromkeys(map(str, kind))])
         elif isinstance(kind, str) and kind in _TYPES:
-            self._bodies[name] = _TYPES[kind](self, name, schema)
+            self._add(name, _TYPES[kind](self, name, schema))
         else:
-            self._bodies[name] = PLAIN_TYPES.get(str(kind), ANY)
+            self._add(name, PLAIN_TYPES.get(str(kind), ANY))
 
     # ---- choices -----------------------------------------------------------------------------------------------------
 
@@ -136,7 +153,13 @@ class _Rules:
         beside = {name: value for name, value in schema.items() if name != keyword and name not in ANNOTATIONS}
         if not beside:
             return [self._rule_of(each) for each in alternatives]
-        return [self._rule_of(_merged([beside, self._dereferenced(each)]) or each) for each in alternatives]
+        return [self._beside(beside, each) for each in alternatives]
+
+    def _beside(self, beside: Schema, alternative: Any) -> str:
+        merged = None if self._is_full else _merged([beside, self._dereferenced(alternative)])
+        if merged is not None:
+            self._length += sum(len(value) for value in merged.values() if isinstance(value, (dict, list)))
+        return self._rule_of(merged or alternative)
 
     def _all_of(self, schema: Schema) -> list[str]:
         parts = schema["allOf"]
@@ -228,7 +251,7 @@ class _Rules:
         if len(members) > MOST_MEMBERS:
             return "object"
         if extra is not False:
-            self._bodies[f"{name}-extra"] = f'string ":" ws {self._rule_of(extra)}'
+            self._add(f"{name}-extra", f'string ":" ws {self._rule_of(extra)}')
         if extra is False and all(is_needed for _, is_needed in members):
             written = ' "," ws '.join(member for member, _ in members)
             return f'"{{" ws {written} ws "}}"' if written else '"{" ws "}"'
@@ -238,14 +261,14 @@ class _Rules:
         """The rule for members of which some may be missing. For each there are two rules, of what may come from it on:
         at the beginning of the object, and after another member, where a comma comes first."""
         more = f'("," ws {name}-extra)*' if extra else '""'
-        self._bodies[f"{name}-begin{len(members)}"] = f"({name}-extra {more})?" if extra else '""'
-        self._bodies[f"{name}-after{len(members)}"] = more
+        self._add(f"{name}-begin{len(members)}", f"({name}-extra {more})?" if extra else '""')
+        self._add(f"{name}-after{len(members)}", more)
         for at in range(len(members) - 1, -1, -1):
             member, is_needed = members[at]
             begin, after = f"{name}-begin{at + 1}", f"{name}-after{at + 1}"
             written = f"{member} {after}"
-            self._bodies[f"{name}-begin{at}"] = written if is_needed else f"{written} | {begin}"
-            self._bodies[f"{name}-after{at}"] = f'"," ws {written}' if is_needed else f'"," ws {written} | {after}'
+            self._add(f"{name}-begin{at}", written if is_needed else f"{written} | {begin}")
+            self._add(f"{name}-after{at}", f'"," ws {written}' if is_needed else f'"," ws {written} | {after}')
         return f"{name}-begin0"
 
 

@@ -258,6 +258,10 @@ def _effort(request: CreateResponse, chat: ChatRequest, dialect: Dialect, notice
     effort = request.reasoning.effort if request.reasoning else None
     if effort is None:
         return
+    if not dialect.thinks:
+        # The least that is accepted, where "none" is not. The effort counted for the answer before this one.
+        chat.reasoning_effort = dialect.efforts.get(NO_EFFORT) or UNSET
+        return
     # Not an error if it is not known: Codex has more of them than the API, and lets its user add others.
     sent = dialect.efforts.get(effort) or dialect.efforts.get("medium")
     if sent is None:

@@ -60,6 +60,14 @@ def _up_to_close(text: str) -> tuple[str, str, str]:
     return text[:at], "", text[at:]
 
 
+def _unquoted_close(text: str, last: str, start: int = 0) -> int:
+    """Where the first closing tag is that is not quoted, or -1. `last`: the character before the text, if any."""
+    at = text.find(CLOSE, start)
+    while at >= 0 and (before := text[at - 1] if at else last) and before in QUOTES:
+        at = text.find(CLOSE, at + 1)
+    return at
+
+
 # Looked up once, because they are needed for every delta.
 PLAIN, TEXT, BEFORE, PATIENT = State.PLAIN, State.TEXT, State.BEFORE, Start.PATIENT
 # The template has opened the thought.
@@ -76,12 +84,14 @@ class ThinkTags:
     __slots__ = (
         "_assumed",
         "_copy",
+        "_end",
         "_last",
         "_reported",
         "_rest",
         "_start",
         "_state",
         "_thought",
+        "_waiting",
         "dropped",
         "found",
         "unopened",
@@ -91,6 +101,9 @@ class ThinkTags:
         self._start = start
         self._state = FIRST_STATES.get(start, State.BEFORE)
         self._rest = ""
+        # Text that waits for a closing tag, and its end: what is new is searched, and not all of it again.
+        self._waiting: list[str] = []
+        self._end = ""
         self._last = ""
         self._assumed: list[str] = []
         # The thought so far, from the place where it came first, and what comes in the other place.
@@ -104,11 +117,31 @@ class ThinkTags:
     def receive(self, text: str) -> list[Delta]:
         if self.take_if_plain(text):
             return [TextDelta(text)]
+        if self._waiting:
+            if not self._is_closed_by(text):
+                return []
+            self._rest = self._take_rest()
         self._rest += text
         deltas: list[Delta] = []
         while self._rest and _STEPS[self._state](self, deltas):
             pass
         return deltas
+
+    def _is_closed_by(self, text: str) -> bool:
+        """Whether a closing tag ends with this piece of the text. If not, the piece waits, too."""
+        seen = self._end + text
+        # A tag that was complete before was quoted.
+        if _unquoted_close(seen, self._last, max(0, len(self._end) - len(CLOSE) + 1)) >= 0:
+            return True
+        self._waiting.append(text)
+        self._end = seen[-len(CLOSE) :]
+        return False
+
+    def _take_rest(self) -> str:
+        rest = "".join((*self._waiting, self._rest))
+        self._waiting.clear()
+        self._rest = ""
+        return rest
 
     def take_if_plain(self, text: str) -> bool:
         """True if the piece is certainly only text: it is then taken, and need not be received."""
@@ -143,7 +176,7 @@ class ThinkTags:
         """`cut`: the engine reached its token limit, so a thought may lack its closing tag."""
         if self._reported and self._copy is not None:
             return self._settle(self._copy)
-        rest, self._rest = self._rest, ""
+        rest = self._take_rest()
         if self._state is State.INSIDE:
             deltas = self._reasoning(rest)
             if cut:
@@ -164,7 +197,7 @@ class ThinkTags:
         """A call or a refusal begins: the buffered text is not a tag, and an assumed thought stays a thought."""
         if self._reported and self._copy is not None:
             return self._settle(self._copy)
-        rest, self._rest = self._rest, ""
+        rest = self._take_rest()
         if self._state is State.INSIDE:
             deltas = self._reasoning(rest)
             return deltas + self._release_assumed()
@@ -220,7 +253,7 @@ class ThinkTags:
     def _copied(self, deltas: list[Delta]) -> bool:
         assert self._copy is not None
         visible = self._rest.lstrip()
-        self._copy.withhold(self._rest[: len(self._rest) - len(visible)])
+        self._copy.follow(self._rest[: len(self._rest) - len(visible)])
         self._rest = visible
         if not visible:
             return False
@@ -231,7 +264,7 @@ class ThinkTags:
         """No more of it comes. What repeats only the beginning of the thought, and is not closed, was cut off."""
         if self._state is State.COPIED and copy.is_whole:
             self._drop()
-            return []
+            return self._visible(copy.space)
         return self._show(copy) if self._state is State.COPIED or copy.is_ahead else []
 
     def _drop(self) -> None:
@@ -296,9 +329,7 @@ class ThinkTags:
         if self.found or self._reported:
             self._state = State.PLAIN
             return True
-        at = self._rest.find(CLOSE)
-        while at >= 0 and self._is_quoted(at):
-            at = self._rest.find(CLOSE, at + 1)
+        at = _unquoted_close(self._rest, self._last)
         if at >= 0:
             shown, self._rest = self._rest[:at], self._rest[at + len(CLOSE) :]
             deltas += self._visible(shown) if self._last else self._reasoning(shown)
@@ -307,6 +338,9 @@ class ThinkTags:
             self.found = self.unopened = True
             return True
         if self._start is Start.PATIENT:
+            self._end = self._rest[-len(CLOSE) :]
+            self._waiting.append(self._rest)
+            self._rest = ""
             return False
         partial = partial_tag_length(self._rest, CLOSE)
         deltas += self._visible(self._rest[: len(self._rest) - partial])
@@ -317,10 +351,6 @@ class ThinkTags:
         deltas += self._visible(self._rest)
         self._rest = ""
         return False
-
-    def _is_quoted(self, at: int) -> bool:
-        before = self._rest[at - 1] if at else self._last
-        return before != "" and before in QUOTES
 
     def _visible(self, text: str) -> list[Delta]:
         if not text:

@@ -32,7 +32,7 @@ class _Trimmed:
 class ThoughtCopy:
     """`first` and `second` take the pieces of the two. Those of the second are withheld as long as it may be a copy."""
 
-    __slots__ = ("_ahead", "_at", "_first", "_second", "_withheld", "differs", "is_ahead", "is_blank")
+    __slots__ = ("_ahead", "_at", "_first", "_second", "_space", "_withheld", "differs", "is_ahead", "is_blank")
 
     def __init__(self, thought: str, *, withheld: str = "") -> None:
         """`thought`: what has come of the first. `withheld`: what precedes the second, and is no part of it."""
@@ -42,6 +42,7 @@ class ThoughtCopy:
         self._ahead: deque[str] = deque()
         self._at = 0
         self._withheld = [withheld]
+        self._space: list[str] = []
         # The second is the one that has more.
         self.is_ahead = False
         self.is_blank = True
@@ -55,7 +56,12 @@ class ThoughtCopy:
 
     @property
     def withheld(self) -> str:
-        return "".join(self._withheld)
+        return "".join((*self._withheld, *self._space))
+
+    @property
+    def space(self) -> str:
+        """What follows the second, and belongs to the text after it."""
+        return "".join(self._space)
 
     @property
     def surplus(self) -> str:
@@ -72,8 +78,12 @@ class ThoughtCopy:
         self._compare(text, second=True)
 
     def withhold(self, text: str) -> None:
-        """It follows the second, and is no part of it."""
+        """It ends the second, and is no part of it."""
         self._withheld.append(text)
+
+    def follow(self, space: str) -> None:
+        """White space that follows the second."""
+        self._space.append(space)
 
     def _compare(self, text: str, *, second: bool) -> None:
         at = 0

@@ -76,8 +76,9 @@ class Pool:
         serving = self.serving(chosen.model)
         if not serving:
             raise self.unavailable(self._candidates(chosen.model))
-        for engine in serving:
-            await engine.when_asked_for(engine, chosen.model or engine.knowledge.default_model)
+        # All at once: those that do not answer keep the request waiting only once.
+        asked = (engine.when_asked_for(engine, chosen.model or engine.knowledge.default_model) for engine in serving)
+        await asyncio.gather(*asked)
         return Choice(self._ordered(serving, key), chosen.model, [chosen.notice] if chosen.notice else [])
 
     async def choose_model(self, asked: str | None) -> ModelChoice:

@@ -167,4 +167,4 @@ def _name_line(source: Source, tools: ToolNames) -> Reading[Item]:
 
 def _call(source: Source, tools: ToolNames, written: str) -> Reading[Call]:
     name = required(tools.find(written))
-    return Call(name, required(marked_arguments((yield from source.json_value()))))
+    return Call(name, required(marked_arguments((yield from source.json_value()), tools.repairs)))

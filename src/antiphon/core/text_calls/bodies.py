@@ -12,6 +12,7 @@ import msgspec
 import regex
 
 from antiphon.core.text_calls.literals import GEMMA, PYTHON, members
+from antiphon.core.text_calls.nearly_json import Repairs
 from antiphon.core.text_calls.parameters import parameter_to_json, string_to_json
 from antiphon.core.text_calls.shapes import Call, ToolNames, is_object, leading_calls, marked_arguments, marked_calls
 from antiphon.core.text_calls.source import LONGEST_END, NotACall, Reading, Source, required
@@ -95,18 +96,20 @@ class NamedCall:
         yield from source.white_space()
         is_json = source.text.startswith("{", source.at)
         end = self.end or stop
-        arguments = yield from (self._json(source, end) if is_json else self._parameters(source, tools, name, end))
+        arguments = yield from (
+            self._json(source, tools.repairs, end) if is_json else self._parameters(source, tools, name, end)
+        )
         return [Call(name, arguments)]
 
-    def _json(self, source: Source, end: End | None) -> Reading[str]:
+    def _json(self, source: Source, repairs: Repairs, end: End | None) -> Reading[str]:
         text = None if end is None else (yield from source.json_until(end.search))
         if text is None:
             value = yield from source.json_value()
             # What was cut off is not repaired.
-            return required(marked_arguments(value) if end is None or is_object(value) else None)
+            return required(marked_arguments(value, repairs) if end is None or is_object(value) else None)
         if self.end is not None:
             yield from source.token(self.end.match)
-        return required(marked_arguments(text))
+        return required(marked_arguments(text, repairs))
 
     def _parameters(self, source: Source, tools: ToolNames, name: str, end: End | None) -> Reading[str]:
         if self.parameter is None or self.parameter_end is None or end is None:
@@ -121,7 +124,7 @@ class NamedCall:
                 return msgspec.json.encode(values).decode()
             key = found["key"].strip()
             written = yield from self._value(source, [end.match, self.parameter])
-            values[key] = msgspec.Raw(_to_json(written, found, tools.types(name, key)))
+            values[key] = msgspec.Raw(_to_json(written, found, tools.types(name, key), tools.repairs))
 
     def _value(self, source: Source, following: list["regex.Pattern[str]"]) -> Reading[str]:
         """Up to an end tag after which the next parameter begins or the call ends: the value may contain such tags."""
@@ -133,7 +136,7 @@ class NamedCall:
                 searched = max(start, searched, len(source.text) - LONGEST_END)
                 yield from source.more()
                 continue
-            source.at = searched = found.end()
+            source.at = source.reached = searched = found.end()
             try:
                 yield from source.white_space()
                 yield from source.first_of(following)
@@ -156,13 +159,13 @@ def reject_other_word(source: Source, tools: ToolNames, at: int, others: Sequenc
         yield from source.more()
 
 
-def _to_json(written: str, found: "regex.Match[str]", types: frozenset[str] | None) -> bytes:
+def _to_json(written: str, found: "regex.Match[str]", types: frozenset[str] | None, repairs: Repairs) -> bytes:
     if (data := _CDATA.fullmatch(written)) is not None:
         return string_to_json(data[1])
     stated = found.groupdict().get("type")
     if stated is not None:
         types = _IS_STRING.get(stated, frozenset({stated}))
-    return parameter_to_json(written, types)
+    return parameter_to_json(written, types, repairs)
 
 
 @dataclass(frozen=True)

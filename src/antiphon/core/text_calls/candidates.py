@@ -28,15 +28,20 @@ class Match(NamedTuple):
 class Candidate:
     """Drives the steps that read a form."""
 
-    __slots__ = ("_reading", "_source", "plain_prefix")
+    __slots__ = ("_reading", "_source", "_start", "plain_prefix")
 
     def __init__(
         self, read: Callable[[Source, ToolNames], Reading[Match]], tools: ToolNames, start: int, *, plain_prefix: int = 1
     ) -> None:
+        self._start = start
         self._source = Source(start)
         self._reading = read(self._source, tools)
         # How many characters are certainly text if there is no match; the rest is searched again.
         self.plain_prefix = plain_prefix
+
+    def wasted(self, match: Match | Outcome) -> int:
+        """How many characters it has read that are to be read again. The same, however the text was split."""
+        return max(self._source.at, self._source.reached) - (match.end if isinstance(match, Match) else self._start)
 
     def match(self, buffered: str, final: bool) -> Match | Outcome:
         """`buffered` is the text of the last call, or longer. `final`: the text has ended, so it is decided."""

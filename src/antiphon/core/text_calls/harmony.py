@@ -108,7 +108,7 @@ class Harmony:
         name, body = self._call, self._body
         self._call, self._body = None, ""
         if name is not None:
-            arguments = marked_arguments(body) if not cut or is_object(body) else None
+            arguments = marked_arguments(body, self._tools.repairs) if not cut or is_object(body) else None
             if arguments is not None:
                 deltas.append(CallDelta(next(self._numbers), name=name, arguments=arguments))
             elif body:

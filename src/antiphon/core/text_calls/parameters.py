@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from antiphon.core.text_calls.nearly_json import repaired
+from antiphon.core.text_calls.nearly_json import Repairs
 from antiphon.wire import UNREADABLE
 
 # How deeply a schema is searched for the types of one parameter.
@@ -58,10 +58,10 @@ def _referenced(reference: str, root: dict[str, Any]) -> Any:
     return found
 
 
-def parameter_to_json(written: str, types: frozenset[str] | None) -> bytes:
+def parameter_to_json(written: str, types: frozenset[str] | None, repairs: Repairs) -> bytes:
     """The value that is meant. Without known types, what is JSON is taken as such, unless it is a string."""
     value = written.removeprefix("\n").removesuffix("\n")
-    for candidate in _readings(value, types):
+    for candidate in _readings(value, types, repairs):
         try:
             kind = _JSON_TYPES[type(_any(candidate))]
         except UNREADABLE:
@@ -71,12 +71,12 @@ def parameter_to_json(written: str, types: frozenset[str] | None) -> bytes:
     return string_to_json(value)
 
 
-def _readings(value: str, types: frozenset[str] | None) -> Iterable[str]:
+def _readings(value: str, types: frozenset[str] | None, repairs: Repairs) -> Iterable[str]:
     yield value
     if types is not None and "string" not in types:
         yield _PYTHON_WORDS.get(value.strip(), "")
         if value.lstrip().startswith(("{", "[")):
-            yield repaired(value) or ""
+            yield repairs.repaired(value) or ""
 
 
 def _is_allowed(kind: str, types: frozenset[str] | None) -> bool:

@@ -18,8 +18,9 @@ from antiphon.core.text_calls.markers import ANYWHERE, AT_LINE
 from antiphon.core.text_calls.shapes import MAX_BUFFERED, ToolNames
 from antiphon.core.text_calls.source import skip_whitespace
 
-# At the end of the text every open candidate is matched once more, and those inside it again. So many characters at most.
-FINAL_MATCH_LIMIT = 16 * MAX_BUFFERED
+# What looked like a call and is none is searched for calls again, and so is what looked like one inside it. So many characters
+# of an answer are read again at most; then the rest is text.
+MOST_WASTED = 4 * MAX_BUFFERED
 _CHARACTERS = frozenset("<[{`")
 _BARE_OPENINGS = frozenset(("{", "[", ACTION[0]))
 # With what a call may begin that is one only at the beginning of a line.
@@ -40,7 +41,6 @@ class TextCalls:
     __slots__ = (
         "_after_call",
         "_candidate",
-        "_final_matched",
         "_harmony",
         "_is_plain",
         "_leading_space",
@@ -50,6 +50,7 @@ class TextCalls:
         "_rest",
         "_text_begun",
         "_tools",
+        "_wasted",
         "names",
     )
 
@@ -60,6 +61,7 @@ class TextCalls:
         self._tools = ToolNames(names)
         self._only_marked = only_marked
         self._numbers = itertools.count()
+        self._wasted = 0
         self._reset()
 
     def _reset(self) -> None:
@@ -71,7 +73,6 @@ class TextCalls:
         self._leading_space = ""
         self._text_begun = False
         self._after_call = False
-        self._final_matched = 0
         self._is_plain: Callable[[str], re.Match[str] | None] | None = None
 
     def take_if_plain(self, text: str) -> bool:
@@ -145,8 +146,7 @@ class TextCalls:
             self._markdown.advance(rest[at:here])
             at = here
             found = self._opened_at(here, final)
-            # Most of what might begin a call does not, which the first match shows.
-            if found is None or (callable(found) and self._match(found(self._tools, here), here, final) is NO_MATCH):
+            if found is None or (callable(found) and self._rejects(found(self._tools, here), final)):
                 continue
             self._emit_text(rest[:here], deltas)
             self._rest = rest[here:]
@@ -189,13 +189,20 @@ class TextCalls:
             return found.candidate
         return NEED_MORE if (header is not None or found is NEED_MORE) and not final else None
 
-    def _match(self, candidate: Candidate, start: int, final: bool) -> Match | Outcome:
-        if final:
-            self._final_matched += len(self._rest) - start
-        return NO_MATCH if self._final_matched > FINAL_MATCH_LIMIT else candidate.match(self._rest, final)
+    def _rejects(self, candidate: Candidate, final: bool) -> bool:
+        """Most of what might begin a call does not, which the first match shows."""
+        result = self._match(candidate, final)
+        if result is NO_MATCH:
+            self._wasted += candidate.wasted(result)
+        return result is NO_MATCH
+
+    def _match(self, candidate: Candidate, final: bool) -> Match | Outcome:
+        return NO_MATCH if self._wasted > MOST_WASTED else candidate.match(self._rest, final)
 
     def _match_candidate(self, candidate: Candidate, deltas: list[Delta], final: bool) -> bool:
-        result = self._match(candidate, 0, final)
+        result = self._match(candidate, final)
+        if result is not NEED_MORE:
+            self._wasted += candidate.wasted(result)
         if isinstance(result, Match) and not result.is_text and result.end <= MAX_BUFFERED:
             self._emit_calls(result, deltas)
             return True

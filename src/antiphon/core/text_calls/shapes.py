@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from antiphon.core.text_calls.brackets import Brackets
-from antiphon.core.text_calls.nearly_json import escape_control_characters, repaired
+from antiphon.core.text_calls.nearly_json import Repairs, escape_control_characters
 from antiphon.core.text_calls.parameters import parameter_types
 from antiphon.wire import UNREADABLE
 
@@ -47,13 +47,15 @@ class Calls(NamedTuple):
 
 
 class ToolNames:
-    """The names of the tools that a model may call, and the schemas of their parameters, where they are known."""
+    """The names of the tools that a model may call, and the schemas of their parameters, where they are known; for one answer,
+    with the repairs of what it writes for them."""
 
-    __slots__ = ("_schemas", "_sorted")
+    __slots__ = ("_schemas", "_sorted", "repairs")
 
     def __init__(self, names: Collection[str]) -> None:
         self._schemas: Mapping[str, Any] = names if isinstance(names, Mapping) else dict.fromkeys(names)
         self._sorted: list[str] | None = None
+        self.repairs = Repairs()
 
     def find(self, written: str) -> str | None:
         """The tool that is meant. Some models prefix the namespace that they know from training."""
@@ -144,7 +146,7 @@ def is_object(text: str) -> bool:
         return False
 
 
-def marked_arguments(text: str) -> str | None:
+def marked_arguments(text: str, repairs: Repairs) -> str | None:
     """The arguments alone after a marker: as the model wrote them, unless they must be repaired."""
     text = text.strip()
     if not text:
@@ -152,7 +154,7 @@ def marked_arguments(text: str) -> str | None:
     for meant in (text, escape_control_characters(text)):
         if is_object(meant):
             return meant
-    repair = repaired(text)
+    repair = repairs.repaired(text)
     return repair if repair is not None and is_object(repair) else None
 
 
@@ -161,7 +163,7 @@ def marked_calls(text: str, tools: ToolNames) -> list[Call] | None:
     calls, end = leading_calls(text, tools)
     if calls and _after(text, end) == len(text):
         return calls
-    meant = repaired(text)
+    meant = tools.repairs.repaired(text)
     return None if meant is None else json_to_calls(meant, tools, strict=False)
 
 

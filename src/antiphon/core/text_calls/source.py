@@ -32,19 +32,20 @@ def required(found: T | None) -> T:
 
 
 class Source:
-    """`text` grows at its end only. `at` is the position of the next character to read."""
+    """`text` grows at its end only. `at` is the position of the next character to read, `reached` how far it was read ahead."""
 
-    __slots__ = ("at", "ended", "text")
+    __slots__ = ("at", "ended", "reached", "text")
 
     def __init__(self, at: int) -> None:
         self.text = ""
-        self.at = at
+        self.at = self.reached = at
         # No more text will come.
         self.ended = False
 
     def more(self) -> Reading[None]:
         """Waits for more text."""
         if self.ended:
+            self.reached = len(self.text)
             raise NotACall
         yield
 
@@ -85,7 +86,7 @@ class Source:
         while (end := brackets.receive(self.text, scanned)) is None:
             scanned = len(self.text)
             yield from self.more()
-        self.at = end
+        self.at = self.reached = end
         return self.text[start:end]
 
     def json_until(self, ends: re.Pattern[str]) -> Reading[str | None]:
@@ -95,6 +96,7 @@ class Source:
             found = ends.search(self.text, searched)
             if found is None:
                 if self.ended:
+                    self.reached = len(self.text)
                     return None
                 searched = max(searched, len(self.text) - LONGEST_END)
                 yield
@@ -103,7 +105,7 @@ class Source:
                 scanned = end
             scanned, searched = found.start(), found.end()
             if not brackets.in_string:
-                self.at = found.start()
+                self.at = self.reached = found.start()
                 return self.text[start : self.at]
 
 
