@@ -73,8 +73,8 @@ def test_the_environment_can_name_the_file(tmp_path: Path) -> None:
         ({}, {}, "retention-days = 0", "the configuration file"),
         ({}, {}, "heartbeat = 0", "the configuration file"),
         ({}, {}, "port = ", "is not TOML"),
-        ({}, {"ANTIPHON_MODEL_NAMES": "gpt-5"}, "", "'gpt-5' must be NAME=VALUE"),
-        ({"model_names": ["=qwen3"]}, {}, "", "'=qwen3' must be NAME=VALUE"),
+        ({}, {"ANTIPHON_MODEL_NAMES": "gpt-5="}, "", "'gpt-5=' must be NAME or NAME=VALUE"),
+        ({"model_names": ["=qwen3"]}, {}, "", "'=qwen3' must be NAME or NAME=VALUE"),
     ],
 )
 def test_an_error_names_the_setting_or_its_source(

@@ -249,7 +249,8 @@ def _listed(name: str, value: Any) -> Any:
 
 
 def _to_pair(text: str) -> tuple[str, str]:
+    """A name alone stands for itself."""
     name, equals, value = (part.strip() for part in text.partition("="))
-    if not name or not equals or not value:
-        raise SettingsError(f"{text!r} must be NAME=VALUE")
-    return name, value
+    if not name or (equals and not value):
+        raise SettingsError(f"{text!r} must be NAME or NAME=VALUE")
+    return name, value or name

@@ -36,6 +36,13 @@ RESPONSE = r"(response\.)?"
 
 DEVIATIONS: tuple[Deviation, ...] = (
     Deviation(
+        OPEN,
+        RESPONSE + "reasoning",
+        "OpenAI's document and the SDK have the efforts minimal and max; Open Responses is older.",
+        member="effort",
+        values=("minimal", "max"),
+    ),
+    Deviation(
         OPENAI,
         RESPONSE + "usage",
         "OpenAI sends null where there is no usage yet, and the SDK and Open Responses have it so; the document has no null.",

@@ -43,6 +43,7 @@ demands = st.fixed_dictionaries(
         "takes_system_role": st.booleans(),
         "alternates": st.booleans(),
         "begins_with_user": st.booleans(),
+        "answers_results": st.booleans(),
         "call_id_length": st.sampled_from([None, 9, 12]),
         "takes_parallel_calls": st.booleans(),
         "shows_text_with_calls": st.booleans(),

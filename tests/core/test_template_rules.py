@@ -1,6 +1,7 @@
 """What chat templates demand of messages: a test per rule, and for what rules do to one another."""
 
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -372,3 +373,8 @@ def test_many_calls_are_fitted_in_linear_time() -> None:
     items = [user("Hi"), *calls, *(call_output(str(each["call_id"])) for each in calls), *rounds]
     sent = msgspec.to_builtins(converted(items, dialect).chat.messages)
     assert complaint(sent, dialect) is None
+
+
+def test_the_page_about_templates_lists_every_rule() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "templates.md").read_text()
+    assert [rule.fact for rule in RULES if rule.fact and f"`{rule.fact}`" not in page] == []

@@ -131,7 +131,7 @@ async def test_replay_shows_the_events_of_a_recording() -> None:
         (["serve", "--dialect", "klingon"], "unknown dialect"),
         (["serve", "--config", "/nowhere.toml"], "cannot read"),
         (["serve", "--port", "99999"], "the command line"),
-        (["serve", "--model-names", "gpt-5"], "'gpt-5' must be NAME=VALUE"),
+        (["serve", "--model-name", "gpt-5="], "'gpt-5=' must be NAME or NAME=VALUE"),
         (["replay", "/nowhere.sse"], "does not exist"),
         (["frobnicate"], "No such command"),
     ],

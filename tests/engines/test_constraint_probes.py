@@ -6,7 +6,8 @@ import pytest
 from support.engine import Refusal, answer, chunk, text
 from support.known_engines import KINDS
 from support.llamacpp import running_llamacpp
-from support.parsed_templates import ALWAYS_THINKS, DEEPSEEK, FUNCTIONARY, HARMONY, KIMI, MAY_THINK, OWN_EFFORTS
+from support.parser_templates import LIKE_DEEPSEEK, LIKE_FUNCTIONARY, LIKE_GPT_OSS, LIKE_KIMI
+from support.templates import ALWAYS_THINKS, MAY_THINK, OWN_EFFORTS
 from support.tiny_model import CHATML, write_tiny_model
 
 from antiphon.engines.prober import probe
@@ -35,7 +36,7 @@ async def of_template(model: Path, template: str) -> dict[str, Finding]:
 
 
 async def test_a_grammar_is_found_where_a_schema_is_ignored(model: Path) -> None:
-    found = await of_template(model, KIMI)
+    found = await of_template(model, LIKE_KIMI)
     for capability in ("json_schema", "json_schema with tools"):
         assert found[capability].verdict is Verdict.PARTLY
         assert found[capability].detail.endswith("; a grammar is obeyed")
@@ -44,7 +45,7 @@ async def test_a_grammar_is_found_where_a_schema_is_ignored(model: Path) -> None
 
 
 async def test_a_schema_that_fails_beside_tools_is_told_from_an_engine_that_is_down(model: Path) -> None:
-    found = await of_template(model, DEEPSEEK)
+    found = await of_template(model, LIKE_DEEPSEEK)
     assert found["json_schema"].facts == {"constrains_json": True}
     together = found["json_schema with tools"]
     assert together.verdict is Verdict.DOES_NOT
@@ -62,7 +63,7 @@ async def test_what_was_seen_without_thinking_is_not_said_of_thinking(model: Pat
 
 
 @pytest.mark.parametrize(
-    ("template", "prefix"), [(HARMONY, "<|channel|>final<|message|>"), (FUNCTIONARY, "all\n"), (ALWAYS_THINKS, "")]
+    ("template", "prefix"), [(LIKE_GPT_OSS, "<|channel|>final<|message|>"), (LIKE_FUNCTIONARY, "all\n"), (ALWAYS_THINKS, "")]
 )
 async def test_what_an_answer_must_begin_with_is_known_from_the_template(model: Path, template: str, prefix: str) -> None:
     finding = (await of_template(model, template))["answer format"]

@@ -11,6 +11,7 @@ from support.gateway import free_port, running_gateway
 from support.raw_server import raw_server, sized, write_in_pieces
 
 from antiphon.engines.detection import EngineDocuments, detect, find_local_engines, follow
+from antiphon.settings import load
 
 # What each engine answers, reduced to the signs that identify it.
 ENGINES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -93,6 +94,15 @@ async def test_an_engine_that_was_named_serves_without_a_list_of_models(engine: 
         (known,) = gateway.gateway.pool.engines
         assert (known.dialect.name, known.models, known.unusable) == ("plain", (), None)
     assert engine.last["model"] == "org/mine"
+
+
+async def test_the_settings_name_the_model_of_an_engine_without_a_list(engine: MockEngine) -> None:
+    engine.list_answer = Refusal(500, {"error": "no cache"})
+    async with running_gateway(engine, model_names=load({"model_names": ["org/mine"]}).model_names) as gateway:
+        _, listed = await gateway.get("/v1/models")
+        response = await gateway.create(model=None)
+    assert [model["id"] for model in listed["data"]] == ["org/mine"]
+    assert response["model"] == engine.last["model"] == "org/mine"
 
 
 @pytest.mark.parametrize("answer", [kind for name, kind in BROKEN_LISTS.items() if name != "an empty list"])

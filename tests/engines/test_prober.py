@@ -398,8 +398,7 @@ async def test_an_answer_is_ended_once_it_has_shown_enough() -> None:
 def test_the_quick_probes_are_those_that_teach() -> None:
     """At the start no table is shown: a probe that teaches nothing would only cost tokens."""
     quick = {probe.capability for probe in PROBES if probe.is_quick(LLAMACPP)}
-    informative = {"developer role", "late system message", "parallel calls", "tokenizer endpoint", "context window"}
-    informative |= {"cached tokens"}
+    informative = {"developer role", "late system message", "cached tokens", "tokenizer endpoint", "context window"}
     assert quick == set(EXPECTED) - informative - {"strict arguments"}
     assert "reasoning" not in {probe.capability for probe in PROBES if probe.is_quick(VLLM)}, "it takes a whole answer there"
 

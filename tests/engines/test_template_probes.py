@@ -37,6 +37,7 @@ FREE: dict[str, Any] = {
     "reasoning_member": "reasoning_content",
     "shows_tools": True,
     "reads_calls": True,
+    "answer_prefix": "",
 }
 
 
@@ -291,7 +292,9 @@ async def test_what_is_seen_counts_more_than_what_the_template_says() -> None:
     assert learned(found)["call_id_length"] is None
 
 
-async def test_without_rendering_a_demand_is_found_by_its_rejection() -> None:
+@pytest.mark.parametrize(("status", "says_why"), [(400, True), (500, False)], ids=["with its words", "as a bare 500"])
+async def test_without_rendering_a_demand_is_found_by_its_rejection(status: int, says_why: bool) -> None:
+    """Some engines break down over an error of the template, and do not say why."""
     mock = KINDS["vllm"].engine()
 
     def refuses(body: Body) -> str | None:
@@ -303,7 +306,11 @@ async def test_without_rendering_a_demand_is_found_by_its_rejection() -> None:
         return None
 
     sound = mock.otherwise
-    mock.otherwise = lambda body: Refusal(400, {"error": {"message": words}}) if (words := refuses(body)) else sound(body)
+    mock.otherwise = lambda body: (
+        Refusal(status, {"error": {"message": words if says_why else "Internal Server Error"}})
+        if (words := refuses(body))
+        else sound(body)
+    )
     async with mocked(mock) as engine:
         found = {finding.capability: finding for finding in await probe(engine, "mock")}
     assert (found["call ids"].verdict, found["call ids"].facts) == (DOES_NOT, {"call_id_length": 9})

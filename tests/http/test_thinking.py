@@ -55,6 +55,19 @@ async def test_a_thought_that_is_too_long_says_nothing_about_what_the_engine_enf
         assert "reasoning_effort" not in engine.last
 
 
+@pytest.mark.parametrize("choice", ["required", {"type": "function", "name": "get_weather"}], ids=["required", "named"])
+async def test_a_thought_in_place_of_the_call_leaves_the_call_to_the_engine(choice: Any) -> None:
+    """vLLM ends such an answer with finish_reason tool_calls."""
+    thought = answer(chunk({"reasoning": "I shall call it."}), finish="tool_calls")
+    async with standing_before("vllm", thought, CALL, CALL) as (gateway, engine):
+        for _ in range(2):
+            assert kinds(await gateway.create(tools=TOOLS, tool_choice=choice))[-1] == "function_call"
+        first, second, third = engine.requests
+        assert first["tool_choice"] == second["tool_choice"] == third["tool_choice"] != "auto"
+        assert "response_format" not in second
+        assert second["reasoning_effort"] == "none"
+
+
 async def test_a_schema_is_asked_for_again_without_thinking() -> None:
     async with standing_before("vllm", THOUGHT, text('{"days": 3}')) as (gateway, engine):
         events = await gateway.stream(text=FORMAT, max_output_tokens=8)
@@ -196,6 +209,36 @@ async def test_a_parser_that_fails_in_a_few_requests_in_a_row_stays_off() -> Non
         ]
         await gateway.create()
         assert engine.last["reasoning_format"] == "none"
+
+
+async def test_a_lesson_that_has_not_helped_is_not_remembered() -> None:
+    """gpt-oss: without the engine's parser, later answers would come with its marks."""
+    attempts = [UNPARSED, UNPARSED, text("Hello.")]
+    async with standing_before("llamacpp", *attempts * 3, text("Hello.")) as (gateway, engine):
+        (known,) = gateway.gateway.pool.engines
+        await gateway.gateway.pool.ready_event.wait()
+        known.knowledge.learn("mock", {"answer_prefix": "<|channel|>final<|message|>"})
+        for _ in range(4):
+            await gateway.create()
+        assert engine.last["reasoning_format"] == "deepseek"
+
+
+UNMARKED = Refusal(400, {"error": {"message": "Failed to initialize samplers: no mark", "code": 400}})
+
+
+@pytest.mark.parametrize("refusal", [UNPARSED, UNMARKED], ids=["in its answer", "at once"])
+async def test_a_result_that_cannot_be_answered_is_followed_by_a_user_message(refusal: Any) -> None:
+    history = [
+        {"role": "user", "content": "Weather?"},
+        {"type": "function_call", "call_id": "c", "name": "get_weather", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c", "output": "Rain."},
+    ]
+    async with standing_before("llamacpp", refusal, text("It rains."), text("It rains.")) as (gateway, engine):
+        assert kinds(await gateway.create(history, tools=TOOLS)) == ["message"]
+        first, second = engine.requests
+        assert second["messages"] == [*first["messages"], {"role": "user", "content": "Go on."}]
+        await gateway.create("Hi", tools=TOOLS)
+        assert len(engine.requests) == 3
 
 
 async def test_a_parser_that_cannot_be_switched_off_gets_what_it_wants() -> None:

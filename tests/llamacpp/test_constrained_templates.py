@@ -12,17 +12,18 @@ import msgspec
 import pytest
 from support.gateway import GatewayUnderTest, running_gateway
 from support.llamacpp import running_llamacpp
-from support.parsed_templates import ALWAYS_THINKS, DEEPSEEK, FUNCTIONARY, HARMONY, KIMI, MAY_THINK, OWN_EFFORTS
+from support.parser_templates import LIKE_DEEPSEEK, LIKE_FUNCTIONARY, LIKE_GPT_OSS, LIKE_KIMI
+from support.templates import ALWAYS_THINKS, MAY_THINK, OWN_EFFORTS
 from support.tiny_model import write_tiny_model
 
 SEEDS = range(8)
 TEMPLATES = {
     "always thinks": ALWAYS_THINKS,
     "may think": MAY_THINK,
-    "DeepSeek V3.2": DEEPSEEK,
-    "Kimi K2": KIMI,
-    "gpt-oss": HARMONY,
-    "Functionary 3.2": FUNCTIONARY,
+    "DeepSeek V3.2": LIKE_DEEPSEEK,
+    "Kimi K2": LIKE_KIMI,
+    "gpt-oss": LIKE_GPT_OSS,
+    "Functionary 3.2": LIKE_FUNCTIONARY,
 }
 TOOLS = [
     {
@@ -87,7 +88,7 @@ async def test_every_schema_is_followed(model: Path, template: str) -> None:
             assert msgspec.json.decode(item["content"][0]["text"])["word"] == "quuxible"
 
 
-@pytest.mark.parametrize("template", [HARMONY, FUNCTIONARY], ids=["gpt-oss", "Functionary 3.2"])
+@pytest.mark.parametrize("template", [LIKE_GPT_OSS, LIKE_FUNCTIONARY], ids=["gpt-oss", "Functionary 3.2"])
 async def test_a_text_that_the_engine_cannot_parse_still_arrives(model: Path, template: str) -> None:
     async with behind_gateway(model, template) as gateway:
         for fields in ({}, {"tools": TOOLS}):

@@ -60,6 +60,12 @@ def _alternation(roles: list[str]) -> str | None:
     return None if roles == expected else f"Conversation roles must alternate user/assistant/user/assistant/..., not {roles}"
 
 
+def ends_with_no_result(messages: Messages, dialect: Dialect) -> str | None:
+    if not dialect.answers_results and messages[-1]["role"] == "tool":
+        return "The model produced output that does not match the expected peg-native format"
+    return None
+
+
 def has_ids_of_one_length(messages: Messages, dialect: Dialect) -> str | None:
     ids = [call["id"] for message in messages for call in message.get("tool_calls", ())]
     ids += [message["tool_call_id"] for message in messages if message["role"] == "tool"]
@@ -117,6 +123,7 @@ DEMANDS: tuple[Callable[[Messages, Dialect], str | None], ...] = (
     has_a_question,
     alternates_beside_calls,
     alternates_with_calls,
+    ends_with_no_result,
     has_ids_of_one_length,
     has_single_calls,
     has_text_or_calls,

@@ -53,3 +53,24 @@ ALTERNATING = (
 """
     + _ANSWER
 )
+
+_THOUGHT_OF = (
+    "{%- if message.reasoning_content -%}{{- '<think>\\n' + message.reasoning_content + '\\n</think>\\n\\n' -}}{%- endif -%}"
+)
+_THINKING_TURNS = (
+    "{%- for tool in tools or [] -%}{{- (tool | tojson) + '\\n' -}}{%- endfor -%}"
+    "{%- for message in messages -%}{{- '<|im_start|>' + message.role + '\\n' -}}"
+    + _THOUGHT_OF
+    + "{{- (message.content or '') + '<|im_end|>\\n' -}}{%- endfor -%}"
+)
+# A thought that the template opens, whatever is asked of it; and one that can be switched off.
+ALWAYS_THINKS = _THINKING_TURNS + _THOUGHT
+MAY_THINK = ALWAYS_THINKS + (
+    "{%- if add_generation_prompt and enable_thinking is defined and not enable_thinking -%}"
+    "{{- '\\n</think>\\n\\n' -}}{%- endif -%}"
+)
+# Other efforts than its own are rejected.
+OWN_EFFORTS = (
+    "{%- if reasoning_effort is defined and reasoning_effort not in ['low', 'high'] -%}"
+    "{{- raise_exception('reasoning_effort must be low or high, and not ' + reasoning_effort) -}}{%- endif -%}"
+) + MAY_THINK

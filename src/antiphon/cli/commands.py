@@ -90,7 +90,11 @@ def serve(
     ] = None,
     model_names: Annotated[
         list[str] | None,
-        typer.Option(help="NAME=MODEL: another name for a model of an engine. Repeat it for several names."),
+        typer.Option(
+            "--model-name",
+            "--model-names",
+            help="NAME=MODEL: another name for a model. NAME: a model of an engine that lists none. Repeat it for several.",
+        ),
     ] = None,
     cors_origins: Annotated[
         list[str] | None,

@@ -77,6 +77,8 @@ class Dialect:
     alternates: bool = False
     # The first message after the system message has to be a user's.
     begins_with_user: bool = False
+    # False: what follows a result cannot be read, because the template begins no message of the assistant there.
+    answers_results: bool = True
     # The ids of calls have exactly so many letters and digits. None: they are free.
     call_id_length: int | None = None
     # False: an assistant message has one call at most.

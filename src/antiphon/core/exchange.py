@@ -467,7 +467,8 @@ class Exchange:
     def _ask_again(self, rejection: Rejection) -> None:
         """Shows the model what is wrong with its answer, and continues with what it writes then."""
         self._count_answer()
-        if rejection.call is None and self._enforcement.requirements.must_call:
+        # A thought in place of the call says nothing about what the engine makes sure of.
+        if rejection.call is None and self._enforcement.requirements.must_call and self._output.lone_thought is None:
             self._question.learn_of_answer(NOT_ENFORCED)
         self._question.reject(rejection)
         self._ask()

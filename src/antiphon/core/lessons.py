@@ -55,6 +55,7 @@ def _words(*alternatives: str) -> re.Pattern[str]:
 
 # What llama.cpp says when its parser cannot read what the model wrote.
 UNPARSED = _words("does not match the expected .* format")
+UNMARKED = _words(UNPARSED.pattern, "failed to initialize samplers")
 UNPARSED_KINDS = frozenset({PARSE_ERROR})
 CONSTRAINTS = _words("json.?schema", "response.?format", "grammar", "guided", "structured")
 
@@ -73,6 +74,10 @@ def _has_format_and_tools(chat: ChatRequest) -> bool:
 
 def _has_strict_tools(chat: ChatRequest) -> bool:
     return chat.tools is not UNSET and any(tool.function.strict for tool in chat.tools)
+
+
+def _ends_without_user(chat: ChatRequest) -> bool:
+    return bool(chat.messages) and chat.messages[-1].role in ("tool", "system")
 
 
 def _has_effort(chat: ChatRequest) -> bool:
@@ -111,6 +116,9 @@ LESSONS: tuple[Lesson, ...] = (
     Lesson(_words("tool.call.parser", "enable.auto.tool.choice"), {"reads_calls": False}, _has_tools),
     # Ollama, for a model whose template has none; others in their own words.
     Lesson(_words("does not support tools", "tools? (?:use )?(?:is|are) not supported"), {"shows_tools": False}, _has_tools),
+    # llama.cpp: its parsers of DeepSeek V3.2 and GigaChat3 want a prompt to end with the mark of the assistant. The template of
+    # the first writes none after a result, and neither does so after a system message.
+    Lesson(UNMARKED, {"answers_results": False, "begins_with_user": True}, _ends_without_user, lasting=False, repeats=True),
     # llama.cpp with the templates of DeepSeek V3.2 and V4: it parses by the schema, and constrains by nothing.
     Lesson(UNPARSED, {"constrains_json_with_tools": False}, _has_format_and_tools, lasting=False),
     # llama.cpp and LMDeploy, when a model writes a call that they cannot parse. We may be able to parse or repair it.

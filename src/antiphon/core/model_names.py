@@ -38,7 +38,9 @@ class ModelNames:
         engines = list(engines)
         name = self._meant(asked or self.default)
         if name is None:
-            return ModelChoice(None)
+            # Of engines that list no models, the settings may name one.
+            unlisted = all(engine.takes_any_model for engine in engines)
+            return ModelChoice(self.models[0] if unlisted and self.models else None)
         if (known := _listed(name, engines)) is not None:
             return ModelChoice(known)
         models = list(dict.fromkeys(model.id for engine in engines for model in engine.models))

@@ -230,6 +230,9 @@ class Question:
             self.knowledge.learn(self.model, facts)
         if learned.repeats:
             self._repeating |= facts
+        elif not lasting:
+            # What was learned before it has not helped.
+            self._repeating.clear()
         self._facts |= facts
         self.convert()
         return True

@@ -18,7 +18,7 @@ def rejection_to_conversion(conversion: Conversion, rejection: Rejection) -> Con
     """The same request, with a constraint for what was wrong."""
     chat = structs.replace(conversion.chat)
     dialect = conversion.dialect
-    if not constrains(dialect):
+    if not constrains(dialect) or (rejection.call is None and _is_enforced(conversion)):
         return replace(conversion, chat=chat)
     if names := _names_to_call(conversion, rejection):
         functions = [conversion.box.functions[name].function for name in names]
@@ -31,6 +31,12 @@ def rejection_to_conversion(conversion: Conversion, rejection: Rejection) -> Con
             chat.tools = chat.tool_choice = chat.parallel_tool_calls = UNSET
         constrain(chat, schema_to_response_format(msgspec.json.decode(check.definition)), dialect)
     return replace(conversion, chat=chat)
+
+
+def _is_enforced(conversion: Conversion) -> bool:
+    """The engine makes sure of the call. If none came, a thought took its place, and there is none now."""
+    dialect, choice = conversion.dialect, conversion.chat.tool_choice
+    return dialect.enforces_named if isinstance(choice, dict) else dialect.enforces_required and choice == "required"
 
 
 def _names_to_call(conversion: Conversion, rejection: Rejection) -> Sequence[str]:

@@ -179,6 +179,17 @@ def _is_result(message: ChatMessage) -> bool:
     return text.startswith(RESULT_BEGINS) and text.endswith(RESULT_ENDS)
 
 
+def _with_users_after_results(messages: Messages, dialect: Dialect) -> Messages:
+    """After all of them, not only after the last: what is sent now is the beginning of what is sent later."""
+    go_on = ChatMessage(role="user", content=GO_ON)
+    followed: Messages = []
+    for message, after in zip(messages, [*messages[1:], None], strict=True):
+        followed.append(message)
+        if message.role == "tool" and (after is None or after.role != "tool") and after != go_on:
+            followed.append(go_on)
+    return followed
+
+
 def _alternating(messages: Messages, dialect: Dialect) -> Messages:
     """Whatever the template counts: some count calls and results, most do not."""
     alternating: Messages = []
@@ -290,6 +301,12 @@ RULES: tuple[Rule, ...] = (
         "Qwen3.5 rejects messages without a user's; Llama 3.x takes the first one for it; and so do those that alternate",
         lambda dialect: dialect.begins_with_user or dialect.alternates,
         _begun_by_user,
+    ),
+    Rule(
+        "answers_results",
+        "DeepSeek V3.2 begins no message after a result, which llama.cpp's parser wants",
+        lambda dialect: not dialect.answers_results,
+        _with_users_after_results,
     ),
     Rule(
         "alternates",

@@ -60,7 +60,7 @@ PROBES: tuple[Probe, ...] = (
     Probe(demands.TOOLS, tools.tools, _always, _reports_no_tools),
     Probe("tool calls", tools.tool_calls, _always, _reports_no_calls),
     Probe(demands.IDS, templates.call_ids, _always, _shows_no_prompts),
-    Probe(demands.PARALLEL, tools.parallel_calls, generates=_shows_no_prompts),
+    Probe(demands.PARALLEL, tools.parallel_calls, _always, _shows_no_prompts),
     Probe(demands.TEXT_WITH_CALLS, templates.text_beside_calls, _always, _shows_no_prompts),
     Probe(demands.EARLIER_REASONING, templates.earlier_reasoning, _always, _shows_no_prompts),
     Probe("required choice", tools.required_choice, _always),

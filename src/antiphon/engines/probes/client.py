@@ -322,7 +322,8 @@ class ProbeClient:
     async def rejection(self, **fields: Any) -> Rejection | None:
         """Why a request is rejected; None if it is accepted. Where prompts are rendered, nothing is generated for it."""
         if not self._is_rendered(fields) or not await self.renders():
-            answer = await self.ask(**fields)
+            # Some engines answer an error of the chat template with a 500, and no words.
+            answer = await self.ask_twice(**fields)
             return answer if isinstance(answer, Rejection) else None
         prompt = await self.render(**fields)
         if prompt is None:
@@ -341,7 +342,7 @@ class ProbeClient:
             return None if prompt is None else mark in prompt
         counts = [
             answer.usage.input_tokens
-            for answer in (await self.ask(**long), await self.ask(**short))
+            for answer in (await self.ask_twice(**long), await self.ask_twice(**short))
             if isinstance(answer, Answer) and answer.usage is not None and answer.usage.input_tokens
         ]
         if len(counts) < 2 or counts[0] < counts[1]:
