@@ -64,6 +64,11 @@ async def examined(model: Path, template: str) -> dict[str, Finding]:
 
 # Template → the capabilities that fall short, in which words, and the facts that differ.
 DEMANDING: dict[str, tuple[str, dict[str, tuple[Verdict, str]], dict[str, Any]]] = {
+    "no answer without a user": (
+        t.ANSWERS_USERS,
+        {"first message": (DOES_NOT, "no user message: accepted, but the prompt does not ask the model for an answer then")},
+        {"begins_with_user": True},
+    ),
     "strict turns": (
         t.STRICT_TURNS,
         {
@@ -71,9 +76,9 @@ DEMANDING: dict[str, tuple[str, dict[str, tuple[Verdict, str]], dict[str, Any]]]
             "first message": (DOES_NOT, "an assistant message: rejected: Conversation roles must alternate"),
             "late system message": (DOES_NOT, "roles must alternate"),
             "tools": (DOES_NOT, "the template does not show them"),
-            "call ids": (UNKNOWN, "nothing special in them were rejected"),
-            "parallel calls": (UNKNOWN, "nothing special in them were rejected"),
-            "text beside calls": (UNKNOWN, "nothing special in them were rejected"),
+            "call ids": (UNKNOWN, "they are written as text"),
+            "parallel calls": (UNKNOWN, "they are written as text"),
+            "text beside calls": (UNKNOWN, "they are written as text"),
         },
         {"alternates": True, "begins_with_user": True, "shows_tools": False},
     ),

@@ -13,7 +13,7 @@ from msgspec import UNSET
 from antiphon.core.constraints import is_constrained
 from antiphon.core.dialect import Dialect
 from antiphon.core.efforts import without_effort
-from antiphon.core.failures import PARSE_ERROR
+from antiphon.core.failures import PARSE_ERROR, UNPARSED
 from antiphon.core.template_demands import DEMANDS
 from antiphon.errors import ApiError, EngineFailure, EngineUnavailable
 from antiphon.wire.chat import ChatRequest
@@ -53,8 +53,6 @@ def _words(*alternatives: str) -> re.Pattern[str]:
     return re.compile("|".join(alternatives), re.IGNORECASE)
 
 
-# What llama.cpp says when its parser cannot read what the model wrote.
-UNPARSED = _words("does not match the expected .* format")
 UNMARKED = _words(UNPARSED.pattern, "failed to initialize samplers")
 UNPARSED_KINDS = frozenset({PARSE_ERROR})
 CONSTRAINTS = _words("json.?schema", "response.?format", "grammar", "guided", "structured")
