@@ -206,6 +206,15 @@ async def test_reasoning_works_only_if_the_model_sees_its_earlier_thoughts(
     assert bool(finding.remedy) is (verdict is PARTLY)
 
 
+async def test_a_thought_before_a_result_is_not_of_the_current_turn_if_a_user_message_follows_it(model: Path) -> None:
+    """llama.cpp takes the template for DeepSeek V3.2's, and cannot answer results: so such a message is sent."""
+    assert learned([*(await examined(model, t.RECENT_THOUGHTS)).values()])["shows_reasoning"] is True
+    found = await examined(model, "{#- dsml_token DSML function_calls -#}" + t.RECENT_THOUGHTS)
+    assert found["answer format"].facts["answers_results"] is False
+    assert found["earlier reasoning"].verdict is DOES_NOT
+    assert found["earlier reasoning"].facts["shows_reasoning"] is False
+
+
 async def test_nothing_is_generated_where_prompts_are_shown(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with serving(model, t.ALTERNATES) as engine:
         paths: list[str] = []

@@ -263,10 +263,16 @@ async def _shown_places(client: ProbeClient, places: Mapping[str, Make], fields:
     return shown
 
 
-def _member_places(member: str, *, with_calls: bool) -> dict[str, Make]:
+async def _after_results(client: ProbeClient) -> Messages:
+    """What is sent after results. It may end the current turn, with its thoughts."""
+    return [] if (await answer_format(client)).facts.get("answers_results", True) else HELLO
+
+
+async def _member_places(client: ProbeClient, member: str, *, with_calls: bool) -> dict[str, Make]:
     places: dict[str, Make] = {EARLIER: lambda thought: [*HELLO, {**DONE, member: thought}, *HELLO]}
     if with_calls:
-        places[CURRENT] = lambda thought: [*HELLO, {**called(ID), member: thought}, returned(ID)]
+        after = await _after_results(client)
+        places[CURRENT] = lambda thought: [*HELLO, {**called(ID), member: thought}, returned(ID), *after]
     return places
 
 
@@ -277,11 +283,12 @@ async def _tag_places(client: ProbeClient, *, with_calls: bool) -> dict[str, Mak
         return f"<think>\n{thought}\n</think>\n\n"
 
     places: dict[str, Make] = {EARLIER: lambda thought: [*HELLO, said(tagged(thought) + "Done."), *HELLO]}
+    after = await _after_results(client)
     if with_calls and (await text_beside_calls(client)).facts.get("shows_text_with_calls", True):
-        places[CURRENT] = lambda thought: [*HELLO, called(ID, text=tagged(thought)), returned(ID)]
+        places[CURRENT] = lambda thought: [*HELLO, called(ID, text=tagged(thought)), returned(ID), *after]
     elif with_calls:
         between = HELLO if (await users_in_a_row(client)).facts["alternates"] else []
-        places[CURRENT] = lambda thought: [*HELLO, said(tagged(thought)), *between, called(ID), returned(ID)]
+        places[CURRENT] = lambda thought: [*HELLO, said(tagged(thought)), *between, called(ID), returned(ID), *after]
     return places
 
 
@@ -293,7 +300,7 @@ async def earlier_reasoning(client: ProbeClient) -> Observation:
     with_calls = bool(fields) and (await shows_tools(client, fields))[0] is True
     await _expect(client, HISTORY if with_calls else [*HELLO, DONE, *HELLO], fields)
     member = client.dialect.reasoning_member or "reasoning_content"
-    by_member = await _shown_places(client, _member_places(member, with_calls=with_calls), fields)
+    by_member = await _shown_places(client, await _member_places(client, member, with_calls=with_calls), fields)
     if not by_member:
         return Observation(Verdict.UNKNOWN, "it is not known whether the model sees it")
     if all(by_member.values()):
