@@ -90,6 +90,11 @@ def _always(chat: ChatRequest) -> bool:
     return True
 
 
+def _ended_by_user(chat: ChatRequest, dialect: Dialect) -> Facts:
+    """A parser that wants something of the answer wants nothing of the prompt."""
+    return {} if dialect.answer_prefix else {"answers_results": False, "begins_with_user": True}
+
+
 def _switched_off(chat: ChatRequest, dialect: Dialect) -> Facts:
     """The engine's parser, where there is a way to do that."""
     return {"parses_answers": False} if dialect.unparsed_extra else {}
@@ -116,7 +121,7 @@ LESSONS: tuple[Lesson, ...] = (
     Lesson(_words("does not support tools", "tools? (?:use )?(?:is|are) not supported"), {"shows_tools": False}, _has_tools),
     # llama.cpp: its parsers of DeepSeek V3.2 and GigaChat3 want a prompt to end with the mark of the assistant. The template of
     # the first writes none after a result, and neither does so after a system message.
-    Lesson(UNMARKED, {"answers_results": False, "begins_with_user": True}, _ends_without_user, lasting=False, repeats=True),
+    Lesson(UNMARKED, _ended_by_user, _ends_without_user, lasting=False, repeats=True),
     # llama.cpp with the templates of DeepSeek V3.2 and V4: it parses by the schema, and constrains by nothing.
     Lesson(UNPARSED, {"constrains_json_with_tools": False}, _has_format_and_tools, lasting=False),
     # llama.cpp and LMDeploy, when a model writes a call that they cannot parse. We may be able to parse or repair it.
