@@ -55,6 +55,12 @@ def test_a_parser_that_wants_a_beginning_of_the_answer_wants_nothing_of_the_prom
     assert all("answers_results" not in learned.facts for learned in taught(UNPARSED, ended, prefixed))
 
 
+def test_a_parser_that_wants_a_beginning_is_not_switched_off() -> None:
+    found = [learned.facts for learned in taught(UNPARSED, chat(), replace(LLAMACPP, answer_prefix="x"))]
+    assert found == [{"spells_prefix": True, "constraint_member": "grammar"}]
+    assert [learned.facts for learned in taught(UNPARSED, chat(), LLAMACPP)] == [{"parses_answers": False}]
+
+
 def test_what_is_known_is_not_learned_again() -> None:
     error = failed("this model does not support tools")
     learned = lesson_of(error, ASKED, PLAIN)
@@ -77,7 +83,6 @@ def test_what_an_engine_cannot_parse_is_asked_for_in_one_way_after_another() -> 
     assert [dict(lesson.facts) for lesson in lessons] == [
         {"constrains_json_with_tools": False},
         {"reads_calls": False},
-        {"parses_answers": False},
         {"spells_prefix": True, "constraint_member": "grammar"},
     ]
     # It depends on what the model wrote this time.

@@ -96,8 +96,8 @@ def _ended_by_user(chat: ChatRequest, dialect: Dialect) -> Facts:
 
 
 def _switched_off(chat: ChatRequest, dialect: Dialect) -> Facts:
-    """The engine's parser, where there is a way to do that."""
-    return {"parses_answers": False} if dialect.unparsed_extra else {}
+    """The engine's parser, where there is a way to do that. One that wants a beginning wants it all the same."""
+    return {"parses_answers": False} if dialect.unparsed_extra and not dialect.answer_prefix else {}
 
 
 def _prefixed(chat: ChatRequest, dialect: Dialect) -> Facts:
