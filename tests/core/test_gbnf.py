@@ -5,8 +5,11 @@ import time
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from antiphon.core.gbnf import ANY, COMMON, MOST_CHARACTERS, MOST_REPETITIONS, MOST_RULES, schema_to_gbnf, text_to_gbnf
+from antiphon.core.number_ranges import LARGEST, integer_to_gbnf, number_to_gbnf
 
 CLOSED = {"type": "object", "additionalProperties": False}
 
@@ -55,7 +58,14 @@ def test_quotes_and_line_breaks_of_names_and_values_are_escaped() -> None:
         ({"enum": ["a", 1, None]}, r'"\"a\"" | "1" | "null"'),
         ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, "s1 | s2"),
         ({"oneOf": [{"type": "integer"}, {"type": "null"}]}, "s1 | s2"),
-        ({"type": "number", "minimum": 3}, "number"),
+        ({"type": "number", "multipleOf": 3}, "number"),
+        ({"type": "integer", "minimum": 0, "maximum": 9}, "[0-9]"),
+        ({"type": "integer", "exclusiveMinimum": 0, "maximum": 25}, "[1-9] | [2] [0-5] | [1] [0-9]{1}"),
+        ({"type": "integer", "minimum": -2, "maximum": 3}, '[0-3] | "-" ([1-2])'),
+        ({"type": "number", "minimum": 0, "maximum": 1}, '"0" | "1" | ([0]) ("." [0-9]{1,15})?'),
+        # No number is in the range.
+        ({"type": "integer", "minimum": 5, "maximum": 4}, "integer"),
+        ({"type": "number", "minimum": 5, "maximum": 4}, "number"),
     ],
     ids=lambda given: str(given)[:60],
 )
@@ -156,3 +166,29 @@ def test_a_schema_that_repeats_its_parts_does_not_make_an_endless_grammar(schema
     assert len(grammar) < 2 * MOST_CHARACTERS
     defined = {line.partition(" ::= ")[0] for line in grammar.splitlines()}
     assert set(re.findall(r"\bs\d+(?:-\w+)?", re.sub(r'"(?:[^"\\]|\\.)*"', "", grammar))) <= defined
+
+
+def _pattern(grammar: str) -> re.Pattern[str]:
+    """The body of a rule for a number, as a regular expression."""
+    written = re.sub(r'"([^"]*)"', lambda match: re.escape(match.group(1)), grammar)
+    return re.compile(re.sub(r" *\| *", "|", written).replace(" ", ""))
+
+
+BOUNDS = st.integers(-1200, 1200) | st.integers(-(10**18), 10**18)
+
+
+@given(low=BOUNDS, width=st.integers(0, 3000) | st.integers(0, 10**18), steps=st.integers(-50, 50))
+def test_the_grammar_of_an_integer_allows_what_is_in_its_range_and_nothing_else(low: int, width: int, steps: int) -> None:
+    high = low + width
+    pattern = _pattern(integer_to_gbnf({"type": "integer", "minimum": low, "maximum": high}))
+    for value in {low - 1, low, low + 1, high - 1, high, high + 1, low + steps, high + steps, 0, (low + high) // 2}:
+        if max(abs(low), abs(high), abs(value)) <= LARGEST:
+            assert bool(pattern.fullmatch(str(value))) is (low <= value <= high), value
+
+
+@given(low=st.integers(-300, 300), width=st.integers(0, 400), tenths=st.integers(-8000, 8000))
+def test_the_grammar_of_a_number_allows_what_is_in_its_range_and_nothing_else(low: int, width: int, tenths: int) -> None:
+    pattern = _pattern(number_to_gbnf({"type": "number", "minimum": low, "maximum": low + width}))
+    value = tenths / 10
+    written = str(value).removesuffix(".0") if value else "0"
+    assert bool(pattern.fullmatch(written)) is (low <= value <= low + width)

@@ -11,7 +11,7 @@ from antiphon.core.lessons import LESSONS, Learned, Lesson, lesson_of
 from antiphon.core.question import MOST_LESSONS
 from antiphon.dialects import KNOWN, LLAMACPP, PLAIN, VLLM
 from antiphon.errors import ApiError, EngineFailure, EngineUnavailable, InvalidRequest
-from antiphon.wire.chat import ChatFunction, ChatRequest, ChatTool
+from antiphon.wire.chat import ChatFunction, ChatMessage, ChatRequest, ChatTool
 
 
 def failed(words: str, kind: type[ApiError] = InvalidRequest) -> ApiError:
@@ -43,9 +43,22 @@ def taught(words: str, sent: ChatRequest, dialect: Dialect) -> Iterator[Learned]
 @pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.words.pattern[:40])
 def test_a_lesson_is_about_facts_that_there_are(lesson: Lesson) -> None:
     sent = chat(tools=[TOOL], response_format={}, reasoning_effort="low", chat_template_kwargs={}, grammar="")
-    dialect = replace(LLAMACPP, answer_prefix="x")
-    assert lesson.facts_of(sent, dialect).keys() <= {field.name for field in fields(Dialect)}
-    assert lesson.facts_of(sent, dialect)
+    facts = {**lesson.facts_of(sent, LLAMACPP), **lesson.facts_of(sent, replace(LLAMACPP, answer_prefix="x"))}
+    assert facts
+    assert facts.keys() <= {field.name for field in fields(Dialect)}
+
+
+def test_a_parser_that_wants_a_beginning_of_the_answer_wants_nothing_of_the_prompt() -> None:
+    ended = ChatRequest(model="m", messages=[ChatMessage(role="tool", content="1", tool_call_id="a")])
+    prefixed = replace(LLAMACPP, answer_prefix="x")
+    assert "answers_results" in next(taught(UNPARSED, ended, LLAMACPP)).facts
+    assert all("answers_results" not in learned.facts for learned in taught(UNPARSED, ended, prefixed))
+
+
+def test_a_parser_that_wants_a_beginning_is_not_switched_off() -> None:
+    found = [learned.facts for learned in taught(UNPARSED, chat(), replace(LLAMACPP, answer_prefix="x"))]
+    assert found == [{"spells_prefix": True, "constraint_member": "grammar"}]
+    assert [learned.facts for learned in taught(UNPARSED, chat(), LLAMACPP)] == [{"parses_answers": False}]
 
 
 def test_what_is_known_is_not_learned_again() -> None:
@@ -70,7 +83,6 @@ def test_what_an_engine_cannot_parse_is_asked_for_in_one_way_after_another() -> 
     assert [dict(lesson.facts) for lesson in lessons] == [
         {"constrains_json_with_tools": False},
         {"reads_calls": False},
-        {"parses_answers": False},
         {"spells_prefix": True, "constraint_member": "grammar"},
     ]
     # It depends on what the model wrote this time.

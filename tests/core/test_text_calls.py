@@ -159,6 +159,11 @@ CASES: dict[str, tuple[str, Merged]] = {
         '<|start|>assistant to=functions.exec<|channel|>commentary json<|message|>{"cmd": "ls"}<|call|>',
         EXEC,
     ),
+    "Harmony's thought after a stray header": (
+        "<|channel|>commentary to=assistant<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>commentary"
+        "<|channel|>final<|message|>Paris.",
+        [("reasoning", "Hm."), text("Paris.")],
+    ),
     "Harmony's answer": (
         "\n<|channel|>analysis<|message|>Hm.<|end|>\n<|start|>assistant<|channel|>final<|message|>Paris <|.<|return|>",
         [("reasoning", "Hm."), text("Paris <|.")],

@@ -6,7 +6,14 @@ import pytest
 from support.engine import Refusal, answer, chunk, text
 from support.known_engines import KINDS
 from support.llamacpp import running_llamacpp
-from support.parser_templates import LIKE_DEEPSEEK, LIKE_FUNCTIONARY, LIKE_GPT_OSS, LIKE_KIMI
+from support.parser_templates import (
+    LIKE_COMMAND_R,
+    LIKE_DEEPSEEK,
+    LIKE_DEEPSEEK_V3_2,
+    LIKE_FUNCTIONARY,
+    LIKE_GPT_OSS,
+    LIKE_KIMI,
+)
 from support.templates import ALWAYS_THINKS, MAY_THINK, OWN_EFFORTS
 from support.tiny_model import CHATML, write_tiny_model
 
@@ -70,6 +77,35 @@ async def test_what_an_answer_must_begin_with_is_known_from_the_template(model: 
     assert finding.facts == {"answer_prefix": prefix}
     assert finding.verdict is (Verdict.PARTLY if prefix else Verdict.WORKS)
     assert prefix.strip() in finding.detail
+
+
+async def test_an_engine_that_fails_at_every_answer_after_a_result_is_known_from_the_template(model: Path) -> None:
+    finding = (await of_template(model, LIKE_DEEPSEEK_V3_2))["answer format"]
+    assert finding.facts == {"answer_prefix": "", "answers_results": False}
+    assert finding.verdict is Verdict.PARTLY
+    assert "after a result" in finding.detail
+    assert "short user message" in finding.remedy
+    sound = (await of_template(model, LIKE_DEEPSEEK))["answer format"]
+    assert sound.facts == {"answer_prefix": "", "answers_results": True}
+    assert sound.verdict is Verdict.WORKS
+
+
+async def test_an_engine_whose_parser_fails_still_answers(model: Path) -> None:
+    found = await of_template(model, LIKE_GPT_OSS)
+    assert {each.detail for each in found.values() if "stopped answering" in each.detail} == set()
+    assert "does not match the expected" in found["required choice"].detail
+
+
+async def test_a_parser_that_fails_is_switched_off_for_the_probes_too(model: Path) -> None:
+    with running_llamacpp(model, template=LIKE_COMMAND_R) as url:
+        async with make_session() as session:
+            engine = Engine(url, session)
+            await engine.identify()
+            found = {finding.capability: finding for finding in await probe(engine, "tiny")}
+    assert found["json_schema"].verdict is Verdict.WORKS
+    assert found["usage in streams"].verdict is Verdict.WORKS
+    assert found["answer format"].verdict is Verdict.PARTLY
+    assert "own parser fails" in found["answer format"].detail
 
 
 async def test_the_efforts_of_a_template_are_rendered(model: Path) -> None:

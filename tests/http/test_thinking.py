@@ -221,9 +221,9 @@ async def test_a_parser_that_fails_in_a_few_requests_in_a_row_stays_off() -> Non
         assert engine.last["reasoning_format"] == "none"
 
 
-async def test_a_lesson_that_has_not_helped_is_not_remembered() -> None:
+async def test_a_parser_that_cannot_be_switched_off_stays_on() -> None:
     """gpt-oss: without the engine's parser, later answers would come with its marks."""
-    attempts = [UNPARSED, UNPARSED, text("Hello.")]
+    attempts = [UNPARSED, text("Hello.")]
     async with standing_before("llamacpp", *attempts * 3, text("Hello.")) as (gateway, engine):
         (known,) = gateway.gateway.pool.engines
         await gateway.gateway.pool.ready_event.wait()
@@ -253,7 +253,7 @@ async def test_a_result_that_cannot_be_answered_is_followed_by_a_user_message(re
 
 async def test_a_parser_that_cannot_be_switched_off_gets_what_it_wants() -> None:
     """llama.cpp with the templates of gpt-oss and Functionary 3.2."""
-    async with standing_before("llamacpp", UNPARSED, UNPARSED, text("Hello {you}.")) as (gateway, engine):
+    async with standing_before("llamacpp", UNPARSED, text("Hello {you}.")) as (gateway, engine):
         await gateway.gateway.pool.engines[0].identify()
         gateway.gateway.pool.engines[0].knowledge.learn("mock", {"answer_prefix": "all\n"})
         response = await gateway.create()

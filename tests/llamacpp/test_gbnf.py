@@ -34,6 +34,8 @@ SCHEMAS: dict[str, Any] = {
             {"type": "object", "properties": {"b": {"type": "null"}}, "required": ["b"]},
         ]
     },
+    "integers": {"type": "array", "items": {"type": "integer", "minimum": -12, "exclusiveMaximum": 1000}, "maxItems": 4},
+    "numbers": {"type": "array", "items": {"type": "number", "minimum": -1, "maximum": 1}, "maxItems": 4},
     "anything": {},
     "wide": {"type": "object", "properties": {f"p{at}": {"type": "null"} for at in range(512)}},
 }

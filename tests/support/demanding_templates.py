@@ -55,6 +55,8 @@ SYSTEM_WITH_LAST_USER = _template(
 )
 # Like Qwen3.5's.
 NEEDS_USER = _template(start=_raise("not messages | selectattr('role', 'equalto', 'user') | list", "No user query found."))
+# Like GigaChat's and DeepSeek's: only after a user's message, or the result of a call, the assistant's turn is opened.
+ANSWERS_USERS = _template().replace("add_generation_prompt", "add_generation_prompt and messages[-1].role in ['user', 'tool']")
 # Like Llama 3's.
 NEEDS_USER_FOR_TOOLS = _template(
     start=_raise("tools and messages[0].role not in ['user', 'system']", "There is no first user message for the tools")

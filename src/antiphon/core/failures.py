@@ -24,6 +24,8 @@ LONGEST_MESSAGE = 2000
 NO_REASON = "no reason given"
 # The kind of failure of an engine that could not parse its model's tool call.
 PARSE_ERROR = "parse_error"
+# What llama.cpp says when its parser cannot read what the model wrote.
+UNPARSED = re.compile("does not match the expected .* format", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from urllib.parse import unquote
 
 import msgspec
 
+from antiphon.core.number_ranges import integer_to_gbnf, number_to_gbnf
 from antiphon.core.schema_support import Schema
 
 # llama.cpp unfolds a repetition into so many rules, and rejects 2000 of them. A larger bound is left to the check.
@@ -43,7 +44,7 @@ null ::= "null"
 ws ::= (" " | "\n" [ \t]{0,20})?
 """.strip()
 # Of these types every value is allowed.
-PLAIN_TYPES = {"integer": "integer", "number": "number", "boolean": "boolean", "null": "null"}
+PLAIN_TYPES = {"boolean": "boolean", "null": "null"}
 # A schema without a type is that of the values that its keywords are about.
 IMPLIED_TYPES = {"properties": "object", "items": "array", "prefixItems": "array"}
 # The keywords of an object that can be merged, and those that say nothing about a value.
@@ -221,6 +222,12 @@ class _Rules:
         bounds = _bounds(schema, "minLength", "maxLength")
         return f'"\\"" char{_repetition(*bounds)} "\\""'
 
+    def _integer(self, name: str, schema: Schema) -> str:
+        return integer_to_gbnf(schema)
+
+    def _number(self, name: str, schema: Schema) -> str:
+        return number_to_gbnf(schema)
+
     def _array(self, name: str, schema: Schema) -> str:
         first = schema.get("prefixItems")
         items = schema.get("items", True)
@@ -317,6 +324,8 @@ _CHOICES: dict[str, Callable[[_Rules, Schema], list[str]]] = {
 }
 _TYPES: dict[str, Callable[[_Rules, str, Schema], str]] = {
     "string": _Rules._string,
+    "integer": _Rules._integer,
+    "number": _Rules._number,
     "array": _Rules._array,
     "object": _Rules._object,
 }

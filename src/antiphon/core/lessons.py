@@ -13,7 +13,7 @@ from msgspec import UNSET
 from antiphon.core.constraints import is_constrained
 from antiphon.core.dialect import Dialect
 from antiphon.core.efforts import without_effort
-from antiphon.core.failures import PARSE_ERROR
+from antiphon.core.failures import PARSE_ERROR, UNPARSED
 from antiphon.core.template_demands import DEMANDS
 from antiphon.errors import ApiError, EngineFailure, EngineUnavailable
 from antiphon.wire.chat import ChatRequest
@@ -53,8 +53,6 @@ def _words(*alternatives: str) -> re.Pattern[str]:
     return re.compile("|".join(alternatives), re.IGNORECASE)
 
 
-# What llama.cpp says when its parser cannot read what the model wrote.
-UNPARSED = _words("does not match the expected .* format")
 UNMARKED = _words(UNPARSED.pattern, "failed to initialize samplers")
 UNPARSED_KINDS = frozenset({PARSE_ERROR})
 CONSTRAINTS = _words("json.?schema", "response.?format", "grammar", "guided", "structured")
@@ -92,9 +90,14 @@ def _always(chat: ChatRequest) -> bool:
     return True
 
 
+def _ended_by_user(chat: ChatRequest, dialect: Dialect) -> Facts:
+    """A parser that wants something of the answer wants nothing of the prompt."""
+    return {} if dialect.answer_prefix else {"answers_results": False, "begins_with_user": True}
+
+
 def _switched_off(chat: ChatRequest, dialect: Dialect) -> Facts:
-    """The engine's parser, where there is a way to do that."""
-    return {"parses_answers": False} if dialect.unparsed_extra else {}
+    """The engine's parser, where there is a way to do that. One that wants a beginning wants it all the same."""
+    return {"parses_answers": False} if dialect.unparsed_extra and not dialect.answer_prefix else {}
 
 
 def _prefixed(chat: ChatRequest, dialect: Dialect) -> Facts:
@@ -118,7 +121,7 @@ LESSONS: tuple[Lesson, ...] = (
     Lesson(_words("does not support tools", "tools? (?:use )?(?:is|are) not supported"), {"shows_tools": False}, _has_tools),
     # llama.cpp: its parsers of DeepSeek V3.2 and GigaChat3 want a prompt to end with the mark of the assistant. The template of
     # the first writes none after a result, and neither does so after a system message.
-    Lesson(UNMARKED, {"answers_results": False, "begins_with_user": True}, _ends_without_user, lasting=False, repeats=True),
+    Lesson(UNMARKED, _ended_by_user, _ends_without_user, lasting=False, repeats=True),
     # llama.cpp with the templates of DeepSeek V3.2 and V4: it parses by the schema, and constrains by nothing.
     Lesson(UNPARSED, {"constrains_json_with_tools": False}, _has_format_and_tools, lasting=False),
     # llama.cpp and LMDeploy, when a model writes a call that they cannot parse. We may be able to parse or repair it.

@@ -13,7 +13,7 @@ PLAIN = Dialect(name="plain")
 
 # Capability → what a chat template has to do for it.
 _TEMPLATES = {
-    "system role": "that has a system role",
+    "system role": "that always shows the system message",
     "user messages in a row": "that accepts them",
     "first message": "that accepts any",
     "tools": "that shows tools, calls and results",

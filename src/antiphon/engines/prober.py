@@ -68,7 +68,7 @@ PROBES: tuple[Probe, ...] = (
     Probe("strict arguments", tools.strict_arguments),
     Probe("json_schema", answers.json_schema, _always),
     Probe("json_schema with tools", answers.json_schema_with_tools, _always),
-    Probe("answer format", answers.answer_format, _always, generates=_never),
+    Probe("answer format", templates.answer_format, _always, generates=_never),
     Probe(
         "reasoning efforts", answers.reasoning_efforts, lambda dialect: not _checks_no_requests(dialect), _checks_no_requests
     ),

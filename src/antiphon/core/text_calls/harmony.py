@@ -13,8 +13,10 @@ MARKERS = tuple(f"<|{name}|>" for name in "start end message channel constrain r
 INSIDE = frozenset({"<|message|>", "<|constrain|>"})
 _MARKER = re.compile("|".join(map(re.escape, MARKERS)))
 _RECIPIENT = r"(?:\s*to=(?P<to>[^\s<]{1,128}))?"
+# Before the header proper, gpt-oss writes this at times, and it means nothing.
+_STRAY = r"(?:<\|channel\|>commentary(?:\s*to=assistant)?(?=\s*<\|channel\|>))?"
 HEADER = regex.compile(
-    rf"(?:<\|start\|>assistant)?{_RECIPIENT}\s*<\|channel\|>\s*(?P<channel>analysis|commentary|final)"
+    rf"(?:<\|start\|>assistant)?{_STRAY}{_RECIPIENT}\s*<\|channel\|>\s*(?P<channel>analysis|commentary|final)"
     rf"{_RECIPIENT}(?:\s*<\|constrain\|>\s*\w{{0,32}}|\s+\w{{1,32}})?\s*<\|message\|>"
 )
 

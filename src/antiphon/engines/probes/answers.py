@@ -1,6 +1,6 @@
 """Probes of answers: constrained JSON, reasoning, usage, cached tokens, logprobs."""
 
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from typing import Any
 
 from antiphon.core.efforts import accepted_to_efforts
@@ -24,6 +24,7 @@ REASONING_MEMBERS = ("reasoning_content", "reasoning", "thinking")
 
 SHOWN_AND_CHECKED = "shows the schema to the model, checks and repairs the answer, and asks once more"
 SENT_AS_GRAMMAR = "sends the schema as a grammar, with thinking off"
+READ_HERE = "switches that parser off if it can, and reads the answers itself"
 SPELLED_OUT = "makes it the beginning of every grammar, and of an answer that the engine has failed at"
 NEAREST_EFFORT = "sends the nearest effort that the template accepts, with a notice"
 FOUND_IN_TEXT = "finds the reasoning in the text, and makes a reasoning item of it"
@@ -42,6 +43,8 @@ ANSWER_PREFIXES: dict[tuple[str, ...], str] = {
     ("<|channel|>",): "<|channel|>final<|message|>",
     (">>>all", ">>>${recipient}"): "all\n",
 }
+# What such a parser looks for at the end of the prompt (common/parsers/deepseek.cpp).
+PROMPT_MARKS: dict[tuple[str, ...], str] = {("dsml_token", "DSML"): "<｜Assistant｜>"}
 
 # The object takes about thirty tokens, and more with a lot of white space.
 OBJECT_TOKENS = 96
@@ -130,6 +133,9 @@ async def answer_format(client: ProbeClient) -> Observation:
     prefix = await _prefix(client)
     if prefix is None:
         return Observation(Verdict.UNKNOWN, "the engine does not show its chat template")
+    if not prefix and client.parser_fails:
+        detail = "the engine's own parser fails on what this model writes"
+        return Observation(Verdict.PARTLY, detail, READ_HERE, {"answer_prefix": ""})
     if not prefix:
         return Observation(Verdict.WORKS, "an answer may begin with anything", facts={"answer_prefix": ""})
     detail = f"the engine fails if an answer does not begin with {prefix.strip()}"
@@ -137,11 +143,20 @@ async def answer_format(client: ProbeClient) -> Observation:
 
 
 async def _prefix(client: ProbeClient) -> str | None:
+    return await _of_template(client, ANSWER_PREFIXES)
+
+
+async def prompt_mark(client: ProbeClient) -> str | None:
+    """What the engine's parser looks for at the end of a prompt; empty if it looks for nothing."""
+    return await _of_template(client, PROMPT_MARKS)
+
+
+async def _of_template(client: ProbeClient, by_marks: Mapping[tuple[str, ...], str]) -> str | None:
     # The template of an engine that does not show it is not read by its parser either, as far as is known.
     template = await client.template_text() if client.dialect.template_text else None
     if template is None:
         return None
-    return next((prefix for marks, prefix in ANSWER_PREFIXES.items() if all(mark in template for mark in marks)), "")
+    return next((wanted for marks, wanted in by_marks.items() if all(mark in template for mark in marks)), "")
 
 
 # ---- reasoning -------------------------------------------------------------------------------------------------------

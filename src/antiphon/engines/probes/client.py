@@ -11,11 +11,11 @@ import msgspec
 from antiphon.core.chunk_reader import ChunkReader, cached_tokens_of
 from antiphon.core.deltas import CallDelta, Delta, EngineFailed, Finished, ReasoningDelta, TextDelta, UsageReport
 from antiphon.core.dialect import Lookup, Template
-from antiphon.core.failures import failure_to_error, http_answer_to_failure
+from antiphon.core.failures import UNPARSED, failure_to_error, http_answer_to_failure
 from antiphon.core.sse import FrameReader
 from antiphon.core.think_tags import Start
 from antiphon.engines.detection import NO_SUCH_ROUTE, follow
-from antiphon.engines.probes.findings import Failed, NoAnswer
+from antiphon.engines.probes.findings import Failed, NoAnswer, Unparsed
 from antiphon.engines.probes.questions import HELLO
 from antiphon.engines.upstream import CLOSE_CONNECTION, LARGEST_ERROR, RETRIED, Engine, ours
 from antiphon.errors import ApiError, ContextLengthExceeded, EngineUnavailable, InvalidRequest
@@ -63,8 +63,14 @@ def _to_rejection(error: ApiError) -> Rejection:
     if not isinstance(error, InvalidRequest) or isinstance(error, ContextLengthExceeded):
         broke_down = error.failure is not None and error.failure.status >= 500 and not isinstance(error, EngineUnavailable)
         may_pass = error.failure is None or error.failure.status in MAY_PASS
-        raise (Failed if broke_down else NoAnswer)(_shortened(error.message), may_pass=may_pass)
+        raise _kind(error, broke_down=broke_down)(_shortened(error.message), may_pass=may_pass)
     return Rejection(error.failure.message if error.failure is not None else error.message)
+
+
+def _kind(error: ApiError, *, broke_down: bool) -> type[NoAnswer]:
+    if error.failure is not None and UNPARSED.search(error.failure.message):
+        return Unparsed
+    return Failed if broke_down else NoAnswer
 
 
 @dataclass(slots=True)
@@ -175,12 +181,20 @@ class ProbeClient:
         self._prompts: dict[bytes, str | Rejection | None] = {}
         self._unanswered = 0
         self._options: Body = {"stream_options": {"include_usage": True}}
+        # The engine's own parser has failed on an answer to a plain request.
+        self.parser_fails = False
 
     # ---- chat requests -----------------------------------------------------------------------------------------------
 
     async def baseline(self) -> Answer:
         """The answer to a request with nothing special in it. An engine that rejects it cannot be probed."""
-        answer = await self._chat({}, 1, None)
+        try:
+            answer = await self._chat({}, 1, None)
+        except Unparsed:
+            # As for clients: the parser is switched off, where that is possible.
+            self._options |= self.dialect.unparsed_extra
+            self.parser_fails = True
+            answer = await self._chat({}, 1, None)
         if isinstance(answer, Rejection) and self._options:
             self._options = {}
             answer = await self._chat({}, 1, None)
@@ -196,12 +210,12 @@ class ProbeClient:
     async def ask_twice(self, **fields: Any) -> Answer | Rejection:
         """As `ask`, for what some engines break down over. One that does so twice, and not over a plain request, rejects it."""
         await self.baseline()
-        reason = ""
+        unanswered, reason = self._unanswered, ""
         for _ in range(2):
             try:
                 return await self.ask(**fields)
             except Failed as failure:
-                self._unanswered -= 1
+                self._unanswered = unanswered
                 reason = str(failure)
         return Rejection(reason)
 
@@ -222,7 +236,7 @@ class ProbeClient:
 
     async def _chat(self, fields: Body, tokens: int, stop_when: Condition | None) -> Answer | Rejection:
         body: Body = {"model": self.model, "messages": HELLO, "temperature": 0, "stream": True, **self._options}
-        body |= {self.dialect.max_tokens_member: tokens, **self.dialect.extra, **fields}
+        body = {**self.dialect.extra, **body, self.dialect.max_tokens_member: tokens, **fields}
         request = msgspec.json.encode({name: value for name, value in body.items() if value is not None})
         if request not in self._answers:
             self._answers[request] = await self._send("/v1/chat/completions", request, stop_when)
@@ -240,6 +254,9 @@ class ProbeClient:
             raise NoAnswer(f"no answer within {self._time_limit:g} seconds") from None
         except ApiError as error:
             raise NoAnswer(error.message) from None
+        except Unparsed:
+            self._unanswered -= 1
+            raise
         self._unanswered -= 1
         return answer
 

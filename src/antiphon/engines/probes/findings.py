@@ -53,3 +53,7 @@ class NoAnswer(Exception):
 
 class Failed(NoAnswer):
     """The engine broke down over the request, which may be the fault of the request."""
+
+
+class Unparsed(Failed):
+    """The engine's own parser failed on what its model wrote: the engine answers, and the request may be right."""

@@ -21,6 +21,7 @@ Fields = dict[str, Any]
 
 READ_FROM_FILE = "assumes what the dialect of the engine says; --chat-template FILE lets it read the template"
 AS_TAGS = "sends it as text, between <think> and </think>"
+GO_ON_AFTER_RESULTS = "puts a short user message after the results"
 WHERE_SHOWN = "sends it nevertheless: the template decides where it is shown"
 
 # Ids that every template accepts, and one of the usual kind.
@@ -120,7 +121,8 @@ async def _expect(client: ProbeClient, messages: Messages, fields: Fields) -> No
 async def _expect_calls(client: ProbeClient) -> Fields:
     """What a template demands of calls matters only if it shows them."""
     fields = await tool_fields(client)
-    if await shows_calls(client, fields) is False:
+    shows_none = (await shows_tools(client, fields))[0] is False and not await takes_calls(client)
+    if shows_none or await shows_calls(client, fields) is False:
         raise NoAnswer("the template does not show calls with their results: they are written as text")
     await _expect(client, HISTORY, fields)
     return fields
@@ -137,7 +139,11 @@ async def template_text(client: ProbeClient) -> Observation:
     if text is None:
         return Observation(Verdict.UNKNOWN, "the engine does not show its text", READ_FROM_FILE)
     found = words_in_text(text)
-    detail = f"it rejects messages in these words: {'; '.join(found)}" if found else "it has no words that reject messages"
+    detail = (
+        f"it rejects messages in these words: {'; '.join(found)}"
+        if found
+        else "it has none of the known words that reject messages"
+    )
     return Observation(Verdict.WORKS, f"its text is known; {detail}", facts=facts_in_text(text))
 
 
@@ -162,6 +168,8 @@ async def first_message(client: ProbeClient) -> Observation:
         without_user["no user message"] = led
     cases = {"an assistant message": [DONE, *HELLO], **without_user}
     rejected = await _first_rejection(client, cases, {})
+    if rejected is None and without_user and await _asks_for_no_answer(client, led):
+        rejected = "no user message: accepted, but the prompt does not ask the model for an answer then"
     fields = await tool_fields(client)
     if rejected is None and fields:
         rejected = await _first_rejection(client, {f"{case}, with tools": cases[case] for case in cases}, fields)
@@ -170,6 +178,16 @@ async def first_message(client: ProbeClient) -> Observation:
     if rejected is not None:
         return Observation(Verdict.DOES_NOT, rejected, REMEDIES[demands.FIRST_MESSAGE], {"begins_with_user": True})
     return Observation(Verdict.WORKS, "it need not be the user's", facts={"begins_with_user": False})
+
+
+async def _asks_for_no_answer(client: ProbeClient, messages: Messages) -> bool:
+    """The template does not open the assistant's turn after these messages, as it does after a user's."""
+    opens = []
+    for each in (HELLO, messages):
+        prompt = await client.rendered_prompt(messages=each)
+        unopened = await client.rendered_prompt(messages=each, add_generation_prompt=False)
+        opens.append(None not in (prompt, unopened) and prompt != unopened)
+    return opens == [True, False]
 
 
 async def call_ids(client: ProbeClient) -> Observation:
@@ -245,10 +263,16 @@ async def _shown_places(client: ProbeClient, places: Mapping[str, Make], fields:
     return shown
 
 
-def _member_places(member: str, *, with_calls: bool) -> dict[str, Make]:
+async def _after_results(client: ProbeClient) -> Messages:
+    """What is sent after results. It may end the current turn, with its thoughts."""
+    return [] if (await answer_format(client)).facts.get("answers_results", True) else HELLO
+
+
+async def _member_places(client: ProbeClient, member: str, *, with_calls: bool) -> dict[str, Make]:
     places: dict[str, Make] = {EARLIER: lambda thought: [*HELLO, {**DONE, member: thought}, *HELLO]}
     if with_calls:
-        places[CURRENT] = lambda thought: [*HELLO, {**called(ID), member: thought}, returned(ID)]
+        after = await _after_results(client)
+        places[CURRENT] = lambda thought: [*HELLO, {**called(ID), member: thought}, returned(ID), *after]
     return places
 
 
@@ -259,11 +283,12 @@ async def _tag_places(client: ProbeClient, *, with_calls: bool) -> dict[str, Mak
         return f"<think>\n{thought}\n</think>\n\n"
 
     places: dict[str, Make] = {EARLIER: lambda thought: [*HELLO, said(tagged(thought) + "Done."), *HELLO]}
+    after = await _after_results(client)
     if with_calls and (await text_beside_calls(client)).facts.get("shows_text_with_calls", True):
-        places[CURRENT] = lambda thought: [*HELLO, called(ID, text=tagged(thought)), returned(ID)]
+        places[CURRENT] = lambda thought: [*HELLO, called(ID, text=tagged(thought)), returned(ID), *after]
     elif with_calls:
         between = HELLO if (await users_in_a_row(client)).facts["alternates"] else []
-        places[CURRENT] = lambda thought: [*HELLO, said(tagged(thought)), *between, called(ID), returned(ID)]
+        places[CURRENT] = lambda thought: [*HELLO, said(tagged(thought)), *between, called(ID), returned(ID), *after]
     return places
 
 
@@ -275,7 +300,7 @@ async def earlier_reasoning(client: ProbeClient) -> Observation:
     with_calls = bool(fields) and (await shows_tools(client, fields))[0] is True
     await _expect(client, HISTORY if with_calls else [*HELLO, DONE, *HELLO], fields)
     member = client.dialect.reasoning_member or "reasoning_content"
-    by_member = await _shown_places(client, _member_places(member, with_calls=with_calls), fields)
+    by_member = await _shown_places(client, await _member_places(client, member, with_calls=with_calls), fields)
     if not by_member:
         return Observation(Verdict.UNKNOWN, "it is not known whether the model sees it")
     if all(by_member.values()):
@@ -295,6 +320,19 @@ async def earlier_reasoning(client: ProbeClient) -> Observation:
 def _where(places: Mapping[str, bool], shown: bool) -> str:
     chosen = [place for place, seen in places.items() if seen is shown]
     return "" if len(chosen) == len(places) else " " + " and ".join(chosen)
+
+
+async def answer_format(client: ProbeClient) -> Observation:
+    """What the engine's own parser wants of an answer, and of the prompt before it."""
+    observation = await answers.answer_format(client)
+    mark = await answers.prompt_mark(client)
+    if not mark or not (fields := await tool_fields(client)):
+        return observation
+    prompt = await client.rendered_prompt(messages=[*HELLO, called(ID), returned(ID, MARK)], **fields)
+    if prompt is None or mark in prompt.rpartition(MARK)[2]:
+        return replace(observation, facts={**observation.facts, "answers_results": True})
+    facts = {**observation.facts, "answers_results": False}
+    return Observation(Verdict.PARTLY, "the engine fails at answers that come right after a result", GO_ON_AFTER_RESULTS, facts)
 
 
 async def reasoning(client: ProbeClient) -> Observation:
