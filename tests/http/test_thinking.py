@@ -236,19 +236,21 @@ async def test_a_parser_that_cannot_be_switched_off_stays_on() -> None:
 UNMARKED = Refusal(400, {"error": {"message": "Failed to initialize samplers: no mark", "code": 400}})
 
 
-@pytest.mark.parametrize("refusal", [UNPARSED, UNMARKED], ids=["in its answer", "at once"])
-async def test_a_result_that_cannot_be_answered_is_followed_by_a_user_message(refusal: Any) -> None:
+@pytest.mark.parametrize("refusals", [[UNPARSED] * 3, [UNMARKED]], ids=["in its answer", "at once"])
+async def test_a_result_that_cannot_be_answered_is_followed_by_a_user_message(refusals: list[Any]) -> None:
+    """If nothing else helps: all of the prompt changes, and is cached no more."""
     history = [
         {"role": "user", "content": "Weather?"},
         {"type": "function_call", "call_id": "c", "name": "get_weather", "arguments": "{}"},
         {"type": "function_call_output", "call_id": "c", "output": "Rain."},
     ]
-    async with standing_before("llamacpp", refusal, text("It rains."), text("It rains.")) as (gateway, engine):
+    async with standing_before("llamacpp", *refusals, text("It rains."), text("It rains.")) as (gateway, engine):
         assert kinds(await gateway.create(history, tools=TOOLS)) == ["message"]
-        first, second = engine.requests
-        assert second["messages"] == [*first["messages"], {"role": "user", "content": "Go on."}]
+        *before, last = engine.requests
+        assert all(request["messages"] == before[0]["messages"] for request in before)
+        assert last["messages"] == [*before[0]["messages"], {"role": "user", "content": "Go on."}]
         await gateway.create("Hi", tools=TOOLS)
-        assert len(engine.requests) == 3
+        assert len(engine.requests) == len(refusals) + 2
 
 
 async def test_a_parser_that_cannot_be_switched_off_gets_what_it_wants() -> None:

@@ -119,9 +119,6 @@ LESSONS: tuple[Lesson, ...] = (
     Lesson(_words("tool.call.parser", "enable.auto.tool.choice"), {"reads_calls": False}, _has_tools),
     # Ollama, for a model whose template has none; others in their own words.
     Lesson(_words("does not support tools", "tools? (?:use )?(?:is|are) not supported"), {"shows_tools": False}, _has_tools),
-    # llama.cpp: its parsers of DeepSeek V3.2 and GigaChat3 want a prompt to end with the mark of the assistant. The template of
-    # the first writes none after a result, and neither does so after a system message.
-    Lesson(UNMARKED, _ended_by_user, _ends_without_user, lasting=False, repeats=True),
     # llama.cpp with the templates of DeepSeek V3.2 and V4: it parses by the schema, and constrains by nothing.
     Lesson(UNPARSED, {"constrains_json_with_tools": False}, _has_format_and_tools, lasting=False),
     # llama.cpp and LMDeploy, when a model writes a call that they cannot parse. We may be able to parse or repair it.
@@ -131,6 +128,10 @@ LESSONS: tuple[Lesson, ...] = (
     Lesson(UNPARSED, _switched_off, _always, lasting=False, repeats=True),
     # The same where it cannot be switched off: gpt-oss, Functionary 3.2.
     Lesson(UNPARSED, _prefixed, _always, lasting=False),
+    # llama.cpp: its parsers of DeepSeek V3.2 and GigaChat3 want a prompt to end with the mark of the assistant. The template of
+    # the first writes none after a result, and neither does so after a system message. Only if nothing else has helped: it
+    # changes all of the prompt, which is cached no more. Probes know it before the first request.
+    Lesson(UNMARKED, _ended_by_user, _ends_without_user, lasting=False, repeats=True),
     # What chat templates raise.
     *(Lesson(demand.words, demand.facts, _always) for demand in DEMANDS),
     # Templates and engines that have efforts of their own, as Tencent's Hy3 has.
