@@ -7,7 +7,8 @@ from support.template_battery import CONVERSATIONS, REQUESTS, Cell, Client, thir
 
 # A conversation is streamed behind one of the gateways, and whole behind the other.
 FORMS = [(cell, at % 2 == 0) for at, cell in enumerate(CONVERSATIONS)]
-BOTH_FORMS = [(cell, streamed) for cell in REQUESTS for streamed in (True, False)]
+STREAMED = [(cell, True) for cell in REQUESTS]
+WHOLE = [pytest.param(cell, False, marks=pytest.mark.slow) for cell in REQUESTS]
 
 
 def name_of(value: Cell | bool) -> str:
@@ -19,7 +20,7 @@ def client_of(subject: Subject, gateway: GatewayUnderTest, *, streamed: bool) ->
 
 
 @pytest.mark.asyncio(loop_scope="module")
-@pytest.mark.parametrize(("cell", "streamed"), [*BOTH_FORMS, *FORMS], ids=name_of)
+@pytest.mark.parametrize(("cell", "streamed"), [*STREAMED, *WHOLE, *FORMS], ids=name_of)
 async def test_a_cell_passes_behind_a_gateway_that_has_probed(
     subject: Subject, probed: GatewayUnderTest, cell: Cell, streamed: bool
 ) -> None:
@@ -31,6 +32,7 @@ async def test_thirty_rounds_of_tools_stay_in_the_cache(subject: Subject, probed
     await thirty_rounds(client_of(subject, probed, streamed=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("cell", "streamed"), [(cell, not streamed) for cell, streamed in FORMS], ids=name_of)
 async def test_a_conversation_passes_behind_a_gateway_that_never_probes(subject: Subject, cell: Cell, streamed: bool) -> None:
     """All that it can know comes from what the engine shows without an answer, and from what it rejects."""
