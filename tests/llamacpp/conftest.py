@@ -36,10 +36,18 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_tiny_model(tmp_path_factory.mktemp("models") / "tiny.gguf", context=CONTEXT)
 
 
-@pytest.fixture(scope="module", params=DEMANDING | WITH_PARSERS)
+TEMPLATES = DEMANDING | WITH_PARSERS
+# Those of families of models, and those that no family of ours stands for. The others make one demand each.
+SAMPLE = {name for name in TEMPLATES if name.startswith("like ")} | {"bare alternation", "own efforts"}
+
+
+@pytest.fixture(
+    scope="module",
+    params=[name if name in SAMPLE else pytest.param(name, marks=pytest.mark.slow) for name in TEMPLATES],
+)
 def subject(request: pytest.FixtureRequest, tiny_model: Path) -> Iterator[Subject]:
     """An engine with one of our demanding templates."""
-    template = (DEMANDING | WITH_PARSERS)[request.param]
+    template = TEMPLATES[request.param]
     # Without flash attention: for a tiny model with a long history it takes three times as long.
     with running_llamacpp(tiny_model, template=template.text, context=CONTEXT, flash_attn_type=0) as url:
         yield Subject(request.param, template, url)

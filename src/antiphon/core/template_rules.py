@@ -181,11 +181,13 @@ def _is_result(message: ChatMessage) -> bool:
 
 def _with_users_after_results(messages: Messages, dialect: Dialect) -> Messages:
     """After all of them, not only after the last: what is sent now is the beginning of what is sent later."""
-    go_on = ChatMessage(role="user", content=GO_ON)
+    go_on, noted = ChatMessage(role="user", content=GO_ON), ChatMessage(role="assistant", content=NOTED)
+    # Where roles alternate, the other filler comes before it.
+    followers = (go_on, noted) if dialect.alternates else (go_on,)
     followed: Messages = []
     for message, after in zip(messages, [*messages[1:], None], strict=True):
         followed.append(message)
-        if message.role == "tool" and (after is None or after.role != "tool") and after != go_on:
+        if message.role == "tool" and (after is None or after.role != "tool") and after not in followers:
             followed.append(go_on)
     return followed
 
