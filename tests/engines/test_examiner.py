@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from support.engine import CUT, Answer, Body, MockEngine, Refusal, Writer, chunk, text
-from support.gateway import free_port, running_gateway
+from support.gateway import free_port, running_gateway, started
 from support.known_engines import KINDS, Kind, prompt_of, tolerant_objection
 from support.raw_server import raw_server
 
@@ -30,15 +30,6 @@ from antiphon.transport import make_session
 LOOKUP = {"type": "function", "name": "look_up", "parameters": {"type": "object", "properties": {}}}
 # So long that nothing in a test depends on it.
 NEVER = 3600.0
-
-
-@asynccontextmanager
-async def started(mock: MockEngine, port: int = 0) -> AsyncIterator[MockEngine]:
-    await mock.start(port)
-    try:
-        yield mock
-    finally:
-        await mock.stop()
 
 
 @asynccontextmanager

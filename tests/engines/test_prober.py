@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from support.engine import CUT, DONE, Answer, Body, MockEngine, Refusal, Writer, call, chunk, objection, text
 from support.engine import answer as whole
-from support.gateway import running_gateway
+from support.gateway import running_gateway, started
 from support.known_engines import KINDS, NO_PARSER, restamped, shape
 
 from antiphon.dialects import LLAMACPP, VLLM
@@ -76,15 +76,6 @@ LEARNED: dict[str, dict[str, bool]] = {
     "ollama without tools": {"shows_tools": False, "reads_calls": False, "enforces_required": False},
     "lmdeploy without a tool parser": {"shows_tools": False, "reads_calls": False, "constrains_json": True},
 }
-
-
-@asynccontextmanager
-async def started(mock: MockEngine, port: int = 0) -> AsyncIterator[MockEngine]:
-    await mock.start(port)
-    try:
-        yield mock
-    finally:
-        await mock.stop()
 
 
 @asynccontextmanager

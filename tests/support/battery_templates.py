@@ -6,7 +6,7 @@ They are small and our own. What they raise is what users of such models see.
 from dataclasses import dataclass
 from typing import Literal
 
-from support.templates import ALTERNATING
+from support.templates import ALTERNATING, ANSWER, TOOLS
 from support.tiny_model import CHATML
 
 # Which thoughts of a history a template can show, if they are sent as it wants them: those that follow the last user message
@@ -33,14 +33,6 @@ class Subject:
 
 # ---- parts -----------------------------------------------------------------------------------------------------------
 
-_SYSTEM_OF_TOOLS = """\
-{%- if tools -%}
-{{- '<|im_start|>system\\nFunctions, as JSON, one a line:\\n<tools>\\n' -}}
-{%- for tool in tools -%}{{- (tool | tojson) + '\\n' -}}{%- endfor -%}
-{{- '</tools>\\nA call is written so:\\n<tool_call>\\n{"name": NAME, "arguments": OBJECT}\\n</tool_call><|im_end|>\\n' -}}
-{%- endif -%}
-"""
-_ANSWER = "{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\\n' -}}{%- endif -%}"
 _OPENED_THOUGHT = """\
 {%- if add_generation_prompt -%}
 {{- '<|im_start|>assistant\\n<think>\\n' -}}
@@ -184,8 +176,8 @@ _TOOLS_IN_FIRST_MESSAGE = """\
 """
 
 
-def _plain(*, checks: str = "", assistant: str = _EVERY_THOUGHT + _TEXT + _CALLS, answer: str = _ANSWER) -> str:
-    return checks + _SYSTEM_OF_TOOLS + _turns(assistant=assistant) + answer
+def _plain(*, checks: str = "", assistant: str = _EVERY_THOUGHT + _TEXT + _CALLS, answer: str = ANSWER) -> str:
+    return checks + TOOLS + _turns(assistant=assistant) + answer
 
 
 # ---- templates -------------------------------------------------------------------------------------------------------
@@ -193,7 +185,7 @@ def _plain(*, checks: str = "", assistant: str = _EVERY_THOUGHT + _TEXT + _CALLS
 DEMANDING: dict[str, DemandingTemplate] = {
     "no demand": DemandingTemplate(_plain()),
     "ids of nine letters": DemandingTemplate(
-        _SYSTEM_OF_TOOLS + _turns(assistant=_EVERY_THOUGHT + _TEXT + _CALLS_WITH_IDS, result=_RESULT_WITH_ID) + _ANSWER
+        TOOLS + _turns(assistant=_EVERY_THOUGHT + _TEXT + _CALLS_WITH_IDS, result=_RESULT_WITH_ID) + ANSWER
     ),
     "one call": DemandingTemplate(_plain(assistant=_ONE_CALL + _EVERY_THOUGHT + _TEXT + _CALLS)),
     "alternation": DemandingTemplate(_plain(checks=_ALTERNATION)),
@@ -216,12 +208,12 @@ DEMANDING: dict[str, DemandingTemplate] = {
     "no empty message": DemandingTemplate(_plain(assistant=_NOT_EMPTY + _EVERY_THOUGHT + _TEXT + _CALLS)),
     "like Mistral's": DemandingTemplate(
         _ALTERNATION
-        + _SYSTEM_OF_TOOLS
+        + TOOLS
         + _turns(assistant=_NOT_EMPTY + _TEXT_OR_CALLS.replace(_CALLS, _CALLS_WITH_IDS), result=_RESULT_WITH_ID)
-        + _ANSWER
+        + ANSWER
     ),
     "like Llama's": DemandingTemplate(
-        _TOOLS_IN_FIRST_MESSAGE + _turns(assistant=_ONE_CALL + _TEXT_OR_CALLS, messages="rest") + _ANSWER
+        _TOOLS_IN_FIRST_MESSAGE + _turns(assistant=_ONE_CALL + _TEXT_OR_CALLS, messages="rest") + ANSWER
     ),
     "like Qwen's": DemandingTemplate(
         _plain(

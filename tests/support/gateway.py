@@ -107,6 +107,16 @@ async def running_gateway(
 
 
 @asynccontextmanager
+async def started(mock: MockEngine, port: int = 0) -> AsyncIterator[MockEngine]:
+    """The mock engine, until the end of the block."""
+    await mock.start(port)
+    try:
+        yield mock
+    finally:
+        await mock.stop()
+
+
+@asynccontextmanager
 async def standing_before(
     owned_by: str, *answers: Answer, **settings: Any
 ) -> AsyncIterator[tuple[GatewayUnderTest, MockEngine]]:

@@ -18,19 +18,19 @@ _TURNS = """\
 {%- endif -%}
 {%- endfor -%}
 """
-_TOOLS = """\
+TOOLS = """\
 {%- if tools -%}
 {{- '<|im_start|>system\\nFunctions, as JSON, one a line:\\n<tools>\\n' -}}
 {%- for tool in tools -%}{{- (tool | tojson) + '\\n' -}}{%- endfor -%}
 {{- '</tools>\\nA call is written so:\\n<tool_call>\\n{"name": NAME, "arguments": OBJECT}\\n</tool_call><|im_end|>\\n' -}}
 {%- endif -%}
 """
-_ANSWER = "{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\\n' -}}{%- endif -%}"
+ANSWER = "{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\\n' -}}{%- endif -%}"
 _THOUGHT = "{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\\n<think>\\n' -}}{%- endif -%}"
 
 # Reasoning without tools, and with tools.
-THINKING = _TURNS + _ANSWER
-THINKING_WITH_TOOLS = _TOOLS + _TURNS + _ANSWER
+THINKING = _TURNS + ANSWER
+THINKING_WITH_TOOLS = TOOLS + _TURNS + ANSWER
 
 _BARE_TURNS = """\
 {%- for message in messages -%}
@@ -51,7 +51,7 @@ ALTERNATING = (
 {{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' -}}
 {%- endfor -%}
 """
-    + _ANSWER
+    + ANSWER
 )
 
 _THOUGHT_OF = (

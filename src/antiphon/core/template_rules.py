@@ -318,7 +318,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "continues_last_message",
-        "llama.cpp goes on with the last message if it is the assistant's",
+        "llama.cpp continues a last message of the assistant instead of beginning a new one",
         lambda dialect: dialect.continues_last_message,
         _ended_by_user,
     ),
