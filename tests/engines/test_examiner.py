@@ -32,6 +32,24 @@ LOOKUP = {"type": "function", "name": "look_up", "parameters": {"type": "object"
 NEVER = 3600.0
 
 
+def hold_back(mock: MockEngine, is_held: Callable[[Body], bool]) -> tuple[asyncio.Event, asyncio.Event]:
+    """Such requests are answered once the second event is set; the first one says that one of them has come."""
+    sound, asked, go_on = mock.otherwise, asyncio.Event(), asyncio.Event()
+
+    def answers(body: Body) -> Answer:
+        async def waiting(write: Writer) -> None:
+            asked.set()
+            await go_on.wait()
+            stream = sound(body)
+            assert isinstance(stream, bytes)
+            await write(stream)
+
+        return waiting if is_held(body) else text("Hello")
+
+    mock.otherwise = answers
+    return asked, go_on
+
+
 @asynccontextmanager
 async def examined_by(examiner: Examiner, mock: MockEngine) -> AsyncIterator[Engine]:
     """An engine that this examiner examines when it is found."""
@@ -265,19 +283,7 @@ async def test_examined_names_do_not_pile_up() -> None:
 
 async def test_the_gateway_learns_while_it_serves_requests() -> None:
     mock = KINDS["vllm without flags"].engine()
-    sound, go_on, asked = mock.otherwise, asyncio.Event(), asyncio.Event()
-
-    def answers(body: Body) -> Answer:
-        async def waiting(write: Writer) -> None:
-            asked.set()
-            await go_on.wait()
-            stream = sound(body)
-            assert isinstance(stream, bytes)
-            await write(stream)
-
-        return text("Hello") if body["messages"][0]["content"].endswith("Hi") else waiting
-
-    mock.otherwise = answers
+    asked, go_on = hold_back(mock, lambda body: not body["messages"][0]["content"].endswith("Hi"))
     async with started(mock), running_gateway(mock, probe=True) as gateway:
         await asked.wait()
         assert (await gateway.create())["output_text"] == "Hello"
@@ -454,19 +460,7 @@ def with_hidden_tools() -> MockEngine:
 async def test_tools_are_in_the_text_until_their_probe_has_ended(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     mock = KINDS["vllm"].engine()
-    sound, go_on, asked = mock.otherwise, asyncio.Event(), asyncio.Event()
-
-    def answers(body: Body) -> Answer:
-        async def waiting(write: Writer) -> None:
-            asked.set()
-            await go_on.wait()
-            stream = sound(body)
-            assert isinstance(stream, bytes)
-            await write(stream)
-
-        return waiting if is_probe(body) else text("Hello")
-
-    mock.otherwise = answers
+    asked, go_on = hold_back(mock, is_probe)
     async with started(mock), running_gateway(mock, probe=True) as gateway:
         await asked.wait()
         response = await gateway.create(tools=[LOOKUP])
