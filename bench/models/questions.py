@@ -73,7 +73,7 @@ def _fits(given: Any, wanted: str | float) -> bool:
     return isinstance(given, int | float) and not isinstance(given, bool) and given == wanted
 
 
-def _question(text: str, tool: str | None = None, **arguments: str | float) -> Question:
+def _question(text: str, tool: str | None = None, /, **arguments: str | float) -> Question:
     return Question(text, tool, arguments)
 
 
