@@ -200,6 +200,7 @@ def make_environment(settings: Settings, tools: Mapping[str, ToolRunner]) -> Env
         sealer=make_sealer(load_key(settings.seal_key, data_directory(settings))),
         report=log,
         check_grammars=settings.check_grammars,
+        help=settings.help,
         reasoning_events=REASONING_EVENTS[settings.reasoning_events],
         always_summary=settings.reasoning_summary == "always",
         tools=tools,

@@ -98,6 +98,9 @@ class Dialect:
     enforces_required: bool = False
     enforces_named: bool = False
 
+    # The model was seen to write calls that are none: of no tool, or no JSON. A small model is then held to the form of a call.
+    garbles_calls: bool = False
+
     # ---- constrained answers ----
 
     # False: `response_format` is rejected.
@@ -172,6 +175,8 @@ class Dialect:
     # Where the context window of a model is reported, the better source first; and whether it sees images.
     window: tuple[Lookup, ...] = ()
     vision: tuple[Lookup, ...] = ()
+    # Where the number of its parameters is.
+    parameters: tuple[Lookup, ...] = ()
     version: tuple[Lookup, ...] = ()
     # Where the text of the chat template is.
     template_text: tuple[Lookup, ...] = ()

@@ -9,6 +9,7 @@ import msgspec
 from antiphon.core.calls import FORMS, Forms, FunctionForm
 from antiphon.core.documents import KnownDocuments, digest_of
 from antiphon.core.event_style import REASONING_TEXT, ReasoningEvents
+from antiphon.core.help import HelpSetting
 from antiphon.core.sealed_text import NO_SEALER, Sealer
 from antiphon.core.tools import DEFINITIONS, Define, Grammar
 
@@ -68,6 +69,8 @@ class Environment:
     # Takes note of what was learned about an engine.
     report: Callable[..., None] = no_report
     check_grammars: bool = True
+    # Which models get help.
+    help: HelpSetting = "auto"
     reasoning_events: ReasoningEvents = REASONING_TEXT
     # Reasoning is sent as a summary whether the request asks for one or not.
     always_summary: bool = False

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from antiphon.core.dialect import Dialect
+from antiphon.core.help import Help, HelpSetting, choose_help, parameters_in_name
 
 # Clients may ask for any name. What was learned of the oldest ones goes first.
 MOST_MODELS = 256
@@ -29,6 +30,8 @@ class Model:
     created: int
     owned_by: str
     window: int | None = None
+    # How many it has; None: not known.
+    parameters: int | None = None
     vision: bool = False
     loaded: bool = True
 
@@ -105,6 +108,18 @@ class EngineKnowledge:
     def window_of(self, model: str) -> int | None:
         """The context window of this model, in tokens; None: it is not known."""
         return next((known.window for known in self.models if known.id == self.served(model)), None)
+
+    def help_for(self, model: str, setting: HelpSetting) -> Help:
+        """The help that this model gets, by what is known of it."""
+        served = self.served(model)
+        listed = next((known for known in self.models if known.id == served), None)
+        reported = listed.parameters if listed is not None else None
+        return choose_help(
+            setting,
+            parameters=reported if reported is not None else parameters_in_name(served),
+            window=self.window_of(model),
+            garbles_calls=self.dialect_for(model).garbles_calls,
+        )
 
     @property
     def default_model(self) -> str:

@@ -120,6 +120,7 @@ class Question:
             documents=Documents(self._outcome_of),
             rounds=self._rounds,
             rejection=self._rejection,
+            help=self.knowledge.help_for(model, self._environment.help),
         )
         self._work = deque((*conversion.unread, *(DefinitionWork(each.definition) for each in conversion.definitions)))
         self._outdated = False

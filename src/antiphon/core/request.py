@@ -16,6 +16,7 @@ from antiphon.core.documents import Documents
 from antiphon.core.draft import ChatDraft
 from antiphon.core.efforts import NO_EFFORT
 from antiphon.core.enforcement import Rejection
+from antiphon.core.help import NO_HELP, Help
 from antiphon.core.input_items import items_to_draft, tools_in_items
 from antiphon.core.request_fields import LOGPROBS, dropped_fields_to_notices, or_unset, refuse_unsupported
 from antiphon.core.requirements import Requirements
@@ -72,10 +73,11 @@ def request_to_chat(
     documents: Documents | None = None,
     rounds: Sequence[AssistantTurn] = (),
     rejection: Rejection | None = None,
+    help: Help = NO_HELP,
 ) -> Conversion:
     """`earlier`: how many of the items were stored, and not sent with this request. `complaint_about`: why a
     schema or grammar is known not to compile. `documents`: what is known of the documents in the items.
-    `rounds`, `rejection`: what has become of the response so far."""
+    `rounds`, `rejection`: what has become of the response so far. `help`: what a small model gets."""
     refuse_unsupported(request)
     box = tools_to_box(request.tools or (), tools_in_items(items, earlier=earlier), tool_definitions)
     documents = documents or Documents()

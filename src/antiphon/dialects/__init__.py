@@ -48,6 +48,7 @@ LLAMACPP = replace(
     tokenizer=Tokenizer("/tokenize", "content", "tokens"),
     window=(Lookup("/props", "default_generation_settings/n_ctx"), Lookup("/v1/models", "data/{at}/meta/n_ctx_train")),
     vision=(Lookup("/props", "modalities/vision"),),
+    parameters=(Lookup("/v1/models", "data/{at}/meta/n_params"),),
     # Without -m it is a router, which loads a model for any request that names it, even to render a prompt.
     loading_state=(Lookup("/v1/models", "data/{at}/status/value"),),
     version=(Lookup("/props", "build_info"),),
@@ -162,6 +163,7 @@ OLLAMA = replace(
     constrains_json=True,
     loads_on_demand=True,
     window=(Lookup("/api/show", "model_info/*.context_length", asks="model"),),
+    parameters=(Lookup("/api/show", "model_info/general.parameter_count", asks="model"),),
     vision=(Lookup("/api/show", "capabilities/vision", asks="model"),),
     version=(Lookup("/api/version", "version"),),
     reported_tools=(Lookup("/api/show", "capabilities/tools", asks="model"),),

@@ -1,0 +1,60 @@
+"""The help that a small model gets: which of it, and why. Strong models get none, and are asked exactly as without it."""
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+HelpSetting = Literal["auto", "off", "full"]
+
+# A model with fewer parameters than this is small.
+SMALL_MODEL = 5_000_000_000
+# Codex with all of its features takes a large part of a window below this, in tokens.
+SMALL_WINDOW = 16_384
+# The number of parameters in the name of a model: Qwen2.5-Coder-1.5B, SmolLM2-135M, gemma3:4b. "A3B" is the active part only.
+_SIZE = re.compile(r"(?<![A-Za-z0-9.])(?:\d+x)?(\d+(?:\.\d+)?)([BM])(?![A-Za-z0-9])", re.IGNORECASE)
+_UNITS = {"b": 1_000_000_000, "m": 1_000_000}
+
+
+@dataclass(frozen=True, slots=True)
+class Help:
+    # Hard tools of clients are offered as easier functions, and their calls are translated.
+    easier_tools: bool = False
+    # An answer that may be a call is asked for under a schema: one of the calls, or a text.
+    holds_calls: bool = False
+    # A call that fails again and again is answered with what to do instead, and then not offered.
+    stops_loops: bool = False
+    # Codex gets fewer features and shorter instructions.
+    lean_codex: bool = False
+    # Why it gets this help, as the end of a sentence.
+    reason: str = ""
+
+    def __bool__(self) -> bool:
+        return self.easier_tools or self.holds_calls or self.stops_loops or self.lean_codex
+
+
+NO_HELP = Help()
+
+
+def choose_help(setting: HelpSetting, *, parameters: int | None, window: int | None, garbles_calls: bool) -> Help:
+    """`garbles_calls`: the model was seen to write calls that are none."""
+    if setting == "off":
+        return NO_HELP
+    if setting == "full":
+        return Help(True, True, True, True, reason='the setting help is "full"')
+    small_window = window is not None and window < SMALL_WINDOW
+    if parameters is not None and parameters < SMALL_MODEL:
+        return Help(True, garbles_calls, True, True, reason=f"the model has {size(parameters)} parameters")
+    return Help(lean_codex=True, reason=f"the context window has {window} tokens") if small_window else NO_HELP
+
+
+def parameters_in_name(name: str) -> int | None:
+    """None: the name does not say how many the model has."""
+    found = _SIZE.search(name.rpartition("/")[2])
+    return int(float(found[1]) * _UNITS[found[2].lower()]) if found is not None else None
+
+
+def size(parameters: int) -> str:
+    """1543714304 → 1.5 billion"""
+    if parameters < _UNITS["b"]:
+        return f"{parameters / _UNITS['m']:.0f} million"
+    return f"{parameters / _UNITS['b']:.1f} billion"
