@@ -10,8 +10,6 @@ import msgspec
 import platformdirs
 from msgspec import Meta, Struct
 
-from antiphon.core.help import HelpSetting
-
 APP = "antiphon"
 PREFIX = "ANTIPHON_"
 Seconds = Annotated[float, Meta(gt=0)]
@@ -87,7 +85,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     context_window: Annotated[int, Meta(gt=0)] = 32768
     # The help that small models get: easier tools, calls held to a form, an end to loops, and a lean Codex. "auto": by what is
     # known of the model; "off": none gets any; "full": all get all of it.
-    help: HelpSetting = "auto"
+    help: Literal["auto", "off", "full"] = "auto"
     # Check that calls of custom tools follow their grammar, and ask the engine once more if not. False: they are not checked.
     check_grammars: bool = True
     # Seconds that one check of a grammar or a schema may take. Checks run in processes of their own; a check that takes longer
