@@ -9,15 +9,17 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import typer
 
+from antiphon.cli.codex_config import KEY_VARIABLE, LEAN_SETTINGS, configuration, known_settings, lean_part
+from antiphon.gateway.codex_catalog import catalog_entry
 from antiphon.settings import Settings, data_directory
 
-KEY_VARIABLE = "ANTIPHON_CODEX_KEY"
 NO_CODEX = "Codex was not found on the PATH. Install it with `npm install -g @openai/codex`, then run this again."
 NO_MODEL = (
     "The engine behind {url} lists no models, so Codex cannot choose one. Load a model into the engine, or start the gateway "
@@ -28,28 +30,19 @@ START_TIMEOUT = 900.0
 WAITING = "Waiting for an engine; a model may have to be downloaded first.{reason} The gateway's log is {log}."
 # Seconds after which the user is shown what the command is waiting for.
 NOTICE_AFTER = 3.0
-
-CONFIG = """\
-model = {model}
-model_provider = "antiphon"
-model_catalog_json = {catalog}
-check_for_update_on_startup = false
-
-[model_providers.antiphon]
-name = "Antiphon"
-base_url = {base_url}
-wire_api = "responses"
-requires_openai_auth = false
-stream_idle_timeout_ms = 1800000
-{key}"""
-
+# The flags of Codex that name a model.
+MODEL_FLAGS = ("-m", "--model")
+NOT_LEAN = (
+    "This version of Codex cannot check its settings, so it runs with all of its features, which are many for this model. "
+    "Update it with `npm install -g @openai/codex`."
+)
 
 class CannotStart(Exception):
     """Codex cannot run. The message says why, and what to do about it."""
 
 
-def run_codex(settings: Settings, arguments: Sequence[str], *, show: bool) -> int:
-    """Returns Codex's exit code."""
+def run_codex(settings: Settings, arguments: Sequence[str], *, show: bool, full: bool = False) -> int:
+    """Returns Codex's exit code. `full`: Codex keeps all of its features, whatever the model is."""
     binary = shutil.which("codex")
     if binary is None and not show:
         raise CannotStart(NO_CODEX)
@@ -60,8 +53,12 @@ def run_codex(settings: Settings, arguments: Sequence[str], *, show: bool) -> in
         if not listing["models"]:
             raise CannotStart(NO_MODEL.format(url=url))
         catalog = home / "models.json"
-        catalog.write_bytes(msgspec.json.format(msgspec.json.encode({"models": listing["models"]})))
-        config = configuration(url, listing["models"][0]["slug"], catalog, bool(settings.api_key))
+        models = [_full_entry(entry) for entry in listing["models"]] if full else listing["models"]
+        catalog.write_bytes(msgspec.json.format(msgspec.json.encode({"models": models})))
+        model = models[0]["slug"]
+        help = listing.get("antiphon_help", {}).get(_chosen_model(arguments, models), {})
+        lean = _lean(binary, help["reason"]) if help.get("lean_codex") and not full else ""
+        config = configuration(url, model, catalog, has_key=bool(settings.api_key), lean=lean)
         if show:
             typer.echo(config, nl=False)
             return 0
@@ -74,13 +71,25 @@ def run_codex(settings: Settings, arguments: Sequence[str], *, show: bool) -> in
         return 130
 
 
-def configuration(url: str, model: str, catalog: Path, has_key: bool) -> str:
-    quoted = {
-        "model": msgspec.json.encode(model).decode(),
-        "catalog": msgspec.json.encode(str(catalog)).decode(),
-        "base_url": msgspec.json.encode(url + "/v1").decode(),
-    }
-    return CONFIG.format(**quoted, key=f'env_key = "{KEY_VARIABLE}"\n' if has_key else "")
+def _lean(binary: str | None, reason: str) -> str:
+    """The part of the configuration that makes Codex lean."""
+    settings = known_settings(binary) if binary is not None else LEAN_SETTINGS
+    if not settings:
+        typer.echo(NOT_LEAN, err=True)
+        return ""
+    return lean_part(reason, settings)
+
+
+def _full_entry(entry: dict[str, Any]) -> dict[str, Any]:
+    """A model's entry in the catalog, as it is for models that get no help."""
+    return catalog_entry(entry["slug"], window=entry["context_window"], vision="image" in entry["input_modalities"])
+
+
+def _chosen_model(arguments: Sequence[str], catalog: Sequence[dict[str, Any]]) -> str:
+    """The model that the arguments for Codex name. If it is not in the catalog, the first one answers for it."""
+    words = [word for argument in arguments for word in argument.split("=", 1)]
+    named = {name for flag, name in pairwise(words) if flag in MODEL_FLAGS}
+    return next((entry["slug"] for entry in catalog if entry["slug"] in named), str(catalog[0]["slug"]))
 
 
 @contextlib.contextmanager

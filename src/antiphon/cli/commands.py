@@ -109,6 +109,10 @@ def serve(
     probe: Annotated[
         bool | None, typer.Option("--probe/--no-probe", help="Test what each engine can do when it is found. Default: yes.")
     ] = None,
+    model_help: Annotated[
+        str | None,
+        typer.Option(help="Help for models: auto (small ones get it), off (none does) or full (all do). Default: auto."),
+    ] = None,
     log_level: Annotated[
         str | None, typer.Option(help="Least important messages to log: debug, info, warning or error. Default: info.")
     ] = None,
@@ -135,6 +139,7 @@ def serve(
         "cors_origins": cors_origins,
         "store": store,
         "probe": probe,
+        "help": model_help,
         "log_level": log_level,
     }
     chosen = _load(flags, config)
@@ -150,6 +155,9 @@ def serve(
 def codex(
     context: typer.Context,
     show: Annotated[bool, typer.Option("--print", help="Only print the configuration, to paste into your own.")] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="Keep all features of Codex on, also for a small model or a small context window.")
+    ] = False,
     config: Annotated[
         Path | None, typer.Option(help="TOML file with Antiphon's settings. Default: antiphon.toml, if there is one.")
     ] = None,
@@ -157,7 +165,7 @@ def codex(
     """Run Codex on the gateway, which is started if it does not run. All other arguments are passed to Codex."""
     try:
         chosen = settings.load({}, file=config)
-        raise typer.Exit(run_codex(chosen, context.args, show=show))
+        raise typer.Exit(run_codex(chosen, context.args, show=show, full=full))
     except (settings.SettingsError, CannotStart) as reason:
         _fail(str(reason))
 

@@ -31,7 +31,18 @@ class Help:
     def __bool__(self) -> bool:
         return self.easier_tools or self.holds_calls or self.stops_loops or self.lean_codex
 
+    @property
+    def parts(self) -> list[str]:
+        """What the gateway does for the model, as it is shown to people."""
+        return [words for name, words in PARTS.items() if getattr(self, name)]
 
+
+PARTS = {
+    "easier_tools": "offers hard tools as easier functions",
+    "holds_calls": "constrains answers to a call or a text",
+    "stops_loops": "stops calls that fail again and again",
+    "lean_codex": "starts Codex with fewer features and shorter instructions",
+}
 NO_HELP = Help()
 
 

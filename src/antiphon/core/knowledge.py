@@ -109,14 +109,17 @@ class EngineKnowledge:
         """The context window of this model, in tokens; None: it is not known."""
         return next((known.window for known in self.models if known.id == self.served(model)), None)
 
+    def parameters_of(self, model: str) -> int | None:
+        """How many parameters this model has: as the engine reports it, or as its name says."""
+        served = self.served(model)
+        reported = next((known.parameters for known in self.models if known.id == served), None)
+        return reported if reported is not None else parameters_in_name(served)
+
     def help_for(self, model: str, setting: HelpSetting) -> Help:
         """The help that this model gets, by what is known of it."""
-        served = self.served(model)
-        listed = next((known for known in self.models if known.id == served), None)
-        reported = listed.parameters if listed is not None else None
         return choose_help(
             setting,
-            parameters=reported if reported is not None else parameters_in_name(served),
+            parameters=self.parameters_of(model),
             window=self.window_of(model),
             garbles_calls=self.dialect_for(model).garbles_calls,
         )

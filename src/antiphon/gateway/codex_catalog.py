@@ -2,9 +2,13 @@
 
 from typing import Any
 
-# One tool output may take a quarter of the context window, and at most this many tokens.
+from antiphon.core.help import NO_HELP, Help
+
+# One tool output may take a quarter of the context window, and at most this many tokens. A small model reads slowly, and loses
+# its task in a long output.
 OUTPUT_SHARE = 4
 MAX_OUTPUT_TOKENS = 10_000
+MAX_LEAN_OUTPUT_TOKENS = 2_000
 
 BASE_INSTRUCTIONS = """\
 You are a coding agent. You work in the user's terminal, in their repository, together with them, through the Codex CLI.
@@ -30,8 +34,19 @@ How to answer
 - Be brief and plain. Say what you did and what you found, with file names; do not paste files that the user can open.
 - Say openly what you could not do, and why."""
 
+# For a model that is offered easier tools, by their names. No example: small models copy it word for word.
+LEAN_INSTRUCTIONS = """\
+You are a coding agent in the user's folder. Do what the user asks by calling tools; do not explain how to do it.
+- `shell` runs a command: to look at files, to move or rename them, to make folders, to run programs.
+- `write_file` writes a whole file. `delete_file` deletes one.
+- `edit_file` replaces lines of a file. Look at the file first, and copy the old lines exactly.
+- Paths are relative to the user's folder.
+- If a call fails, read the error and try another way. Do not repeat the same call.
+When the work is done, answer with one short sentence."""
 
-def catalog_entry(model: str, *, window: int, vision: bool) -> dict[str, Any]:
+
+def catalog_entry(model: str, *, window: int, vision: bool, help: Help = NO_HELP) -> dict[str, Any]:
+    most_output = MAX_LEAN_OUTPUT_TOKENS if help.lean_codex else MAX_OUTPUT_TOKENS
     return {
         "slug": model,
         "display_name": model.rpartition("/")[2] or model,
@@ -46,12 +61,12 @@ def catalog_entry(model: str, *, window: int, vision: bool) -> dict[str, Any]:
         "visibility": "list",
         "supported_in_api": True,
         "priority": 1,
-        "base_instructions": BASE_INSTRUCTIONS,
+        "base_instructions": LEAN_INSTRUCTIONS if help.lean_codex and help.easier_tools else BASE_INSTRUCTIONS,
         "supports_reasoning_summaries": True,
         "support_verbosity": True,
         "default_verbosity": None,
         "apply_patch_tool_type": "freeform",
-        "truncation_policy": {"mode": "tokens", "limit": min(MAX_OUTPUT_TOKENS, max(1000, window // OUTPUT_SHARE))},
+        "truncation_policy": {"mode": "tokens", "limit": min(most_output, max(1000, window // OUTPUT_SHARE))},
         "supports_parallel_tool_calls": True,
         "context_window": window,
         "max_context_window": window,

@@ -1,11 +1,12 @@
 """The engines' own: their models, their readiness, and the routes that are passed through unchanged."""
 
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from aiohttp import web
 
+from antiphon.core.help import NO_HELP, Help
 from antiphon.core.knowledge import Model
 from antiphon.engines.upstream import ours
 from antiphon.errors import EngineError, NotFound
@@ -57,16 +58,20 @@ async def ready(request: web.Request) -> web.Response:
 
 
 async def models(request: web.Request) -> web.Response:
-    """One body for both kinds of clients: OpenAI's `data`, and the `models` that Codex reads."""
+    """One body for both kinds of clients: OpenAI's `data`, and the `models` that Codex reads. The CLI reads the help."""
     found = await _models(request)
     window = request.app[LIMITS].context_window
-    return to_json(
-        {
-            "object": "list",
-            "data": [_to_openai(known) for known in found.values()],
-            "models": [catalog_entry(known.id, window=known.window or window, vision=known.vision) for known in found.values()],
-        }
-    )
+    help = {name: _help(request, name) for name in found}
+    listing = {
+        "object": "list",
+        "data": [_to_openai(known) for known in found.values()],
+        "models": [
+            catalog_entry(name, window=known.window or window, vision=known.vision, help=help[name])
+            for name, known in found.items()
+        ],
+    }
+    helped = {name: asdict(given) for name, given in help.items() if given}
+    return to_json(listing | {"antiphon_help": helped} if helped else listing)
 
 
 async def model(request: web.Request) -> web.Response:
@@ -135,6 +140,15 @@ async def _model(request: web.Request, name: str) -> Model | None:
     if known is not None:
         return known
     return _unlisted(name) if called is not None or any(engine.takes_any_model for engine in ready) else None
+
+
+def _help(request: web.Request, name: str) -> Help:
+    """What the model of this name gets of the engine that is asked first."""
+    gateway = request.app[GATEWAY]
+    model = gateway.pool.names.names.get(name, name)
+    ready = [engine.knowledge for engine in gateway.pool.engines if engine.ready]
+    knows = next((knowledge for knowledge in ready if knowledge.serves(model)), next(iter(ready), None))
+    return knows.help_for(model, gateway.environment.help) if knows is not None else NO_HELP
 
 
 def _unlisted(name: str) -> Model:
