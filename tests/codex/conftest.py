@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from support.codex import Codex, installed
+from support.codex import Codex, Person, installed
 from support.gateway import GatewayUnderTest
 
 
@@ -15,3 +15,8 @@ def binary() -> Path:
 @pytest.fixture
 def codex(binary: Path, gateway: GatewayUnderTest, tmp_path: Path) -> Codex:
     return Codex(binary, gateway.url, tmp_path)
+
+
+@pytest.fixture
+def person(tmp_path: Path, binary: Path) -> Person:
+    return Person(tmp_path, binary.parent)

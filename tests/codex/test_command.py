@@ -1,50 +1,17 @@
 """`antiphon codex`: from an empty home directory, Codex works the first time."""
 
 import asyncio
-import os
 import sys
 import tomllib
-from asyncio.subprocess import PIPE, STDOUT
+from asyncio.subprocess import PIPE
 from pathlib import Path
 
 import pytest
-from support.codex import PROXIES, TIME, calls, shell
+from support.codex import Person, calls, shell
 from support.engine import MockEngine, Refusal, text
 from support.gateway import GatewayUnderTest, free_port, running_gateway
 
 pytestmark = pytest.mark.timeout(120, func_only=True)
-
-
-class Person:
-    """A person with an empty home directory who types commands."""
-
-    def __init__(self, folder: Path, path: Path) -> None:
-        self.home, self.repository, temporary = folder / "home", folder / "repository", folder / "temporary"
-        for each in (self.home, self.repository, temporary):
-            each.mkdir()
-        self.environment = {
-            "HOME": str(self.home),
-            "TMPDIR": str(temporary),
-            "PATH": f"{path}{os.pathsep}{os.environ['PATH']}",
-            "NO_PROXY": "127.0.0.1,localhost",
-            # The mock's answers are for Codex.
-            "ANTIPHON_PROBE": "false",
-            **PROXIES,
-        }
-
-    async def types(self, *arguments: str) -> tuple[int, str]:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "antiphon", *arguments,
-            cwd=self.repository, env=self.environment, stdin=asyncio.subprocess.DEVNULL, stdout=PIPE, stderr=STDOUT,
-        )  # fmt: skip
-        async with asyncio.timeout(TIME):
-            out, _ = await process.communicate()
-        return process.returncode or 0, out.decode()
-
-
-@pytest.fixture
-def person(tmp_path: Path, binary: Path) -> Person:
-    return Person(tmp_path, binary.parent)
 
 
 async def test_a_gateway_is_started_if_none_runs_and_the_task_is_done(person: Person, engine: MockEngine) -> None:

@@ -6,7 +6,8 @@ import os
 import shutil
 import signal
 import subprocess
-from asyncio.subprocess import DEVNULL, STDOUT
+import sys
+from asyncio.subprocess import DEVNULL, PIPE, STDOUT
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -145,6 +146,35 @@ class Codex:
         # Below TMPDIR Codex would not make the aliases that it puts into the PATH of its commands.
         home = {"CODEX_HOME": str(self.home), "HOME": str(self.home), "TMPDIR": str(self.temporary)}
         return {"PATH": os.environ["PATH"], "NO_PROXY": "127.0.0.1,localhost", **PROXIES, **home}
+
+
+class Person:
+    """A person with an empty home directory who types commands."""
+
+    def __init__(self, folder: Path, path: Path) -> None:
+        self.home, self.repository, temporary = folder / "home", folder / "repository", folder / "temporary"
+        for each in (self.home, self.repository, temporary):
+            each.mkdir()
+        self.environment = {
+            "HOME": str(self.home),
+            "TMPDIR": str(temporary),
+            "PATH": f"{path}{os.pathsep}{os.environ['PATH']}",
+            "NO_PROXY": "127.0.0.1,localhost",
+            # The mock's answers are for Codex.
+            "ANTIPHON_PROBE": "false",
+            # Where the tests themselves import Antiphon from.
+            "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+            **PROXIES,
+        }
+
+    async def types(self, *arguments: str) -> tuple[int, str]:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "antiphon", *arguments,
+            cwd=self.repository, env=self.environment, stdin=DEVNULL, stdout=PIPE, stderr=STDOUT,
+        )  # fmt: skip
+        async with asyncio.timeout(TIME):
+            out, _ = await process.communicate()
+        return process.returncode or 0, out.decode()
 
 
 # ---- what a model says to Codex --------------------------------------------------------------------------------------

@@ -37,6 +37,7 @@ NOT_LEAN = (
     "Update it with `npm install -g @openai/codex`."
 )
 
+
 class CannotStart(Exception):
     """Codex cannot run. The message says why, and what to do about it."""
 
