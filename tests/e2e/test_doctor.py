@@ -5,6 +5,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 import pytest
@@ -20,10 +21,11 @@ from support.tiny_model import write_tiny_model
 
 from antiphon.cli.doctor import make_reports
 from antiphon.cli.serve import NoEngine
+from antiphon.core.help import parameters_in_name
 from antiphon.engines.prober import PROBES
 from antiphon.settings import Settings
 
-CAPABILITIES = [probe.capability for probe in PROBES]
+CAPABILITIES = [*(probe.capability for probe in PROBES), "help"]
 
 
 async def doctor(*arguments: str, **environment: str) -> tuple[int, str, str]:
@@ -121,12 +123,43 @@ async def test_the_json_has_every_engine_and_what_the_gateway_would_learn(engine
     assert reports[2]["learned"]["shows_tools"] is False
 
 
+@pytest.mark.parametrize(
+    ("model", "setting", "verdict", "words", "remedy"),
+    [
+        (
+            "Qwen2.5-Coder-1.5B",
+            "auto",
+            "given",
+            "the model has 1.5 billion parameters. To change it: help = ",
+            "offers hard tools as easier functions, stops calls that fail again and again, "
+            "starts Codex with fewer features and shorter instructions",
+        ),
+        ("Qwen2.5-Coder-1.5B", "off", "not given", 'the setting help is "off". To change it', ""),
+        ("Qwen3-Coder-480B", "auto", "not given", "the model has 480.0 billion parameters, and needs none.", ""),
+        ("big", "auto", "not given", "the number of its parameters is not known", ""),
+        ("big", "full", "given", 'the setting help is "full"', "constrains answers to a call or a text"),
+    ],
+)
+async def test_a_row_shows_the_help_that_the_model_gets_and_why(
+    engine: MockEngine, model: str, setting: Literal["auto", "off", "full"], verdict: str, words: str, remedy: str
+) -> None:
+    engine.lists(model)
+    (report,) = await make_reports(Settings(upstream=(engine.url,), help=setting), None)
+    shown = report.as_json()
+    row = shown["capabilities"][-1]
+    assert (row["capability"], row["verdict"]) == ("help", verdict)
+    assert words in row["detail"]
+    assert remedy in row["remedy"] if remedy else row["remedy"] == ""
+    assert shown["parameters"] == parameters_in_name(model)
+
+
 async def test_real_llamacpp_is_tested(tmp_path: Path) -> None:
     with running_llamacpp(write_tiny_model(tmp_path / "tiny.gguf"), template=THINKING) as url:
         code, out, _ = await doctor("--upstream", url, "--model", "tiny", "--json")
     assert code == 0
     (report,) = msgspec.json.decode(out)["engines"]
     assert (report["dialect"], report["model"]) == ("llamacpp", "tiny")
+    assert 0 < report["parameters"] < 1_000_000, "as llama.cpp reports it"
     verdicts = {entry["capability"]: entry["verdict"] for entry in report["capabilities"]}
     assert (verdicts["tools"], verdicts["reasoning"], verdicts["required choice"]) == ("does not", "works", "does not")
     assert report["learned"]["shows_tools"] is False

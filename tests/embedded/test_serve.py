@@ -94,7 +94,7 @@ async def test_a_model_file_is_enough(tmp_path: Path) -> None:
         assert await gateway.line() == f"Antiphon is ready at {gateway.url}/v1\n"
         described = await gateway.line()
         assert described.startswith("  llamacpp ")
-        assert described.endswith(": pebble (1024 tokens; tools, choices constrained, JSON schemas)\n")
+        assert ": pebble (1024 tokens; tools, choices constrained, JSON schemas; helped, because the model has " in described
         async with AsyncOpenAI(base_url=gateway.url + "/v1", api_key="any", max_retries=0) as client:
             assert [known.id async for known in client.models.list()] == ["pebble"]
             response = await client.responses.create(model="pebble", input="Hi", max_output_tokens=30)

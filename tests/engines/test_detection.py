@@ -7,7 +7,7 @@ import aiohttp
 import msgspec
 import pytest
 from support.engine import MockEngine, Refusal
-from support.gateway import free_port, running_gateway
+from support.gateway import free_port, running_gateway, started
 from support.raw_server import raw_server, sized, write_in_pieces
 
 from antiphon.engines.detection import EngineDocuments, detect, find_local_engines, follow
@@ -229,6 +229,36 @@ async def test_codex_gets_the_real_window_and_the_modalities(
     assert entry["context_window"] == window
     assert entry["input_modalities"] == vision
     assert entry["apply_patch_tool_type"] == "freeform"
+
+
+@pytest.mark.parametrize(
+    ("owner", "paths", "meta", "parameters"),
+    [
+        ("llamacpp", {}, {"n_params": 1_543_714_304}, 1_543_714_304),
+        # A router has no such member for a model that is not loaded.
+        ("llamacpp", {}, None, None),
+        ("llamacpp", {}, {"n_params": "many"}, None),
+        (
+            "library",
+            {
+                "/api/version": {"version": "0.15"},
+                "/api/show": lambda body: {"model_info": {"general.parameter_count": 3_212_749_888}},
+            },
+            None,
+            3_212_749_888,
+        ),
+        ("vllm", {}, {"n_params": 5}, None),
+    ],
+)
+async def test_the_number_of_parameters_is_found_where_the_engine_reports_it(
+    owner: str, paths: dict[str, Any], meta: dict[str, Any] | None, parameters: int | None
+) -> None:
+    engine = MockEngine(owned_by=owner, paths=paths)
+    engine._models["data"][0]["meta"] = meta
+    async with started(engine), running_gateway(engine) as gateway:
+        await gateway.gateway.pool.ready_event.wait()
+        (found,) = gateway.gateway.pool.engines
+        assert found.knowledge.parameters_of("mock") == parameters
 
 
 @pytest.mark.parametrize(

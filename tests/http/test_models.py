@@ -212,3 +212,45 @@ async def test_beside_an_engine_that_lists_its_models_the_other_one_gets_the_unk
         assert (await gateway.create(model="mock"))["output_text"] == "Hello world"
     await other.stop()
     assert [body["model"] for body in other.requests] == ["gpt-5"]
+
+
+# ---- the help that a model gets --------------------------------------------------------------------------------------
+
+SMALL, STRONG = "Qwen2.5-Coder-1.5B", "Qwen3-Coder-480B"
+
+
+async def test_the_list_says_which_models_get_help_and_why(engine: MockEngine) -> None:
+    engine.lists(SMALL, STRONG)
+    async with running_gateway(engine, model_names={"little": SMALL, "large": STRONG}) as gateway:
+        _, listed = await gateway.get("/v1/models")
+    given = {
+        "easier_tools": True,
+        "holds_calls": False,
+        "stops_loops": True,
+        "lean_codex": True,
+        "reason": "the model has 1.5 billion parameters",
+    }
+    assert listed["antiphon_help"] == {SMALL: given, "little": given}
+    assert all(model.keys() == {"id", "object", "created", "owned_by"} for model in listed["data"])
+    instructions = {entry["slug"]: entry["base_instructions"] for entry in listed["models"]}
+    limits = {entry["slug"]: entry["truncation_policy"]["limit"] for entry in listed["models"]}
+    assert instructions[SMALL] == instructions["little"] != instructions[STRONG] == instructions["large"]
+    assert "*** Begin Patch" in instructions[STRONG]
+    assert "@@" not in instructions[SMALL], "a small model copies an example"
+    assert (limits[SMALL], limits[STRONG]) == (2000, 8192)
+
+
+async def test_with_help_off_the_list_is_the_same_for_all_models(engine: MockEngine) -> None:
+    engine.lists(SMALL, STRONG)
+    async with running_gateway(engine, help="off") as gateway:
+        _, listed = await gateway.get("/v1/models")
+    assert listed.keys() == {"object", "data", "models"}
+    small, strong = [{**entry, "slug": "", "display_name": ""} for entry in listed["models"]]
+    assert small == strong
+
+
+async def test_a_model_of_an_engine_that_lists_none_gets_help_by_its_name(engine: MockEngine) -> None:
+    engine.list_answer = Refusal(500, {"error": "no hub cache"})
+    async with running_gateway(engine, default_model=SMALL) as gateway:
+        _, listed = await gateway.get("/v1/models")
+    assert listed["antiphon_help"].keys() == {SMALL}

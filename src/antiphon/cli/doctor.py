@@ -12,15 +12,27 @@ from rich.text import Text
 
 from antiphon.app import engine_options
 from antiphon.cli.serve import no_engine_found
+from antiphon.core.help import HelpSetting, size
+from antiphon.core.knowledge import EngineKnowledge
 from antiphon.core.model_names import ModelNames
 from antiphon.engines.detection import WELL_KNOWN_PORTS, find_local_engines
-from antiphon.engines.prober import learned, probe
+from antiphon.engines.prober import learned, probe, teach
 from antiphon.engines.probes.findings import Finding, Verdict
 from antiphon.engines.upstream import Engine
 from antiphon.settings import Settings
 from antiphon.transport import make_session
 
-STYLES = {Verdict.WORKS: "green", Verdict.PARTLY: "yellow", Verdict.DOES_NOT: "red", Verdict.UNKNOWN: "dim"}
+STYLES = {
+    Verdict.WORKS: "green",
+    Verdict.PARTLY: "yellow",
+    Verdict.DOES_NOT: "red",
+    Verdict.UNKNOWN: "dim",
+    Verdict.GIVEN: "yellow",
+    Verdict.NOT_GIVEN: "green",
+}
+# The row about the help that a small model gets.
+HELP = "help"
+CHANGE_HELP = 'To change it: help = "auto", "off" or "full" in antiphon.toml, ANTIPHON_HELP or --model-help'
 NO_MODEL = "the engine lists no models. Name the model to test with --model NAME, or set default_model."
 
 
@@ -32,6 +44,8 @@ class Report:
     dialect: str
     model: str
     findings: Sequence[Finding] = ()
+    # None: not known.
+    parameters: int | None = None
     problem: str = ""
 
     def as_json(self) -> dict[str, Any]:
@@ -42,6 +56,7 @@ class Report:
             "url": self.url,
             "dialect": self.dialect,
             "model": self.model,
+            "parameters": self.parameters,
             "capabilities": [{name: getattr(finding, name) for name in members} for finding in self.findings],
             "learned": learned(self.findings),
         }
@@ -68,10 +83,11 @@ async def make_reports(settings: Settings, model: str | None, ports: Mapping[int
         if not roots:
             raise no_engine_found(ports)
         named = ModelNames(settings.model_names, settings.default_model).models
-        return [await _report(Engine(root, session, engine_options(settings)), model, named) for root in roots]
+        engines = [Engine(root, session, engine_options(settings)) for root in roots]
+        return [await _report(engine, model, named, settings.help) for engine in engines]
 
 
-async def _report(engine: Engine, wanted: str | None, named: Sequence[str]) -> Report:
+async def _report(engine: Engine, wanted: str | None, named: Sequence[str], help: HelpSetting) -> Report:
     """`named` are the models of the settings, for an engine that lists none."""
     await engine.identify()
     if not engine.ready:
@@ -88,7 +104,20 @@ async def _report(engine: Engine, wanted: str | None, named: Sequence[str]) -> R
             model,
             problem=f"the engine has no model {model}. --model must be one of: {', '.join(served)}",
         )
-    return Report(engine.root, engine.dialect.name, model, await probe(engine, model))
+    findings = await probe(engine, model)
+    teach(engine, model, findings)
+    findings.append(_help_finding(engine.knowledge, model, help))
+    return Report(engine.root, engine.dialect.name, model, findings, engine.knowledge.parameters_of(model))
+
+
+def _help_finding(knowledge: EngineKnowledge, model: str, setting: HelpSetting) -> Finding:
+    help, parameters = knowledge.help_for(model, setting), knowledge.parameters_of(model)
+    if help:
+        return Finding(HELP, Verdict.GIVEN, f"{help.reason}. {CHANGE_HELP}", ", ".join(help.parts), "", {})
+    unknown = "the number of its parameters is not known, so the model counts as strong"
+    strong = f"the model has {size(parameters)} parameters, and needs none" if parameters is not None else unknown
+    reason = 'the setting help is "off"' if setting == "off" else strong
+    return Finding(HELP, Verdict.NOT_GIVEN, f"{reason}. {CHANGE_HELP}", "", "", {})
 
 
 def _table(report: Report) -> Table:

@@ -15,6 +15,7 @@ from aiohttp import web
 
 from antiphon import logs
 from antiphon.app import EXAMINER, make_app, make_runner
+from antiphon.core.help import HelpSetting
 from antiphon.core.knowledge import Model
 from antiphon.embedded import CannotEmbed
 from antiphon.embedded.process import EngineProcess, ModelOptions, can_embed
@@ -165,32 +166,34 @@ async def _announce(app: web.Application, address: Address) -> None:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(PROBES_TIMEOUT):
                     await app[EXAMINER].wait()
-            typer.echo(f"  {describe(engine, pool.names.models)}")
+            typer.echo(f"  {describe(engine, pool.names.models, app[GATEWAY].environment.help)}")
             pending.remove(engine)
         await asyncio.sleep(ENGINE_RETRY_INTERVAL)
 
 
-def describe(engine: Engine, named: Sequence[str] = ()) -> str:
+def describe(engine: Engine, named: Sequence[str] = (), help: HelpSetting = "auto") -> str:
     """`llamacpp b1234 at http://127.0.0.1:8080: qwen3 (32768 tokens; tools, choices constrained, JSON schemas), gemma3`
 
     `named` are the models that the settings name: an engine that lists none serves those, and any other.
     """
     name = f"{engine.dialect.name} {engine.version}" if engine.version else engine.dialect.name
     listed = engine.models or tuple(Model(id=model, created=0, owned_by="engine") for model in named)
-    models = [_describe_model(engine, model) for model in listed[:MAX_MODELS_SHOWN]]
+    models = [_describe_model(engine, model, help) for model in listed[:MAX_MODELS_SHOWN]]
     more = [] if len(listed) <= MAX_MODELS_SHOWN else ["…"]
     without_list = [] if engine.models else [ANY_NAME]
     return f"{name} at {engine.root}: {', '.join([*models, *more, *without_list])}"
 
 
-def _describe_model(engine: Engine, model: Model) -> str:
+def _describe_model(engine: Engine, model: Model, setting: HelpSetting) -> str:
     dialect = engine.knowledge.dialect_for(model.id)
     enforced = dialect.enforces_required and dialect.enforces_named
     choices = "choices" if enforced else "choices constrained" if dialect.constrains_json else "choices prompted"
     schemas = "JSON schemas" if dialect.constrains_json else "JSON checked here"
     able = [TOOLS[dialect.shows_tools, dialect.reads_calls], choices, schemas, *(["images"] if model.vision else [])]
     window = f"{model.window} tokens; " if model.window else ""
-    return f"{model.id} ({window}{', '.join(able)})"
+    help = engine.knowledge.help_for(model.id, setting)
+    helped = f"; helped, because {help.reason}" if help else ""
+    return f"{model.id} ({window}{', '.join(able)}{helped})"
 
 
 async def _signal_to_stop() -> None:

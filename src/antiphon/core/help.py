@@ -66,6 +66,8 @@ def parameters_in_name(name: str) -> int | None:
 
 def size(parameters: int) -> str:
     """1543714304 → 1.5 billion"""
+    if parameters < _UNITS["m"]:
+        return f"{parameters:,}"
     if parameters < _UNITS["b"]:
         return f"{parameters / _UNITS['m']:.0f} million"
     return f"{parameters / _UNITS['b']:.1f} billion"

@@ -16,6 +16,9 @@ class Verdict(StrEnum):
     PARTLY = "partly"
     DOES_NOT = "does not"
     UNKNOWN = "not known"
+    # Of the help that a model gets.
+    GIVEN = "given"
+    NOT_GIVEN = "not given"
 
 
 @dataclass(frozen=True, slots=True)
