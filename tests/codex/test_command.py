@@ -26,6 +26,20 @@ async def test_a_gateway_is_started_if_none_runs_and_the_task_is_done(person: Pe
     assert not (person.home / ".codex").exists(), "the user's own configuration is not touched"
 
 
+async def test_the_gateway_that_is_started_has_the_settings_of_the_file(
+    person: Person, engine: MockEngine, tmp_path: Path
+) -> None:
+    engine.lists("Qwen2.5-Coder-1.5B")
+    file = tmp_path / "mine.toml"
+    shown = {}
+    for help in ("off", "auto"):
+        file.write_text(f'upstream = "{engine.url}"\nport = {await free_port()}\nhelp = "{help}"\n')
+        code, shown[help] = await person.types("codex", "--print", "--config", str(file))
+        assert code == 0, shown
+    assert "Lean, because" not in shown["off"]
+    assert "Lean, because" in shown["auto"]
+
+
 async def test_a_running_gateway_is_used_with_its_key(person: Person, engine: MockEngine) -> None:
     async with running_gateway(engine, api_key=("secret",)) as gateway:
         person.environment |= {"ANTIPHON_PORT": gateway.url.rpartition(":")[2], "ANTIPHON_API_KEY": "secret"}

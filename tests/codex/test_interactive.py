@@ -1,4 +1,4 @@
-"""Codex as a person uses it, in a terminal: Ctrl-C ends the engine's work."""
+"""Codex as a person uses it, in a terminal: Ctrl-C ends the engine's work, and a lean one stays lean."""
 
 import asyncio
 import contextlib
@@ -8,11 +8,14 @@ import pty
 import signal
 import struct
 import termios
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from support.codex import Codex
+from support.codex import MODEL, Codex
 from support.engine import MockEngine, Writer, chunk, text
+
+from antiphon.cli.codex_config import LEAN_SETTINGS
 
 pytestmark = pytest.mark.timeout(120, func_only=True)
 
@@ -63,6 +66,30 @@ class Terminal:
         self._changed.set()
 
 
+@contextlib.asynccontextmanager
+async def in_a_terminal(codex: Codex, prompt: str) -> AsyncIterator[tuple[Terminal, asyncio.subprocess.Process]]:
+    terminal = Terminal()
+    process = await asyncio.create_subprocess_exec(
+        str(codex.binary),
+        prompt,
+        cwd=codex.repository,
+        env={**codex.environment(), "TERM": "xterm-256color"},
+        stdin=terminal.theirs,
+        stdout=terminal.theirs,
+        stderr=terminal.theirs,
+        start_new_session=True,
+    )
+    os.close(terminal.theirs)
+    try:
+        yield terminal, process
+    finally:
+        end_all_that_run_from(codex.home)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+        terminal.close()
+
+
 async def test_ctrl_c_cancels_the_engines_request(codex: Codex, engine: MockEngine) -> None:
     async def endless(write: Writer) -> None:
         # Codex also asks for a title of the session.
@@ -75,19 +102,7 @@ async def test_ctrl_c_cancels_the_engines_request(codex: Codex, engine: MockEngi
     engine.will(endless, endless)
     codex.config[f'projects."{codex.repository}".trust_level'] = "trusted"
     codex.write_configuration()
-    terminal = Terminal()
-    process = await asyncio.create_subprocess_exec(
-        str(codex.binary),
-        "Count to a million",
-        cwd=codex.repository,
-        env={**codex.environment(), "TERM": "xterm-256color"},
-        stdin=terminal.theirs,
-        stdout=terminal.theirs,
-        stderr=terminal.theirs,
-        start_new_session=True,
-    )
-    os.close(terminal.theirs)
-    try:
+    async with in_a_terminal(codex, "Count to a million") as (terminal, process):
         await terminal.shows(b"Beginning")
         terminal.type(CTRL_C)
         await terminal.shows(b"Cancel task")
@@ -95,9 +110,17 @@ async def test_ctrl_c_cancels_the_engines_request(codex: Codex, engine: MockEngi
         async with asyncio.timeout(30):
             await engine.cancelled.wait()
         assert process.returncode is None, "Codex itself goes on"
-    finally:
-        end_all_that_run_from(codex.home)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
-        terminal.close()
+
+
+async def test_a_lean_codex_offers_no_more_tools_in_a_terminal(codex: Codex, engine: MockEngine) -> None:
+    codex.config |= LEAN_SETTINGS
+    codex.config[f'projects."{codex.repository}".trust_level'] = "trusted"
+    codex.write_configuration()
+    engine.otherwise = lambda body: text("Greetings")
+    async with in_a_terminal(codex, "Say hello") as (terminal, _):
+        await terminal.shows(b"Greetings")
+    turn = next(body for body in engine.requests if body["messages"][-1]["content"] == "Say hello")
+    assert [tool["function"]["name"] for tool in turn["tools"]] == ["exec_command", "write_stdin", "apply_patch"]
+    assert turn["messages"][0]["content"] == MODEL["base_instructions"]
+    assert len(turn["messages"]) == 2
+    assert b"unrecognized" not in terminal.shown

@@ -58,6 +58,15 @@ async def test_an_engine_without_a_list_of_models_is_announced(
         assert (await process.stdout.readline()).decode() == f"  plain at {engine.url}: {models}\n"
 
 
+@pytest.mark.parametrize(("flag", "helped"), [("auto", "; helped, because the model has 1.5 billion parameters"), ("off", "")])
+async def test_the_help_for_a_small_model_is_announced_and_set_by_a_flag(engine: MockEngine, flag: str, helped: str) -> None:
+    engine.lists("Qwen2.5-Coder-1.5B")
+    async with served("--port", "0", "--model-help", flag, ANTIPHON_UPSTREAM=engine.url) as (process, _):
+        assert process.stdout is not None
+        described = f"  plain at {engine.url}: Qwen2.5-Coder-1.5B (tools, choices prompted, JSON checked here{helped})\n"
+        assert (await process.stdout.readline()).decode() == described
+
+
 async def test_it_listens_before_its_engine_is_ready() -> None:
     port, engine_port = await free_port(), await free_port()
     engine = MockEngine()
@@ -131,6 +140,7 @@ async def test_replay_shows_the_events_of_a_recording() -> None:
         (["serve", "--dialect", "klingon"], "unknown dialect"),
         (["serve", "--config", "/nowhere.toml"], "cannot read"),
         (["serve", "--port", "99999"], "the command line"),
+        (["serve", "--model-help", "some"], "the command line: Invalid enum value 'some'"),
         (["serve", "--model-name", "gpt-5="], "'gpt-5=' must be NAME or NAME=VALUE"),
         (["replay", "/nowhere.sse"], "does not exist"),
         (["frobnicate"], "No such command"),

@@ -42,12 +42,12 @@ class CannotStart(Exception):
     """Codex cannot run. The message says why, and what to do about it."""
 
 
-def run_codex(settings: Settings, arguments: Sequence[str], *, show: bool, full: bool = False) -> int:
-    """Returns Codex's exit code. `full`: Codex keeps all of its features, whatever the model is."""
+def run_codex(settings: Settings, arguments: Sequence[str], *, show: bool, full: bool = False, file: Path | None = None) -> int:
+    """Returns Codex's exit code. `full`: Codex keeps all of its features, whatever the model is. `file`: has the settings."""
     binary = shutil.which("codex")
     if binary is None and not show:
         raise CannotStart(NO_CODEX)
-    with gateway(settings) as url:
+    with gateway(settings, file) as url:
         home = data_directory(settings) / "codex"
         home.mkdir(parents=True, exist_ok=True)
         listing = fetch(url + "/v1/models", settings)
@@ -94,7 +94,7 @@ def _chosen_model(arguments: Sequence[str], catalog: Sequence[dict[str, Any]]) -
 
 
 @contextlib.contextmanager
-def gateway(settings: Settings) -> Iterator[str]:
+def gateway(settings: Settings, file: Path | None) -> Iterator[str]:
     """The URL of the running gateway. If none runs, one is started, and stopped when Codex exits."""
     host = "127.0.0.1" if settings.host in ("0.0.0.0", "::") else settings.host
     url = f"http://{host}:{settings.port}"
@@ -103,9 +103,10 @@ def gateway(settings: Settings) -> Iterator[str]:
         return
     log = data_directory(settings) / "codex-gateway.log"
     log.parent.mkdir(parents=True, exist_ok=True)
+    options = ["--config", str(file)] if file is not None else []
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "antiphon", "serve"], stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+            [sys.executable, "-m", "antiphon", "serve", *options], stdin=subprocess.DEVNULL, stdout=output, stderr=output,
             start_new_session=True,
         )  # fmt: skip
         try:

@@ -165,7 +165,7 @@ def codex(
     """Run Codex on the gateway, which is started if it does not run. All other arguments are passed to Codex."""
     try:
         chosen = settings.load({}, file=config)
-        raise typer.Exit(run_codex(chosen, context.args, show=show, full=full))
+        raise typer.Exit(run_codex(chosen, context.args, show=show, full=full, file=config))
     except (settings.SettingsError, CannotStart) as reason:
         _fail(str(reason))
 
