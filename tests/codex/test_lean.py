@@ -72,6 +72,9 @@ async def test_a_small_model_gets_three_tools_short_instructions_and_half_the_pr
         code, output = await person.types("codex", *TASK)
         assert code == 0, output
         assert "Hello world" in output
+        assert (
+            "fewer tools and shorter prompts, because the model has 1.5 billion parameters. `antiphon codex --full`" in output
+        )
         for complaint in ("warning", "WARNING", "ERROR", "metadata", "ignor"):
             assert complaint not in output, output
         assert recorder.tools == LEAN_TOOLS
@@ -79,6 +82,7 @@ async def test_a_small_model_gets_three_tools_short_instructions_and_half_the_pr
         lean = recorder.length
         code, output = await person.types("codex", "--full", *TASK)
         assert code == 0, output
+        assert "fewer tools" not in output
         assert recorder.tools == ALL_TOOLS
         assert recorder.messages[0] == BASE_INSTRUCTIONS
         assert len(recorder.messages) == 4, "skills and permissions, and the environment"

@@ -32,6 +32,7 @@ WAITING = "Waiting for an engine; a model may have to be downloaded first.{reaso
 NOTICE_AFTER = 3.0
 # The flags of Codex that name a model.
 MODEL_FLAGS = ("-m", "--model")
+LEAN = "Codex runs with fewer tools and shorter prompts, because {reason}. `antiphon codex --full` leaves everything on."
 NOT_LEAN = (
     "This version of Codex cannot check its settings, so it runs with all of its features, which are many for this model. "
     "Update it with `npm install -g @openai/codex`."
@@ -64,6 +65,8 @@ def run_codex(settings: Settings, arguments: Sequence[str], *, show: bool, full:
             typer.echo(config, nl=False)
             return 0
         (home / "config.toml").write_text(config)
+        if lean:
+            typer.echo(LEAN.format(reason=help["reason"]), err=True)
         environment = os.environ | {"CODEX_HOME": str(home), KEY_VARIABLE: (settings.api_key or ("none",))[0]}
         assert binary is not None
         # Ctrl-C is for Codex: it must not end this process first.
