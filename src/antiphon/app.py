@@ -212,6 +212,8 @@ def _embedded_engine(process: EngineProcess, session: aiohttp.ClientSession, set
     engine = Engine(process.url, session, replace(engine_options(settings), key=process.key, dialect=None))
     # Known before it runs, so that requests for it wait for it.
     engine.knowledge.models = (Model(id=process.alias, created=0, owned_by="antiphon"),)
+    # Of this model on this engine: another engine's model of the same name is left alone.
+    engine.knowledge.sampling = {process.alias: process.sampling}
     process.lost, process.moved = engine.lost, engine.moved
     return engine
 

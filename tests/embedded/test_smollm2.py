@@ -80,6 +80,12 @@ def test_a_streamed_answer_over_plain_http(url: str) -> None:
     assert message["content"][0]["text"]
 
 
+def test_an_answer_of_any_length_ends_and_says_how_it_was_sampled(url: str) -> None:
+    response = stream(url, input="Name a colour.")
+    assert (response["temperature"], response["top_p"], response["max_output_tokens"]) == (0.2, 0.9, 1024)
+    assert response["usage"]["output_tokens"] <= 1024
+
+
 def test_a_conversation_with_a_tool_through_the_sdk(url: str) -> None:
     with OpenAI(base_url=f"{url}/v1", api_key="any", max_retries=0) as client:
         (known,) = client.models.list()

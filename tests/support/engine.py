@@ -20,7 +20,8 @@ KNOWN_FIELDS = set(
 # Per kind of engine, as `/v1/models` names it.
 OWN_FIELDS = {
     "llamacpp": set(
-        "reasoning_format dry_multiplier dry_allowed_length dry_penalty_last_n grammar chat_template_kwargs".split()
+        "reasoning_format dry_multiplier dry_allowed_length dry_penalty_last_n dry_sequence_breakers grammar "
+        "chat_template_kwargs".split()
     ),
     "vllm": {"chat_template_kwargs", "prompt_cache_key"},
     "lmdeploy": {"chat_template_kwargs", "prompt_cache_key"},

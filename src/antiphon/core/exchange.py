@@ -40,8 +40,9 @@ from antiphon.core.numbering import Numbering
 from antiphon.core.output import Output
 from antiphon.core.question import Question
 from antiphon.core.request_fields import SEALED_REASONING, wants_summary
-from antiphon.core.response_object import request_to_response
+from antiphon.core.response_object import request_to_response, sampling_to_echo
 from antiphon.core.rounds import states_to_turn
+from antiphon.core.sampling import is_capped
 from antiphon.core.steps import (
     COMPACT,
     DONE,
@@ -76,6 +77,7 @@ NO_LOGPROBS = "logprobs were left out: this engine returns none"
 ESTIMATED = "usage is estimated: the engine reports none"
 TRUNCATED = "truncation auto: the oldest turns of the input were left out"
 DROPPED_CALLS = "tool calls of the model were left out: {count} beyond {limit}"
+CAPPED = "the answer was cut off: this model writes {most} tokens at most unless max_output_tokens is set"
 CALLS_IN_THOUGHTS = "the model made a tool call inside its reasoning, and nothing else: it was taken for a call"
 # What an engine has shown that made no call although one was required.
 NOT_ENFORCED = {"enforces_required": False, "enforces_named": False}
@@ -119,6 +121,7 @@ class Exchange:
             response_id=response_id or environment.new_id("resp"),
             model=self._question.conversion.chat.model,
             now=int(environment.now()) if created_at is None else created_at,
+            sampling=self._question.conversion.sampling,
         )
         self.step: Step
         self._phase = Phase.ASKING
@@ -198,6 +201,9 @@ class Exchange:
             notices.append(DROPPED_CALLS.format(count=dropped, limit=self._enforcement.limit))
         if self.answer.calls_in_thoughts:
             notices.append(CALLS_IN_THOUGHTS)
+        sampling = self._question.conversion.sampling
+        if is_capped(self.request, sampling) and ending_of(self._output.reason).incomplete == OUT_OF_TOKENS:
+            notices.append(CAPPED.format(most=sampling.most_tokens))
         # As it is known by now: an answer may have shown it.
         dialect = self._question.knowledge.dialect_for(self._question.model)
         if self._question.conversion.logprobs and not dialect.returns_logprobs:
@@ -292,6 +298,8 @@ class Exchange:
     def _use_next_engine(self) -> None:
         self._question.use_next_engine()
         self.response.model = self._question.model
+        for name, value in sampling_to_echo(self.request, self._question.conversion.sampling).items():
+            setattr(self.response, name, value)
 
     def abort(self, error: ApiError) -> list[AnyEvent]:
         """Ends the response with this error, whatever it is doing. Of one that is cancelled, the usage is still estimated."""

@@ -6,6 +6,7 @@ from typing import Any
 
 from antiphon.core.dialect import Dialect
 from antiphon.core.help import Help, HelpSetting, choose_help, parameters_in_name
+from antiphon.core.sampling import ENGINE_DEFAULT, Sampling
 
 # Clients may ask for any name. What was learned of the oldest ones goes first.
 MOST_MODELS = 256
@@ -45,6 +46,8 @@ class EngineKnowledge:
         self.models: tuple[Model, ...] = tuple(models)
         # The engine was found, and lists no models: it may serve any.
         self.takes_any_model = False
+        # How the tokens of some models are chosen. It comes with the model, and is neither probed nor learned.
+        self.sampling: Mapping[str, Sampling] = {}
         self._learned: dict[str, dict[str, Any]] = {}
         # What is assumed of models whose probes have not ended, and has not been learned since.
         self._assumed: dict[str, dict[str, Any]] = {}
@@ -123,6 +126,10 @@ class EngineKnowledge:
             window=self.window_of(model),
             garbles_calls=self.dialect_for(model).garbles_calls,
         )
+
+    def sampling_for(self, model: str) -> Sampling:
+        """How this model's tokens are chosen where a request does not say."""
+        return self.sampling.get(self.served(model), ENGINE_DEFAULT)
 
     @property
     def default_model(self) -> str:

@@ -121,6 +121,7 @@ class Question:
             rounds=self._rounds,
             rejection=self._rejection,
             help=self.knowledge.help_for(model, self._environment.help),
+            sampling=self.knowledge.sampling_for(model),
         )
         self._work = deque((*conversion.unread, *(DefinitionWork(each.definition) for each in conversion.definitions)))
         self._outdated = False

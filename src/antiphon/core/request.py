@@ -10,7 +10,7 @@ from msgspec import UNSET, structs
 from antiphon.core.call_schema import functions_to_response_format
 from antiphon.core.check_work import DocumentWork
 from antiphon.core.checks import Checks, Definition, offer_to_requirements, takes_format
-from antiphon.core.constraints import begin_answer, constrain, constrains, stop_thinking
+from antiphon.core.constraints import begin_answer, constrain, constrains, is_constrained, stop_thinking
 from antiphon.core.dialect import Dialect
 from antiphon.core.documents import Documents
 from antiphon.core.draft import ChatDraft
@@ -21,6 +21,7 @@ from antiphon.core.input_items import items_to_draft, tools_in_items
 from antiphon.core.request_fields import LOGPROBS, dropped_fields_to_notices, or_unset, refuse_unsupported
 from antiphon.core.requirements import Requirements
 from antiphon.core.rounds import rejection_to_turns
+from antiphon.core.sampling import ENGINE_DEFAULT, Sampling, sampling_of_answer, with_sampling
 from antiphon.core.sealed_text import NO_SEALER, Sealer
 from antiphon.core.text_calls import CallFinder, ConstrainedCall, TextCalls
 from antiphon.core.tool_choice import Offer, choice_to_offer
@@ -57,6 +58,8 @@ class Conversion:
     logprobs: bool
     # The answer is one sealed summary of the conversation.
     compacts: bool
+    # The part of the model's sampling that counts for this answer.
+    sampling: Sampling
 
 
 def request_to_chat(
@@ -74,10 +77,12 @@ def request_to_chat(
     rounds: Sequence[AssistantTurn] = (),
     rejection: Rejection | None = None,
     help: Help = NO_HELP,
+    sampling: Sampling = ENGINE_DEFAULT,
 ) -> Conversion:
     """`earlier`: how many of the items were stored, and not sent with this request. `complaint_about`: why a
     schema or grammar is known not to compile. `documents`: what is known of the documents in the items.
-    `rounds`, `rejection`: what has become of the response so far. `help`: what a small model gets."""
+    `rounds`, `rejection`: what has become of the response so far. `help`: what a small model gets.
+    `sampling`: how this model's tokens are chosen where the request does not say."""
     refuse_unsupported(request)
     box = tools_to_box(request.tools or (), tools_in_items(items, earlier=earlier), tool_definitions)
     documents = documents or Documents()
@@ -86,6 +91,9 @@ def request_to_chat(
     if compacts:
         # The format and the tools are those of answers. A summary is neither a call nor JSON.
         request = structs.replace(request, text=None, tool_choice="none")
+    # A choice of "none" changes nothing: it may be that of the last round only.
+    sampling = sampling_of_answer(sampling, request, has_tools=bool(box.functions) and not compacts, compacts=compacts)
+    request = with_sampling(request, sampling)
     offer = choice_to_offer(request.tool_choice, box, dialect, tool_definitions)
     checks = Checks(complaint_about)
     requirements = offer_to_requirements(request, offer, box, dialect, checks, compacts=compacts, check_grammars=check_grammars)
@@ -105,6 +113,7 @@ def request_to_chat(
     _effort(request, chat, dialect, notices)
     _add_extra(chat, dialect)
     _constrain(request, chat, offer, box, dialect)
+    _add_free_extra(chat, sampling)
     _note_lost_effort(request, chat, dialect, notices)
     return Conversion(
         chat,
@@ -117,6 +126,7 @@ def request_to_chat(
         _finder(offer),
         logprobs,
         compacts,
+        sampling,
     )
 
 
@@ -277,3 +287,9 @@ def _effort(request: CreateResponse, chat: ChatRequest, dialect: Dialect, notice
 def _add_extra(chat: ChatRequest, dialect: Dialect) -> None:
     for name, value in (dialect.extra if dialect.parses_answers else dialect.unparsed_extra).items():
         setattr(chat, name, value)
+
+
+def _add_free_extra(chat: ChatRequest, sampling: Sampling) -> None:
+    if not is_constrained(chat):
+        for name, value in sampling.free_extra.items():
+            setattr(chat, name, value)

@@ -6,18 +6,21 @@ from typing import Any
 from msgspec import UNSET
 
 from antiphon.core.request_fields import conversation_of, or_unset, wants_summary
+from antiphon.core.sampling import ENGINE_DEFAULT, Sampling, with_sampling
 from antiphon.core.tool_choice import choice_to_echo
 from antiphon.wire.responses import CreateResponse, Response, TextFormat, TextOptions
 
 
 def request_to_response(
-    request: CreateResponse, tools: Sequence[dict[str, Any]], *, response_id: str, model: str, now: int
+    request: CreateResponse,
+    tools: Sequence[dict[str, Any]],
+    *,
+    response_id: str,
+    model: str,
+    now: int,
+    sampling: Sampling = ENGINE_DEFAULT,
 ) -> Response:
-    """The response at its start: fields of the request are echoed, others have the API's default."""
-
-    def default(value: Any, otherwise: Any) -> Any:
-        return otherwise if value is None else value
-
+    """The response at its start: fields of the request are echoed, others have the model's sampling or the API's default."""
     return Response(
         id=response_id,
         created_at=now,
@@ -25,15 +28,12 @@ def request_to_response(
         background=bool(request.background),
         model=model,
         instructions=request.instructions,
-        max_output_tokens=request.max_output_tokens,
         max_tool_calls=request.max_tool_calls,
         parallel_tool_calls=request.parallel_tool_calls is not False,
-        frequency_penalty=default(request.frequency_penalty, 0.0),
-        presence_penalty=default(request.presence_penalty, 0.0),
-        temperature=default(request.temperature, 1.0),
-        top_p=default(request.top_p, 1.0),
-        top_logprobs=default(request.top_logprobs, 0),
-        truncation=default(request.truncation, "disabled"),
+        frequency_penalty=_default(request.frequency_penalty, 0.0),
+        presence_penalty=_default(request.presence_penalty, 0.0),
+        top_logprobs=_default(request.top_logprobs, 0),
+        truncation=_default(request.truncation, "disabled"),
         previous_response_id=request.previous_response_id,
         conversation=UNSET if (conversation := conversation_of(request)) is None else {"id": conversation},
         store=request.store is not False,
@@ -42,12 +42,27 @@ def request_to_response(
         prompt_cache_retention=or_unset(request.prompt_cache_retention and request.prompt_cache_retention.replace("-", "_")),
         user=or_unset(request.user),
         safety_identifier=request.safety_identifier,
-        metadata=default(request.metadata, {}),
+        metadata=_default(request.metadata, {}),
         reasoning=_reasoning_to_echo(request),
         text=_text_to_echo(request.text or TextOptions()),
         tools=list(tools),
         tool_choice=choice_to_echo(request.tool_choice),
+        **sampling_to_echo(request, sampling),
     )
+
+
+def sampling_to_echo(request: CreateResponse, sampling: Sampling) -> dict[str, Any]:
+    """The fields of the response that depend on which model answers: what is really used."""
+    used = with_sampling(request, sampling)
+    return {
+        "max_output_tokens": used.max_output_tokens,
+        "temperature": _default(used.temperature, 1.0),
+        "top_p": _default(used.top_p, 1.0),
+    }
+
+
+def _default(value: Any, otherwise: Any) -> Any:
+    return otherwise if value is None else value
 
 
 def _reasoning_to_echo(request: CreateResponse) -> dict[str, str | None] | None:

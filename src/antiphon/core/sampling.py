@@ -1,8 +1,12 @@
 """How the tokens of an answer are chosen where the request does not say: data of a model, not of an engine."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+from msgspec import structs
+
+from antiphon.wire.responses import CreateResponse
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,3 +22,34 @@ class Sampling:
 
 # What the engine does by itself.
 ENGINE_DEFAULT = Sampling()
+
+
+def sampling_of_answer(sampling: Sampling, request: CreateResponse, *, has_tools: bool, compacts: bool) -> Sampling:
+    """The part of it that counts for an answer. `has_tools`: the answer may be a call, now or in another round. `compacts`: the
+    answer is a summary, whose length is that of what it replaces."""
+    format = request.text.format if request.text else None
+    is_text = not has_tools and (format is None or format.type == "text")
+    return replace(
+        sampling,
+        most_tokens=None if has_tools or compacts else sampling.most_tokens,
+        free_extra=sampling.free_extra if is_text else {},
+    )
+
+
+def is_capped(request: CreateResponse, sampling: Sampling) -> bool:
+    """The length of the answer is limited by the model's sampling, not by the request."""
+    return request.max_output_tokens is None and sampling.most_tokens is not None
+
+
+def with_sampling(request: CreateResponse, sampling: Sampling) -> CreateResponse:
+    """The request with the model's values where it has none of its own."""
+
+    def own(value: Any, otherwise: Any) -> Any:
+        return otherwise if value is None else value
+
+    return structs.replace(
+        request,
+        temperature=own(request.temperature, sampling.temperature),
+        top_p=own(request.top_p, sampling.top_p),
+        max_output_tokens=own(request.max_output_tokens, sampling.most_tokens),
+    )

@@ -74,6 +74,7 @@ class ChatRequest(Struct, kw_only=True):
     dry_multiplier: float | UnsetType = UNSET
     dry_allowed_length: int | UnsetType = UNSET
     dry_penalty_last_n: int | UnsetType = UNSET
+    dry_sequence_breakers: list[str] | UnsetType = UNSET
     stream: bool = True
     stream_options: StreamOptions | UnsetType = UNSET
 
