@@ -21,7 +21,7 @@ from antiphon.core.request import Conversion, chat_to_bytes, request_to_chat
 from antiphon.core.request_fields import request_to_items
 from antiphon.core.tools import Grammar, tools_to_box
 from antiphon.core.validation import body_to_request
-from antiphon.dialects import PLAIN
+from antiphon.dialects import LLAMACPP, PLAIN
 from antiphon.wire.chat import ChatCall
 
 Tool = dict[str, Any]
@@ -524,6 +524,18 @@ def test_a_required_patch_is_made_by_any_of_its_functions() -> None:
     (item,) = output_of(tools, called(wrong), called(right), tool_choice=PATCH_CHOICE, on_ask=asked)
     assert item["name"] == "apply_patch"
     assert "delete_file, edit_file, write_file" in asked.chats[1]["messages"][-1]["content"]
+
+
+def test_a_required_patch_is_constrained_to_a_call_of_its_functions() -> None:
+    asked = Recorder()
+    small = EngineKnowledge(LLAMACPP, [Model("m-1.5B", 1, "us")])
+    request = {"tools": [EXEC_COMMAND, APPLY_PATCH], "tool_choice": PATCH_CHOICE}
+    said = text('{"name": "delete_file", "arguments": {"path": "a"}}')
+    (item,) = run_answers(request, said, engines=[small], on_ask=asked)[-1]["response"]["output"]
+    assert item["input"] == patched("*** Delete File: a")["input"]
+    constraint = json.dumps(asked.chats[0].get("response_format") or asked.chats[0]["grammar"])
+    assert all(name in constraint for name in EDITS)
+    assert "shell" not in constraint
 
 
 @pytest.mark.parametrize("limit", [{"parallel_tool_calls": False}, {"max_tool_calls": 1}])
