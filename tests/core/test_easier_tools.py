@@ -1,6 +1,7 @@
 """Hard tools as easy functions: definition → function → call → item → the next turn's history, for every row of the table."""
 
 import json
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import msgspec
@@ -13,8 +14,11 @@ from support.exchanges import Recorder, run_answers
 from support.gateway import GatewayUnderTest, running_gateway
 
 from antiphon.core import grammars
+from antiphon.core.calls import FORMS, CallState
+from antiphon.core.check_work import CheckOutcome
 from antiphon.core.easier_tools.adaptations import ADAPTATIONS, offer_easier_tools
 from antiphon.core.easier_tools.functions import EasyFunction
+from antiphon.core.event_style import EventStyle
 from antiphon.core.help import NO_HELP, Help
 from antiphon.core.knowledge import EngineKnowledge, Model
 from antiphon.core.request import Conversion, chat_to_bytes, request_to_chat
@@ -258,6 +262,29 @@ def test_the_events_of_a_call_are_those_of_the_clients_tool() -> None:
     patch = "*** Begin Patch\n*** Delete File: a\n*** End Patch\n"
     assert [event["delta"] for event in events if event["type"] == "response.custom_tool_call_input.delta"] == [patch]
     assert [event["input"] for event in events if event["type"] == "response.custom_tool_call_input.done"] == [patch]
+
+
+def test_to_the_engine_a_call_stays_what_the_model_wrote() -> None:
+    conversion = convert([USER], [EXEC_COMMAND])
+    tools = conversion.requirements.tools
+    state = CallState("c1", new_id=lambda prefix: prefix, tools=tools, style=EventStyle(), forms=FORMS)
+    state.name = "shell"
+    wrote = ['{"command": ', '"ls"}']
+    for piece in wrote:
+        assert not state.ready()
+        assert list(state.feed(piece)) == []
+    assert state.ready()
+    state.outcome = CheckOutcome("".join(wrote))
+    events = [*state.open(0), *state.close("completed")]
+    assert events[-1].item.arguments == '{"yield_time_ms":30000,"cmd":"ls"}'  # type: ignore[attr-defined]
+    assert (state.arguments, state.written) == ("".join(wrote), "shell" + "".join(wrote))
+
+
+def test_an_engine_that_constrains_arguments_constrains_those_of_the_functions() -> None:
+    request, _ = body_to_request(msgspec.json.encode({"input": "Hi", "tools": [EXEC_COMMAND, APPLY_PATCH]}))
+    dialect = replace(PLAIN, constrains_calls=True)
+    conversion = request_to_chat(request, request_to_items(request), dialect, "m", help=HELP)
+    assert [tool.function.strict for tool in conversion.chat.tools or ()] == [True] * 4
 
 
 def test_parallel_calls_of_two_functions_are_two_calls_of_the_tool() -> None:
