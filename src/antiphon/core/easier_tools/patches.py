@@ -5,12 +5,16 @@ are operations. A patch that no function expresses (several files or hunks, a mo
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
 from antiphon.core.built_in_tools import TEXT, parameters
 from antiphon.core.easier_tools.functions import EasyFunction, Members
+
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
 
 BEGIN, END = "*** Begin Patch", "*** End Patch"
 CREATE, UPDATE, DELETE = "create_file", "update_file", "delete_file"
@@ -171,38 +175,63 @@ NEW_LINES = {
 REMOVE = "Deletes a file."
 
 
-def _functions(
-    to_native: Callable[[Operation], Members], from_native: Callable[[Members], Operation | None], carrier: Members, member: str
-) -> tuple[EasyFunction, ...]:
-    def function(
-        name: str,
-        description: str,
-        to_operation: Callable[[Members], Operation | None],
-        from_operation: Callable[[Operation], Members | None],
-        **members: tuple[Members, Members],
-    ) -> EasyFunction:
-        """`members`: what the model is told of each, and what it may write."""
+class FileFunction(NamedTuple):
+    name: str
+    description: str
+    to_operation: Callable[[Members], Operation | None]
+    from_operation: Callable[[Operation], Members | None]
+    # What the model is told of each member, and what it may write.
+    members: dict[str, tuple[Members, Members]]
 
-        def translated(call: Members) -> Members | None:
-            operation = to_operation(call)
-            return None if operation is None else to_native(operation)
 
-        def restored(call: Members) -> Members | None:
-            operation = from_native(call)
-            return None if operation is None else from_operation(operation)
+FILE_FUNCTIONS = (
+    FileFunction(
+        "write_file",
+        WRITE,
+        write_to_operation,
+        operation_to_write,
+        {"path": (PATH, ONE_LINE), "content": (WHOLE_TEXT, CONTENT)},
+    ),
+    FileFunction(
+        "edit_file",
+        EDIT,
+        edit_to_operation,
+        operation_to_edit,
+        {"path": (PATH, ONE_LINE), "old_lines": (OLD_LINES, LINES), "new_lines": (NEW_LINES, LINES)},
+    ),
+    FileFunction("delete_file", REMOVE, delete_to_operation, operation_to_delete, {"path": (PATH, ONE_LINE)}),
+)
 
-        shown = parameters({each: told for each, (told, _) in members.items()}, *members)
-        accepts = parameters({each: accepted for each, (_, accepted) in members.items()}, *members)
-        return EasyFunction(name, description, shown, accepts, translated, restored, carrier=carrier, carried_in=member)
 
-    path = (PATH, ONE_LINE)
-    lines = {"old_lines": (OLD_LINES, LINES), "new_lines": (NEW_LINES, LINES)}
-    return (
-        function("write_file", WRITE, write_to_operation, operation_to_write, path=path, content=(WHOLE_TEXT, CONTENT)),
-        function("edit_file", EDIT, edit_to_operation, operation_to_edit, path=path, **lines),
-        function("delete_file", REMOVE, delete_to_operation, operation_to_delete, path=path),
+def _easy(
+    function: FileFunction,
+    to_native: Callable[[Operation], Members],
+    from_native: Callable[[Members], Operation | None],
+    carrier: Members,
+    carried_in: str,
+) -> EasyFunction:
+    members = function.members
+    return EasyFunction(
+        function.name,
+        function.description,
+        parameters=parameters({name: told for name, (told, _) in members.items()}, *members),
+        accepts=parameters({name: accepted for name, (_, accepted) in members.items()}, *members),
+        to_native=_composed(function.to_operation, to_native),
+        from_native=_composed(from_native, function.from_operation),
+        carrier=carrier,
+        carried_in=carried_in,
     )
 
 
-FREEFORM = _functions(operation_to_patch, patch_to_operation, {}, "input")
-BUILT_IN = _functions(operation_to_built_in, built_in_to_operation, {"type": UPDATE, "path": ""}, "diff")
+def _composed(first: Callable[[A], B | None], second: Callable[[B], C | None]) -> Callable[[A], C | None]:
+    def both(value: A) -> C | None:
+        between = first(value)
+        return None if between is None else second(between)
+
+    return both
+
+
+FREEFORM = tuple(_easy(each, operation_to_patch, patch_to_operation, {}, "input") for each in FILE_FUNCTIONS)
+BUILT_IN = tuple(
+    _easy(each, operation_to_built_in, built_in_to_operation, {"type": UPDATE, "path": ""}, "diff") for each in FILE_FUNCTIONS
+)
