@@ -6,6 +6,7 @@ from typing import Any
 
 from antiphon.core.easier_tools import patches
 from antiphon.core.easier_tools.commands import shell, write_stdin
+from antiphon.core.easier_tools.file_commands import file_functions
 from antiphon.core.easier_tools.functions import EasyFunction
 from antiphon.core.tools import Native, Toolbox
 from antiphon.wire.chat import ChatFunction
@@ -42,13 +43,18 @@ class Adaptation:
         return typed and (not self.has or (isinstance(required, list) and set(map(str, required)) <= self.has.keys()))
 
 
+def _commands(member: str, filled: Mapping[str, Any]) -> tuple[EasyFunction, ...]:
+    """The shell is the last one that is tried for a command of the history: it expresses every command."""
+    return *file_functions(member, filled), shell(member, filled)
+
+
 ADAPTATIONS = (
     Adaptation("custom", "apply_patch", patches.FREEFORM, says=patches.BEGIN),
     Adaptation("apply_patch", "apply_patch", patches.BUILT_IN),
     # Codex
-    Adaptation("function", "exec_command", (shell("cmd", {"yield_time_ms": COMMAND_MS}),), {"cmd": ("string",)}),
+    Adaptation("function", "exec_command", _commands("cmd", {"yield_time_ms": COMMAND_MS}), {"cmd": ("string",)}),
     # Codex, in other versions and for other models.
-    Adaptation("function", "shell_command", (shell("command", {"timeout_ms": LONGEST_COMMAND_MS}),), {"command": ("string",)}),
+    Adaptation("function", "shell_command", _commands("command", {"timeout_ms": LONGEST_COMMAND_MS}), {"command": ("string",)}),
     Adaptation(
         "function",
         "write_stdin",

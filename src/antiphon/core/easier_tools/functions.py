@@ -14,6 +14,10 @@ from antiphon.wire import UNREADABLE
 
 Members = dict[str, Any]
 
+PATH = {"type": "string", "description": "The path of the file."}
+# A path with a line break in it is none.
+ONE_LINE = {"type": "string", "pattern": r"^\s*\S([^\r\n]*\S)?\s*$"}
+
 
 @dataclass(frozen=True, slots=True)
 class EasyFunction:
@@ -70,3 +74,9 @@ def _object(text: str) -> Members | None:
 
 def _encode(members: Members) -> str:
     return msgspec.json.encode(members).decode()
+
+
+def to_path(value: Any) -> str | None:
+    """Codex removes white space around it. A line break in it would be a line of the patch, or of a command."""
+    path = value.strip() if isinstance(value, str) else ""
+    return path if path and "\n" not in path and "\r" not in path else None

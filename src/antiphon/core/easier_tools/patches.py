@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from antiphon.core.built_in_tools import TEXT, parameters
-from antiphon.core.easier_tools.functions import EasyFunction, Members
+from antiphon.core.easier_tools.functions import ONE_LINE, PATH, EasyFunction, Members, to_path
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -62,17 +62,11 @@ def _content(value: Any) -> list[str] | None:
     return lines
 
 
-def _path(value: Any) -> str | None:
-    """Codex removes white space around it. A line break in it would be a line of the patch."""
-    path = value.strip() if isinstance(value, str) else ""
-    return path if path and "\n" not in path and "\r" not in path else None
-
-
 # ---- operations ------------------------------------------------------------------------------------------------------
 
 
 def write_to_operation(call: Members) -> Operation | None:
-    path, lines = _path(call.get("path")), _content(call.get("content"))
+    path, lines = to_path(call.get("path")), _content(call.get("content"))
     if path is None or lines is None:
         return None
     # The grammar requires a line.
@@ -86,7 +80,7 @@ def operation_to_write(operation: Operation) -> Members | None:
 
 
 def edit_to_operation(call: Members) -> Operation | None:
-    path, old, new = _path(call.get("path")), _lines(call.get("old_lines")), _lines(call.get("new_lines"))
+    path, old, new = to_path(call.get("path")), _lines(call.get("old_lines")), _lines(call.get("new_lines"))
     if path is None or old is None or new is None:
         return None
     # Without old lines, Codex adds the new ones at the end of the file. Without either, it reports an empty hunk.
@@ -104,7 +98,7 @@ def operation_to_edit(operation: Operation) -> Members | None:
 
 
 def delete_to_operation(call: Members) -> Operation | None:
-    path = _path(call.get("path"))
+    path = to_path(call.get("path"))
     return None if path is None else Operation(DELETE, path)
 
 
@@ -142,14 +136,11 @@ def built_in_to_operation(call: Members) -> Operation | None:
 
 def _operation(kind: Any, path: Any, diff: Sequence[str]) -> Operation | None:
     """None: a function would write it in another way."""
-    return Operation(kind, path, tuple(diff)) if kind in (CREATE, UPDATE, DELETE) and path and _path(path) == path else None
+    return Operation(kind, path, tuple(diff)) if kind in (CREATE, UPDATE, DELETE) and path and to_path(path) == path else None
 
 
 # ---- the functions ---------------------------------------------------------------------------------------------------
 
-PATH = {"type": "string", "description": "The path of the file."}
-# A path with a line break in it is none.
-ONE_LINE = {"type": "string", "pattern": r"^\s*\S([^\r\n]*\S)?\s*$"}
 LINES = {"anyOf": [TEXT, {"type": "array", "items": TEXT}]}
 CONTENT = {"anyOf": [TEXT, {"type": "array"}, {"type": "object"}]}
 
