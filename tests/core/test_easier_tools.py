@@ -1,7 +1,10 @@
 """Hard tools as easy functions: definition → function → call → item → the next turn's history, for every row of the table."""
 
 import json
+import shlex
+import subprocess
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
@@ -17,6 +20,7 @@ from antiphon.core import grammars
 from antiphon.core.calls import FORMS, CallState
 from antiphon.core.check_work import CheckOutcome
 from antiphon.core.easier_tools.adaptations import ADAPTATIONS, offer_easier_tools
+from antiphon.core.easier_tools.file_commands import REPLACE
 from antiphon.core.easier_tools.functions import EasyFunction
 from antiphon.core.event_style import EventStyle
 from antiphon.core.help import NO_HELP, Help
@@ -63,6 +67,30 @@ class Case(NamedTuple):
 def patched(*lines: str) -> Item:
     patch = "".join(f"{line}\n" for line in ("*** Begin Patch", *lines, "*** End Patch"))
     return {"type": "custom_tool_call", "name": "apply_patch", "input": patch}
+
+
+# What is done to files by commands: the arguments, and the command.
+REPLACED = ("perl", "-0777", "-i", "-pe", REPLACE, "--")
+LINES: dict[str, tuple[Item, str]] = {
+    "read_file": ({"path": "a b.txt"}, "cat 'a b.txt'"),
+    "replace_text": (
+        {"path": "a.txt", "old_text": "it's\n", "new_text": ""},
+        shlex.join([*REPLACED, "a.txt", "it's\n", ""]),
+    ),
+    "move_file": ({"path": "a", "new_path": "./-b"}, "mv a ./-b"),
+    "make_folder": ({"path": "a/b"}, "mkdir -p a/b"),
+}
+
+
+def _file_case(tool: Tool, function: str) -> Case:
+    member, filled = {"exec_command": ("cmd", {"yield_time_ms": 30000})}.get(tool["name"], ("command", {"timeout_ms": 120000}))
+    arguments, line = LINES[function]
+    item = {"type": "function_call", "name": tool["name"], "arguments": encode({**filled, member: line})}
+    return Case(tool, function, arguments, item, "function_call_output")
+
+
+def encode(members: Item) -> str:
+    return msgspec.json.encode(members).decode()
 
 
 CASES = {
@@ -150,6 +178,11 @@ CASES = {
         {"type": "function_call", "name": "shell_command", "arguments": '{"timeout_ms":120000,"command":"make"}'},
         "function_call_output",
     ),
+    **{
+        f"{function} by {tool['name']}": _file_case(tool, function)
+        for tool in (EXEC_COMMAND, SHELL_COMMAND)
+        for function in LINES
+    },
     "write_stdin": Case(
         WRITE_STDIN,
         "write_stdin",
@@ -238,7 +271,7 @@ async def test_the_client_gets_its_own_calls_and_the_engine_the_functions_again(
         await _answer(gateway, items, tools, streamed)
         assert "help for a small model (the model has 1.5 billion parameters): apply_patch is offered as" in gateway.notice
     first, *_, last = engine.requests
-    names = ["shell", "write_stdin", "write_file", "edit_file", "delete_file"]
+    names = [*LINES, "shell", "write_stdin", "write_file", "edit_file", "delete_file"]
     assert [tool["function"]["name"] for tool in first["tools"]] == names
     assert last["messages"][: len(first["messages"])] == first["messages"]
     made = [each["function"] for message in last["messages"] for each in message.get("tool_calls", ())]
@@ -284,7 +317,7 @@ def test_an_engine_that_constrains_arguments_constrains_those_of_the_functions()
     request, _ = body_to_request(msgspec.json.encode({"input": "Hi", "tools": [EXEC_COMMAND, APPLY_PATCH]}))
     dialect = replace(PLAIN, constrains_calls=True)
     conversion = request_to_chat(request, request_to_items(request), dialect, "m", help=HELP)
-    assert [tool.function.strict for tool in conversion.chat.tools or ()] == [True] * 4
+    assert [tool.function.strict for tool in conversion.chat.tools or ()] == [True] * 8
 
 
 def test_parallel_calls_of_two_functions_are_two_calls_of_the_tool() -> None:
@@ -301,16 +334,24 @@ characters = st.characters(exclude_categories=["Cs"])
 lines = st.lists(st.text(characters, max_size=12).map(lambda line: line.replace("\n", "").rstrip("\r")), max_size=5)
 texts = lines.map(lambda given: "".join(f"{line}\n" for line in given))
 paths = st.text(characters, min_size=1, max_size=12).map(lambda path: path.replace("\n", "").replace("\r", "").strip() or "a")
+# In a command, one that begins like an option is written in another way.
+plain_paths = paths.map(lambda path: f"./{path}" if path.startswith("-") else path)
 rests = st.dictionaries(st.sampled_from(["workdir", "tty", "timeout"]), texts | st.integers(0, 9))
 normalised = {
     "write_file": st.fixed_dictionaries({"path": paths, "content": texts.map(lambda content: content or "\n")}),
     "edit_file": st.fixed_dictionaries({"path": paths, "old_lines": texts, "new_lines": texts}),
     "delete_file": st.fixed_dictionaries({"path": paths}),
     "shell": st.builds(lambda command, rest: {"command": f"ls {command}", **rest}, texts, rests),
+    "read_file": st.fixed_dictionaries({"path": plain_paths}),
+    "replace_text": st.fixed_dictionaries({"path": plain_paths, "old_text": texts.filter(bool), "new_text": texts}),
+    "move_file": st.fixed_dictionaries({"path": plain_paths, "new_path": plain_paths}),
+    "make_folder": st.fixed_dictionaries({"path": plain_paths}),
     "write_stdin": st.fixed_dictionaries({"session_id": st.integers(0, 99), "chars": texts}),
 }
 values = st.none() | st.integers() | st.text(max_size=20) | st.lists(st.text(max_size=5), max_size=3)
-anything = st.dictionaries(st.sampled_from("path content old_lines new_lines command cmd chars session_id".split()), values)
+anything = st.dictionaries(
+    st.sampled_from("path new_path content old_lines new_lines old_text new_text command cmd chars session_id".split()), values
+)
 markers = ["*** Begin Patch", "*** End Patch", "*** Add File: a", "*** Update File: a", "*** Delete File: a", "*** Move to: b"]
 pieces = st.sampled_from([*markers, "*** End of File", "@@", "@@ f", "+", "+a", "-a", " a", "", "\r"]) | st.text(max_size=4)
 patches = st.lists(pieces, max_size=8).map("\n".join)
@@ -409,6 +450,55 @@ def test_a_command_is_one_line_for_the_shell(command: Any, line: str) -> None:
     assert json.loads(item["arguments"])["cmd"] == line
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "after"),
+    [
+        ("Helo", "Hello", "Hello $x, Hello\n"),
+        ("Helo $x", "-e 's/' $1 \\1", "-e 's/' $1 \\1, Helo\n"),
+        ("x, Helo\n", "", "Helo $"),
+        (".*", "", None),
+    ],
+)
+def test_a_text_is_replaced_as_it_is_written(old: str, new: str, after: str | None, tmp_path: Path) -> None:
+    file = tmp_path / "it's a file"
+    file.write_text("Helo $x, Helo\n")
+    native = FUNCTIONS["function", "replace_text"].native_arguments(
+        written({"path": str(file), "old_text": old, "new_text": new})
+    )
+    done = subprocess.run(["bash", "-c", json.loads(native)["command"]], capture_output=True, text=True)
+    assert file.read_text() == (after or "Helo $x, Helo\n")
+    assert (done.returncode, done.stderr) == ((0, "") if after is not None else (1, "the file has no such text\n"))
+
+
+def test_a_text_in_a_file_that_is_not_there_is_not_replaced(tmp_path: Path) -> None:
+    native = FUNCTIONS["function", "replace_text"].native_arguments('{"path": "none", "old_text": "a", "new_text": "b"}')
+    done = subprocess.run(["bash", "-c", json.loads(native)["command"]], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "No such file" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "function"),
+    [
+        ("cat a", "read_file"),
+        ("cat  a", "shell"),
+        ("cat a b", "shell"),
+        ('cat "a"', "shell"),
+        ("cat a | wc -l", "shell"),
+        ("cat 'a", "shell"),
+        ("cat -n", "shell"),
+        ("mv a b", "move_file"),
+        ("mv -f a b", "shell"),
+        ("mkdir -p a/b", "make_folder"),
+        ("mkdir a", "shell"),
+    ],
+)
+def test_only_a_command_that_a_function_writes_is_shown_as_that_function(line: str, function: str) -> None:
+    item = {"type": "function_call", "call_id": "c1", "name": "exec_command", "arguments": written({"cmd": line})}
+    conversion = convert([USER, item], [EXEC_COMMAND])
+    assert last_call(conversion).function.name == function
+
+
 # The function, its arguments, what is said of them, and the name that the history has.
 BAD = [
     ("write_file", '{"path": "a"}', '"content" is a required property', "write_file"),
@@ -416,6 +506,8 @@ BAD = [
     ("edit_file", '{"path": " ", "old_lines": "", "new_lines": "x"}', "at path", "edit_file"),
     ("delete_file", '{"file": "a"}', '"path" is a required property', "delete_file"),
     ("delete_file", "nonsense", "not JSON", "delete_file"),
+    ("read_file", '{"path": "a\\nb"}', "at path", "exec_command"),
+    ("replace_text", '{"path": "a", "old_text": "", "new_text": ""}', "at old_text", "exec_command"),
     ("shell", '{"line": "ls"}', '"command" is a required property', "exec_command"),
 ]
 
@@ -529,12 +621,12 @@ PATCH_CHOICE = {"type": "custom", "name": "apply_patch"}
 @pytest.mark.parametrize(
     ("choice", "names", "sent"),
     [
-        ("required", ["shell", *EDITS, "other"], "required"),
+        ("required", [*LINES, "shell", *EDITS, "other"], "required"),
         (PATCH_CHOICE, EDITS, "required"),
         ({"type": "allowed_tools", "mode": "auto", "tools": [PATCH_CHOICE]}, EDITS, "auto"),
         (
             {"type": "allowed_tools", "mode": "required", "tools": [{"type": "function", "name": "exec_command"}]},
-            ["shell"],
+            [*LINES, "shell"],
             "required",
         ),
     ],
@@ -613,7 +705,7 @@ def test_a_name_that_the_client_uses_itself_means_the_clients_tool(taken: str) -
 
 
 def test_of_two_tools_for_commands_one_becomes_the_shell() -> None:
-    assert offered(convert([USER], [SHELL_COMMAND, EXEC_COMMAND])) == ["shell_command", "shell"]
+    assert offered(convert([USER], [SHELL_COMMAND, EXEC_COMMAND])) == ["shell_command", *LINES, "shell"]
 
 
 def test_arguments_are_filled_in_only_where_the_tool_has_them() -> None:
