@@ -232,6 +232,8 @@ class CallState:
         self._form: FunctionForm | None = None
         self._waived = False
         self._finished = False
+        # Its form has other arguments than the model wrote.
+        self._is_translated = False
         self.outcome: CheckOutcome | None = None
         # Of a tool that the gateway runs.
         self.result: ToolResult | None = None
@@ -245,16 +247,22 @@ class CallState:
         self._index = output_index
         kind = self._kind
         form = kind(self.native, self._new_id(kind.prefix), self.call_id, output_index, self._style)
-        waiting = self.arguments
+        waiting = self._to_feed()
         self._form = form
-        if self.outcome is not None:
-            waiting = waiting if self.outcome.unfinished else self.outcome.text
-        elif self.engine_index is not None and not self._is_buffered:
+        if self.outcome is None and self.engine_index is not None and not self._is_buffered:
             self.fast_path = form.fast_path(self.engine_index)
         empty = self.item
         fed = tuple(form.feed(waiting)) if waiting else ()
         yield events.OutputItemAdded(output_index=output_index, item=self.item if kind.opens_whole else empty)
         yield from fed
+
+    def _to_feed(self) -> str:
+        """What its form gets first: what has come, as it was checked, and as the client's tool takes it."""
+        outcome = self.outcome
+        arguments = self.arguments if outcome is None or outcome.unfinished else outcome.text
+        native = self._tools.native_arguments(self.name, arguments)
+        self._is_translated = native is not None
+        return arguments if native is None else native
 
     def feed(self, arguments: str) -> Iterable[Event]:
         if self._form is None:
@@ -302,7 +310,7 @@ class CallState:
         return self._finished
 
     def finishable(self) -> bool:
-        return is_json_object(self.arguments)
+        return is_json_object(self.arguments if self._form is None else self._form.arguments)
 
     def ready(self) -> bool:
         return bool(self.name) and (not (self._is_buffered or self._kind.opens_whole) or self.finishable())
@@ -325,7 +333,8 @@ class CallState:
 
     @property
     def arguments(self) -> str:
-        return "".join(self._waiting) if self._form is None else self._form.arguments
+        """As the engine knows them."""
+        return "".join(self._waiting) if self._form is None or self._is_translated else self._form.arguments
 
     @property
     def written(self) -> str:

@@ -82,10 +82,11 @@ def offer_to_requirements(
     if not compacts and not offer.must_call:
         _check_answer(request, offer, dialect, checks)
     return Requirements(
-        tools=Tools(box.native_of, lambda name: _check_of(name, box, checks.calls)),
+        tools=Tools(box.native_of, lambda name: _check_of(name, box, checks.calls), box.native_arguments),
         answer=checks.answer,
         must_call=offer.must_call,
         only=frozenset(offer.only) if offer.only else None,
+        own_names=frozenset(box.own_names(offer.only or ())),
         most_calls=0 if compacts or offer.only == () else request.max_tool_calls,
         parallel=request.parallel_tool_calls is not False,
     )
@@ -97,11 +98,13 @@ def _check_of(name: str, box: Toolbox, checks: Mapping[str, Check]) -> Check | N
 
 def _check_calls(offer: Offer, box: Toolbox, dialect: Dialect, checks: Checks) -> None:
     """The arguments of a strict function always follow its schema. Others are emitted as they come, whatever they are, except
-    for those of built-in tools, which are never emitted before they are whole."""
-    for name, tool in box.functions.items():
-        if (schema := CALLS.get(box.natives[name].kind)) is not None:
+    for those of built-in tools and easy functions, which are never emitted before they are whole."""
+    for name, native in box.natives.items():
+        schema = box.easy[name].accepts if name in box.easy else CALLS.get(native.kind)
+        if schema is not None:
             # One that does not fit is asked for once more. What is wrong then, its tool will report.
             checks.calls[name] = SchemaCheck(msgspec.json.encode(schema), buffered=True, binding=False)
+    for name, tool in box.functions.items():
         if not tool.function.strict:
             continue
         required = offer.must_call and offer.only is not None and name in offer.only

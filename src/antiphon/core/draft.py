@@ -33,10 +33,13 @@ SAYS_NOTHING = UserTurn([{"type": "text", "text": ""}])
 
 class ChatDraft:
     def __init__(
-        self, name_of: Callable[[Native], str], open_sealed: Callable[[str], str | None], read_document: ReadDocument
+        self,
+        as_called: Callable[[Native, str], tuple[str, str]],
+        open_sealed: Callable[[str], str | None],
+        read_document: ReadDocument,
     ) -> None:
-        # The name of each tool as the engine knows it, the content of a sealed text, and the text of a document.
-        self.name_of = name_of
+        # A call as the model makes it, the content of a sealed text, and the text of a document.
+        self._as_called = as_called
         self.open_sealed = open_sealed
         self.read_document = read_document
         # A set that keeps its order.
@@ -88,7 +91,8 @@ class ChatDraft:
         if not self._assistant().add_text(text, thought=thought):
             self.notice(SAID_AGAIN)
 
-    def call(self, call_id: str, name: str, arguments: str) -> None:
+    def call(self, call_id: str, tool: Native, arguments: str) -> None:
+        name, arguments = self._as_called(tool, arguments)
         call = Call(call_id, name, arguments)
         if call.arguments != arguments and arguments.strip():
             self.notice(f"call {call_id}: its arguments are not a JSON object, and were sent as part of one")

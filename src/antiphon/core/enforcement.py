@@ -96,7 +96,7 @@ class Enforcement:
     def _complaint(self, state: ItemState) -> tuple[str | None, bool]:
         """What is wrong with the item, beyond repair; and whether it must not be shown."""
         only = self.requirements.only
-        if isinstance(state, CallState) and only is not None and state.name not in only:
+        if isinstance(state, CallState) and only is not None and not self.requirements.allows(state.name):
             return f"{state.name} is not among the tools that may be called: {', '.join(sorted(only))}", True
         check, outcome = state.check, state.outcome
         if check is None or not check.buffered or outcome is None:

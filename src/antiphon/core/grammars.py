@@ -10,6 +10,7 @@ from lark import Lark
 from lark.exceptions import LarkError, UnexpectedInput
 
 from antiphon.core.check_work import CheckOutcome
+from antiphon.core.easier_tools.patches import BEGIN, END
 from antiphon.core.string_member import whole_input
 from antiphon.core.tools import Grammar
 
@@ -20,8 +21,6 @@ LONGEST_REASON = 200
 # Lark has no terminals that may be empty. Tools use them for "the rest of the line, if any".
 _MAYBE_EMPTY = re.compile(r"/\(?\.\*\)?/")
 _FENCE = re.compile(r"\s*```[a-z_]*\n(?P<inside>.*?)\n?```\s*", re.DOTALL)
-
-BEGIN, END = "*** Begin Patch", "*** End Patch"
 
 Complaint = Callable[[str], str | None]
 

@@ -7,7 +7,7 @@ from antiphon.core.arguments import arguments_to_text
 from antiphon.core.documents import Documents
 from antiphon.core.input_items import item_kind, items_to_draft, needs_its_call, tools_in_items
 from antiphon.core.references import is_reference
-from antiphon.core.tools import engine_name, tools_to_box
+from antiphon.core.tools import plain_call, tools_to_box
 from antiphon.errors import InvalidRequest
 
 Item = dict[str, Any]
@@ -94,7 +94,7 @@ def check_items(items: Sequence[Item], *, before: Sequence[Item] = (), where: st
             raise InvalidRequest(f"`{where}[{at}]` {reason}", param=f"{where}[{at}].type", code="invalid_value")
     together = [*before, *items]
     tools_to_box((), tools_in_items(together, earlier=len(before), own=where))
-    draft = items_to_draft(together, engine_name, lambda sealed: "", documents=Documents(), earlier=len(before), own=where)
+    draft = items_to_draft(together, plain_call, lambda sealed: "", documents=Documents(), earlier=len(before), own=where)
     return [notice for notice in draft.notices if notice.startswith(f"{where}[")]
 
 

@@ -87,8 +87,7 @@ def reasoning_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
 
 def function_call_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
     call = convert(item, InputFunctionCall, where)
-    name = draft.name_of(Native("function", call.name, call.namespace))
-    draft.call(call.call_id, name, arguments_to_text(call.arguments))
+    draft.call(call.call_id, Native("function", call.name, call.namespace), arguments_to_text(call.arguments))
 
 
 def needs_its_call(item: Item) -> bool:
@@ -112,7 +111,7 @@ def call_output_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
 
 def custom_call_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
     call = convert(item, InputCustomCall, where)
-    draft.call(call.call_id, draft.name_of(Native("custom", call.name, call.namespace)), _json({"input": call.input}))
+    draft.call(call.call_id, Native("custom", call.name, call.namespace), _json({"input": call.input}))
 
 
 def agent_message_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
@@ -150,7 +149,7 @@ def call_as_function(kind: str, member: str, without: str = "") -> Converter:
         given = item.get(member) or {}
         if isinstance(given, dict):
             given = _json({name: value for name, value in given.items() if name != without and value not in (None, {})})
-        draft.call(call_id, draft.name_of(Native(kind, kind)), given if isinstance(given, str) else _json(given))
+        draft.call(call_id, Native(kind, kind), given if isinstance(given, str) else _json(given))
 
     return to_chat
 
@@ -256,7 +255,7 @@ CONVERTERS: dict[str, Converter] = {
 
 def items_to_draft(
     items: Sequence[Item],
-    name_of: Callable[[Native], str],
+    as_called: Callable[[Native, str], tuple[str, str]],
     open_sealed: Callable[[str], str | None],
     *,
     documents: Documents,
@@ -264,7 +263,7 @@ def items_to_draft(
     own: str = "input",
 ) -> ChatDraft:
     """`earlier`: how many of the items were stored before. `own`: the name of the list that the others came in."""
-    draft = ChatDraft(name_of, open_sealed, documents.read)
+    draft = ChatDraft(as_called, open_sealed, documents.read)
     sent: set[str] | None = None
     for at, item in enumerate(items):
         where = item_path(at, earlier, own)

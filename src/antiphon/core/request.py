@@ -14,6 +14,7 @@ from antiphon.core.constraints import begin_answer, constrain, constrains, is_co
 from antiphon.core.dialect import Dialect
 from antiphon.core.documents import Documents
 from antiphon.core.draft import ChatDraft
+from antiphon.core.easier_tools.adaptations import offer_easier_tools
 from antiphon.core.efforts import NO_EFFORT
 from antiphon.core.enforcement import Rejection
 from antiphon.core.help import NO_HELP, Help
@@ -85,8 +86,10 @@ def request_to_chat(
     `sampling`: how this model's tokens are chosen where the request does not say."""
     refuse_unsupported(request)
     box = tools_to_box(request.tools or (), tools_in_items(items, earlier=earlier), tool_definitions)
+    if help.easier_tools:
+        offer_easier_tools(box, help.reason)
     documents = documents or Documents()
-    draft = items_to_draft(items, box.name_of, sealer.open, documents=documents, earlier=earlier)
+    draft = items_to_draft(items, box.as_called, sealer.open, documents=documents, earlier=earlier)
     compacts = any(item.get("type") == "compaction_trigger" for item in items[max(0, earlier) :])
     if compacts:
         # The format and the tools are those of answers. A summary is neither a call nor JSON.
@@ -123,7 +126,7 @@ def request_to_chat(
         requirements,
         tuple(checks.definitions),
         tuple(documents.unread),
-        _finder(offer),
+        _finder(offer, box),
         logprobs,
         compacts,
         sampling,
@@ -177,11 +180,12 @@ def _unreadable_to_notices(
             yield f"{definition.notice}: {reason}"
 
 
-def _finder(offer: Offer) -> Callable[[], CallFinder | None]:
+def _finder(offer: Offer, box: Toolbox) -> Callable[[], CallFinder | None]:
     if offer.constrained:
         return lambda: ConstrainedCall(offer.only or ())
     schemas = {tool.function.name: tool.function.parameters for tool in offer.tools}
-    names = {name: schemas.get(name) for name in offer.only or schemas}
+    offered = offer.only or tuple(schemas)
+    names = {name: schemas.get(name) for name in (*offered, *box.own_names(offered))}
     return lambda: TextCalls(names) if names else None
 
 

@@ -28,6 +28,8 @@ class Tools(NamedTuple):
 
     native_of: Callable[[str], Native]
     check_of: Callable[[str], Check | None]
+    # The arguments of the client's tool, by those of an easy function. None: the function is not one.
+    native_arguments: Callable[[str, str], str | None] = lambda name, arguments: None
 
 
 PLAIN_FUNCTIONS = Tools(lambda name: Native("function", name), lambda name: None)
@@ -41,9 +43,14 @@ class Requirements:
     # One of the tools must be called; only these may be.
     must_call: bool = False
     only: frozenset[str] | None = None
+    # The own names of tools that are offered as some of these: a call by its tool's own name is understood.
+    own_names: frozenset[str] = frozenset()
     # Further calls are dropped, with a notice: of the whole response, and of one answer unless calls may be parallel.
     most_calls: int | None = None
     parallel: bool = True
+
+    def allows(self, name: str) -> bool:
+        return self.only is None or name in self.only or name in self.own_names
 
 
 NO_REQUIREMENTS = Requirements()

@@ -177,10 +177,10 @@ def _meant(choice: Choice) -> Native:
 
 
 def _engine_names(choice: Choice, among: Choosable, where: str) -> list[str]:
-    """The functions that a choice names: one, all of a namespace, or all of a tool that the gateway runs."""
+    """The functions that a choice names: those of one tool, all of a namespace, or all of a tool that the gateway runs."""
     box, meant = among.box, _meant(choice)
     if meant in box.names:
-        return [box.names[meant]]
+        return box.functions_of(meant)
     if meant.kind == "namespace":
         names = among.by_namespace.get(meant.name, [])
     elif meant.kind in DEFINITIONS:

@@ -6,14 +6,16 @@ everything else: run by OpenAI's servers, or without a counterpart here; left ou
 """
 
 import hashlib
+import itertools
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from msgspec import Struct
 
 from antiphon.core import built_in_tools
+from antiphon.core.easier_tools.functions import EasyFunction
 from antiphon.core.item_paths import is_stored
 from antiphon.core.tool_echo import flat, tool_to_echo
 from antiphon.core.tool_members import members_without_effect
@@ -109,6 +111,11 @@ def engine_name(native: Native) -> str:
     return legal if legal == plain and len(legal) <= LONGEST_NAME else _with_digest(legal, native)
 
 
+def plain_call(native: Native, arguments: str) -> tuple[str, str]:
+    """A call of a tool that is not offered."""
+    return engine_name(native), arguments
+
+
 def _with_digest(name: str, native: Native) -> str:
     identity = f"{native.kind}\0{native.namespace or ''}\0{native.name}".encode()
     digest = hashlib.blake2b(identity, digest_size=4).hexdigest()
@@ -128,6 +135,9 @@ class Toolbox:
     # Namespace → its description.
     namespaces: dict[str, str] = field(default_factory=dict)
     left_out: set[Native] = field(default_factory=set)
+    # The functions that are offered in place of a tool, by their names; and their names by the tool.
+    easy: dict[str, EasyFunction] = field(default_factory=dict)
+    instead: dict[Native, tuple[str, ...]] = field(default_factory=dict)
     # Where in the request each function was defined.
     places: dict[str, str] = field(default_factory=dict)
     echo: list[Tool] = field(default_factory=list)
@@ -148,6 +158,40 @@ class Toolbox:
         self.names[native] = function.name
         self.places[function.name] = where
         return True
+
+    def offer_as(self, native: Native, functions: Sequence[EasyFunction]) -> None:
+        """Offers these functions in the place of the tool. A call by its own name still means the tool."""
+        own = self.names[native]
+        offered = {easy.name: ChatTool(ChatFunction(easy.name, easy.description, easy.parameters)) for easy in functions}
+        tools = [(offered if name == own else {name: tool}).items() for name, tool in self.functions.items()]
+        self.functions = dict(itertools.chain.from_iterable(tools))
+        for easy in functions:
+            self.natives[easy.name] = native
+            self.places[easy.name] = self.places[own]
+            self.easy[easy.name] = easy
+        self.instead[native] = tuple(offered)
+        # That counted for the arguments of the tool. Those of the functions may be constrained.
+        self.unconstrained.discard(native)
+
+    def functions_of(self, native: Native) -> list[str]:
+        """The functions that a tool is offered as."""
+        return list(self.instead.get(native) or (self.names[native],))
+
+    def own_names(self, functions: Collection[str]) -> list[str]:
+        """The own names of tools that are offered as some of these functions."""
+        return [self.names[native] for native, names in self.instead.items() if not set(names).isdisjoint(functions)]
+
+    def native_arguments(self, name: str, arguments: str) -> str | None:
+        """The arguments of the tool that an easy function stands for. None: it is no such function."""
+        easy = self.easy.get(name)
+        return None if easy is None else easy.native_arguments(arguments)
+
+    def as_called(self, native: Native, arguments: str) -> tuple[str, str]:
+        """A call of a tool as the model makes it: the name of the function, and its arguments."""
+        for name in self.instead.get(native, ()):
+            if (own := self.easy[name].own_arguments(arguments)) is not None:
+                return name, own
+        return self.name_of(native), arguments
 
     def name_of(self, native: Native) -> str:
         """The engine's name of this tool, also when it is not offered any more."""

@@ -1,0 +1,105 @@
+"""What small models do to files, each as a function with paths: it becomes a command of the client's shell.
+
+The command is made of fixed words and of the arguments, quoted for the shell. Only a command that is made in this way, to the
+last character, is shown as such a function in the history.
+"""
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from antiphon.core.built_in_tools import TEXT, parameters
+from antiphon.core.easier_tools.functions import ONE_LINE, PATH, EasyFunction, Members, to_path
+
+# Replaces the second argument by the third wherever it is in the file, which is the first. Perl is on Linux and on macOS; sed
+# takes other options on each.
+REPLACE = (
+    "BEGIN { $new = pop; $old = pop } $found = 1 if s/\\Q$old\\E/$new/g; "
+    'END { warn "the file has no such text\\n" and $? = 1 unless $found }'
+)
+SOME_TEXT = {"type": "string", "minLength": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class FileCommand:
+    name: str
+    description: str
+    # The words in front of the arguments.
+    words: tuple[str, ...]
+    # What the model is told of each argument, and what it may write.
+    members: Mapping[str, tuple[Members, Members]]
+
+    def to_line(self, call: Members) -> str | None:
+        given = [_argument(call.get(name), accepted) for name, (_, accepted) in self.members.items()]
+        values = [value for value in given if value is not None]
+        return shlex.join([*self.words, *values]) if len(values) == len(given) else None
+
+    def from_line(self, line: str) -> Members | None:
+        try:
+            words = shlex.split(line)
+        except ValueError:
+            return None
+        if len(words) != len(self.words) + len(self.members):
+            return None
+        call = dict(zip(self.members, words[len(self.words) :], strict=True))
+        return call if self.to_line(call) == line else None
+
+
+def _argument(value: Any, accepted: Members) -> str | None:
+    if accepted is not ONE_LINE:
+        return value if isinstance(value, str) and (value or accepted is TEXT) else None
+    path = to_path(value)
+    # It may begin like an option, and is none.
+    return f"./{path}" if path is not None and path.startswith("-") else path
+
+
+def _told(description: str) -> Members:
+    return {"type": "string", "description": description}
+
+
+FILE_COMMANDS = (
+    FileCommand("read_file", "Show the content of a file.", ("cat",), {"path": (PATH, ONE_LINE)}),
+    FileCommand(
+        "replace_text",
+        "Replace a word or a piece of text in a file.",
+        ("perl", "-0777", "-i", "-pe", REPLACE, "--"),
+        {
+            "path": (PATH, ONE_LINE),
+            "old_text": (_told("The text as it is in the file now."), SOME_TEXT),
+            "new_text": (_told("The text that takes its place."), TEXT),
+        },
+    ),
+    FileCommand(
+        "move_file",
+        "Rename or move a file.",
+        ("mv",),
+        {"path": (PATH, ONE_LINE), "new_path": (_told("Its new path."), ONE_LINE)},
+    ),
+    FileCommand("make_folder", "Make a folder.", ("mkdir", "-p"), {"path": (_told("Path of the folder."), ONE_LINE)}),
+)
+
+
+def file_functions(member: str, filled: Mapping[str, Any]) -> tuple[EasyFunction, ...]:
+    """`member`: the argument of the client's tool that is the command."""
+    return tuple(_easy(command, member, filled) for command in FILE_COMMANDS)
+
+
+def _easy(command: FileCommand, member: str, filled: Mapping[str, Any]) -> EasyFunction:
+    def to_native(call: Members) -> Members | None:
+        line = command.to_line(call)
+        return None if line is None else {member: line}
+
+    def from_native(call: Members) -> Members | None:
+        line = call.get(member)
+        return command.from_line(line) if isinstance(line, str) and len(call) == 1 else None
+
+    return EasyFunction(
+        command.name,
+        command.description,
+        parameters({name: told for name, (told, _) in command.members.items()}, *command.members),
+        parameters({name: accepted for name, (_, accepted) in command.members.items()}, *command.members),
+        to_native,
+        from_native,
+        filled,
+    )
