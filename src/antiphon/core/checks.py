@@ -86,6 +86,7 @@ def offer_to_requirements(
         answer=checks.answer,
         must_call=offer.must_call,
         only=frozenset(offer.only) if offer.only else None,
+        withheld=offer.withheld,
         most_calls=0 if compacts or offer.only == () else request.max_tool_calls,
         parallel=request.parallel_tool_calls is not False,
     )
