@@ -124,9 +124,14 @@ def find_loops(turns: Iterable[AssistantTurn | UserTurn]) -> Loops:
     for turn in turns:
         if isinstance(turn, AssistantTurn):
             reader.turn(turn)
-        else:
+        elif not _says_nothing(turn):
             reader.user()
     return Loops(reader.notes, reader.withheld)
+
+
+def _says_nothing(turn: UserTurn) -> bool:
+    """Clients that must send a message beside the outputs of calls send an empty one."""
+    return all(part["type"] == "text" and not part["text"].strip() for part in turn.parts)
 
 
 def _count(run: _Run, call: Call, *, repeats: bool) -> None:

@@ -9,9 +9,9 @@ BAD_CALL = "This call was not carried out: {complaint}. Correct it, and call the
 BAD_ANSWER = "This answer cannot be used: {complaint}. Answer again, with nothing but JSON that follows the schema."
 
 # As a user would say it: a small model repeats what a tool is said to have answered, and this is no answer to anything.
-CALL_AGAIN = "Call {name} once more, with other arguments. The arguments before were wrong: {complaint}."
-CALL_ANOTHER = "Do something else than calling {name}: {complaint}."
-ANSWER_AGAIN = "Answer once more, with nothing but JSON that follows the schema. The answer before was wrong: {complaint}."
+CALL_AGAIN = "The arguments of the last call were wrong: {complaint}. Call {name} once more, with other arguments."
+CALL_ANOTHER = "Do not call {name} now, because {complaint}. Do something else instead."
+ANSWER_AGAIN = "The last answer was wrong: {complaint}. Answer once more, with nothing but JSON that follows the schema."
 
 # ---- a loop ----------------------------------------------------------------------------------------------------------
 
@@ -24,5 +24,5 @@ SAME_AGAIN = (
     "you have its result. Go on with the next step, or tell the user what you have found."
 )
 
-# Each begins with words of its own: what a model writes is compared with them from its first letter on.
+# Each begins and ends with words of its own: what a model writes is compared with them from its first letter to its last.
 OWN_WORDS = (BAD_CALL, BAD_ANSWER, CALL_AGAIN, CALL_ANOTHER, ANSWER_AGAIN, FAILED_AGAIN, SAME_AGAIN, MUST)

@@ -87,8 +87,8 @@ def request_to_chat(
     if compacts:
         # The format and the tools are those of answers. A summary is neither a call nor JSON.
         request = structs.replace(request, text=None, tool_choice="none")
-    for round in rounds:
-        draft.add(round)
+    for called in rounds:
+        draft.add(called)
     withheld = draft.stop_loops() if help.stops_loops else {}
     offer = offer_without(choice_to_offer(request.tool_choice, box, dialect, tool_definitions), withheld)
     checks = Checks(complaint_about)
