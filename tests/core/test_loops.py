@@ -118,7 +118,25 @@ def test_a_note_follows_the_last_line_of_the_output() -> None:
     assert results([user("Hi"), *steps(failed, failed, failed)])[-1].startswith(f"{failed}This call has failed")
 
 
-def test_outputs_that_fail_count_whatever_they_say() -> None:
+def failed_tests(at: int, failed: str) -> str:
+    return CODEX.format(id=at, time=at, code=1, output=f"{failed} failed in {at} s")
+
+
+def test_running_tests_again_after_a_change_is_no_loop_as_long_as_something_else_fails() -> None:
+    items = [user("Hi")]
+    for at, failed in enumerate(["test_a", "test_b", "test_c", "test_d"]):
+        items += [*step(at, failed_tests(at, failed)), *step(10 + at, "saved", name="g", arguments=f'{{"b": {at}}}')]
+    assert not any(noted(items))
+
+
+def test_the_same_failure_after_every_change_is_a_loop() -> None:
+    items = [user("Hi")]
+    for at in range(3):
+        items += [*step(at, failed_tests(at, "test_a")), *step(10 + at, "saved", name="g", arguments=f'{{"b": {at}}}')]
+    assert noted(items) == [False, False, False, False, True, False]
+
+
+def test_a_call_that_fails_again_and_again_in_a_row_counts_whatever_it_says() -> None:
     outputs = [CODEX.format(id=at, time=at, code=1, output=f"test {'abc'[at]} failed") for at in range(3)]
     assert noted([user("Hi"), *steps(*outputs)]) == [False, False, True]
 
@@ -227,6 +245,11 @@ def test_the_fourth_time_the_tool_may_not_be_called_and_stays_in_the_prompt() ->
     assert body(FOUR)["tools"] == body(FOUR, help=NO_HELP)["tools"]
     assert body(FOUR)["tool_choice"] == "auto"
     assert "f may not be called in this answer: the same call of it has failed 4 times" in conversion.notices
+
+
+def test_a_tool_that_gives_the_same_result_for_the_fourth_time_may_not_be_called_either() -> None:
+    conversion = converted([user("Hi"), *steps(*["a.py"] * 4)])
+    assert conversion.requirements.withheld == {"f": "the same call of it has given the same result 4 times"}
 
 
 @pytest.mark.parametrize(

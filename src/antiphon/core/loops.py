@@ -32,7 +32,7 @@ WITHHELD = "{name} may not be called in this answer: {reason}"
 
 class Result(Enum):
     SUCCEEDED = "it did what it was called for, as far as can be seen"
-    FAILED = "it failed, whatever else is in the output"
+    FAILED = "it failed, whatever the output says"
     LOOKS_FAILED = "words of failure, which other outputs may have, too: only the same short output again counts"
     WAITS = "something is still running: calling again is how one waits for it"
 
@@ -75,7 +75,7 @@ class _Run:
     """One call with the same arguments, again and again."""
 
     failures: int = 0
-    failed_with: str = ""
+    failed_with: str | None = None
     repeats: int = 0
     output: Hashable = None
 
@@ -135,17 +135,19 @@ def _says_nothing(turn: UserTurn) -> bool:
 
 
 def _count(run: _Run, call: Call, *, repeats: bool) -> None:
-    """`repeats`: the turn has the same calls as the one before it. After anything else, a result may be wanted again."""
+    """`repeats`: the turn has the same calls as the one before it. After anything else, the result may be another one."""
     text = _VOLATILE.sub("", call.output())
     result = result_of(text)
     if result in (Result.FAILED, Result.LOOKS_FAILED):
-        # Numbers differ where times or processes are named.
-        words = "" if result is Result.FAILED else _NUMBER.sub("0", text)
-        run.failures = run.failures + 1 if result is Result.FAILED or words == run.failed_with else 1
+        # Numbers differ where times or processes are named. Another failure after something else was done is progress: tests
+        # are run, the code is changed, and they are run again.
+        words = _NUMBER.sub("0", text)
+        again = words == run.failed_with or (repeats and result is Result.FAILED)
+        run.failures = run.failures + 1 if again else 1
         run.failed_with, run.repeats = words, 0
         return
     output = (text, msgspec.json.encode(call.media))
-    run.failures, run.failed_with = 0, ""
+    run.failures, run.failed_with = 0, None
     run.repeats = 0 if result is Result.WAITS else run.repeats + 1 if repeats and output == run.output else 1
     run.output = output
 
