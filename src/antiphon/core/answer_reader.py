@@ -9,6 +9,7 @@ from antiphon.core.engine_stream import EngineStream
 from antiphon.core.fast_path import AnyEvent
 from antiphon.core.item_sequence import ItemSequence
 from antiphon.core.output import Output
+from antiphon.core.parroted_words import WithoutOwnWords
 from antiphon.core.text_calls import CallFinder, calls_ending_thought
 from antiphon.core.think_tags import Start
 from antiphon.errors import ApiError
@@ -26,6 +27,8 @@ class AnswerReader:
         self._finder: CallFinder | None = None
         # How many calls were found in a thought.
         self.calls_in_thoughts = 0
+        # An answer was nothing but our own words, and was not passed on.
+        self.parroted = False
         self._deferred: deque[Delta] = deque()
         # More of the engine's body is wanted.
         self.reading = False
@@ -68,6 +71,8 @@ class AnswerReader:
         """The body is at its end, or broke off with an error."""
         self._pass_on(self._stream.close())
         self._pass_on(self._calls_in_thought() if error is None else [EngineFailed(error)])
+        if isinstance(self._finder, WithoutOwnWords):
+            self.parroted |= self._finder.parroted
         self.reading = False
 
     def _calls_in_thought(self) -> list[CallDelta]:

@@ -87,6 +87,7 @@ def offer_to_requirements(
         must_call=offer.must_call,
         only=frozenset(offer.only) if offer.only else None,
         own_names=frozenset(box.own_names(offer.only or ())),
+        withheld=offer.withheld,
         most_calls=0 if compacts or offer.only == () else request.max_tool_calls,
         parallel=request.parallel_tool_calls is not False,
     )

@@ -10,11 +10,13 @@ the user's message. What was stored and is repeated counts once; and whatever co
 ends with the output, as the items do. A model that sees the user's question last calls the same tool again.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from antiphon.core.dialect import Dialect
 from antiphon.core.documents import ReadDocument
+from antiphon.core.loops import NOTED, find_loops
 from antiphon.core.template_rules import fitted
 from antiphon.core.tools import Native
 from antiphon.core.turns import Asked, AssistantTurn, Call, UserTurn
@@ -182,18 +184,28 @@ class ChatDraft:
     def add(self, turn: AssistantTurn | UserTurn) -> None:
         """What the items do not have yet: a round of tools, an answer that was rejected."""
         last = self._turns[-1] if self._turns else None
+        if isinstance(turn, AssistantTurn):
+            # The notes in it are those of this draft.
+            turn = replace(turn, calls=[replace(call) for call in turn.calls])
         if isinstance(turn, AssistantTurn) and isinstance(last, AssistantTurn) and not last.calls:
             last.extend(turn)
         else:
             self._turns.append(turn)
 
+    def stop_loops(self) -> Mapping[str, str]:
+        """Notes in the results of calls that are made again and again; and why tools may not be called now, by their names."""
+        self._settle_calls()
+        loops = find_loops(self._turns)
+        for call, note in loops.notes:
+            call.note = note
+            self.notice(NOTED.format(id=call.id, name=call.name))
+        return loops.withheld
+
     # ---- output ------------------------------------------------------------------------------------------------------
 
     def messages(self, dialect: Dialect, *, head: str, tail: list[str]) -> list[ChatMessage]:
         """`head` is the request's `instructions`; `tail` is what Antiphon adds to them."""
-        for turn in self._turns:
-            if isinstance(turn, AssistantTurn):
-                self._notice_calls(turn)
+        self._settle_calls()
         messages = [message for turn in self._turns for message in turn.messages()]
         system = "\n\n".join(text for text in (head, *self._system, *tail) if text)
         if system:
@@ -206,6 +218,11 @@ class ChatDraft:
         for notice in notices:
             self.notice(notice)
         return messages
+
+    def _settle_calls(self) -> None:
+        for turn in self._turns:
+            if isinstance(turn, AssistantTurn):
+                self._notice_calls(turn)
 
     def _notice_calls(self, turn: AssistantTurn) -> None:
         for call in turn.drop_replaced():

@@ -48,6 +48,8 @@ class Enforcement:
         self._dropped: list[CallState] = []
         # Why the last of them was dropped.
         self.limit = ""
+        # The tools that the model called once more, although they are withheld because of a loop.
+        self.looping: dict[str, None] = {}
 
     def begin_answer(self, requirements: Requirements) -> None:
         self.requirements = requirements
@@ -90,18 +92,29 @@ class Enforcement:
             return Verdict.REJECT
         if not binding:
             return Verdict.SHOW
+        if isinstance(state, CallState) and self._is_in_loop(state):
+            self.looping[state.name] = None
+            return Verdict.DROP
         self.failure = AnswerInvalid(f"The model gave no valid answer in two attempts: {complaint}.")
         return Verdict.FAIL
 
     def _complaint(self, state: ItemState) -> tuple[str | None, bool]:
         """What is wrong with the item, beyond repair; and whether it must not be shown."""
-        only = self.requirements.only
+        only, withheld = self.requirements.only, self.requirements.withheld
+        if isinstance(state, CallState) and state.name in withheld:
+            # It is shown where a call is required: any call is what the client asked for.
+            return withheld[state.name], not self.requirements.must_call
         if isinstance(state, CallState) and only is not None and not self.requirements.allows(state.name):
             return f"{state.name} is not among the tools that may be called: {', '.join(sorted(only))}", True
         check, outcome = state.check, state.outcome
         if check is None or not check.buffered or outcome is None:
             return None, False
         return outcome.complaint, check.binding
+
+    def _is_in_loop(self, call: CallState) -> bool:
+        """Tools are withheld, and it is not one of those that are left. The response does not fail for that."""
+        required = self.requirements
+        return bool(required.withheld) and not required.must_call and not required.allows(call.name)
 
     def streamed_complaint(self, state: ItemState) -> AnswerInvalid | None:
         """What is wrong with an item that was emitted as it came, because the engine should have constrained it."""

@@ -78,6 +78,8 @@ ESTIMATED = "usage is estimated: the engine reports none"
 TRUNCATED = "truncation auto: the oldest turns of the input were left out"
 DROPPED_CALLS = "tool calls of the model were left out: {count} beyond {limit}"
 CAPPED = "the answer was cut off: this model writes {most} tokens at most unless max_output_tokens is set"
+LOOPING = "a call of {name} was left out: the model is in a loop, and was asked not to make it"
+PARROTED = "the model only repeated what it was told about its answer: this was left out"
 CALLS_IN_THOUGHTS = "the model made a tool call inside its reasoning, and nothing else: it was taken for a call"
 # What an engine has shown that made no call although one was required.
 NOT_ENFORCED = {"enforces_required": False, "enforces_named": False}
@@ -199,6 +201,9 @@ class Exchange:
             notices.append(TRUNCATED)
         if dropped := self._enforcement.dropped:
             notices.append(DROPPED_CALLS.format(count=dropped, limit=self._enforcement.limit))
+        notices += [LOOPING.format(name=name) for name in self._enforcement.looping]
+        if self.answer.parroted:
+            notices.append(PARROTED)
         if self.answer.calls_in_thoughts:
             notices.append(CALLS_IN_THOUGHTS)
         sampling = self._question.conversion.sampling

@@ -106,6 +106,7 @@ class Question:
         items, earlier = self._remaining()
         model = self._request.model or self.knowledge.default_model
         dialect = self.knowledge.dialect_for(model)
+        help = self.knowledge.help_for(model, self._environment.help)
         facts = {**(strict_facts(dialect) if self._strict else {}), **self._facts}
         conversion = request_to_chat(
             self._request,
@@ -120,14 +121,14 @@ class Question:
             documents=Documents(self._outcome_of),
             rounds=self._rounds,
             rejection=self._rejection,
-            help=self.knowledge.help_for(model, self._environment.help),
+            help=help,
             sampling=self.knowledge.sampling_for(model),
         )
         self._work = deque((*conversion.unread, *(DefinitionWork(each.definition) for each in conversion.definitions)))
         self._outdated = False
-        self.conversion: Conversion = (
-            conversion if self._rejection is None else rejection_to_conversion(conversion, self._rejection)
-        )
+        self.conversion: Conversion = conversion
+        if self._rejection is not None:
+            self.conversion = rejection_to_conversion(conversion, self._rejection, helped=help.stops_loops)
 
     def _remaining(self) -> tuple[list[Item], int]:
         """The items, without the oldest turns of a history too long; and how many of them are stored ones."""

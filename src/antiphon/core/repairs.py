@@ -10,17 +10,29 @@ from antiphon.core.call_schema import functions_to_response_format
 from antiphon.core.checks import SchemaCheck
 from antiphon.core.constraints import constrain, constrains, schema_to_response_format
 from antiphon.core.enforcement import Rejection
+from antiphon.core.parroted_words import WithoutOwnWords
 from antiphon.core.request import Conversion
+from antiphon.core.requirements import Requirements
 from antiphon.core.text_calls import ConstrainedCall
+from antiphon.wire.chat import ChatRequest
 
 
-def rejection_to_conversion(conversion: Conversion, rejection: Rejection) -> Conversion:
-    """The same request, with a constraint for what was wrong."""
+def rejection_to_conversion(conversion: Conversion, rejection: Rejection, *, helped: bool = False) -> Conversion:
+    """The same request, with a constraint for what was wrong. `helped`: a small model is held to a call if it has made one, and
+    what it only repeats of our own words is not shown."""
+    repaired = _constrained(conversion, rejection, helped=helped)
+    if not helped:
+        return repaired
+    return replace(repaired, finder=lambda: WithoutOwnWords(repaired.finder(), rejection.complaint))
+
+
+def _constrained(conversion: Conversion, rejection: Rejection, *, helped: bool) -> Conversion:
     chat = structs.replace(conversion.chat)
     dialect = conversion.dialect
     if not constrains(dialect) or (rejection.call is None and _is_enforced(conversion)):
+        _leave_out_withheld(chat, conversion.requirements)
         return replace(conversion, chat=chat)
-    if names := _names_to_call(conversion, rejection):
+    if names := _names_to_call(conversion, rejection, helped=helped):
         functions = [conversion.box.functions[name].function for name in names]
         constrain(chat, functions_to_response_format(functions), dialect)
         return replace(conversion, chat=chat, finder=lambda: ConstrainedCall(names))
@@ -39,12 +51,20 @@ def _is_enforced(conversion: Conversion) -> bool:
     return dialect.enforces_named if isinstance(choice, dict) else dialect.enforces_required and choice == "required"
 
 
-def _names_to_call(conversion: Conversion, rejection: Rejection) -> Sequence[str]:
+def _leave_out_withheld(chat: ChatRequest, requirements: Requirements) -> None:
+    """A model that calls a tool once more although it may not does not see it any longer."""
+    if requirements.withheld and chat.tools is not UNSET:
+        chat.tools = [tool for tool in chat.tools if tool.function.name not in requirements.withheld]
+
+
+def _names_to_call(conversion: Conversion, rejection: Rejection, *, helped: bool) -> Sequence[str]:
     """The tools of which one must be called now; none where the call itself may not have been what was wrong."""
     requirements, call = conversion.requirements, rejection.call
+    allowed = sorted(requirements.only or ())
     if call is None:
-        return sorted(requirements.only or ()) if requirements.must_call else ()
+        return allowed if requirements.must_call else ()
     check = call.check
-    if check is not None and check.binding and call.name in conversion.box.functions:
+    wanted = (check is not None and check.binding) or (helped and (not allowed or call.name in allowed))
+    if wanted and call.name in conversion.box.functions:
         return (call.name,)
-    return sorted(requirements.only or ()) if requirements.must_call else ()
+    return allowed if requirements.must_call or helped else ()

@@ -19,6 +19,7 @@ from antiphon.core.efforts import NO_EFFORT
 from antiphon.core.enforcement import Rejection
 from antiphon.core.help import NO_HELP, Help
 from antiphon.core.input_items import items_to_draft, tools_in_items
+from antiphon.core.loops import offer_without, withheld_to_notices
 from antiphon.core.request_fields import LOGPROBS, dropped_fields_to_notices, or_unset, refuse_unsupported
 from antiphon.core.requirements import Requirements
 from antiphon.core.rounds import rejection_to_turns
@@ -97,10 +98,13 @@ def request_to_chat(
     # A choice of "none" changes nothing: it may be that of the last round only.
     sampling = sampling_of_answer(sampling, request, has_tools=bool(box.functions) and not compacts, compacts=compacts)
     request = with_sampling(request, sampling)
-    offer = choice_to_offer(request.tool_choice, box, dialect, tool_definitions)
+    for called in rounds:
+        draft.add(called)
+    withheld = draft.stop_loops() if help.stops_loops else {}
+    offer = offer_without(choice_to_offer(request.tool_choice, box, dialect, tool_definitions), withheld)
     checks = Checks(complaint_about)
     requirements = offer_to_requirements(request, offer, box, dialect, checks, compacts=compacts, check_grammars=check_grammars)
-    for turn in (*rounds, *(rejection_to_turns(rejection, requirements) if rejection is not None else ())):
+    for turn in rejection_to_turns(rejection, requirements, helped=help.stops_loops) if rejection is not None else ():
         draft.add(turn)
     chat = _chat(request, model, draft, offer, box, requirements, dialect)
     notices = [
@@ -108,6 +112,7 @@ def request_to_chat(
         *draft.notices,
         *documents.notices,
         *box.notices,
+        *withheld_to_notices(offer),
         *_unreadable_to_notices(checks.definitions, complaint_about),
     ]
     logprobs = _logprobs(request, chat, dialect, notices)
@@ -185,7 +190,8 @@ def _finder(offer: Offer, box: Toolbox) -> Callable[[], CallFinder | None]:
         return lambda: ConstrainedCall(offer.only or ())
     schemas = {tool.function.name: tool.function.parameters for tool in offer.tools}
     offered = offer.only or tuple(schemas)
-    names = {name: schemas.get(name) for name in (*offered, *box.own_names(offered))}
+    # A call that may not be made is a call all the same: it is asked for again, and not shown as text.
+    names = {name: schemas.get(name) for name in (*offered, *box.own_names(offered), *offer.withheld)}
     return lambda: TextCalls(names) if names else None
 
 

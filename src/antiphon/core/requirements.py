@@ -1,7 +1,7 @@
 """What a request requires of an answer: which tools it may call and which it must, and the checks that its texts must pass."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from antiphon.core.check_work import CheckWork
@@ -45,6 +45,8 @@ class Requirements:
     only: frozenset[str] | None = None
     # The own names of tools that are offered as some of these: a call by its tool's own name is understood.
     own_names: frozenset[str] = frozenset()
+    # Those that may not be called now because the model is in a loop, and why.
+    withheld: Mapping[str, str] = field(default_factory=dict)
     # Further calls are dropped, with a notice: of the whole response, and of one answer unless calls may be parallel.
     most_calls: int | None = None
     parallel: bool = True

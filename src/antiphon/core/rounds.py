@@ -5,13 +5,11 @@ from collections.abc import Iterable
 from antiphon.core.calls import CallState
 from antiphon.core.enforcement import Rejection
 from antiphon.core.item_state import ItemState
+from antiphon.core.own_words import ANSWER_AGAIN, BAD_ANSWER, BAD_CALL, CALL_AGAIN, CALL_ANOTHER
 from antiphon.core.reasoning import ReasoningState
 from antiphon.core.requirements import Requirements
 from antiphon.core.tool_words import must_call
 from antiphon.core.turns import AssistantTurn, Call, UserTurn
-
-BAD_CALL = "This call was not carried out: {complaint}. Correct it, and call the tool again."
-BAD_ANSWER = "This answer cannot be used: {complaint}. Answer again, with nothing but JSON that follows the schema."
 
 
 def states_to_turn(states: Iterable[ItemState]) -> AssistantTurn:
@@ -28,8 +26,13 @@ def states_to_turn(states: Iterable[ItemState]) -> AssistantTurn:
     return turn
 
 
-def rejection_to_turns(rejection: Rejection, requirements: Requirements) -> list[AssistantTurn | UserTurn]:
-    """The answer that was rejected, and the complaint about it."""
+def rejection_to_turns(
+    rejection: Rejection, requirements: Requirements, *, helped: bool = False
+) -> list[AssistantTurn | UserTurn]:
+    """The answer that was rejected, and the complaint about it. `helped`: a small model would repeat either of them, so it is
+    asked as before, with one sentence more."""
+    if helped:
+        return [_user(_words_again(rejection, requirements))]
     call = rejection.call
     if call is not None:
         complaint = BAD_CALL.format(complaint=rejection.complaint)
@@ -39,4 +42,18 @@ def rejection_to_turns(rejection: Rejection, requirements: Requirements) -> list
         words = must_call(sorted(requirements.only or ()))
     else:
         words = BAD_ANSWER.format(complaint=rejection.complaint)
-    return [*said, UserTurn([{"type": "text", "text": words}])]
+    return [*said, _user(words)]
+
+
+def _words_again(rejection: Rejection, requirements: Requirements) -> str:
+    call, only = rejection.call, requirements.only
+    if call is None and requirements.must_call:
+        return must_call(sorted(only or ()))
+    if call is None:
+        return ANSWER_AGAIN.format(complaint=rejection.complaint)
+    words = CALL_AGAIN if only is None or call.name in only else CALL_ANOTHER
+    return words.format(name=call.name, complaint=rejection.complaint)
+
+
+def _user(words: str) -> UserTurn:
+    return UserTurn([{"type": "text", "text": words}])

@@ -1,7 +1,7 @@
 """What the model may call, and what it must: `tool_choice` in all its forms, in a way that the engine can enforce."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -40,6 +40,8 @@ class Offer:
     prompted: bool = False
     # The tools are described in the prompt: the template has none, or the engine constrains no answer beside tools.
     in_words: bool = False
+    # The tools that may not be called in this answer because the model is in a loop, and why.
+    withheld: Mapping[str, str] = field(default_factory=dict)
 
 
 def choice_to_offer(

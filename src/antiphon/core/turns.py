@@ -24,9 +24,14 @@ class Call:
     texts: list[str] = field(default_factory=list)
     media: list[Part] = field(default_factory=list)
     answered: bool = False
+    # What Antiphon adds to the output, as its last line.
+    note: str = ""
 
     def __post_init__(self) -> None:
         self.arguments = object_arguments(self.arguments)
+
+    def noted_output(self) -> str:
+        return "\n".join(filter(None, (self.output().rstrip("\n"), self.note))) if self.note else self.output()
 
     def output(self) -> str:
         if self.texts:
@@ -140,7 +145,7 @@ class AssistantTurn:
             message.tool_calls = [ChatCall(call.id, ChatCallFunction(call.name, call.arguments)) for call in self.calls]
         yield message
         for call in self.calls:
-            yield ChatMessage(role="tool", tool_call_id=call.id, content=call.output())
+            yield ChatMessage(role="tool", tool_call_id=call.id, content=call.noted_output())
         if media := [part for call in self.calls for part in call.media]:
             yield ChatMessage(role="user", content=media)
 

@@ -1,0 +1,182 @@
+"""Loops: the same call again and again, although it fails, or gives the same result each time.
+
+A small model does not see that it repeats itself. From the third time on, the result of the call ends with a note that says
+what to do instead. If the model makes the call once more, its tool may not be called in the next answer. A note depends on what
+precedes it in the conversation and on nothing else, so that a longer history begins with the same messages.
+
+A user's message ends every loop: the user may have changed what made the call fail, or wants to see it made again.
+"""
+
+import re
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import NamedTuple
+
+import msgspec
+
+from antiphon.core.arguments import canonical_arguments
+from antiphon.core.own_words import FAILED_AGAIN, SAME_AGAIN
+from antiphon.core.tool_choice import Offer
+from antiphon.core.turns import AssistantTurn, Call, UserTurn
+
+# So often a call is made before the model is told to stop, and before its tool is withheld.
+TOLD_AT = 3
+WITHHELD_AT = 4
+
+HAS_FAILED = "the same call of it has failed {count} times"
+HAS_REPEATED = "the same call of it has given the same result {count} times"
+NOTED = "call {id} of {name} ends a loop: a note in its result asks the model to do something else"
+WITHHELD = "{name} may not be called in this answer: {reason}"
+
+
+class Result(Enum):
+    SUCCEEDED = "it did what it was called for, as far as can be seen"
+    FAILED = "it failed, whatever the output says"
+    LOOKS_FAILED = "words of failure, which other outputs may have, too: only the same short output again counts"
+    WAITS = "something is still running: calling again is how one waits for it"
+
+
+class Sign(NamedTuple):
+    pattern: re.Pattern[str]
+    result: Result
+
+
+# The first that is found counts. An exit code says more than any word.
+_EXIT = r"(?:^(?:Exit code:|Process exited with code)|\"exit_code\":) *"
+_WORDS = (
+    r"\b(?:errors?|exceptions?|traceback|fail(?:ed|ure|ures|s)?|not (?:found|exist|allowed|supported|permitted)|unknown"
+    r"|unsupported|invalid|no such (?:file|process|session)|cannot|denied|refused|aborted|timed out)\b|\w(?:error|exception)\b"
+)
+SIGNS = (
+    Sign(re.compile(_EXIT + r"0\b", re.MULTILINE), Result.SUCCEEDED),
+    Sign(re.compile(_EXIT + r"-?\d", re.MULTILINE), Result.FAILED),
+    Sign(re.compile(r"^Process running with session ID|\bstill running\b", re.MULTILINE | re.IGNORECASE), Result.WAITS),
+    Sign(re.compile(r"\"timed_out\": *true|\"status\": *\"(?:in_progress|queued|pending|running)\""), Result.WAITS),
+    Sign(re.compile(rf"(?<!\bno )(?<!\b0 )(?<!without )(?:{_WORDS})", re.IGNORECASE), Result.LOOKS_FAILED),
+)
+# Where the signs are looked for: outputs begin with what happened, or end with it. What is longer than both is more than the
+# message of an error.
+_HEAD, _TAIL = 600, 200
+# Lines of Codex that differ each time.
+_VOLATILE = re.compile(r"^(?:Chunk ID|Wall time): .*\n?", re.MULTILINE)
+_NUMBER = re.compile(r"\d+")
+
+
+class Loops(NamedTuple):
+    """The calls whose results get a note, and why tools may not be called in the next answer."""
+
+    notes: Sequence[tuple[Call, str]]
+    withheld: Mapping[str, str]
+
+
+@dataclass(slots=True)
+class _Run:
+    """One call with the same arguments, again and again."""
+
+    failures: int = 0
+    failed_with: str | None = None
+    repeats: int = 0
+    output: Hashable = None
+
+
+@dataclass(slots=True)
+class _Reader:
+    notes: list[tuple[Call, str]] = field(default_factory=list)
+    withheld: dict[str, str] = field(default_factory=dict)
+    _runs: dict[Hashable, _Run] = field(default_factory=dict)
+    # The calls of the turn before.
+    _before: frozenset[Hashable] = frozenset()
+
+    def user(self) -> None:
+        self.withheld.clear()
+        self._runs.clear()
+        self._before = frozenset()
+
+    def turn(self, turn: AssistantTurn) -> None:
+        """Calls that are made together count once: the model had not seen what came of them."""
+        self.withheld.clear()
+        calls: dict[Hashable, Call] = {}
+        for call in turn.calls:
+            if call.answered:
+                calls.setdefault((call.name, canonical_arguments(call.arguments)), call)
+        if not calls:
+            return
+        repeats = calls.keys() == self._before
+        self._before = frozenset(calls)
+        for key, call in calls.items():
+            run = self._runs.setdefault(key, _Run())
+            _count(run, call, repeats=repeats)
+            self._judge(run, call)
+
+    def _judge(self, run: _Run, call: Call) -> None:
+        failed = run.failures >= run.repeats
+        count = max(run.failures, run.repeats)
+        if count >= TOLD_AT:
+            self.notes.append((call, (FAILED_AGAIN if failed else SAME_AGAIN).format(count=count)))
+        if count >= WITHHELD_AT:
+            self.withheld[call.name] = (HAS_FAILED if failed else HAS_REPEATED).format(count=count)
+
+
+def find_loops(turns: Iterable[AssistantTurn | UserTurn]) -> Loops:
+    """Linear in the length of the turns."""
+    reader = _Reader()
+    for turn in turns:
+        if isinstance(turn, AssistantTurn):
+            reader.turn(turn)
+        elif not _says_nothing(turn):
+            reader.user()
+    return Loops(reader.notes, reader.withheld)
+
+
+def _says_nothing(turn: UserTurn) -> bool:
+    """Clients that must send a message beside the outputs of calls send an empty one."""
+    return all(part["type"] == "text" and not part["text"].strip() for part in turn.parts)
+
+
+def _count(run: _Run, call: Call, *, repeats: bool) -> None:
+    """`repeats`: the turn has the same calls as the one before it. After anything else, the result may be another one."""
+    text = _VOLATILE.sub("", call.output())
+    result = result_of(text)
+    if result in (Result.FAILED, Result.LOOKS_FAILED):
+        # Numbers differ where times or processes are named. Another failure after something else was done is progress: tests
+        # are run, the code is changed, and they are run again.
+        words = _NUMBER.sub("0", text)
+        again = words == run.failed_with or (repeats and result is Result.FAILED)
+        run.failures = run.failures + 1 if again else 1
+        run.failed_with, run.repeats = words, 0
+        return
+    output = (text, msgspec.json.encode(call.media))
+    run.failures, run.failed_with = 0, None
+    run.repeats = 0 if result is Result.WAITS else run.repeats + 1 if repeats and output == run.output else 1
+    run.output = output
+
+
+def result_of(output: str) -> Result:
+    is_long = len(output) > _HEAD + _TAIL
+    shown = f"{output[:_HEAD]}\n{output[-_TAIL:]}" if is_long else output
+    result = next((sign.result for sign in SIGNS if sign.pattern.search(shown)), Result.SUCCEEDED)
+    return Result.SUCCEEDED if is_long and result is Result.LOOKS_FAILED else result
+
+
+# ---- tools that may not be called ------------------------------------------------------------------------------------
+
+
+def offer_without(offer: Offer, withheld: Mapping[str, str]) -> Offer:
+    """The same tools in the prompt, so that the engine's prefix cache stays valid; but these may not be called. What the client
+    requires comes first: if one of them has to be called, nothing is withheld."""
+    names = offer.only if offer.only is not None else tuple(tool.function.name for tool in offer.tools)
+    left = tuple(name for name in names if name not in withheld)
+    if len(left) == len(names) or (offer.must_call and not left):
+        return offer
+    reasons = {name: withheld[name] for name in names if name in withheld}
+    if not left:
+        return Offer([], only=(), withheld=reasons)
+    # An engine that makes sure of a call chooses among the tools that it sees.
+    by_engine = offer.must_call and not offer.constrained
+    tools = [tool for tool in offer.tools if tool.function.name in left] if by_engine else offer.tools
+    return replace(offer, tools=tools, only=left, withheld=reasons)
+
+
+def withheld_to_notices(offer: Offer) -> Iterable[str]:
+    return (WITHHELD.format(name=name, reason=reason) for name, reason in offer.withheld.items())

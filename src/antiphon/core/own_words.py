@@ -1,0 +1,28 @@
+"""The sentences that Antiphon itself says to a model about its answers and calls, in one place, so that they are recognised."""
+
+from antiphon.core.tool_words import MUST
+
+# ---- an answer that was rejected -------------------------------------------------------------------------------------
+
+# As the result of the call, and after the answer.
+BAD_CALL = "This call was not carried out: {complaint}. Correct it, and call the tool again."
+BAD_ANSWER = "This answer cannot be used: {complaint}. Answer again, with nothing but JSON that follows the schema."
+
+# As a user would say it: a small model repeats what a tool is said to have answered, and this is no answer to anything.
+CALL_AGAIN = "The arguments of the last call were wrong: {complaint}. Call {name} once more, with other arguments."
+CALL_ANOTHER = "Do not call {name} now, because {complaint}. Do something else instead."
+ANSWER_AGAIN = "The last answer was wrong: {complaint}. Answer once more, with nothing but JSON that follows the schema."
+
+# ---- a loop ----------------------------------------------------------------------------------------------------------
+
+FAILED_AGAIN = (
+    "This call has failed {count} times with the same arguments. Do not make it again. "
+    "Use another tool or other arguments, or tell the user what is wrong."
+)
+SAME_AGAIN = (
+    "This call was made {count} times with the same arguments, and the result was the same each time. Do not make it again: "
+    "you have its result. Go on with the next step, or tell the user what you have found."
+)
+
+# Each begins and ends with words of its own: what a model writes is compared with them from its first letter to its last.
+OWN_WORDS = (BAD_CALL, BAD_ANSWER, CALL_AGAIN, CALL_ANOTHER, ANSWER_AGAIN, FAILED_AGAIN, SAME_AGAIN, MUST)

@@ -1,0 +1,81 @@
+"""Answers that only repeat what Antiphon has said to the model: small models do that when they are asked again.
+
+Such an answer is an answer without text. It is recognised while it arrives: text is buffered only as long as it may still
+become one of our own sentences, whatever white space is in it.
+"""
+
+import re
+from collections.abc import Collection
+
+import regex
+
+from antiphon.core.deltas import Delta
+from antiphon.core.own_words import OWN_WORDS
+from antiphon.core.text_calls import CallFinder, TextCalls
+
+# A text longer than this is no longer compared.
+LONGEST = 2_000
+_FIELD = re.compile(r"(\{\w+\})")
+# What models put around a sentence that they repeat.
+_AROUND = r"[\s\"'`*.]*"
+
+
+class WithoutOwnWords:
+    """A CallFinder around another one. What is not one of our own sentences goes on to that one."""
+
+    __slots__ = ("_deciding", "_finder", "_pattern", "_rest", "names", "parroted")
+
+    def __init__(self, finder: CallFinder | None, complaint: str) -> None:
+        """`complaint`: what was wrong with the answer before; it is part of what the model was told."""
+        self._finder: CallFinder = finder if finder is not None else TextCalls(())
+        self.names: Collection[str] = self._finder.names
+        self._pattern = _own_words(complaint)
+        self._deciding = True
+        self._rest = ""
+        # An answer, or a part of it, was nothing but our own words.
+        self.parroted = False
+
+    def take_if_plain(self, text: str) -> bool:
+        return not self._deciding and self._finder.take_if_plain(text)
+
+    def receive(self, text: str) -> list[Delta]:
+        if not self._deciding:
+            return self._finder.receive(text)
+        self._rest += text
+        if len(self._rest) <= LONGEST and self._pattern.fullmatch(self._rest, partial=True) is not None:
+            return []
+        return self._pass_on()
+
+    def release(self) -> list[Delta]:
+        return [*self._end(), *self._finder.release()]
+
+    def close(self) -> list[Delta]:
+        return [*self._end(), *self._finder.close()]
+
+    def _end(self) -> list[Delta]:
+        """What was buffered is whole: our own words, or text after all."""
+        if self._rest.strip() and self._pattern.fullmatch(self._rest) is not None:
+            self.parroted = True
+            self._rest = ""
+        deltas = self._pass_on()
+        self._deciding = True
+        return deltas
+
+    def _pass_on(self) -> list[Delta]:
+        rest, self._rest, self._deciding = self._rest, "", False
+        return self._finder.receive(rest) if rest else []
+
+
+def _own_words(complaint: str) -> regex.Pattern[str]:
+    sentences = [*map(_template, OWN_WORDS), *([_literal(complaint)] if len(complaint) <= LONGEST else [])]
+    return regex.compile(f"{_AROUND}(?:{'|'.join(sentences)}){_AROUND}", regex.IGNORECASE)
+
+
+def _template(sentence: str) -> str:
+    """A sentence with anything in its fields."""
+    parts = _FIELD.split(sentence)
+    return "".join(rf"[\s\S]{{1,{LONGEST}}}?" if at % 2 else _literal(part) for at, part in enumerate(parts))
+
+
+def _literal(text: str) -> str:
+    return r"\s+".join(map(regex.escape, text.split(" "))) if text.strip() else r"\s*"

@@ -1,0 +1,43 @@
+"""A small model that makes the same call of Codex again and again."""
+
+from pathlib import Path
+
+import pytest
+from support.codex import Codex, arguments, calls
+from support.engine import Body, MockEngine, call, text
+from support.gateway import running_gateway
+
+pytestmark = pytest.mark.timeout(120, func_only=True)
+
+
+def results(body: Body) -> list[str]:
+    return [message["content"] for message in body["messages"] if message["role"] == "tool"]
+
+
+async def test_codex_ends_with_a_model_that_writes_to_a_process_that_is_not_there(
+    binary: Path, engine: MockEngine, tmp_path: Path
+) -> None:
+    again = calls(call("write_stdin", arguments(session_id=7, chars="")))
+    # It stops when it does not see the tool.
+    engine.otherwise = lambda body: again if "write_stdin" in str(body["tools"]) else text("Nothing runs there.")
+    engine.lists("tiny-1.5b")
+    async with running_gateway(engine) as gateway:
+        run = await Codex(binary, gateway.url, tmp_path).run("Fix the tests")
+    assert (run.code, run.last_message) == (0, "Nothing runs there."), run.output
+    failure, *_ = results(engine.requests[1])
+    assert "Unknown process id 7" in failure
+    assert ["Do not make it again" in each for each in results(engine.last)] == [False, False, True, True]
+    # Four calls, the fifth that is not carried out, and the answer without the tool.
+    assert len(engine.requests) == 6
+
+
+async def test_without_help_nobody_ends_it(binary: Path, engine: MockEngine, tmp_path: Path) -> None:
+    again = calls(call("write_stdin", arguments(session_id=7, chars="")))
+    engine.will(*[again] * 8)
+    engine.otherwise = lambda body: text("At last.")
+    engine.lists("tiny-1.5b")
+    async with running_gateway(engine, help="off") as gateway:
+        run = await Codex(binary, gateway.url, tmp_path).run("Fix the tests")
+    assert (run.code, run.last_message) == (0, "At last."), run.output
+    assert len(engine.requests) == 9
+    assert len(set(results(engine.last))) == 1

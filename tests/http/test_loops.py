@@ -1,0 +1,161 @@
+"""Models that make the same call again and again, through the gateway: what the engine is asked, and what the client gets."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from support.engine import OWN_FIELDS, Answer, MockEngine, answer, call, text
+from support.gateway import GatewayUnderTest, running_gateway, started
+from support.items import call_output, developer, function_call, user
+
+Item = dict[str, Any]
+
+STDIN = {
+    "type": "function",
+    "name": "write_stdin",
+    "description": "Writes to a running command.",
+    "parameters": {
+        "type": "object",
+        "properties": {"session_id": {"type": "number"}, "chars": {"type": "string"}},
+        "required": ["session_id"],
+    },
+}
+RUN = {
+    "type": "function",
+    "name": "run_tests",
+    "parameters": {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]},
+}
+CODEX = {"tools": [STDIN, RUN], "tool_choice": "auto", "store": False, "include": ["reasoning.encrypted_content"]}
+UNKNOWN = "write_stdin failed: Unknown process id 1"
+AGAIN = answer(call("write_stdin", '{"session_id": 1, "chars": ""}'), finish="tool_calls")
+TESTS = answer(call("run_tests", '{"path": "."}'), finish="tool_calls")
+
+
+def history(times: int) -> list[Item]:
+    """As Codex sends it."""
+    calls = [
+        item
+        for at in range(times)
+        for item in (
+            function_call(f"call_{at}", "write_stdin", '{"session_id": 1, "chars": ""}'),
+            call_output(f"call_{at}", UNKNOWN),
+        )
+    ]
+    return [developer("You are a coding agent."), user("Fix the tests."), *calls]
+
+
+@asynccontextmanager
+async def small_model(
+    *answers: Answer, owned_by: str = "somebody", **settings: Any
+) -> AsyncIterator[tuple[GatewayUnderTest, MockEngine]]:
+    engine = MockEngine(own_fields=OWN_FIELDS.get(owned_by, ()))
+    engine.lists("tiny-1.5b")
+    engine._models["data"][0]["owned_by"] = owned_by
+    engine.will(*answers)
+    async with started(engine), running_gateway(engine, **settings) as gateway:
+        yield gateway, engine
+
+
+async def ask(gateway: GatewayUnderTest, items: list[Item], *, stream: bool, **fields: Any) -> Item:
+    if not stream:
+        return await gateway.create(items, **{**CODEX, **fields})
+    response: Item = (await gateway.stream(items, **{**CODEX, **fields}))[-1]["response"]
+    return response
+
+
+both_ways = pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+
+
+@both_ways
+async def test_the_third_failure_is_shown_to_the_model_with_what_to_do_instead(stream: bool) -> None:
+    async with small_model(text("It does not run.")) as (gateway, engine):
+        response = await ask(gateway, history(3), stream=stream)
+        results = [message["content"] for message in engine.last["messages"] if message["role"] == "tool"]
+        assert results[:2] == [UNKNOWN, UNKNOWN]
+        assert results[2].startswith(f"{UNKNOWN}\nThis call has failed 3 times with the same arguments. Do not make it again.")
+        assert any("write_stdin ends a loop" in notice for notice in response["antiphon_notices"])
+        assert [tool["function"]["name"] for tool in engine.last["tools"]] == ["write_stdin", "run_tests"]
+
+
+@both_ways
+async def test_a_tool_that_is_called_once_more_is_withheld_and_another_answer_is_shown(stream: bool) -> None:
+    async with small_model(AGAIN, TESTS) as (gateway, engine):
+        response = await ask(gateway, history(4), stream=stream)
+        assert [item["name"] for item in response["output"]] == ["run_tests"]
+        first, second = engine.requests
+        assert [tool["function"]["name"] for tool in first["tools"]] == ["write_stdin", "run_tests"]
+        assert second["messages"][-1]["role"] == "user"
+        assert second["messages"][-1]["content"] == (
+            "Do not call write_stdin now, because the same call of it has failed 4 times. Do something else instead."
+        )
+        # This engine constrains nothing.
+        assert [tool["function"]["name"] for tool in second["tools"]] == ["run_tests"]
+        assert any(notice.startswith("write_stdin may not be called") for notice in response["antiphon_notices"])
+
+
+@both_ways
+async def test_an_engine_that_constrains_answers_is_held_to_the_other_tools(stream: bool) -> None:
+    constrained = text('{"name": "run_tests", "arguments": {"path": "."}}')
+    async with small_model(AGAIN, constrained, owned_by="llamacpp") as (gateway, engine):
+        response = await ask(gateway, history(4), stream=stream)
+        assert [item["name"] for item in response["output"]] == ["run_tests"]
+        second = engine.last
+        assert second["tools"] == engine.requests[0]["tools"]
+        assert "run_tests" in second["grammar"]
+        assert "write_stdin" not in second["grammar"]
+
+
+@both_ways
+async def test_a_model_that_does_not_stop_gets_an_end_and_no_error(stream: bool) -> None:
+    async with small_model(AGAIN, AGAIN) as (gateway, engine):
+        response = await ask(gateway, history(4), stream=stream)
+        assert (response["status"], response["output"]) == ("completed", [])
+        assert "a call of write_stdin was left out" in str(response["antiphon_notices"])
+        assert len(engine.requests) == 2
+
+
+@both_ways
+async def test_a_withheld_call_in_the_text_is_not_shown_as_text(stream: bool) -> None:
+    written = '<tool_call>\n{"name": "write_stdin", "arguments": {"session_id": 1, "chars": ""}}\n</tool_call>'
+    async with small_model(text(written), text("I cannot go on.")) as (gateway, _):
+        response = await ask(gateway, history(4), stream=stream)
+        assert [item["content"][0]["text"] for item in response["output"]] == ["I cannot go on."]
+
+
+async def test_a_text_after_a_loop_ends_it() -> None:
+    async with small_model(text("The command has ended.")) as (gateway, engine):
+        response = await ask(gateway, history(5), stream=True)
+        assert [item["type"] for item in response["output"]] == ["message"]
+        assert len(engine.requests) == 1
+
+
+async def test_a_call_that_the_client_requires_is_made() -> None:
+    async with small_model(AGAIN) as (gateway, engine):
+        response = await ask(gateway, history(4), stream=True, tool_choice={"type": "function", "name": "write_stdin"})
+        assert [item["name"] for item in response["output"]] == ["write_stdin"]
+        assert len(engine.requests) == 1
+
+
+async def test_a_loop_is_seen_through_a_chain_of_stored_responses() -> None:
+    async with small_model(AGAIN, AGAIN, AGAIN, text("I give up.")) as (gateway, engine):
+        response = await gateway.create("Fix the tests.", tools=[STDIN, RUN])
+        seen: list[Item] = []
+        for _ in range(3):
+            output = call_output(response["output"][-1]["call_id"], UNKNOWN)
+            response = await gateway.create([output], tools=[STDIN, RUN], previous_response_id=response["id"])
+            assert engine.last["messages"][: len(seen)] == seen
+            seen = engine.last["messages"]
+        assert "Do not make it again" in seen[-1]["content"]
+
+
+@pytest.mark.parametrize("model", ["tiny-1.5b", "large-70b"])
+async def test_without_help_the_request_is_what_it_was(model: str) -> None:
+    help = "off" if model == "tiny-1.5b" else "auto"
+    async with small_model(AGAIN, help=help) as (gateway, engine):
+        engine.lists(model)
+        await gateway.gateway.pool.engines[0].identify()
+        response = await gateway.create(history(6), model=model, **CODEX)
+        assert [item["name"] for item in response["output"]] == ["write_stdin"]
+        assert {message["content"] for message in engine.last["messages"] if message["role"] == "tool"} == {UNKNOWN}
+        assert "antiphon_notices" not in response
