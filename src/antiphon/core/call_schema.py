@@ -1,7 +1,8 @@
-"""The JSON schema of a call, `{"name": …, "arguments": {…}}`, for the tools of which one must be called.
+"""The JSON schema of a call, `{"name": …, "arguments": {…}}`, for the tools of which one must be called; or of a call or a
+text, `{"say": …}`, for models that are held to these forms.
 
 Most engines that do not enforce a tool choice can constrain an answer to a JSON schema. The tools stay in the prompt, so that
-the prefix cache stays valid. `core.text_calls.ConstrainedCall` turns the answer into an ordinary call.
+the prefix cache stays valid. `core.text_calls.ConstrainedCall` turns the answer into an ordinary call, or an ordinary text.
 """
 
 from collections.abc import Sequence
@@ -17,16 +18,24 @@ SHAPES = frozenset({"type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const"})
 COMPOSED = frozenset({"allOf", "not", "if", "dependentSchemas", "unevaluatedProperties"})
 
 
-def functions_to_response_format(functions: Sequence[ChatFunction]) -> dict[str, Any]:
-    schema = functions_to_schema(functions)
+SAY: Schema = {
+    "type": "object",
+    "properties": {"say": {"type": "string"}},
+    "required": ["say"],
+    "additionalProperties": False,
+}
+
+
+def functions_to_response_format(functions: Sequence[ChatFunction], *, may_say: bool = False) -> dict[str, Any]:
+    schema = functions_to_schema(functions, may_say=may_say)
     return {"type": "json_schema", "json_schema": {"name": NAME, "strict": True, "schema": schema}}
 
 
-def functions_to_schema(functions: Sequence[ChatFunction]) -> Schema:
-    """The schema of a call of one of these functions."""
+def functions_to_schema(functions: Sequence[ChatFunction], *, may_say: bool = False) -> Schema:
+    """The schema of a call of one of these functions. `may_say`: or of a text."""
     definitions: Schema = {}
-    calls = [_call(function, definitions) for function in functions]
-    schema: Schema = calls[0] if len(calls) == 1 else {"anyOf": calls}
+    forms = [*(_call(function, definitions) for function in functions), *([SAY] if may_say else [])]
+    schema: Schema = forms[0] if len(forms) == 1 else {"anyOf": forms}
     return {**schema, "$defs": definitions} if definitions else schema
 
 

@@ -9,7 +9,7 @@ from msgspec import UNSET, structs
 
 from antiphon.core.call_schema import functions_to_response_format
 from antiphon.core.check_work import DocumentWork
-from antiphon.core.checks import Checks, Definition, offer_to_requirements, takes_format
+from antiphon.core.checks import Checks, Definition, format_to_schema, offer_to_requirements, takes_format
 from antiphon.core.constraints import begin_answer, constrain, constrains, stop_thinking
 from antiphon.core.dialect import Dialect
 from antiphon.core.documents import Documents
@@ -24,7 +24,7 @@ from antiphon.core.rounds import rejection_to_turns
 from antiphon.core.sealed_text import NO_SEALER, Sealer
 from antiphon.core.text_calls import CallFinder, ConstrainedCall, TextCalls
 from antiphon.core.tool_choice import Offer, choice_to_offer
-from antiphon.core.tool_words import must_call, tools_to_words
+from antiphon.core.tool_words import CALL_OR_SAY, must_call, tools_to_words
 from antiphon.core.tools import DEFINITIONS, Define, Grammar, Toolbox, tools_to_box
 from antiphon.core.turns import AssistantTurn
 from antiphon.errors import InvalidRequest
@@ -48,6 +48,7 @@ class Conversion:
     notices: tuple[str, ...]
     box: Toolbox
     requirements: Requirements
+    offer: Offer
     # The schemas and grammars that the checks are made of.
     definitions: tuple[Definition, ...]
     # The documents that have to be read before it can be sent.
@@ -86,7 +87,8 @@ def request_to_chat(
     if compacts:
         # The format and the tools are those of answers. A summary is neither a call nor JSON.
         request = structs.replace(request, text=None, tool_choice="none")
-    offer = choice_to_offer(request.tool_choice, box, dialect, tool_definitions)
+    holds_calls = help.holds_calls and _may_hold_calls(request)
+    offer = choice_to_offer(request.tool_choice, box, dialect, tool_definitions, holds_calls=holds_calls)
     checks = Checks(complaint_about)
     requirements = offer_to_requirements(request, offer, box, dialect, checks, compacts=compacts, check_grammars=check_grammars)
     for turn in (*rounds, *(rejection_to_turns(rejection, requirements) if rejection is not None else ())):
@@ -112,6 +114,7 @@ def request_to_chat(
         tuple(notices),
         box,
         requirements,
+        offer,
         tuple(checks.definitions),
         tuple(documents.unread),
         _finder(offer),
@@ -153,6 +156,13 @@ def _chat(
     return chat
 
 
+def _may_hold_calls(request: CreateResponse) -> bool:
+    """The forms of calls and texts leave the request as it is meant: another format, the probabilities of tokens, and the words
+    that end an answer are about its text, and not about JSON around it."""
+    has_format = request.text is not None and format_to_schema(request.text.format) is not None
+    return not has_format and not request.stop and not _wants_logprobs(request)
+
+
 def _unreadable_to_notices(
     definitions: Iterable[Definition], complaint_about: Callable[[bytes | Grammar], str | None]
 ) -> Iterable[str]:
@@ -169,7 +179,7 @@ def _unreadable_to_notices(
 
 def _finder(offer: Offer) -> Callable[[], CallFinder | None]:
     if offer.constrained:
-        return lambda: ConstrainedCall(offer.only or ())
+        return lambda: ConstrainedCall(offer.names, may_say=offer.may_say)
     schemas = {tool.function.name: tool.function.parameters for tool in offer.tools}
     names = {name: schemas.get(name) for name in offer.only or schemas}
     return lambda: TextCalls(names) if names else None
@@ -199,7 +209,7 @@ def _note_lost_effort(request: CreateResponse, chat: ChatRequest, dialect: Diale
 
 def _response_format(request: CreateResponse, offer: Offer, box: Toolbox, dialect: Dialect) -> dict[str, Any] | None:
     if offer.constrained:
-        return functions_to_response_format([box.functions[name].function for name in offer.only or ()])
+        return functions_to_response_format([box.functions[name].function for name in offer.names], may_say=offer.may_say)
     # An answer that must be a call has no format.
     if not takes_format(offer, dialect) or offer.must_call:
         return None
@@ -225,6 +235,7 @@ def _own_words(text: TextOptions, offer: Offer, dialect: Dialect) -> list[str]:
         VERBOSITY[text.verbosity or "medium"],
         tools_to_words(offer.tools) if offer.in_words else "",
         must_call(offer.only or ()) if offer.prompted else "",
+        CALL_OR_SAY if offer.may_say else "",
         "" if offer.must_call else _shown_schema(text.format, dialect, constrained=takes_format(offer, dialect)),
     ]
 
@@ -240,7 +251,7 @@ def _shown_schema(format: TextFormat | None, dialect: Dialect, *, constrained: b
 
 
 def _logprobs(request: CreateResponse, chat: ChatRequest, dialect: Dialect, notices: list[str]) -> bool:
-    if not request.top_logprobs and LOGPROBS not in (request.include or ()):
+    if not _wants_logprobs(request):
         return False
     if chat.tools is not UNSET and not dialect.takes_logprobs_with_tools:
         notices.append("logprobs were left out: this engine does not return them together with tools")
@@ -249,6 +260,10 @@ def _logprobs(request: CreateResponse, chat: ChatRequest, dialect: Dialect, noti
     # A number of 0 is left out: to some engines it means that none at all are wanted.
     chat.top_logprobs = request.top_logprobs or UNSET
     return True
+
+
+def _wants_logprobs(request: CreateResponse) -> bool:
+    return bool(request.top_logprobs) or LOGPROBS in (request.include or ())
 
 
 def _has_images(chat: ChatRequest) -> bool:

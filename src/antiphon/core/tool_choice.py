@@ -38,15 +38,30 @@ class Offer:
     # prompt asks for one.
     constrained: bool = False
     prompted: bool = False
+    # The answer is constrained to a call or a text: `{"say": …}`.
+    may_say: bool = False
     # The tools are described in the prompt: the template has none, or the engine constrains no answer beside tools.
     in_words: bool = False
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The functions that may be called."""
+        return self.only if self.only is not None else tuple(tool.function.name for tool in self.tools)
+
 
 def choice_to_offer(
-    choice: str | Choice | None, box: Toolbox, dialect: Dialect, definitions: Mapping[str, Define] = DEFINITIONS
+    choice: str | Choice | None,
+    box: Toolbox,
+    dialect: Dialect,
+    definitions: Mapping[str, Define] = DEFINITIONS,
+    *,
+    holds_calls: bool = False,
 ) -> Offer:
-    """`definitions`: the types of tool that there are here, those that the gateway runs among them."""
+    """`definitions`: the types of tool that there are here, those that the gateway runs among them. `holds_calls`: an answer
+    that may be a call is constrained to the form of one, or to that of a text."""
     offer = _offer(choice, Choosable(box, dialect, definitions))
+    if holds_calls and offer.tools and not offer.must_call and constrains(dialect):
+        offer = replace(offer, constrained=True, may_say=True, in_words=offer.in_words or not _shows_tools_too(dialect))
     return replace(offer, tools=tools_as_sent(offer.tools, box, constrains=dialect.constrains_calls and not offer.in_words))
 
 
@@ -114,13 +129,16 @@ def _required_call(names: list[str], box: Toolbox, dialect: Dialect) -> Offer:
     prefix cache."""
     if constrains(dialect):
         shown = _auto(list(box.functions.values()), dialect, tuple(names))
-        # A grammar is accepted beside tools that cannot be called.
-        with_tools = dialect.constrains_json_with_tools or dialect.constraint_member == "grammar"
-        in_words = shown.in_words or not with_tools
+        in_words = shown.in_words or not _shows_tools_too(dialect)
         return replace(shown, must_call=True, constrained=True, in_words=in_words)
     # The engine may support the word after all, and the model may follow the prompt.
     tools, in_words = [box.functions[name] for name in names], not dialect.shows_tools
     return Offer(tools, "required", tuple(names), must_call=True, prompted=True, in_words=in_words)
+
+
+def _shows_tools_too(dialect: Dialect) -> bool:
+    """The engine takes tools beside a constraint. It accepts a grammar beside tools that cannot be called."""
+    return dialect.constrains_json_with_tools or dialect.constraint_member == "grammar"
 
 
 def named_choice(choice: Choice, among: Choosable) -> Offer:

@@ -1,4 +1,5 @@
-"""The call in an answer that was constrained to be one: `{"name": …, "arguments": {…}}`, read while it arrives."""
+"""The call in an answer that was constrained to be one: `{"name": …, "arguments": {…}}`, read while it arrives. Where the
+answer may be a text as well, that is `{"say": …}`."""
 
 from collections.abc import Callable, Collection
 from enum import Enum
@@ -7,36 +8,45 @@ import msgspec
 import regex
 
 from antiphon.core.deltas import CallDelta, Delta, TextDelta
+from antiphon.core.string_member import JsonString
 from antiphon.core.text_calls.brackets import Brackets
 from antiphon.wire import UNREADABLE
 
 # Up to the first bracket of the arguments. Unlike `re`, `regex` reports a partial match. No tool has a longer name.
 _NAME = r'("(?:[^"\\]|\\.){0,512}")'
-_HEAD = regex.compile(r"[ \t\r\n]*".join(["", r"\{", '"name"', ":", _NAME, ",", '"arguments"', ":", r"\{"]))
+_SPACE = r"[ \t\r\n]*"
+_HEAD = regex.compile(_SPACE.join(["", r"\{", '"name"', ":", _NAME, ",", '"arguments"', ":", r"\{"]))
+# Up to the first character of the text.
+_SAY_HEAD = regex.compile(_SPACE.join(["", r"\{", '"say"', ":", '"']))
 _WHITESPACE = " \t\r\n"
 
 
 class State(Enum):
     HEAD = "the name is not known yet, or the arguments have not begun"
     ARGUMENTS = "inside the arguments, which are emitted as they arrive"
-    TAIL = "the arguments are complete; the bracket of the object must close"
-    AFTER = "the call has ended"
+    SAY = "inside the text, which is emitted as it arrives"
+    TAIL = "the arguments, or the text, are complete; the bracket of the object must close"
+    AFTER = "the object has ended"
     TEXT = "it is not such a call, or text follows it"
 
 
 class ConstrainedCall:
-    """A CallFinder. What is not such an object, or names an unknown tool, is text."""
+    """A CallFinder. What is not such an object, or names an unknown tool, is text. `may_say`: the answer may be a text."""
 
-    __slots__ = ("_brackets", "_index", "_rest", "_state", "names")
+    __slots__ = ("_brackets", "_index", "_may_say", "_rest", "_said", "_state", "names")
 
-    def __init__(self, names: Collection[str]) -> None:
+    def __init__(self, names: Collection[str], *, may_say: bool = False) -> None:
         self.names: Collection[str] = frozenset(names)
+        self._may_say = may_say
         self._state = State.HEAD
         self._rest = ""
         self._brackets = Brackets()
+        self._said = JsonString()
         self._index = -1
 
     def take_if_plain(self, text: str) -> bool:
+        if self._state is State.SAY:
+            return text != "" and self._said.takes_as_it_is(text)
         return self._state is State.TEXT and text != ""
 
     def receive(self, text: str) -> list[Delta]:
@@ -49,16 +59,25 @@ class ConstrainedCall:
     def release(self) -> list[Delta]:
         """The call may come next: what was read so far was a thought."""
         # After the arguments only the closing bracket is buffered.
-        buffered = self._rest if self._state is State.HEAD else ""
+        buffered = self._rest if self._state is State.HEAD else self._said.close_decoded()
         self._state = State.HEAD
         self._rest = ""
         self._brackets = Brackets()
+        self._said = JsonString()
         return [TextDelta(buffered)] if buffered else []
 
     def close(self) -> list[Delta]:
         return self.release()
 
     def _head(self, deltas: list[Delta]) -> bool:
+        says = _SAY_HEAD.match(self._rest, partial=True) if self._may_say else None
+        if says is not None and not says.partial:
+            self._rest = self._rest[says.end() :]
+            self._state = State.SAY
+            return True
+        return self._call_head(deltas) if says is None else False
+
+    def _call_head(self, deltas: list[Delta]) -> bool:
         head = _HEAD.match(self._rest, partial=True)
         names = head.captures(1) if head is not None else []
         if head is None or (names and _string(names[0]) not in self.names):
@@ -77,6 +96,14 @@ class ConstrainedCall:
         deltas.append(CallDelta(self._index, arguments=self._rest[:end]))
         self._rest = "" if end is None else self._rest[end:]
         if end is not None:
+            self._state = State.TAIL
+        return True
+
+    def _say(self, deltas: list[Delta]) -> bool:
+        if text := self._said.receive(self._rest):
+            deltas.append(TextDelta(text))
+        self._rest = self._said.rest
+        if self._said.closed:
             self._state = State.TAIL
         return True
 
@@ -111,6 +138,7 @@ def _string(literal: str) -> str:
 _STEPS: dict[State, Callable[[ConstrainedCall, list[Delta]], bool]] = {
     State.HEAD: ConstrainedCall._head,
     State.ARGUMENTS: ConstrainedCall._arguments,
+    State.SAY: ConstrainedCall._say,
     State.TAIL: ConstrainedCall._tail,
     State.AFTER: ConstrainedCall._after,
     State.TEXT: ConstrainedCall._text,
