@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from support.call_finder import Merged, cut, merge, read, splits
 
 from antiphon.core.deltas import CallDelta, TextDelta
-from antiphon.core.text_calls import ConstrainedCall
+from antiphon.core.text_calls import ConstrainedCall, TextCalls
 
 NAMES = ["get_weather", "exec", "naïve"]
 
@@ -120,6 +120,23 @@ def test_where_a_call_is_required_a_text_is_no_form() -> None:
     text = '{"say": "It rains."}'
     for pieces in splits(text):
         assert merge(read(ConstrainedCall(NAMES), pieces)) == [("text", text)]
+
+
+OTHERS: dict[str, tuple[str, Merged]] = {
+    "a call between markers": ('<tool_call>\n{"name": "exec", "arguments": {}}\n</tool_call>', call("exec", "{}")),
+    "members in another order": ('{"arguments": {}, "name": "exec"}', call("exec", "{}")),
+    "a text": ("It rains.", [("text", "It rains.")]),
+    "a name that was not offered": ('{"name": "rm", "arguments": {}}', [("text", '{"name": "rm", "arguments": {}}')]),
+    **SAID,
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_calls_are_found_in_an_answer_that_was_not_constrained_after_all(name: str) -> None:
+    text, expected = OTHERS[name]
+    for pieces in splits(text):
+        finder = ConstrainedCall(NAMES, may_say=True, otherwise=TextCalls(dict.fromkeys(NAMES)))
+        assert merge(read(finder, pieces)) == expected
 
 
 @given(st.text(), st.booleans(), st.sampled_from([None, 2]), st.lists(st.integers(0, 200)))

@@ -165,9 +165,11 @@ async def test_a_thought_in_tags_comes_before_a_text(tags: str) -> None:
         assert said(await gateway.create(tools=TOOLS)) == [SAID]
 
 
-async def test_what_is_in_neither_form_is_the_answer() -> None:
-    async with standing_before("llamacpp", pieces("It rains."), help="full") as (gateway, _):
+async def test_what_is_in_neither_form_is_read_as_a_free_answer() -> None:
+    marked = f"<tool_call>\n{CALL}\n</tool_call>"
+    async with standing_before("llamacpp", pieces("It rains."), pieces(marked), help="full") as (gateway, _):
         assert said(await gateway.create(tools=TOOLS)) == ["It rains."]
+        assert calls(await gateway.create(tools=TOOLS)) == [("get_weather", {"city": "Paris"})]
 
 
 async def test_a_conversation_is_the_same_as_one_of_free_answers() -> None:

@@ -178,10 +178,12 @@ def _unreadable_to_notices(
 
 
 def _finder(offer: Offer) -> Callable[[], CallFinder | None]:
-    if offer.constrained:
-        return lambda: ConstrainedCall(offer.names, may_say=offer.may_say)
+    if offer.constrained and not offer.may_say:
+        return lambda: ConstrainedCall(offer.names)
     schemas = {tool.function.name: tool.function.parameters for tool in offer.tools}
     names = {name: schemas.get(name) for name in offer.only or schemas}
+    if offer.may_say:
+        return lambda: ConstrainedCall(offer.names, may_say=True, otherwise=TextCalls(names))
     return lambda: TextCalls(names) if names else None
 
 

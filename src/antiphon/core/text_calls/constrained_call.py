@@ -10,6 +10,7 @@ import regex
 from antiphon.core.deltas import CallDelta, Delta, TextDelta
 from antiphon.core.string_member import JsonString
 from antiphon.core.text_calls.brackets import Brackets
+from antiphon.core.text_calls.finder import CallFinder
 from antiphon.wire import UNREADABLE
 
 # Up to the first bracket of the arguments. Unlike `re`, `regex` reports a partial match. No tool has a longer name.
@@ -28,16 +29,19 @@ class State(Enum):
     TAIL = "the arguments, or the text, are complete; the bracket of the object must close"
     AFTER = "the object has ended"
     TEXT = "it is not such a call, or text follows it"
+    OTHER = "it is not such a call, but another may be in it"
 
 
 class ConstrainedCall:
-    """A CallFinder. What is not such an object, or names an unknown tool, is text. `may_say`: the answer may be a text."""
+    """A CallFinder. What is not such an object, or names an unknown tool, is text. `may_say`: the answer may be a text.
+    `otherwise`: finds the calls in an answer that is neither, because its engine does not constrain it after all."""
 
-    __slots__ = ("_brackets", "_index", "_may_say", "_rest", "_said", "_state", "names")
+    __slots__ = ("_brackets", "_index", "_may_say", "_otherwise", "_rest", "_said", "_state", "names")
 
-    def __init__(self, names: Collection[str], *, may_say: bool = False) -> None:
+    def __init__(self, names: Collection[str], *, may_say: bool = False, otherwise: CallFinder | None = None) -> None:
         self.names: Collection[str] = frozenset(names)
         self._may_say = may_say
+        self._otherwise = otherwise
         self._state = State.HEAD
         self._rest = ""
         self._brackets = Brackets()
@@ -47,6 +51,8 @@ class ConstrainedCall:
     def take_if_plain(self, text: str) -> bool:
         if self._state is State.SAY:
             return text != "" and self._said.takes_as_it_is(text)
+        if self._state is State.OTHER:
+            return self._otherwise is not None and self._otherwise.take_if_plain(text)
         return self._state is State.TEXT and text != ""
 
     def receive(self, text: str) -> list[Delta]:
@@ -64,10 +70,12 @@ class ConstrainedCall:
         self._rest = ""
         self._brackets = Brackets()
         self._said = JsonString()
-        return [TextDelta(buffered)] if buffered else []
+        released: list[Delta] = [TextDelta(buffered)] if buffered else []
+        return [*released, *self._otherwise.release()] if self._otherwise is not None else released
 
     def close(self) -> list[Delta]:
-        return self.release()
+        found = self._otherwise.close() if self._otherwise is not None else []
+        return [*found, *self.release()]
 
     def _head(self, deltas: list[Delta]) -> bool:
         says = _SAY_HEAD.match(self._rest, partial=True) if self._may_say else None
@@ -81,7 +89,7 @@ class ConstrainedCall:
         head = _HEAD.match(self._rest, partial=True)
         names = head.captures(1) if head is not None else []
         if head is None or (names and _string(names[0]) not in self.names):
-            self._state = State.TEXT
+            self._state = State.TEXT if self._otherwise is None else State.OTHER
             return True
         if head.partial:
             return False
@@ -122,6 +130,12 @@ class ConstrainedCall:
             self._state = State.TEXT
         return True
 
+    def _other(self, deltas: list[Delta]) -> bool:
+        assert self._otherwise is not None
+        deltas += self._otherwise.receive(self._rest)
+        self._rest = ""
+        return False
+
     def _text(self, deltas: list[Delta]) -> bool:
         deltas.append(TextDelta(self._rest))
         self._rest = ""
@@ -142,4 +156,5 @@ _STEPS: dict[State, Callable[[ConstrainedCall, list[Delta]], bool]] = {
     State.TAIL: ConstrainedCall._tail,
     State.AFTER: ConstrainedCall._after,
     State.TEXT: ConstrainedCall._text,
+    State.OTHER: ConstrainedCall._other,
 }
