@@ -7,15 +7,13 @@ import pytest
 from support.engine import Answer, MockEngine, Refusal, answer, call, chunk, text
 from support.gateway import standing_before
 
-from antiphon.core.tool_words import CALL_OR_SAY
-
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"], "additionalProperties": False}
 WEATHER = {"type": "function", "name": "get_weather", "parameters": CITY}
 TIME = {"type": "function", "name": "get_time", "parameters": CITY}
 TOOLS = [WEATHER, TIME]
 ALLOWED = {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "get_time"}]}
 CALL = '{"name": "get_weather", "arguments": {"city": "Paris"}}'
-SAY = '{"say": "It \\"rains\\",\\nand \\u00e9 is \\ud83d\\ude00."}'
+SAY = '{"name": "say", "arguments": {"text": "It \\"rains\\",\\nand \\u00e9 is \\ud83d\\ude00."}}'
 SAID = 'It "rains",\nand é is 😀.'
 GARBLED = '```json\n{"name": "weather_of", "arguments": {"city": "Paris"}}\n```'
 SMALL = "Small-1.5B"
@@ -34,9 +32,8 @@ def said(response: dict[str, Any]) -> list[str]:
 
 
 def forms(sent: dict[str, Any]) -> list[str]:
-    """The names of the calls that the answer is held to, and "say"."""
-    branches = sent["response_format"]["json_schema"]["schema"]["anyOf"]
-    return [branch["properties"]["name"]["const"] if "name" in branch["properties"] else "say" for branch in branches]
+    """The names of the calls that the answer is held to."""
+    return [branch["properties"]["name"]["const"] for branch in sent["response_format"]["json_schema"]["schema"]["anyOf"]]
 
 
 def system(sent: dict[str, Any]) -> str:
@@ -52,9 +49,9 @@ async def test_the_answer_is_a_call_or_a_text_and_the_tools_stay_in_the_prompt()
         events = await gateway.stream(tools=TOOLS, instructions="Be kind.")
         assert calls(events[-1]["response"]) == [("get_weather", {"city": "Paris"})]
         assert forms(engine.last) == ["get_weather", "get_time", "say"]
-        assert [tool["function"]["name"] for tool in engine.last["tools"]] == ["get_weather", "get_time"]
+        assert [tool["function"]["name"] for tool in engine.last["tools"]] == ["get_weather", "get_time", "say"]
         assert engine.last["tool_choice"] == "none"
-        assert system(engine.last) == f"Be kind.\n\n{CALL_OR_SAY}"
+        assert system(engine.last) == "Be kind."
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 1000])
@@ -87,10 +84,34 @@ async def test_a_grammar_has_both_forms() -> None:
         gateway.gateway.pool.engines[0].knowledge.learn("mock", {"constrains_json": False, "constraint_member": "grammar"})
         assert said(await gateway.create(tools=TOOLS)) == [SAID]
         assert "response_format" not in engine.last
-        assert '"\\"say\\"" ":" ws' in engine.last["grammar"]
+        assert '"\\"say\\""' in engine.last["grammar"]
         assert '"\\"get_time\\""' in engine.last["grammar"]
         assert engine.last["tool_choice"] == "none"
-        assert len(engine.last["tools"]) == 2
+        assert len(engine.last["tools"]) == 3
+
+
+async def test_an_engine_that_reads_calls_does_not_get_to_read_ours() -> None:
+    async with standing_before("vllm", pieces(SAY), help="full") as (gateway, engine):
+        assert said(await gateway.create(tools=TOOLS)) == [SAID]
+        assert "tools" not in engine.last
+        assert '"name":"say"' in system(engine.last)
+        assert forms(engine.last) == ["get_weather", "get_time", "say"]
+
+
+async def test_a_tool_of_the_client_keeps_its_name() -> None:
+    own = {"type": "function", "name": "say", "parameters": CITY}
+    answers = [pieces('{"name": "say", "arguments": {"city": "Paris"}}'), pieces(SAY.replace('"say"', '"say_"'))]
+    async with standing_before("llamacpp", *answers, help="full") as (gateway, engine):
+        assert calls(await gateway.create(tools=[own])) == [("say", {"city": "Paris"})]
+        assert forms(engine.last) == ["say", "say_"]
+        assert said(await gateway.create(tools=[own])) == [SAID]
+
+
+async def test_the_client_does_not_see_the_function_that_was_added() -> None:
+    async with standing_before("llamacpp", pieces(SAY), help="full") as (gateway, _):
+        events = await gateway.stream(tools=TOOLS)
+        assert [tool["name"] for tool in events[-1]["response"]["tools"]] == ["get_weather", "get_time"]
+        assert '"name":"say"' not in msgspec.json.encode(events).decode()
 
 
 async def test_tools_that_exclude_constraints_are_described_in_the_prompt() -> None:
@@ -100,7 +121,7 @@ async def test_tools_that_exclude_constraints_are_described_in_the_prompt() -> N
         assert calls(await gateway.create(tools=TOOLS)) == [("get_weather", {"city": "Paris"})]
         assert "tools" not in engine.last
         assert '"name":"get_weather"' in system(engine.last)
-        assert system(engine.last).endswith(CALL_OR_SAY)
+        assert '"name":"say"' in system(engine.last)
 
 
 FREE: dict[str, dict[str, Any]] = {
@@ -141,7 +162,7 @@ async def test_an_engine_that_constrains_nothing_is_left_free() -> None:
 
 
 async def test_a_text_that_is_cut_off_is_shown_and_incomplete() -> None:
-    cut = '{"say": "It rains, and \\u00'
+    cut = '{"name": "say", "arguments": {"text": "It rains, and \\u00'
     async with standing_before("llamacpp", pieces(cut, finish="length"), help="full") as (gateway, _):
         response = (await gateway.stream(tools=TOOLS, max_output_tokens=16))[-1]["response"]
         assert (response["status"], said(response)) == ("incomplete", ["It rains, and "])
@@ -149,7 +170,7 @@ async def test_a_text_that_is_cut_off_is_shown_and_incomplete() -> None:
 
 
 async def test_a_thought_comes_before_either_form() -> None:
-    thought = chunk({"reasoning_content": 'They want {"say": "rain"}.'})
+    thought = chunk({"reasoning_content": f"They want {SAY}, I think."})
     answers = [answer(thought, chunk({"content": form})) for form in (SAY, CALL)]
     async with standing_before("llamacpp", *answers, help="full") as (gateway, _):
         first = await gateway.create(tools=TOOLS)
@@ -180,9 +201,9 @@ async def test_a_conversation_is_the_same_as_one_of_free_answers() -> None:
         second = await gateway.create([result], tools=TOOLS, previous_response_id=first["id"])
         await gateway.create("Thanks.", tools=TOOLS, previous_response_id=second["id"])
         one, two, three = (sent["messages"] for sent in engine.requests)
-        assert [message["role"] for message in three] == ["system", "user", "assistant", "tool", "assistant", "user"]
-        assert three[2]["tool_calls"][0]["function"] == {"name": "get_weather", "arguments": '{"city": "Paris"}'}
-        assert three[4]["content"] == SAID
+        assert [message["role"] for message in three] == ["user", "assistant", "tool", "assistant", "user"]
+        assert three[1]["tool_calls"][0]["function"] == {"name": "get_weather", "arguments": '{"city": "Paris"}'}
+        assert three[3]["content"] == SAID
         assert two[: len(one)] == one
         assert three[: len(two)] == two
 

@@ -1,11 +1,12 @@
-"""The JSON schema of a call, `{"name": …, "arguments": {…}}`, for the tools of which one must be called; or of a call or a
-text, `{"say": …}`, for models that are held to these forms.
+"""The JSON schema of a call, `{"name": …, "arguments": {…}}`, for the tools of which one must be called.
 
 Most engines that do not enforce a tool choice can constrain an answer to a JSON schema. The tools stay in the prompt, so that
-the prefix cache stays valid. `core.text_calls.ConstrainedCall` turns the answer into an ordinary call, or an ordinary text.
+the prefix cache stays valid. `core.text_calls.ConstrainedCall` turns the answer into an ordinary call.
+
+A model that is held to this form answers in words by calling one more function, `say`. Its text becomes an ordinary message.
 """
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 from antiphon.core.schema_support import Schema, with_inner
@@ -18,24 +19,38 @@ SHAPES = frozenset({"type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const"})
 COMPOSED = frozenset({"allOf", "not", "if", "dependentSchemas", "unevaluatedProperties"})
 
 
-SAY: Schema = {
+# The function by which a model answers in words, and its one parameter. Small models choose it much more often than a form of
+# its own, such as {"say": …}: it is one of the functions that their template has taught them to choose from.
+SAY, TEXT = "say", "text"
+SAY_DESCRIPTION = (
+    "Answer the user in words. For greetings, thanks, general questions, and everything that no other function does."
+)
+SAY_PARAMETERS: Schema = {
     "type": "object",
-    "properties": {"say": {"type": "string"}},
-    "required": ["say"],
+    "properties": {TEXT: {"type": "string", "description": "The answer."}},
+    "required": [TEXT],
     "additionalProperties": False,
 }
 
 
-def functions_to_response_format(functions: Sequence[ChatFunction], *, may_say: bool = False) -> dict[str, Any]:
-    schema = functions_to_schema(functions, may_say=may_say)
+def say_function(taken: Container[str]) -> ChatFunction:
+    """`taken`: the names of the client's functions."""
+    name = SAY
+    while name in taken:
+        name += "_"
+    return ChatFunction(name, SAY_DESCRIPTION, SAY_PARAMETERS)
+
+
+def functions_to_response_format(functions: Sequence[ChatFunction]) -> dict[str, Any]:
+    schema = functions_to_schema(functions)
     return {"type": "json_schema", "json_schema": {"name": NAME, "strict": True, "schema": schema}}
 
 
-def functions_to_schema(functions: Sequence[ChatFunction], *, may_say: bool = False) -> Schema:
-    """The schema of a call of one of these functions. `may_say`: or of a text."""
+def functions_to_schema(functions: Sequence[ChatFunction]) -> Schema:
+    """The schema of a call of one of these functions."""
     definitions: Schema = {}
-    forms = [*(_call(function, definitions) for function in functions), *([SAY] if may_say else [])]
-    schema: Schema = forms[0] if len(forms) == 1 else {"anyOf": forms}
+    calls = [_call(function, definitions) for function in functions]
+    schema: Schema = calls[0] if len(calls) == 1 else {"anyOf": calls}
     return {**schema, "$defs": definitions} if definitions else schema
 
 

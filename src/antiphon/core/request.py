@@ -24,7 +24,7 @@ from antiphon.core.rounds import rejection_to_turns
 from antiphon.core.sealed_text import NO_SEALER, Sealer
 from antiphon.core.text_calls import CallFinder, ConstrainedCall, TextCalls
 from antiphon.core.tool_choice import Offer, choice_to_offer
-from antiphon.core.tool_words import CALL_OR_SAY, must_call, tools_to_words
+from antiphon.core.tool_words import must_call, tools_to_words
 from antiphon.core.tools import DEFINITIONS, Define, Grammar, Toolbox, tools_to_box
 from antiphon.core.turns import AssistantTurn
 from antiphon.errors import InvalidRequest
@@ -146,7 +146,7 @@ def _chat(
         stream_options=StreamOptions() if dialect.takes_stream_options else UNSET,
     )
     if offer.tools and not offer.in_words:
-        chat.tools = offer.tools
+        chat.tools = offer.shown
         chat.tool_choice = offer.choice
         chat.parallel_tool_calls = requirements.parallel and requirements.most_calls != 1
     if dialect.cache_key_member is not None and request.prompt_cache_key:
@@ -157,8 +157,8 @@ def _chat(
 
 
 def _may_hold_calls(request: CreateResponse) -> bool:
-    """The forms of calls and texts leave the request as it is meant: another format, the probabilities of tokens, and the words
-    that end an answer are about its text, and not about JSON around it."""
+    """Not where something is asked of the text itself, which would be about the JSON around it: a format, the probabilities of
+    its tokens, the words that end it."""
     has_format = request.text is not None and format_to_schema(request.text.format) is not None
     return not has_format and not request.stop and not _wants_logprobs(request)
 
@@ -178,12 +178,13 @@ def _unreadable_to_notices(
 
 
 def _finder(offer: Offer) -> Callable[[], CallFinder | None]:
-    if offer.constrained and not offer.may_say:
+    say = offer.say.name if offer.say is not None else None
+    if offer.constrained and say is None:
         return lambda: ConstrainedCall(offer.names)
     schemas = {tool.function.name: tool.function.parameters for tool in offer.tools}
     names = {name: schemas.get(name) for name in offer.only or schemas}
-    if offer.may_say:
-        return lambda: ConstrainedCall(offer.names, may_say=True, otherwise=TextCalls(names))
+    if say is not None:
+        return lambda: ConstrainedCall(offer.names, say=say, otherwise=TextCalls(names))
     return lambda: TextCalls(names) if names else None
 
 
@@ -211,7 +212,8 @@ def _note_lost_effort(request: CreateResponse, chat: ChatRequest, dialect: Diale
 
 def _response_format(request: CreateResponse, offer: Offer, box: Toolbox, dialect: Dialect) -> dict[str, Any] | None:
     if offer.constrained:
-        return functions_to_response_format([box.functions[name].function for name in offer.names], may_say=offer.may_say)
+        functions = [box.functions[name].function for name in offer.names]
+        return functions_to_response_format([*functions, offer.say] if offer.say is not None else functions)
     # An answer that must be a call has no format.
     if not takes_format(offer, dialect) or offer.must_call:
         return None
@@ -235,9 +237,8 @@ def _own_words(text: TextOptions, offer: Offer, dialect: Dialect) -> list[str]:
     """What Antiphon adds to the instructions."""
     return [
         VERBOSITY[text.verbosity or "medium"],
-        tools_to_words(offer.tools) if offer.in_words else "",
+        tools_to_words(offer.shown) if offer.in_words else "",
         must_call(offer.only or ()) if offer.prompted else "",
-        CALL_OR_SAY if offer.may_say else "",
         "" if offer.must_call else _shown_schema(text.format, dialect, constrained=takes_format(offer, dialect)),
     ]
 

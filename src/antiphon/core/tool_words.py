@@ -23,13 +23,6 @@ RESULT_BEGINS, RESULT_ENDS = "<tool_response>", "</tool_response>"
 
 MUST = "Answer now by calling {names}, and with nothing else."
 
-# For a model that is held to the form of its calls. No example: small models copy it.
-CALL_OR_SAY = (
-    "Always answer with one JSON object, and with nothing around it. If a function helps, the object has the members `name` "
-    "and `arguments`: the name of the function, and its arguments. If no function helps, the object has the one member `say`: "
-    "your answer to the user, as text."
-)
-
 
 def tools_to_words(tools: Sequence[ChatTool]) -> str:
     return INTRODUCTION.format(tools="\n".join(msgspec.json.encode(tool.function).decode() for tool in tools))

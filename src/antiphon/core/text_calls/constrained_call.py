@@ -1,12 +1,14 @@
 """The call in an answer that was constrained to be one: `{"name": …, "arguments": {…}}`, read while it arrives. Where the
-answer may be a text as well, that is `{"say": …}`."""
+answer may be in words as well, these are the text of a call of our own function."""
 
 from collections.abc import Callable, Collection
 from enum import Enum
+from functools import lru_cache
 
 import msgspec
 import regex
 
+from antiphon.core.call_schema import TEXT
 from antiphon.core.deltas import CallDelta, Delta, TextDelta
 from antiphon.core.string_member import JsonString
 from antiphon.core.text_calls.brackets import Brackets
@@ -17,8 +19,6 @@ from antiphon.wire import UNREADABLE
 _NAME = r'("(?:[^"\\]|\\.){0,512}")'
 _SPACE = r"[ \t\r\n]*"
 _HEAD = regex.compile(_SPACE.join(["", r"\{", '"name"', ":", _NAME, ",", '"arguments"', ":", r"\{"]))
-# Up to the first character of the text.
-_SAY_HEAD = regex.compile(_SPACE.join(["", r"\{", '"say"', ":", '"']))
 _WHITESPACE = " \t\r\n"
 
 
@@ -33,19 +33,21 @@ class State(Enum):
 
 
 class ConstrainedCall:
-    """A CallFinder. What is not such an object, or names an unknown tool, is text. `may_say`: the answer may be a text.
-    `otherwise`: finds the calls in an answer that is neither, because its engine does not constrain it after all."""
+    """A CallFinder. What is not such an object, or names an unknown tool, is text. `say`: a function whose text is the answer.
+    `otherwise`: finds the calls in an answer that is no such object, because its engine does not constrain it after all."""
 
-    __slots__ = ("_brackets", "_index", "_may_say", "_otherwise", "_rest", "_said", "_state", "names")
+    __slots__ = ("_brackets", "_index", "_open", "_otherwise", "_rest", "_said", "_say_head", "_state", "names")
 
-    def __init__(self, names: Collection[str], *, may_say: bool = False, otherwise: CallFinder | None = None) -> None:
+    def __init__(self, names: Collection[str], *, say: str | None = None, otherwise: CallFinder | None = None) -> None:
         self.names: Collection[str] = frozenset(names)
-        self._may_say = may_say
+        self._say_head = say_head(say) if say is not None else None
         self._otherwise = otherwise
         self._state = State.HEAD
         self._rest = ""
         self._brackets = Brackets()
         self._said = JsonString()
+        # How many brackets are still to be closed after the arguments or the text.
+        self._open = 1
         self._index = -1
 
     def take_if_plain(self, text: str) -> bool:
@@ -78,10 +80,10 @@ class ConstrainedCall:
         return [*found, *self.release()]
 
     def _head(self, deltas: list[Delta]) -> bool:
-        says = _SAY_HEAD.match(self._rest, partial=True) if self._may_say else None
+        says = self._say_head.match(self._rest, partial=True) if self._say_head is not None else None
         if says is not None and not says.partial:
             self._rest = self._rest[says.end() :]
-            self._state = State.SAY
+            self._state, self._open = State.SAY, 2
             return True
         return self._call_head(deltas) if says is None else False
 
@@ -96,7 +98,7 @@ class ConstrainedCall:
         self._index += 1
         deltas.append(CallDelta(self._index, name=_string(names[0])))
         self._rest = self._rest[head.end() - 1 :]
-        self._state = State.ARGUMENTS
+        self._state, self._open = State.ARGUMENTS, 1
         return True
 
     def _arguments(self, deltas: list[Delta]) -> bool:
@@ -121,7 +123,9 @@ class ConstrainedCall:
             return False
         closed = visible.startswith("}")
         self._rest = visible[1:] if closed else self._rest
-        self._state = State.AFTER if closed else State.TEXT
+        self._open -= closed
+        if not closed or not self._open:
+            self._state = State.AFTER if closed else State.TEXT
         return True
 
     def _after(self, deltas: list[Delta]) -> bool:
@@ -140,6 +144,13 @@ class ConstrainedCall:
         deltas.append(TextDelta(self._rest))
         self._rest = ""
         return False
+
+
+@lru_cache(maxsize=16)
+def say_head(name: str) -> "regex.Pattern[str]":
+    """Up to the first character of the text of our own function."""
+    named = regex.escape(msgspec.json.encode(name).decode())
+    return regex.compile(_SPACE.join(["", r"\{", '"name"', ":", named, ",", '"arguments"', ":", r"\{", f'"{TEXT}"', ":", '"']))
 
 
 def _string(literal: str) -> str:
