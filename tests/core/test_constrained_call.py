@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from support.call_finder import Merged, cut, merge, read, splits
 
 from antiphon.core.deltas import CallDelta, TextDelta
-from antiphon.core.text_calls import ConstrainedCall
+from antiphon.core.text_calls import ConstrainedCall, TextCalls
 
 NAMES = ["get_weather", "exec", "naïve"]
 
@@ -68,6 +68,126 @@ def test_anything_else_is_text_unchanged(name: str) -> None:
     text = TEXTS[name]
     for pieces in splits(text):
         assert merge(read(ConstrainedCall(NAMES), pieces)) == ([("text", text)] if text else [])
+
+
+# ---- an answer that may be in words ----------------------------------------------------------------------------------
+
+HEAD = '{"name": "say", "arguments": {"text": "'
+
+SAID: dict[str, tuple[str, Merged]] = {
+    "a text": ('{"name": "say", "arguments": {"text": "It rains."}}', [("text", "It rains.")]),
+    "no white space": ('{"name":"say","arguments":{"text":"It rains."}}', [("text", "It rains.")]),
+    "white space everywhere": (
+        '\n { "name" : "say" ,\n"arguments": {\t"text" :\t"It rains." \n} }\n\n',
+        [("text", "It rains.")],
+    ),
+    "no text": ('{"name": "say", "arguments": {"text": ""}}', []),
+    "escapes": (
+        r'{"name": "say", "arguments": {"text": "a\n\"b\"\t\\ \/ \u00e9 \ud83d\ude00 }"}}',
+        [("text", 'a\n"b"\t\\ / é 😀 }')],
+    ),
+    "line breaks that are not escaped": ('{"name": "say", "arguments": {"text": "a\nb"}}', [("text", "a\nb")]),
+    "escapes that are none": (r'{"name": "say", "arguments": {"text": "\d \n \x41"}}', [("text", "\\d \n \\x41")]),
+    "the escape of an escape": (r'{"name": "say", "arguments": {"text": "\\ud83d\\n"}}', [("text", r"\ud83d\n")]),
+    "half a character": (r'{"name": "say", "arguments": {"text": "a\ud83db\ud83d\ud83d\ude00\udc00"}}', [("text", "a?b?😀?")]),
+    "cut off": ('{"name": "say", "arguments": {"text": "It ra', [("text", "It ra")]),
+    "cut off within an escape": (r'{"name": "say", "arguments": {"text": "It\u00', [("text", "It")]),
+    "cut off after a backslash": ('{"name": "say", "arguments": {"text": "It\\', [("text", "It")]),
+    "cut off within a character": (r'{"name": "say", "arguments": {"text": "It\ud83d\ude', [("text", "It")]),
+    "an escape that never was one": (
+        r'{"name": "say", "arguments": {"text": "It\u00zz rains."}}',
+        [("text", r'It\u00zz rains."}}')],
+    ),
+    "never closed": ('{"name": "say", "arguments": {"text": "It rains."}', [("text", "It rains.")]),
+    "text after it": ('{"name": "say", "arguments": {"text": "It rains."}}\nDone. ', [("text", "It rains.Done. ")]),
+    "another member": ('{"name": "say", "arguments": {"text": "a", "x": 1}}', [("text", 'a, "x": 1}}')]),
+    "a member after the arguments": ('{"name": "say", "arguments": {"text": "a"}, "x": 1}', [("text", 'a, "x": 1}')]),
+    "a call": CASES["a call"],
+}
+SAID_TEXTS = {
+    **TEXTS,
+    "no string": '{"name": "say", "arguments": {"text": 1}}',
+    "another parameter": '{"name": "say", "arguments": {"x": 1, "text": "a"}}',
+    "no parameter": '{"name": "say", "arguments": {}}',
+    "a longer name": '{"name": "says", "arguments": {"text": "a"}}',
+    "cut off before the text": '{"name": "say", "arguments": {',
+}
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_a_text_is_read_the_same_at_every_split(name: str) -> None:
+    text, expected = SAID[name]
+    for pieces in splits(text):
+        assert merge(read(ConstrainedCall(NAMES, say="say"), pieces)) == expected
+
+
+@pytest.mark.parametrize("name", SAID_TEXTS)
+def test_what_is_neither_a_call_nor_a_text_is_emitted_unchanged(name: str) -> None:
+    text = SAID_TEXTS[name]
+    for pieces in splits(text):
+        assert merge(read(ConstrainedCall(NAMES, say="say"), pieces)) == ([("text", text)] if text else [])
+
+
+def test_where_a_call_is_required_a_text_is_no_form() -> None:
+    text = '{"name": "say", "arguments": {"text": "It rains."}}'
+    for pieces in splits(text):
+        assert merge(read(ConstrainedCall(NAMES), pieces)) == [("text", text)]
+
+
+OTHERS: dict[str, tuple[str, Merged]] = {
+    "a call between markers": ('<tool_call>\n{"name": "exec", "arguments": {}}\n</tool_call>', call("exec", "{}")),
+    "members in another order": ('{"arguments": {}, "name": "exec"}', call("exec", "{}")),
+    "a text": ("It rains.", [("text", "It rains.")]),
+    "a name that was not offered": ('{"name": "rm", "arguments": {}}', [("text", '{"name": "rm", "arguments": {}}')]),
+    **SAID,
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_calls_are_found_in_an_answer_that_was_not_constrained_after_all(name: str) -> None:
+    text, expected = OTHERS[name]
+    for pieces in splits(text):
+        finder = ConstrainedCall(NAMES, say="say", otherwise=TextCalls(dict.fromkeys(NAMES)))
+        assert merge(read(finder, pieces)) == expected
+
+
+@given(st.text(), st.booleans(), st.sampled_from([None, 2]), st.lists(st.integers(0, 200)))
+def test_any_text_comes_out_as_it_was_meant(said: str, ascii_only: bool, indent: int | None, cuts: list[int]) -> None:
+    text = json.dumps({"name": "say", "arguments": {"text": said}}, ensure_ascii=ascii_only, indent=indent)
+    assert merge(read(ConstrainedCall(NAMES, say="say"), cut(text, cuts))) == ([("text", said)] if said else [])
+
+
+ALPHABET = st.sampled_from([*'{}":,\\ud83ex0a \n', HEAD, '"}}', "\\u", "\\ud83d", "\\ude00", '{"name": "exec", "arguments": {'])
+
+
+@given(st.lists(ALPHABET, max_size=30), st.lists(st.integers(0, 200)), st.booleans())
+def test_any_answer_gives_the_same_at_every_split(pieces: list[str], cuts: list[int], says: bool) -> None:
+    text = (HEAD if says else "") + "".join(pieces)
+    whole = merge(read(ConstrainedCall(NAMES, say="say"), [text] if text else []))
+    assert merge(read(ConstrainedCall(NAMES, say="say"), list(text))) == whole
+    assert merge(read(ConstrainedCall(NAMES, say="say"), cut(text, cuts))) == whole
+
+
+def test_a_text_is_emitted_as_it_arrives() -> None:
+    finder = ConstrainedCall(NAMES, say="say")
+    assert finder.receive(HEAD[:-1]) == []
+    assert not finder.take_if_plain("It")
+    assert finder.receive('"It') == [TextDelta("It")]
+    assert finder.take_if_plain(" rains.")
+    assert not finder.take_if_plain(' "hard"')
+    assert finder.receive(" rains\\") == [TextDelta(" rains")]
+    assert not finder.take_if_plain("n")
+    assert finder.receive('nhard."') == [TextDelta("\nhard.")]
+    assert not finder.take_if_plain("}")
+    assert finder.receive("}}") == []
+    assert finder.close() == []
+
+
+def test_what_follows_a_thought_may_be_a_text_as_well() -> None:
+    finder = ConstrainedCall(NAMES, say="say")
+    assert finder.receive(HEAD + "I thi\\") == [TextDelta("I thi")]
+    assert finder.release() == []
+    assert finder.receive(HEAD + 'Hi"}}') == [TextDelta("Hi")]
 
 
 json_values = st.recursive(

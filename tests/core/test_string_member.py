@@ -33,6 +33,15 @@ def test_text_comes_as_soon_as_it_is_certain() -> None:
     assert member.receive("}") == ""
 
 
+@pytest.mark.parametrize("written", [r"\\ud83d", r"\\\ud83d\ude00", r"\d \n \x41", r"\ud83d\ud83d\ude00", r"\ud83d\n"])
+def test_escapes_mean_the_same_at_every_split(written: str) -> None:
+    arguments = f'{{"input": "{written}"}}'
+    whole = read([arguments])
+    assert read(list(arguments)) == whole
+    for at in range(len(arguments)):
+        assert read([arguments[:at], arguments[at:]]) == whole
+
+
 def test_line_breaks_that_are_not_escaped_are_accepted() -> None:
     assert read(['{"input": "a\nb"}']) == "a\nb"
 

@@ -143,7 +143,9 @@ class MockEngine:
         self.cancelled = asyncio.Event()
         self.asked = asyncio.Event()
         self.objects_to: Callable[[Body], str | None] = lambda body: objection(body, own_fields=own_fields)
-        self._models: dict[str, Any] = {"object": "list", "data": [{"id": "mock", "object": "model", "owned_by": owned_by}]}
+        self._owned_by = owned_by
+        self._models: dict[str, Any] = {"object": "list", "data": []}
+        self.lists("mock")
         self._paths = paths or {}
         self._runner: web.AppRunner | None = None
 
@@ -175,7 +177,7 @@ class MockEngine:
 
     def lists(self, *models: str) -> None:
         """The models that it serves from now on. None: it has no such route."""
-        self._models["data"] = [{"id": model, "object": "model", "owned_by": "mock"} for model in models]
+        self._models["data"] = [{"id": model, "object": "model", "owned_by": self._owned_by} for model in models]
 
     async def _list_models(self, request: web.Request) -> web.Response:
         if isinstance(self.list_answer, Refusal):

@@ -2,9 +2,11 @@
 
 Most engines that do not enforce a tool choice can constrain an answer to a JSON schema. The tools stay in the prompt, so that
 the prefix cache stays valid. `core.text_calls.ConstrainedCall` turns the answer into an ordinary call.
+
+A model that is held to this form answers in words by calling one more function, `say`. Its text becomes an ordinary message.
 """
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 from antiphon.core.schema_support import Schema, with_inner
@@ -15,6 +17,28 @@ NAME = "tool_call"
 SHAPES = frozenset({"type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const"})
 # With these, several schemas describe the same object: closing one would forbid what another lists.
 COMPOSED = frozenset({"allOf", "not", "if", "dependentSchemas", "unevaluatedProperties"})
+
+
+# The function by which a model answers in words, and its one parameter. Small models choose it much more often than a form of
+# its own, such as {"say": …}: it is one of the functions that their template has taught them to choose from.
+SAY, TEXT = "say", "text"
+SAY_DESCRIPTION = (
+    "Answer the user in words. For greetings, thanks, general questions, and everything that no other function does."
+)
+SAY_PARAMETERS: Schema = {
+    "type": "object",
+    "properties": {TEXT: {"type": "string", "description": "The answer."}},
+    "required": [TEXT],
+    "additionalProperties": False,
+}
+
+
+def say_function(taken: Container[str]) -> ChatFunction:
+    """`taken`: the names of the client's functions."""
+    name = SAY
+    while name in taken:
+        name += "_"
+    return ChatFunction(name, SAY_DESCRIPTION, SAY_PARAMETERS)
 
 
 def functions_to_response_format(functions: Sequence[ChatFunction]) -> dict[str, Any]:

@@ -31,6 +31,7 @@ from antiphon.core.environment import Environment
 from antiphon.core.event_style import EventStyle
 from antiphon.core.fast_path import AnyEvent
 from antiphon.core.finish_reasons import COMPLETED, OUT_OF_TOKENS, ending_of
+from antiphon.core.garbled_calls import is_garbled, messages_to_results
 from antiphon.core.item_sequence import ItemSequence
 from antiphon.core.knowledge import EngineKnowledge
 from antiphon.core.lifecycle import Lifecycle
@@ -519,9 +520,24 @@ class Exchange:
         if error is None:
             self._question.learn_of_answer({"reports_usage": self._usage.current is not None, **self._logprobs_seen()})
             self._question.learn_of_repetition()
+            self._learn_of_garbled_call()
         elif error.code == SCHEMA_NOT_KEPT and not self.request.stop:
             of_call = isinstance(self._enforcement.not_constrained, CallState) and self._question.dialect.constrains_calls
             self._question.learn_of_answer({"constrains_calls": False} if of_call else not_constrained(self._question.dialect))
+
+    def _learn_of_garbled_call(self) -> None:
+        """The model was free to call a tool, and wrote what is none. It is not asked again: the client may have seen it."""
+        question, states = self._question, self._output.round
+        offer = question.conversion.offer
+        is_free = bool(offer.tools) and not offer.must_call and not offer.constrained
+        called = any(isinstance(state, CallState) for state in states)
+        if not is_free or called or question.dialect.garbles_calls or ending_of(self._output.reason) is not COMPLETED:
+            return
+        text = "".join(state.written for state in states if isinstance(state, MessageState))
+        if is_garbled(text, messages_to_results(question.conversion.chat.messages)):
+            facts = {"garbles_calls": True}
+            self._environment.report("learned", engine=question.knowledge.name, model=question.model, facts=facts, lasting=True)
+            question.learn_of_answer(facts)
 
     def _logprobs_seen(self) -> dict[str, bool]:
         """Whether they come with a text, if they were asked for."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 import msgspec
 from msgspec import UNSET, structs
 
-from antiphon.core.call_schema import functions_to_response_format
+from antiphon.core.call_schema import functions_to_response_format, say_function
 from antiphon.core.checks import SchemaCheck
 from antiphon.core.constraints import constrain, constrains, schema_to_response_format
 from antiphon.core.enforcement import Rejection
@@ -14,7 +14,7 @@ from antiphon.core.parroted_words import WithoutOwnWords
 from antiphon.core.request import Conversion
 from antiphon.core.requirements import Requirements
 from antiphon.core.text_calls import ConstrainedCall
-from antiphon.wire.chat import ChatRequest
+from antiphon.wire.chat import ChatFunction, ChatRequest
 
 
 def rejection_to_conversion(conversion: Conversion, rejection: Rejection, *, helped: bool = False) -> Conversion:
@@ -34,8 +34,9 @@ def _constrained(conversion: Conversion, rejection: Rejection, *, helped: bool) 
         return replace(conversion, chat=chat)
     if names := _names_to_call(conversion, rejection, helped=helped):
         functions = [conversion.box.functions[name].function for name in names]
-        constrain(chat, functions_to_response_format(functions), dialect)
-        return replace(conversion, chat=chat, finder=lambda: ConstrainedCall(names))
+        say = _say(conversion)
+        constrain(chat, functions_to_response_format([*functions, say] if say is not None else functions), dialect)
+        return replace(conversion, chat=chat, finder=lambda: ConstrainedCall(names, say=say.name if say is not None else None))
     check = conversion.requirements.answer
     if rejection.call is None and isinstance(check, SchemaCheck):
         # It was an answer, and no call: it is an answer now. The engine may not constrain one beside tools.
@@ -43,6 +44,14 @@ def _constrained(conversion: Conversion, rejection: Rejection, *, helped: bool) 
             chat.tools = chat.tool_choice = chat.parallel_tool_calls = UNSET
         constrain(chat, schema_to_response_format(msgspec.json.decode(check.definition)), dialect)
     return replace(conversion, chat=chat)
+
+
+def _say(conversion: Conversion) -> ChatFunction | None:
+    """A model that made a call which is withheld may also answer in words."""
+    requirements = conversion.requirements
+    if requirements.must_call or not requirements.withheld:
+        return None
+    return conversion.offer.say or say_function(conversion.box.functions)
 
 
 def _is_enforced(conversion: Conversion) -> bool:

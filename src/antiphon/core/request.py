@@ -9,7 +9,7 @@ from msgspec import UNSET, structs
 
 from antiphon.core.call_schema import functions_to_response_format
 from antiphon.core.check_work import DocumentWork
-from antiphon.core.checks import Checks, Definition, offer_to_requirements, takes_format
+from antiphon.core.checks import Checks, Definition, format_to_schema, offer_to_requirements, takes_format
 from antiphon.core.constraints import begin_answer, constrain, constrains, is_constrained, stop_thinking
 from antiphon.core.dialect import Dialect
 from antiphon.core.documents import Documents
@@ -51,6 +51,7 @@ class Conversion:
     notices: tuple[str, ...]
     box: Toolbox
     requirements: Requirements
+    offer: Offer
     # The schemas and grammars that the checks are made of.
     definitions: tuple[Definition, ...]
     # The documents that have to be read before it can be sent.
@@ -101,7 +102,9 @@ def request_to_chat(
     for called in rounds:
         draft.add(called)
     withheld = draft.stop_loops() if help.stops_loops else {}
-    offer = offer_without(choice_to_offer(request.tool_choice, box, dialect, tool_definitions), withheld)
+    holds_calls = help.holds_calls and _may_hold_calls(request)
+    offer = choice_to_offer(request.tool_choice, box, dialect, tool_definitions, holds_calls=holds_calls)
+    offer = offer_without(offer, withheld)
     checks = Checks(complaint_about)
     requirements = offer_to_requirements(request, offer, box, dialect, checks, compacts=compacts, check_grammars=check_grammars)
     for turn in rejection_to_turns(rejection, requirements, helped=help.stops_loops) if rejection is not None else ():
@@ -129,6 +132,7 @@ def request_to_chat(
         tuple(notices),
         box,
         requirements,
+        offer,
         tuple(checks.definitions),
         tuple(documents.unread),
         _finder(offer, box),
@@ -161,7 +165,7 @@ def _chat(
         stream_options=StreamOptions() if dialect.takes_stream_options else UNSET,
     )
     if offer.tools and not offer.in_words:
-        chat.tools = offer.tools
+        chat.tools = offer.shown
         chat.tool_choice = offer.choice
         chat.parallel_tool_calls = requirements.parallel and requirements.most_calls != 1
     if dialect.cache_key_member is not None and request.prompt_cache_key:
@@ -169,6 +173,13 @@ def _chat(
     if request.max_output_tokens is not None:
         setattr(chat, dialect.max_tokens_member, request.max_output_tokens)
     return chat
+
+
+def _may_hold_calls(request: CreateResponse) -> bool:
+    """Not where something is asked of the text itself, which would be about the JSON around it: a format, the probabilities of
+    its tokens, the words that end it."""
+    has_format = request.text is not None and format_to_schema(request.text.format) is not None
+    return not has_format and not request.stop and not _wants_logprobs(request)
 
 
 def _unreadable_to_notices(
@@ -186,12 +197,15 @@ def _unreadable_to_notices(
 
 
 def _finder(offer: Offer, box: Toolbox) -> Callable[[], CallFinder | None]:
-    if offer.constrained:
-        return lambda: ConstrainedCall(offer.only or ())
+    say = offer.say.name if offer.say is not None else None
+    if offer.constrained and say is None:
+        return lambda: ConstrainedCall(offer.names)
     schemas = {tool.function.name: tool.function.parameters for tool in offer.tools}
     offered = offer.only or tuple(schemas)
     # A call that may not be made is a call all the same: it is asked for again, and not shown as text.
     names = {name: schemas.get(name) for name in (*offered, *box.own_names(offered), *offer.withheld)}
+    if say is not None:
+        return lambda: ConstrainedCall(offer.names, say=say, otherwise=TextCalls(names))
     return lambda: TextCalls(names) if names else None
 
 
@@ -219,7 +233,8 @@ def _note_lost_effort(request: CreateResponse, chat: ChatRequest, dialect: Diale
 
 def _response_format(request: CreateResponse, offer: Offer, box: Toolbox, dialect: Dialect) -> dict[str, Any] | None:
     if offer.constrained:
-        return functions_to_response_format([box.functions[name].function for name in offer.only or ()])
+        functions = [box.functions[name].function for name in offer.names]
+        return functions_to_response_format([*functions, offer.say] if offer.say is not None else functions)
     # An answer that must be a call has no format.
     if not takes_format(offer, dialect) or offer.must_call:
         return None
@@ -243,7 +258,7 @@ def _own_words(text: TextOptions, offer: Offer, dialect: Dialect) -> list[str]:
     """What Antiphon adds to the instructions."""
     return [
         VERBOSITY[text.verbosity or "medium"],
-        tools_to_words(offer.tools) if offer.in_words else "",
+        tools_to_words(offer.shown) if offer.in_words else "",
         must_call(offer.only or ()) if offer.prompted else "",
         "" if offer.must_call else _shown_schema(text.format, dialect, constrained=takes_format(offer, dialect)),
     ]
@@ -260,7 +275,7 @@ def _shown_schema(format: TextFormat | None, dialect: Dialect, *, constrained: b
 
 
 def _logprobs(request: CreateResponse, chat: ChatRequest, dialect: Dialect, notices: list[str]) -> bool:
-    if not request.top_logprobs and LOGPROBS not in (request.include or ()):
+    if not _wants_logprobs(request):
         return False
     if chat.tools is not UNSET and not dialect.takes_logprobs_with_tools:
         notices.append("logprobs were left out: this engine does not return them together with tools")
@@ -269,6 +284,10 @@ def _logprobs(request: CreateResponse, chat: ChatRequest, dialect: Dialect, noti
     # A number of 0 is left out: to some engines it means that none at all are wanted.
     chat.top_logprobs = request.top_logprobs or UNSET
     return True
+
+
+def _wants_logprobs(request: CreateResponse) -> bool:
+    return bool(request.top_logprobs) or LOGPROBS in (request.include or ())
 
 
 def _has_images(chat: ChatRequest) -> bool:

@@ -1,56 +1,99 @@
-"""The one string in the JSON arguments of a custom call, `{"input": "…"}`, decoded while it arrives."""
+"""JSON strings that are decoded while they arrive, and the one in the arguments of a custom call, `{"input": "…"}`."""
 
 import json
 import re
 
 # Up to the first character of the value.
 _OPENING = re.compile(r'\s*\{\s*"input"\s*:\s*"')
-# The complete part of a JSON string: an escape sequence that is cut off is left for later.
-_WHOLE = re.compile(r'(?:[^"\\]|\\u[0-9a-fA-F]{4}|\\[^u])*', re.DOTALL)
-# The first half of a character that JSON writes as two escape sequences.
-_HALF = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}$")
+# The complete part of a JSON string: an escape sequence that is cut off is left for later, and so is the first half of a
+# character that JSON writes as two of them.
+_HEX = "[0-9a-fA-F]"
+_WHOLE = re.compile(
+    rf'(?:[^"\\]|\\[^u]|\\u(?![dD][89abAB]){_HEX}{{4}}|\\u[dD][89abAB]{_HEX}{{2}}(?=[^\\]|\\[^u]|\\u{_HEX}{{4}}))*', re.DOTALL
+)
+_ESCAPES = re.compile(rf"(?:\\u{_HEX}{{4}})+|\\.", re.DOTALL)
+# What is left of an escape sequence that was cut off.
+_CUT = re.compile(rf"(?:\\u[dD][89abAB]{_HEX}{{2}})?(?:\\(?:u{_HEX}{{0,3}})?)?")
+
+
+class JsonString:
+    """A JSON string after its opening quotation mark. `receive()` returns what a piece adds to its text."""
+
+    __slots__ = ("_raw", "closed", "rest")
+
+    def __init__(self) -> None:
+        self._raw = ""
+        self.closed = False
+        # What follows the closing quotation mark.
+        self.rest = ""
+
+    def takes_as_it_is(self, piece: str) -> bool:
+        """The piece is text of the string, with nothing to decode."""
+        return not self._raw and not self.closed and '"' not in piece and "\\" not in piece
+
+    def receive(self, piece: str) -> str:
+        raw = self._raw + piece
+        whole = _WHOLE.match(raw)
+        assert whole is not None
+        end = whole.end()
+        self.closed = raw[end : end + 1] == '"'
+        self._raw, self.rest = ("", raw[end + 1 :]) if self.closed else (raw[end:], "")
+        return _decode(raw[:end])
+
+    def close(self) -> str:
+        """The buffered rest of a string that was cut off, as it was written."""
+        raw, self._raw = self._raw, ""
+        return raw
+
+    def close_decoded(self) -> str:
+        """The same, without the part of an escape sequence: that is no text yet."""
+        raw = self.close()
+        return "" if _CUT.fullmatch(raw) else raw
 
 
 class StringMember:
     """`receive()` returns what a piece adds to the value; `opened`: the arguments have the expected shape."""
 
     def __init__(self) -> None:
-        self._raw = ""
-        self._closed = False
+        self._head = ""
+        self._value = JsonString()
         self.opened = False
 
     def receive(self, piece: str) -> str:
-        if self._closed:
+        if self._value.closed:
             return ""
-        self._raw += piece
         if not self.opened:
-            opening = _OPENING.match(self._raw)
+            self._head += piece
+            opening = _OPENING.match(self._head)
             if opening is None:
                 return ""
             self.opened = True
-            self._raw = self._raw[opening.end() :]
-        whole = _WHOLE.match(self._raw)
-        assert whole is not None
-        end = whole.end()
-        self._closed = self._raw[end : end + 1] == '"'
-        if not self._closed and (half := _HALF.search(self._raw, 0, end)):
-            end = half.start()
-        ready, self._raw = self._raw[:end], self._raw[end:]
-        return _decode(ready)
+            piece, self._head = self._head[opening.end() :], ""
+        return self._value.receive(piece)
 
     def close(self) -> str:
         """The buffered rest of a value that was cut off."""
-        rest, self._raw = self._raw, ""
-        return rest if self.opened and not self._closed else ""
+        return self._value.close()
 
 
 def _decode(text: str) -> str:
+    if "\\" not in text:
+        return text
     try:
         # Models write line breaks without escaping them, which strict JSON does not allow.
         value: str = json.loads(f'"{text}"', strict=False)
     except ValueError:
-        return text
+        # Escape sequences that JSON does not have stay as they are; the others do not depend on how the text is split.
+        value = _ESCAPES.sub(_unescape, text)
     return value.encode("utf-8", "replace").decode()
+
+
+def _unescape(found: re.Match[str]) -> str:
+    try:
+        value: str = json.loads(f'"{found[0]}"', strict=False)
+    except ValueError:
+        return found[0]
+    return value
 
 
 def whole_input(arguments: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from msgspec import UNSET, Struct, UnsetType
 
+from antiphon.core.call_schema import say_function
 from antiphon.core.constraints import constrains
 from antiphon.core.dialect import Dialect
 from antiphon.core.offered_tools import tools_as_sent
@@ -14,7 +15,7 @@ from antiphon.core.tool_echo import flat
 from antiphon.core.tools import DEFINITIONS, INNER, Define, Native, Toolbox
 from antiphon.core.validation import convert
 from antiphon.errors import InvalidRequest
-from antiphon.wire.chat import ChatTool
+from antiphon.wire.chat import ChatFunction, ChatTool
 
 Choice = dict[str, Any]
 K = TypeVar("K")
@@ -38,17 +39,37 @@ class Offer:
     # prompt asks for one.
     constrained: bool = False
     prompted: bool = False
+    # The function by which the model answers in words, where its answer is constrained to a call and need not be one.
+    say: ChatFunction | None = None
     # The tools are described in the prompt: the template has none, or the engine constrains no answer beside tools.
     in_words: bool = False
     # The tools that may not be called in this answer because the model is in a loop, and why.
     withheld: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The functions that may be called."""
+        return self.only if self.only is not None else tuple(tool.function.name for tool in self.tools)
+
+    @property
+    def shown(self) -> list[ChatTool]:
+        """The tools as the model sees them."""
+        return self.tools if self.say is None else [*self.tools, ChatTool(self.say)]
+
 
 def choice_to_offer(
-    choice: str | Choice | None, box: Toolbox, dialect: Dialect, definitions: Mapping[str, Define] = DEFINITIONS
+    choice: str | Choice | None,
+    box: Toolbox,
+    dialect: Dialect,
+    definitions: Mapping[str, Define] = DEFINITIONS,
+    *,
+    holds_calls: bool = False,
 ) -> Offer:
-    """`definitions`: the types of tool that there are here, those that the gateway runs among them."""
+    """`definitions`: the types of tool that there are here, those that the gateway runs among them. `holds_calls`: an answer
+    that may be a call is constrained to the form of one."""
     offer = _offer(choice, Choosable(box, dialect, definitions))
+    if holds_calls and offer.tools and not offer.must_call and constrains(dialect):
+        offer = _held(offer, box, dialect)
     return replace(offer, tools=tools_as_sent(offer.tools, box, constrains=dialect.constrains_calls and not offer.in_words))
 
 
@@ -116,13 +137,23 @@ def _required_call(names: list[str], box: Toolbox, dialect: Dialect) -> Offer:
     prefix cache."""
     if constrains(dialect):
         shown = _auto(list(box.functions.values()), dialect, tuple(names))
-        # A grammar is accepted beside tools that cannot be called.
-        with_tools = dialect.constrains_json_with_tools or dialect.constraint_member == "grammar"
-        in_words = shown.in_words or not with_tools
+        in_words = shown.in_words or not _shows_tools_too(dialect)
         return replace(shown, must_call=True, constrained=True, in_words=in_words)
     # The engine may support the word after all, and the model may follow the prompt.
     tools, in_words = [box.functions[name] for name in names], not dialect.shows_tools
     return Offer(tools, "required", tuple(names), must_call=True, prompted=True, in_words=in_words)
+
+
+def _held(offer: Offer, box: Toolbox, dialect: Dialect) -> Offer:
+    """A call, or an answer in words, which is a call as well."""
+    # An engine that reads calls would pass on those of our own function.
+    in_words = offer.in_words or dialect.calls_when_constrained or not _shows_tools_too(dialect)
+    return replace(offer, constrained=True, say=say_function(box.functions), in_words=in_words)
+
+
+def _shows_tools_too(dialect: Dialect) -> bool:
+    """The engine takes tools beside a constraint. It accepts a grammar beside tools that cannot be called."""
+    return dialect.constrains_json_with_tools or dialect.constraint_member == "grammar"
 
 
 def named_choice(choice: Choice, among: Choosable) -> Offer:

@@ -1,42 +1,60 @@
-"""The call in an answer that was constrained to be one: `{"name": …, "arguments": {…}}`, read while it arrives."""
+"""The call in an answer that was constrained to be one: `{"name": …, "arguments": {…}}`, read while it arrives. Where the
+answer may be in words as well, these are the text of a call of our own function."""
 
 from collections.abc import Callable, Collection
 from enum import Enum
+from functools import lru_cache
 
 import msgspec
 import regex
 
+from antiphon.core.call_schema import TEXT
 from antiphon.core.deltas import CallDelta, Delta, TextDelta
+from antiphon.core.string_member import JsonString
 from antiphon.core.text_calls.brackets import Brackets
+from antiphon.core.text_calls.finder import CallFinder
 from antiphon.wire import UNREADABLE
 
 # Up to the first bracket of the arguments. Unlike `re`, `regex` reports a partial match. No tool has a longer name.
 _NAME = r'("(?:[^"\\]|\\.){0,512}")'
-_HEAD = regex.compile(r"[ \t\r\n]*".join(["", r"\{", '"name"', ":", _NAME, ",", '"arguments"', ":", r"\{"]))
+_SPACE = r"[ \t\r\n]*"
+_HEAD = regex.compile(_SPACE.join(["", r"\{", '"name"', ":", _NAME, ",", '"arguments"', ":", r"\{"]))
 _WHITESPACE = " \t\r\n"
 
 
 class State(Enum):
     HEAD = "the name is not known yet, or the arguments have not begun"
     ARGUMENTS = "inside the arguments, which are emitted as they arrive"
-    TAIL = "the arguments are complete; the bracket of the object must close"
-    AFTER = "the call has ended"
+    SAY = "inside the text, which is emitted as it arrives"
+    TAIL = "the arguments, or the text, are complete; the bracket of the object must close"
+    AFTER = "the object has ended"
     TEXT = "it is not such a call, or text follows it"
+    OTHER = "it is not such a call, but another may be in it"
 
 
 class ConstrainedCall:
-    """A CallFinder. What is not such an object, or names an unknown tool, is text."""
+    """A CallFinder. What is not such an object, or names an unknown tool, is text. `say`: a function whose text is the answer.
+    `otherwise`: finds the calls in an answer that is no such object, because its engine does not constrain it after all."""
 
-    __slots__ = ("_brackets", "_index", "_rest", "_state", "names")
+    __slots__ = ("_brackets", "_index", "_open", "_otherwise", "_rest", "_said", "_say_head", "_state", "names")
 
-    def __init__(self, names: Collection[str]) -> None:
+    def __init__(self, names: Collection[str], *, say: str | None = None, otherwise: CallFinder | None = None) -> None:
         self.names: Collection[str] = frozenset(names)
+        self._say_head = say_head(say) if say is not None else None
+        self._otherwise = otherwise
         self._state = State.HEAD
         self._rest = ""
         self._brackets = Brackets()
+        self._said = JsonString()
+        # How many brackets are still to be closed after the arguments or the text.
+        self._open = 1
         self._index = -1
 
     def take_if_plain(self, text: str) -> bool:
+        if self._state is State.SAY:
+            return text != "" and self._said.takes_as_it_is(text)
+        if self._state is State.OTHER:
+            return self._otherwise is not None and self._otherwise.take_if_plain(text)
         return self._state is State.TEXT and text != ""
 
     def receive(self, text: str) -> list[Delta]:
@@ -49,27 +67,38 @@ class ConstrainedCall:
     def release(self) -> list[Delta]:
         """The call may come next: what was read so far was a thought."""
         # After the arguments only the closing bracket is buffered.
-        buffered = self._rest if self._state is State.HEAD else ""
+        buffered = self._rest if self._state is State.HEAD else self._said.close_decoded()
         self._state = State.HEAD
         self._rest = ""
         self._brackets = Brackets()
-        return [TextDelta(buffered)] if buffered else []
+        self._said = JsonString()
+        released: list[Delta] = [TextDelta(buffered)] if buffered else []
+        return [*released, *self._otherwise.release()] if self._otherwise is not None else released
 
     def close(self) -> list[Delta]:
-        return self.release()
+        found = self._otherwise.close() if self._otherwise is not None else []
+        return [*found, *self.release()]
 
     def _head(self, deltas: list[Delta]) -> bool:
+        says = self._say_head.match(self._rest, partial=True) if self._say_head is not None else None
+        if says is not None and not says.partial:
+            self._rest = self._rest[says.end() :]
+            self._state, self._open = State.SAY, 2
+            return True
+        return self._call_head(deltas) if says is None else False
+
+    def _call_head(self, deltas: list[Delta]) -> bool:
         head = _HEAD.match(self._rest, partial=True)
         names = head.captures(1) if head is not None else []
         if head is None or (names and _string(names[0]) not in self.names):
-            self._state = State.TEXT
+            self._state = State.TEXT if self._otherwise is None else State.OTHER
             return True
         if head.partial:
             return False
         self._index += 1
         deltas.append(CallDelta(self._index, name=_string(names[0])))
         self._rest = self._rest[head.end() - 1 :]
-        self._state = State.ARGUMENTS
+        self._state, self._open = State.ARGUMENTS, 1
         return True
 
     def _arguments(self, deltas: list[Delta]) -> bool:
@@ -80,13 +109,23 @@ class ConstrainedCall:
             self._state = State.TAIL
         return True
 
+    def _say(self, deltas: list[Delta]) -> bool:
+        if text := self._said.receive(self._rest):
+            deltas.append(TextDelta(text))
+        self._rest = self._said.rest
+        if self._said.closed:
+            self._state = State.TAIL
+        return True
+
     def _tail(self, deltas: list[Delta]) -> bool:
         visible = self._rest.lstrip(_WHITESPACE)
         if not visible:
             return False
         closed = visible.startswith("}")
         self._rest = visible[1:] if closed else self._rest
-        self._state = State.AFTER if closed else State.TEXT
+        self._open -= closed
+        if not closed or not self._open:
+            self._state = State.AFTER if closed else State.TEXT
         return True
 
     def _after(self, deltas: list[Delta]) -> bool:
@@ -95,10 +134,23 @@ class ConstrainedCall:
             self._state = State.TEXT
         return True
 
+    def _other(self, deltas: list[Delta]) -> bool:
+        assert self._otherwise is not None
+        deltas += self._otherwise.receive(self._rest)
+        self._rest = ""
+        return False
+
     def _text(self, deltas: list[Delta]) -> bool:
         deltas.append(TextDelta(self._rest))
         self._rest = ""
         return False
+
+
+@lru_cache(maxsize=16)
+def say_head(name: str) -> "regex.Pattern[str]":
+    """Up to the first character of the text of our own function."""
+    named = regex.escape(msgspec.json.encode(name).decode())
+    return regex.compile(_SPACE.join(["", r"\{", '"name"', ":", named, ",", '"arguments"', ":", r"\{", f'"{TEXT}"', ":", '"']))
 
 
 def _string(literal: str) -> str:
@@ -111,7 +163,9 @@ def _string(literal: str) -> str:
 _STEPS: dict[State, Callable[[ConstrainedCall, list[Delta]], bool]] = {
     State.HEAD: ConstrainedCall._head,
     State.ARGUMENTS: ConstrainedCall._arguments,
+    State.SAY: ConstrainedCall._say,
     State.TAIL: ConstrainedCall._tail,
     State.AFTER: ConstrainedCall._after,
     State.TEXT: ConstrainedCall._text,
+    State.OTHER: ConstrainedCall._other,
 }
