@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 UPSTREAM ?=
 ARGS ?=
 
-.PHONY: setup serve test test-models test-clients check lint types bench bench-models golden clean
+.PHONY: setup serve test test-models test-clients check lint types bench bench-models golden transcripts clean
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Antiphon needs Python 3.11 or newer")'
@@ -62,6 +62,10 @@ bench-models: $(VENV)/installed-dev
 # Writes the expected events of the recorded streams anew: read the diff before committing it.
 golden: $(VENV)/installed-dev
 	$(BIN)/python tests/golden/record.py
+
+# Records real sessions with a small model anew: read the diff before committing it. ARGS=--rewrite needs no model.
+transcripts: $(VENV)/installed-dev
+	PYTHONPATH=tests $(BIN)/python -m transcripts.record $(ARGS)
 
 clean:
 	rm -rf $(VENV) tests/clients/.venv* tests/clients/node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -6,8 +6,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-import aiohttp
-
 from antiphon.embedded import CannotEmbed
 from bench.models.codex_runs import TaskRun, installed_codex, run_task
 from bench.models.page import (
@@ -26,7 +24,7 @@ from bench.models.question_runs import QuestionRun, ask
 from bench.models.questions import PLAIN_QUESTIONS, QUESTIONS
 from bench.models.subjects import SUBJECTS, Running, Subject, running
 from bench.models.tasks import TASKS, Task, has_text
-from bench.models.watcher import watching
+from bench.models.watcher import long_session, watching
 from bench.processes import BenchFailed
 
 MODEL = "qwen2.5-coder-1.5b"
@@ -75,7 +73,7 @@ def log_file(subject: Subject, number: int, task: Task) -> Path:
 
 async def measure_questions(subject: Running) -> list[QuestionRun]:
     runs = []
-    async with aiohttp.ClientSession() as session:
+    async with long_session() as session:
         for question in (*QUESTIONS, *PLAIN_QUESTIONS):
             run = await ask(question, subject, session)
             runs.append(run)

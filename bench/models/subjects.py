@@ -13,8 +13,9 @@ from pathlib import Path
 import aiohttp
 import msgspec
 
-from antiphon.embedded.process import EngineProcess, ModelOptions
-from antiphon.settings import load, models_directory
+from antiphon.cli.serve import model_options
+from antiphon.embedded.process import EngineProcess
+from antiphon.settings import load
 from bench.models.watcher import Target
 from bench.processes import BenchFailed, free_port
 
@@ -22,8 +23,8 @@ ANTIPHON = [sys.executable, "-m", "antiphon"]
 # Seconds for a download, the load of the model, and the probes of the engine.
 START_TIMEOUT = 900.0
 STOP_TIMEOUT = 20.0
-# Settings of the person who measures that count here too: where the models are.
-INHERITED = frozenset({"ANTIPHON_CACHE_DIR"})
+# Settings of the person who measures that count here too: where the models are, and how many threads the engine has.
+INHERITED = frozenset({"ANTIPHON_CACHE_DIR", "ANTIPHON_MODEL_THREADS"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +112,7 @@ async def _stop(process: asyncio.subprocess.Process) -> None:
 @asynccontextmanager
 async def running_engine(model: str) -> AsyncIterator[Target]:
     """The engine that the gateway would run, by itself."""
-    process = EngineProcess(model, ModelOptions(folder=models_directory(load({}))))
+    process = EngineProcess(model, model_options(load({})))
     task = asyncio.create_task(process.run())
     try:
         async with aiohttp.ClientSession() as session:

@@ -1,7 +1,7 @@
 """A small proxy in front of a subject: it passes everything on, and notes when responses come and when calls are in them."""
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -51,6 +51,8 @@ class Watcher:
     def __init__(self, responses: Target, others: Target, session: aiohttp.ClientSession) -> None:
         self.port = 0
         self.seen = Seen()
+        # Called with the body of each request for a response.
+        self.when_asked: Callable[[bytes], None] = lambda body: None
         self._responses = responses
         self._others = others
         self._session = session
@@ -64,6 +66,8 @@ class Watcher:
         headers = {name: value for name, value in request.headers.items() if name.lower() not in HOP_BY_HOP}
         headers["Authorization"] = f"Bearer {target.key}"
         url, body = target.url + request.path_qs, await request.read()
+        if makes_response:
+            self.when_asked(body)
         async with self._session.request(request.method, url, data=body, headers=headers) as answer:
             if makes_response:
                 return await self._watch(request, answer)
@@ -88,10 +92,15 @@ class Watcher:
         return passed
 
 
+def long_session() -> aiohttp.ClientSession:
+    """For answers that take long. llama.cpp closes the connection after each, whatever it has announced."""
+    connector = aiohttp.TCPConnector(force_close=True)
+    return aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None), connector=connector)
+
+
 @asynccontextmanager
 async def watching(responses: Target, others: Target) -> AsyncIterator[Watcher]:
-    timeout = aiohttp.ClientTimeout(total=None)
-    async with aiohttp.ClientSession(timeout=timeout) as session:
+    async with long_session() as session:
         watcher = Watcher(responses, others, session)
         app = web.Application(client_max_size=LARGEST_BODY)
         app.router.add_route("*", "/{path:.*}", watcher.pass_on)
