@@ -41,7 +41,7 @@ async def measure(chosen: argparse.Namespace) -> Results:
     for name in chosen.subjects:
         with tempfile.TemporaryDirectory(prefix="antiphon-bench-", ignore_cleanup_errors=True) as folder:
             async with running(SUBJECTS[name], chosen.model, Path(folder)) as subject:
-                found = Measured(Path(chosen.model).stem, chosen.runs, chosen.timeout)
+                found = Measured(subject.model, chosen.runs, chosen.timeout)
                 if not chosen.tasks_only:
                     found.questions = await measure_questions(subject)
                 if not chosen.questions_only:

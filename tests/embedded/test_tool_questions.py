@@ -51,7 +51,7 @@ def ask(url: str, question: Question) -> list[dict[str, Any]]:
     return [item for item in output if item["type"] == "function_call" and item["status"] == "completed"]
 
 
-@pytest.mark.parametrize("model", MODELS, ids=[Path(model).stem for model in MODELS])
+@pytest.mark.parametrize("model", MODELS, ids=[Path(model).name for model in MODELS])
 def test_every_call_is_of_an_offered_tool_and_follows_its_schema(model: str, model_cache: Path) -> None:
     with serving(model, model_cache) as url:
         answers = [ask(url, question) for question in ASKED]
