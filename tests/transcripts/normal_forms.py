@@ -91,16 +91,19 @@ class OwnTexts:
     def of_chat(self, value: Any) -> Any:
         """What an engine got, with the same texts replaced."""
         if isinstance(value, str):
-            for old, new in self.replaced.items():
-                value = value.replace(old, new)
-            return value
+            return self.replaced.get(value) or self._inside(value)
         if isinstance(value, dict):
             return {name: self.of_chat(member) for name, member in value.items()}
         return [self.of_chat(each) for each in value] if isinstance(value, list) else value
 
+    def _inside(self, text: str) -> str:
+        for old in sorted(self.replaced, key=len, reverse=True):
+            text = text.replace(old, self.replaced[old])
+        return text
+
     def _instead(self, old: str, new: str) -> str:
-        self.replaced[old] = new
-        return new
+        """The same text always becomes the same, wherever it is."""
+        return self.replaced.setdefault(old, new)
 
     def _tool(self, tool: Body) -> Body:
         described: Body = self._described(tool, tool.get("name") or tool["type"])

@@ -18,6 +18,7 @@ from typing import Any
 import aiohttp
 import msgspec
 from aiohttp import web
+from support.engine import DONE
 from support.gateway import GatewayUnderTest, running_gateway
 from transcripts.differences import Body, difference
 from transcripts.normal_forms import Normaliser, OwnTexts
@@ -35,8 +36,12 @@ QUESTIONS_NAME = "questions"
 # One question for each tool.
 ASKED = (*QUESTIONS[::5], *PLAIN_QUESTIONS[:2])
 CHAT = "/v1/chat/completions"
-# The model always takes the most likely token.
+# The model always takes the most likely token, and an answer without an end is cut off: it would make a large file.
 GREEDY = {"temperature": 0, "seed": 1}
+MOST_TOKENS = 400
+# Letters of a difference.
+MOST_SHOWN = 1000
+LENGTH_MEMBERS = ("max_completion_tokens", "max_tokens")
 # What the gateway reads of the engine's documents, besides the list of models.
 PROPS = ("build_info", "modalities")
 
@@ -86,7 +91,8 @@ class EngineProxy:
         if request.path == CHAT and self.exchanges.requests:
             asked = Asked(msgspec.json.decode(body))
             self.exchanges.requests[-1][1].append(asked)
-            body = msgspec.json.encode(asked.chat | GREEDY)
+            limits = {} if any(each in asked.chat for each in LENGTH_MEMBERS) else {LENGTH_MEMBERS[0]: MOST_TOKENS}
+            body = msgspec.json.encode(asked.chat | GREEDY | limits)
         headers = {"Authorization": f"Bearer {self._engine.key}", "Content-Type": "application/json"}
         async with self._session.request(request.method, url, data=body, headers=headers) as answer:
             if answer.status != 200 or asked is None:
@@ -94,15 +100,20 @@ class EngineProxy:
                 if asked is not None:
                     asked.answer = RecordedAnswer([msgspec.json.decode(document)], answer.status)
                 return web.Response(status=answer.status, body=document, content_type=answer.content_type)
-            passed = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
-            await passed.prepare(request)
-            raw = b""
-            async for piece in answer.content.iter_any():
-                raw += piece
-                await passed.write(piece)
-            asked.answer = RecordedAnswer.of_stream(raw)
-            await passed.write_eof()
-            return passed
+            return await self._stream(request, answer, asked)
+
+    async def _stream(self, request: web.Request, answer: aiohttp.ClientResponse, asked: Asked) -> web.StreamResponse:
+        passed = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await passed.prepare(request)
+        raw = b""
+        async for piece in answer.content.iter_any():
+            raw += piece
+            # Before it is passed on: the gateway may close the connection at once.
+            if raw.endswith(DONE):
+                asked.answer = RecordedAnswer.of_stream(raw)
+            await passed.write(piece)
+        await passed.write_eof()
+        return passed
 
     async def document(self, path: str) -> Any:
         headers = {"Authorization": f"Bearer {self._engine.key}"}
@@ -169,12 +180,12 @@ async def do_task(name: str, gateway: GatewayUnderTest, proxy: EngineProxy, limi
 async def ask_questions(gateway: GatewayUnderTest, proxy: EngineProxy) -> str:
     for question in ASKED:
         body = {
-            "model": "any",
+            "model": "mock",
             "input": question.text,
             "tools": TOOLS,
             "store": False,
             "stream": True,
-            "max_output_tokens": 256,
+            "max_output_tokens": 100,
         }
         proxy.exchanges.begin(msgspec.json.encode(body))
         async with aiohttp.ClientSession() as client, client.post(f"{gateway.url}/v1/responses", json=body) as answer:
@@ -182,18 +193,18 @@ async def ask_questions(gateway: GatewayUnderTest, proxy: EngineProxy) -> str:
     return f"{len(ASKED)} questions"
 
 
-async def keep(name: str, exchanges: Exchanges, known: RecordedEngine) -> None:
+async def keep(name: str, exchanges: Exchanges, known: RecordedEngine, folder: Path = HERE) -> None:
     texts = OwnTexts()
     found, sent = exchanges.transcript(texts)
     if not found.requests:
         show(f"{name}: nothing was recorded, no response came to its end")
         return
     again = await replayed(found, known)
-    again.write(HERE / name)
+    again.write(folder / name)
     numbered = Normaliser()
     for number, (then, now) in enumerate(zip([numbered.normal(chat) for chat in sent], again.chats, strict=True)):
         if then != now:
-            was = msgspec.json.encode(difference(then, now)).decode()
+            was = msgspec.json.encode(difference(then, now)).decode()[:MOST_SHOWN]
             show(f"{name}: chat request {number} was another one when it was recorded: {was}")
 
 
