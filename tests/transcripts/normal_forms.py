@@ -12,7 +12,7 @@ FOLDER = re.compile(re.escape(tempfile.gettempdir()) + r"/antiphon-task-\w+")
 # Ids of the gateway (they sort by time), UUIDs of Codex, and ids of llama.cpp.
 IDS = re.compile(
     r"\b(?P<gateway>[a-z]+)_[0-9a-f]{48}\b"
-    r"|\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-(?P<uuid>[0-9a-f]{12})\b"
+    r"|(?<![0-9a-f-])[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-(?P<uuid>[0-9a-f]{12})\b"
     r"|\b(?P<engine>chatcmpl-|(?=\w*\d))[A-Za-z0-9]{32}\b"
 )
 ALWAYS_THE_SAME = (
@@ -86,7 +86,10 @@ class OwnTexts:
     def of_request(self, request: Body) -> Body:
         tools = [self._tool(tool) for tool in request.get("tools", [])]
         items = [self._item(item) for item in request.get("input", []) if isinstance(request["input"], list)]
-        return request | ({"tools": tools} if tools else {}) | ({"input": items} if items else {})
+        # Ids of sessions and times, in an order that varies.
+        metadata = dict.fromkeys(sorted(request.get("client_metadata", {})), "…")
+        changed = {"tools": tools, "input": items, "client_metadata": metadata}
+        return request | {name: value for name, value in changed.items() if value}
 
     def of_chat(self, value: Any) -> Any:
         """What an engine got, with the same texts replaced."""
@@ -117,6 +120,8 @@ class OwnTexts:
             return [self._described(each, name) for each in value]
         if not isinstance(value, dict):
             return value
+        # A function in a namespace has a name of its own.
+        name = value["name"] if "parameters" in value else name
         found = {}
         for key, member in value.items():
             if key == "description" and isinstance(member, str):

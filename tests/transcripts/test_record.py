@@ -5,16 +5,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.codex import calls, shell
+from support.codex import calls, installed, shell
 from support.engine import OWN_FIELDS, MockEngine, Refusal, text
 from support.gateway import running_gateway, started
 from transcripts.differences import encoded
 from transcripts.normal_forms import Normaliser, OwnTexts
-from transcripts.record import Asked, EngineProxy, Exchanges, keep, proxied
+from transcripts.record import Asked, EngineProxy, Exchanges, do_task, keep, proxied
 from transcripts.replay import SETTINGS, StandIn, pin_facts, replayed, stream
 from transcripts.transcript import RecordedEngine, Transcript
 
 from bench.models.watcher import Target
+
+pytestmark = pytest.mark.timeout(120, func_only=True)
 
 MODELS = {"object": "list", "data": [{"id": "mock", "object": "model", "owned_by": "llamacpp"}]}
 KNOWN = RecordedEngine("mock", {"/v1/models": MODELS}, {"shows_images": False})
@@ -88,3 +90,21 @@ def test_what_differs_from_run_to_run_is_always_the_same() -> None:
         "text": "Chunk ID: 000000 Wall time: 0.1 seconds <current_date>2026-01-01< /task/a",
         "created_at": 1,
     }
+
+
+async def test_a_task_of_the_real_codex_is_recorded_without_its_texts_and_paths(tmp_path: Path) -> None:
+    installed()
+    engine = MockEngine(owned_by="llamacpp", own_fields=OWN_FIELDS["llamacpp"])
+    engine.will(calls(shell("echo 'Hello, world!' > hello.txt && pwd")), text("It is there."))
+    async with started(engine), proxied(Target(engine.url)) as proxy:
+        async with running_gateway(embedded=StandIn("mock", proxy.url), **SETTINGS) as gateway:
+            await gateway.probed()
+            pin_facts(gateway, KNOWN.facts)
+            words = await do_task("hello", gateway, proxy, limit=60)
+        await keep("hello", proxy.exchanges, KNOWN, tmp_path)
+    assert words.startswith("done"), words
+    files = {path.name: path.read_text() for path in (tmp_path / "hello").iterdir()}
+    assert files == (await replayed(Transcript.read(tmp_path / "hello"), KNOWN)).files()
+    assert "/task/repository" in files["requests.jsonl"]
+    assert tempfile.gettempdir() not in "".join(files.values())
+    assert sum(map(len, files.values())) < 60_000

@@ -150,7 +150,8 @@ def _event_lines(responses: Iterable[list[Body]]) -> str:
     for events in responses:
         lines = []
         for event in events:
-            before = last.get(event["type"], {}) | ({"response": response} if "response" in event else {})
+            same_response = {"response": response} if "response" in event else {}
+            before = last.get(event["type"], {"type": event["type"]}) | same_response
             lines.append({"type": event["type"]} | difference(event, before))
             last[event["type"]], response = event, event.get("response", response)
         found.append(_lines(lines))
