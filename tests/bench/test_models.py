@@ -1,20 +1,24 @@
 """The measurement of small models: its judges, what it sees of a response, and its page."""
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
+from aiohttp import web
 from support.codex import calls, shell
-from support.engine import MockEngine, Refusal, text
+from support.engine import MockEngine, Refusal, call, text
 from support.gateway import GatewayUnderTest
 
 from bench.models.__main__ import is_enough
 from bench.models.codex_runs import TaskRun
 from bench.models.page import Measured, page
-from bench.models.question_runs import QuestionRun
-from bench.models.questions import PLAIN_QUESTIONS, QUESTIONS
+from bench.models.question_runs import QuestionRun, ask
+from bench.models.questions import PLAIN_QUESTIONS, QUESTIONS, TOOLS
+from bench.models.subjects import SUBJECTS, Running
 from bench.models.tasks import CITIES, GREETING, LETTER, TASKS, Task
 from bench.models.watcher import Seen, Target, watching
 
@@ -111,6 +115,49 @@ async def test_the_watcher_sends_responses_to_one_place_and_the_rest_to_another(
                 assert (ready.status, response.status) == (200, 404)
     finally:
         await other.stop()
+
+
+async def test_a_question_is_asked_through_the_gateway(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    engine.will(
+        calls(call("get_weather", '{"city": "Paris"}')), text("It is sunny."), Refusal(400, {"error": {"message": "no"}})
+    )
+    target = Target(gateway.url)
+    subject = Running(SUBJECTS["help"], "mock", target, target)
+    async with aiohttp.ClientSession() as session:
+        runs = [await ask(QUESTIONS[0], subject, session) for _ in range(3)]
+    assert [run.is_right for run in runs] == [True, False, False]
+    assert "sunny" in runs[1].found
+    assert engine.requests[0]["temperature"] == 0
+    assert [tool["function"]["name"] for tool in engine.requests[0]["tools"]] == [tool["name"] for tool in TOOLS]
+
+
+async def test_a_question_is_asked_by_the_engines_own_endpoint() -> None:
+    function = {"name": "get_weather", "arguments": '{"city": "Paris"}'}
+    message = {"role": "assistant", "content": None, "tool_calls": [{"id": "1", "type": "function", "function": function}]}
+    paths = {"/v1/chat/completions": {"choices": [{"message": message, "finish_reason": "tool_calls"}]}}
+    async with serving_json(paths) as url, aiohttp.ClientSession() as session:
+        subject = Running(SUBJECTS["engine"], "mock", Target(url), Target(url))
+        assert (await ask(QUESTIONS[0], subject, session)).is_right
+        assert not (await ask(QUESTIONS[5], subject, session)).is_right
+
+
+@asynccontextmanager
+async def serving_json(paths: dict[str, Any]) -> AsyncIterator[str]:
+    """A server that answers a POST of each path with its document."""
+    app = web.Application()
+    for path, document in paths.items():
+        app.router.add_post(path, partial(_answer, document))
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
+
+
+async def _answer(document: Any, request: web.Request) -> web.Response:
+    return web.json_response(document)
 
 
 def measured(done: int, right: int) -> Measured:

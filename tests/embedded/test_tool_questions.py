@@ -42,9 +42,9 @@ def serving(model: str, cache: Path) -> Iterator[str]:
         process.stdout.close()
 
 
-def ask(url: str, question: Question) -> list[dict[str, Any]]:
+def ask(url: str, question: Question, **fields: Any) -> list[dict[str, Any]]:
     """The calls that the model made, except for one that was cut off."""
-    body = {"input": question.text, "tools": TOOLS, "temperature": 0, "max_output_tokens": 200, "store": False}
+    body = {"input": question.text, "tools": TOOLS, "temperature": 0, "max_output_tokens": 100, "store": False, **fields}
     request = urllib.request.Request(f"{url}/responses", json.dumps(body).encode(), {"Content-Type": "application/json"})
     with urllib.request.urlopen(request, timeout=300) as answer:
         output = json.loads(answer.read())["output"]
@@ -55,8 +55,9 @@ def ask(url: str, question: Question) -> list[dict[str, Any]]:
 def test_every_call_is_of_an_offered_tool_and_follows_its_schema(model: str, model_cache: Path) -> None:
     with serving(model, model_cache) as url:
         answers = [ask(url, question) for question in ASKED]
-    assert any(answers), "it calls tools"
-    for call in (call for calls in answers for call in calls):
+        required = ask(url, ASKED[0], tool_choice="required")
+    assert required, "it calls a tool where it must"
+    for call in (call for calls in (*answers, required) for call in calls):
         assert call["name"] in CALLS
         CALLS[call["name"]].validate(json.loads(call["arguments"]))
     called = [[(call["name"], json.loads(call["arguments"])) for call in calls] for calls in answers]
