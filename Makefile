@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 UPSTREAM ?=
 ARGS ?=
 
-.PHONY: setup serve test test-models test-clients check lint types bench golden clean
+.PHONY: setup serve test test-models test-clients check lint types bench bench-models golden transcripts clean
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Antiphon needs Python 3.11 or newer")'
@@ -55,9 +55,17 @@ bench: $(VENV)/installed-dev
 	PYTHONPATH=tests $(BIN)/python -m bench.store
 	PYTHONPATH=tests $(BIN)/python -m bench.choices
 
+# What a small model gets done, written to docs/small_models.md. It takes about an hour: see --help for parts of it.
+bench-models: $(VENV)/installed-dev
+	$(BIN)/python -m bench.models $(ARGS)
+
 # Writes the expected events of the recorded streams anew: read the diff before committing it.
 golden: $(VENV)/installed-dev
 	$(BIN)/python tests/golden/record.py
+
+# Records real sessions with a small model anew: read the diff before committing it. ARGS=--rewrite needs no model.
+transcripts: $(VENV)/installed-dev
+	PYTHONPATH=tests $(BIN)/python -m transcripts.record $(ARGS)
 
 clean:
 	rm -rf $(VENV) tests/clients/.venv* tests/clients/node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,110 @@
+"""One task, done by `antiphon codex exec` in a folder of its own, and judged by its files."""
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from asyncio.subprocess import DEVNULL, STDOUT
+from pathlib import Path
+
+from msgspec import Struct
+
+from bench.models.subjects import ANTIPHON, bare_environment
+from bench.models.tasks import Task
+from bench.models.watcher import Watcher
+from bench.processes import BenchFailed
+
+CODEX = Path(__file__).parents[2] / "tests" / "codex"
+BINARY = CODEX / "node_modules" / ".bin" / "codex"
+NO_NPM = f"Codex is not installed in {CODEX}, and there is no npm to install it with"
+# Its sandbox does not run everywhere, and without one Codex would ask before it writes.
+OPTIONS = ["--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "--color", "never"]
+# Nobody listens on the port of the discard service: whatever Codex wants of the internet fails at once.
+NOWHERE = "http://127.0.0.1:9"
+PROXIES = dict.fromkeys(("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), NOWHERE)
+IDENTITY = ["-c", "user.name=Bench", "-c", "user.email=bench@example.com"]
+
+
+class TaskRun(Struct, frozen=True):
+    kind: str
+    task: str
+    is_done: bool
+    seconds: float
+    # None: the model did not call anything.
+    first_action: float | None
+    responses: int
+    # Why it ended before its time: it took too long, or the subject rejected a request.
+    failure: str = ""
+
+
+def installed_codex() -> Path:
+    if not BINARY.exists():
+        npm = shutil.which("npm")
+        if npm is None:
+            raise BenchFailed(NO_NPM)
+        options = ["--no-package-lock", "--no-audit", "--no-fund", "--prefix", str(CODEX)]
+        subprocess.run([npm, "install", *options], check=True, timeout=600)
+    return BINARY
+
+
+class Workplace:
+    """A home, a repository and a data directory that nobody has used before."""
+
+    def __init__(self, folder: Path, task: Task) -> None:
+        self.home, self.repository, self.temporary = (folder / name for name in ("home", "repository", "temporary"))
+        for each in (self.home, self.repository, self.temporary):
+            each.mkdir()
+        self.log = folder / "codex.log"
+        task.prepare(self.repository)
+        git = ["git", "-C", str(self.repository), *IDENTITY]
+        for command in (["init"], ["add", "--all"], ["commit", "--allow-empty", "--message", "The files of the task"]):
+            subprocess.run([*git, *command], check=True, capture_output=True)
+
+    def environment(self, binary: Path, port: int, help: str) -> dict[str, str]:
+        return bare_environment(
+            HOME=str(self.home),
+            TMPDIR=str(self.temporary),
+            PATH=f"{binary.parent}{os.pathsep}{os.environ['PATH']}",
+            NO_PROXY="127.0.0.1,localhost",
+            ANTIPHON_DATA_DIR=str(self.home / "data"),
+            ANTIPHON_PORT=str(port),
+            ANTIPHON_HELP=help,
+            **PROXIES,
+        )
+
+    async def run_codex(self, binary: Path, port: int, help: str, prompt: str, limit: float) -> bool:
+        """False: it took too long, and was stopped."""
+        with self.log.open("wb") as log:
+            process = await asyncio.create_subprocess_exec(
+                *ANTIPHON, "codex", "exec", *OPTIONS, prompt,
+                cwd=self.repository, env=self.environment(binary, port, help), stdin=DEVNULL, stdout=log, stderr=STDOUT,
+                start_new_session=True,  # one group of all that it starts
+            )  # fmt: skip
+        try:
+            async with asyncio.timeout(limit):
+                await process.wait()
+            return True
+        except TimeoutError:
+            return False
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+
+
+async def run_task(task: Task, watcher: Watcher, help: str, limit: float, log: Path) -> TaskRun:
+    """`log`: the file for what Codex has printed."""
+    with tempfile.TemporaryDirectory(prefix="antiphon-task-", ignore_cleanup_errors=True) as folder:
+        place = Workplace(Path(folder), task)
+        watcher.begin()
+        began = time.monotonic()
+        in_time = await place.run_codex(installed_codex(), watcher.port, help, task.prompt, limit)
+        seconds, seen = time.monotonic() - began, watcher.seen
+        is_done = in_time and await asyncio.to_thread(task.is_done, place.repository)
+        failure = seen.rejected if in_time else f"stopped after {limit:.0f} s"
+        shutil.copy(place.log, log)
+    return TaskRun(task.kind, task.name, is_done, seconds, seen.first_action, seen.responses, failure)
