@@ -23,7 +23,8 @@ COMPOSED = frozenset({"allOf", "not", "if", "dependentSchemas", "unevaluatedProp
 # its own, such as {"say": …}: it is one of the functions that their template has taught them to choose from.
 SAY, TEXT = "say", "text"
 SAY_DESCRIPTION = (
-    "Answer the user in words. For greetings, thanks, general questions, and everything that no other function does."
+    "Answer the user in words: when the work is done, and for greetings, thanks, general questions and everything that no "
+    "other function does."
 )
 SAY_PARAMETERS: Schema = {
     "type": "object",

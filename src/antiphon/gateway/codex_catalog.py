@@ -34,15 +34,12 @@ How to answer
 - Be brief and plain. Say what you did and what you found, with file names; do not paste files that the user can open.
 - Say openly what you could not do, and why."""
 
-# For a model that is offered easier tools, by their names. No example: small models copy it word for word.
+# For a model that is offered easier tools. Their descriptions say what each is for. No example: small models copy it.
 LEAN_INSTRUCTIONS = """\
-You are a coding agent in the user's folder. Do what the user asks by calling tools; do not explain how to do it.
-- `shell` runs a command: to look at files, to move or rename them, to make folders, to run programs.
-- `write_file` writes a whole file. `delete_file` deletes one.
-- `edit_file` replaces lines of a file. Look at the file first, and copy the old lines exactly.
-- Paths are relative to the user's folder.
-- If a call fails, read the error and try another way. Do not repeat the same call.
-When the work is done, answer with one short sentence."""
+You are a coding agent in the user's folder. You do the work yourself, by calling tools. Call one
+tool at a time and wait for its result.
+Read a file before you change it. Never guess what a file has: look, or let a command find out.
+When the work is done, say so in one short sentence."""
 
 
 def catalog_entry(model: str, *, window: int, vision: bool, help: Help = NO_HELP) -> dict[str, Any]:
