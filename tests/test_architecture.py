@@ -21,7 +21,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "transport": {"transport", "settings", "logs"},
     "store": {"store", "errors", "logs", "wire"},
     "engines": {"engines", "transport", "core", "dialects", "wire", "errors", "logs"},
-    "embedded": {"embedded", "errors", "logs"},
+    "embedded": {"embedded", "core", "errors", "logs"},
     "tools": {"tools", "core"},
     "gateway": {"gateway", "tools", "store", "core", "dialects", "engines", "wire", "errors", "logs"},
     "background": {"background", "gateway", "store", "core", "wire", "errors", "logs"},

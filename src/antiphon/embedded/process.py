@@ -19,7 +19,7 @@ import msgspec
 from antiphon.embedded import CannotEmbed
 from antiphon.embedded.child import NO_LLAMACPP, READY, Parameters
 from antiphon.embedded.templates import template_for
-from antiphon.embedded.weights import Weights, alias_of, find_weights
+from antiphon.embedded.weights import Weights, alias_of, find_weights, sampling_of
 from antiphon.logs import log
 
 STOP_TIMEOUT = 5.0
@@ -69,6 +69,8 @@ class EngineProcess:
 
     def __init__(self, model: str, options: ModelOptions, pauses: RestartPauses = DEFAULT_PAUSES) -> None:
         self.alias = alias_of(model)
+        # How the tokens of its answers are chosen where a request does not say.
+        self.sampling = sampling_of(model)
         self.key = secrets.token_urlsafe(32)
         # Called with the new URL when the port changes, and when the engine dies.
         self.moved: Callable[[str], None] = lambda url: None

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from antiphon.core.sampling import ENGINE_DEFAULT, Sampling
 from antiphon.embedded import CannotEmbed
 from antiphon.embedded.gguf_header import GgufHeader, read_header
 from antiphon.embedded.hub import FORM, PREFIX, fetch_from_hub
@@ -22,6 +23,10 @@ class Weights:
 
 def alias_of(model: str) -> str:
     return model if model in PACKAGED else Path(model.removeprefix(PREFIX)).stem
+
+
+def sampling_of(model: str) -> Sampling:
+    return PACKAGED[model].sampling if model in PACKAGED else ENGINE_DEFAULT
 
 
 async def find_weights(model: str, folder: Path) -> Weights:
