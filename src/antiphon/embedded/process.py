@@ -18,6 +18,7 @@ import msgspec
 
 from antiphon.embedded import CannotEmbed
 from antiphon.embedded.child import NO_LLAMACPP, READY, Parameters
+from antiphon.embedded.named_models import MAX_DEFAULT_CONTEXT
 from antiphon.embedded.templates import template_for
 from antiphon.embedded.weights import Weights, alias_of, find_weights, sampling_of
 from antiphon.logs import log
@@ -27,8 +28,6 @@ STOP_TIMEOUT = 5.0
 LAST_LINES = 12
 MAX_LINE_BYTES = 1024 * 1024
 PORT_ATTEMPTS = 3
-# A model gets the context that it was trained for, but not more than this: the engine allocates its memory at the start.
-MAX_DEFAULT_CONTEXT = 32768
 # For a model file that does not name its context.
 UNKNOWN_CONTEXT = 4096
 
