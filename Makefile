@@ -16,7 +16,7 @@ $(BIN)/python:
 
 # Where there is no prebuilt engine for a machine, nothing is compiled: Antiphon is installed without one.
 $(VENV)/installed: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) install --constraint constraints.txt --only-binary xllamacpp --editable '.[embedded]' pip || \
+	$(PIP) install --constraint constraints.txt --only-binary xllamacpp --editable '.[embedded]' || \
 	  $(PIP) install --constraint constraints.txt --editable .
 	touch $@
 

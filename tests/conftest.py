@@ -45,7 +45,7 @@ async def gateway(engine: MockEngine) -> AsyncIterator[GatewayUnderTest]:
 def model_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A cache directory with SmolLM2 in it, fetched as a person would."""
     folder = tmp_path_factory.mktemp("cache")
-    pulled = subprocess.run([*ANTIPHON, "pull"], env=environment(folder), capture_output=True, text=True)
+    pulled = subprocess.run([*ANTIPHON, "pull", "smollm2"], env=environment(folder), capture_output=True, text=True)
     assert pulled.returncode == 0, pulled.stderr
     assert pulled.stdout == f"{folder / 'models' / 'smollm2.gguf'}\n"
     return folder

@@ -214,6 +214,7 @@ def _embedded_engine(process: EngineProcess, session: aiohttp.ClientSession, set
     engine.knowledge.models = (Model(id=process.alias, created=0, owned_by="antiphon"),)
     # Of this model on this engine: another engine's model of the same name is left alone.
     engine.knowledge.sampling = {process.alias: process.sampling}
+    engine.knowledge.learn(process.alias, process.facts)
     process.lost, process.moved = engine.lost, engine.moved
     return engine
 

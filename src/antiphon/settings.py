@@ -94,7 +94,8 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     # ---- the embedded engine ----
 
-    # The model to serve: smollm2, PATH.gguf or hf:OWNER/NAME/FILE.gguf. None: smollm2, but only if no other engine is found.
+    # The model to serve: a name that `antiphon models` lists, PATH.gguf or hf:OWNER/NAME/FILE.gguf. None: the best one that was
+    # pulled and fits, else smollm2, but only if no other engine is found.
     model: str | None = None
     # The context of one request, in tokens. None: the context that the model was trained for, up to 32768.
     model_context: Annotated[int, Meta(ge=256)] | None = None

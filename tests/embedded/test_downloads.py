@@ -96,6 +96,6 @@ async def test_after_the_last_attempt_the_part_is_kept(tmp_path: Path) -> None:
     assert (tmp_path / "x").read_bytes() == DATA[: 100 * ATTEMPTS]
 
 
-async def test_a_missing_server_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(DownloadFailed):
+async def test_a_missing_server_is_soon_an_error(tmp_path: Path) -> None:
+    with pytest.raises(DownloadFailed, match="the connection broke 2 times"):
         await download(f"http://127.0.0.1:{await free_port()}/x", tmp_path / "x", ignore)

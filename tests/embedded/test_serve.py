@@ -23,6 +23,7 @@ from support.streams import check_stream, parse
 from support.tiny_model import write_tiny_model
 
 from antiphon.cli.serve import NoEngine, choose_engines
+from antiphon.embedded.named_models import BY_NAME
 from antiphon.settings import Settings
 from antiphon.transport import make_session
 
@@ -183,11 +184,11 @@ async def test_pull_shows_where_the_model_is(tmp_path: Path) -> None:
 # ---- which engines are served ----------------------------------------------------------------------------------------
 
 
-async def chosen(*engines: MockEngine, **settings: Any) -> tuple[tuple[str, ...], str | None]:
+async def chosen(*engines: MockEngine, cache_dir: str = "/nowhere", **settings: Any) -> tuple[tuple[str, ...], str | None]:
     """The ports of these engines are the well-known ones."""
     ports = {int(engine.url.rpartition(":")[2]): "mock" for engine in engines}
     async with make_session() as session:
-        found, embedded = await choose_engines(Settings(**settings), session, ports)
+        found, embedded = await choose_engines(Settings(cache_dir=cache_dir, **settings), session, ports)
     return found.upstream, embedded.alias if embedded is not None else None
 
 
@@ -209,3 +210,24 @@ async def test_without_any_engine_the_embedded_one_starts(monkeypatch: pytest.Mo
     monkeypatch.setattr("antiphon.cli.serve.can_embed", lambda: False)
     with pytest.raises(NoEngine, match=r"pip install 'antiphon\[embedded\]'"):
         await chosen()
+
+
+async def test_the_embedded_engine_runs_the_best_pulled_model(engine: MockEngine, tmp_path: Path) -> None:
+    (tmp_path / "models").mkdir()
+    with (tmp_path / "models" / "qwen2.5-coder-1.5b.gguf").open("wb") as file:
+        file.truncate(BY_NAME["qwen2.5-coder-1.5b"].size)
+    assert await chosen(cache_dir=str(tmp_path)) == ((), "qwen2.5-coder-1.5b")
+    assert await chosen(engine, cache_dir=str(tmp_path)) == ((engine.url,), None)
+    assert await chosen(cache_dir=str(tmp_path), model="smollm2") == ((), "smollm2")
+
+
+async def test_the_toy_comes_with_a_line_about_a_better_model(tmp_path: Path) -> None:
+    (tmp_path / "models").mkdir()
+    model = write_tiny_model(tmp_path / "models" / "smollm2.gguf")
+    with model.open("r+b") as file:
+        # What follows the weights is ignored.
+        file.truncate(BY_NAME["smollm2"].size)
+    async with served("--model", "smollm2", ANTIPHON_CACHE_DIR=str(tmp_path)) as gateway:
+        assert (await gateway.line()).startswith("Antiphon is ready at ")
+        assert ": smollm2 (" in await gateway.line()
+        assert (await gateway.line()).startswith("  smollm2 is a toy. For a model that does real work: antiphon pull qwen")

@@ -14,7 +14,6 @@ from support.commands import ANTIPHON, environment
 from support.streams import check_stream, parse
 
 from antiphon.embedded.gguf_header import read_header
-from antiphon.embedded.packaged_models import SMOLLM2
 from antiphon.embedded.templates import template_for
 from antiphon.embedded.weights import find_weights
 
@@ -68,7 +67,7 @@ def test_only_the_model_is_cached(model_cache: Path) -> None:
 
 
 async def test_the_model_is_the_expected_one(model_cache: Path) -> None:
-    found = await find_weights(SMOLLM2.name, model_cache / "models")
+    found = await find_weights("smollm2", model_cache / "models")
     assert found.header.context == 8192
     assert template_for(read_header(found.path)) is not None, "its own template has no tools"
 

@@ -1,14 +1,14 @@
 """Resolves --model to a file."""
 
-import hashlib
 from pathlib import Path
 
 import pytest
-from aiohttp import web
+from support.gateway import free_port
+from support.model_sources import FILE, REPOSITORY, SourceServer, a_model
 from support.tiny_model import write_tiny_model
 
-from antiphon.embedded import CannotEmbed, weights
-from antiphon.embedded.packaged_models import PackagedModel
+from antiphon.embedded import CannotEmbed
+from antiphon.embedded.named_models import BY_NAME
 from antiphon.embedded.weights import find_weights
 
 
@@ -18,12 +18,11 @@ async def test_a_file_is_served_under_its_stem(tmp_path: Path) -> None:
     assert (found.path, found.alias, found.header.context) == (model, "Pebble-1B.Q4", 512)
 
 
-async def test_a_packaged_model_is_in_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_named_model_is_in_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cached = tmp_path / "models" / "pebble.gguf"
     cached.parent.mkdir()
     data = write_tiny_model(cached).read_bytes()
-    digest = hashlib.sha256(data).hexdigest()
-    monkeypatch.setitem(weights.PACKAGED, "pebble", PackagedModel("pebble", "x==1", "x/y.gguf", len(data), digest))
+    monkeypatch.setitem(BY_NAME, "pebble", a_model(data))
     found = await find_weights("pebble", tmp_path / "models")
     assert (found.path, found.alias) == (cached, "pebble")
 
@@ -31,7 +30,9 @@ async def test_a_packaged_model_is_in_the_cache(tmp_path: Path, monkeypatch: pyt
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        ("smallm", "there is no model smallm: --model must be one of smollm2, PATH.gguf, hf:"),
+        ("smallm", r"there is no model smallm\. Did you mean smollm2\? A model is PATH.gguf, hf:OWNER/NAME/FILE.gguf, or one"),
+        ("Qwen2.5-Coder:1.5B", r"Did you mean qwen2\.5-coder-1\.5b or qwen2\.5-coder"),
+        ("llama", r"there is no model llama\. A model is .* one of these names: smollm2, qwen2\.5-coder-1\.5b"),
         ("/nowhere/x.gguf", "there is no model /nowhere/x.gguf"),
         ("/", "there is no model /"),
         (__file__, "is not a GGUF file"),
@@ -52,23 +53,16 @@ async def test_the_hub_needs_its_package(monkeypatch: pytest.MonkeyPatch) -> Non
 
 async def test_a_model_of_the_hub_is_downloaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = write_tiny_model(tmp_path / "tiny.gguf").read_bytes()
-
-    async def resolve(request: web.Request) -> web.Response:
-        headers = {"ETag": '"abc"', "X-Repo-Commit": "f" * 40}
-        return web.Response(body=data, headers=headers)
-
-    app = web.Application()
-    app.add_routes([web.get("/owner/name/resolve/main/folder/Pebble.gguf", resolve)])
-    runner = web.AppRunner(app)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{runner.addresses[0][1]}")
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hub"))
-    try:
-        found = await find_weights("hf:owner/name/folder/Pebble.gguf", Path())
+    model = f"hf:{REPOSITORY}/{FILE}"
+    async with SourceServer(data) as server:
+        monkeypatch.setenv("HF_ENDPOINT", server.url)
+        found = await find_weights(model, Path())
         assert found.path.read_bytes() == data
-        assert found.alias == "Pebble"
-        with pytest.raises(CannotEmbed, match=r"hf:owner/name/other\.gguf could not be downloaded"):
-            await find_weights("hf:owner/name/other.gguf", Path())
-    finally:
-        await runner.cleanup()
+        assert found.alias == "pebble-q4"
+        with pytest.raises(CannotEmbed, match=rf"hf:{REPOSITORY}/other\.gguf could not be downloaded: .*404"):
+            await find_weights(f"hf:{REPOSITORY}/other.gguf", Path())
+    monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{await free_port()}")
+    assert await find_weights(model, Path()) == found, "without the hub, what is in the library's cache is used"
+    with pytest.raises(CannotEmbed, match="could not be downloaded: ConnectError"):
+        await find_weights(f"hf:{REPOSITORY}/other.gguf", Path())

@@ -3,12 +3,19 @@
 import asyncio
 import os
 import sys
+import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 ANTIPHON = [sys.executable, "-m", "antiphon"]
-DEFAULTS = {"ANTIPHON_STORE": "memory:", "ANTIPHON_SEAL_KEY": "for the tests", "ANTIPHON_PROBE": "false"}
+DEFAULTS = {
+    "ANTIPHON_STORE": "memory:",
+    "ANTIPHON_SEAL_KEY": "for the tests",
+    "ANTIPHON_PROBE": "false",
+    # There is nothing: a model that the user has pulled must not change a test.
+    "ANTIPHON_CACHE_DIR": os.path.join(tempfile.gettempdir(), f"antiphon-tests-{os.getpid()}"),
+}
 
 
 def bare_environment(**more: str) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """Small wheels that pip accepts, and an index that serves them."""
 
+import asyncio
 import hashlib
 import zipfile
 from pathlib import Path
@@ -37,8 +38,12 @@ class FileServer:
         # Clients whose User-Agent does not contain this get a 403.
         self.only_for = ""
         self.supports_ranges = True
+        # What the checksum in the index is of. None: the file.
+        self.announced: bytes | None = None
         # Added to the first byte that Content-Range names.
         self.shift = 0
+        # Answers that break off wait for this first, if it is there.
+        self.breaks_when: asyncio.Event | None = None
         self.url = ""
         self._runner: web.AppRunner | None = None
 
@@ -48,7 +53,7 @@ class FileServer:
 
     async def __aenter__(self) -> "FileServer":
         app = web.Application()
-        app.add_routes([web.get("/files/{name}", self._file), web.get("/simple/{project}/", self._index)])
+        app.add_routes([web.get("/files/{name}", self.file), web.get("/simple/{project}/", self.index)])
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", 0).start()
@@ -59,16 +64,19 @@ class FileServer:
         assert self._runner is not None
         await self._runner.cleanup()
 
-    async def _index(self, request: web.Request) -> web.Response:
-        digest = hashlib.sha256(self.data).hexdigest()
+    async def index(self, request: web.Request) -> web.Response:
+        digest = hashlib.sha256(self.data if self.announced is None else self.announced).hexdigest()
         # With separate metadata, pip can resolve the wheel without downloading it.
         link = f'<a href="/files/{self.name}#sha256={digest}" data-dist-info-metadata="true">{self.name}</a>'
         return web.Response(text=f"<!DOCTYPE html><html><body>{link}</body></html>", content_type="text/html")
 
-    async def _file(self, request: web.Request) -> web.StreamResponse:
+    async def file(self, request: web.Request) -> web.StreamResponse:
         if request.match_info["name"] == f"{self.name}.metadata":
             name, version = self.name.split("-")[:2]
             return web.Response(text=METADATA.format(name=name, version=version))
+        return await self.content(request)
+
+    async def content(self, request: web.Request) -> web.StreamResponse:
         if self.only_for not in request.headers.get("User-Agent", ""):
             return web.Response(status=403)
         requested = request.headers.get("Range")
@@ -90,6 +98,8 @@ class FileServer:
         await response.prepare(request)
         if self.breaks:
             await response.write(body[: self.breaks.pop(0)])
+            if self.breaks_when is not None:
+                await self.breaks_when.wait()
             assert request.transport is not None
             request.transport.close()
             return response

@@ -1,6 +1,5 @@
 """The commands and their flags."""
 
-import asyncio
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -9,11 +8,11 @@ import typer
 from antiphon import __version__, settings
 from antiphon.cli.codex import CannotStart, run_codex
 from antiphon.cli.doctor import run_doctor
+from antiphon.cli.models import run_models, run_pull
 from antiphon.cli.serve import NoEngine, serve_forever
 from antiphon.core.replay import replay as replay_stream
 from antiphon.dialects import BY_NAME
 from antiphon.embedded import CannotEmbed
-from antiphon.embedded.weights import DEFAULT_MODEL, find_weights
 from antiphon.store import CannotOpen
 
 # Help texts say "Default: x." rather than "[x]": rich takes most of the latter for markup and leaves it out.
@@ -72,7 +71,10 @@ def serve(
     chat_template: Annotated[str | None, typer.Option(help=CHAT_TEMPLATE_HELP)] = None,
     model: Annotated[
         str | None,
-        typer.Option(help="Also run an engine here, with this model: smollm2, PATH.gguf or hf:OWNER/NAME/FILE.gguf."),
+        typer.Option(
+            help="Also run an engine here, with this model: a name that `antiphon models` lists, PATH.gguf or "
+            "hf:OWNER/NAME/FILE.gguf."
+        ),
     ] = None,
     model_context: Annotated[
         int | None, typer.Option(help="Context of each request to it, in tokens. Default: as trained, up to 32768.")
@@ -195,19 +197,36 @@ def doctor(
 
 
 @app.command()
-def pull(
-    model: Annotated[str, typer.Argument(help="smollm2 or hf:OWNER/NAME/FILE.gguf.")] = DEFAULT_MODEL,
+def models(
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
     config: Annotated[
         Path | None, typer.Option(help="TOML file with settings. Default: antiphon.toml, if there is one.")
     ] = None,
 ) -> None:
-    """Download a model for the embedded engine ahead of time, and print its path."""
+    """List the models that the embedded engine knows by name: their size, what they are good for, and if they fit here."""
+    run_models(_load({}, config), as_json=as_json)
+
+
+@app.command()
+def pull(
+    model: Annotated[
+        str | None,
+        typer.Argument(
+            help="A name that `antiphon models` lists, or hf:OWNER/NAME/FILE.gguf. Default: the one recommended here."
+        ),
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="TOML file with settings. Default: antiphon.toml, if there is one.")
+    ] = None,
+) -> None:
+    """Download a model for the embedded engine ahead of time, and print its path. An interrupted download is continued."""
     try:
-        chosen = settings.load({}, file=config)
-        weights = asyncio.run(find_weights(model, settings.models_directory(chosen)))
-    except (settings.SettingsError, CannotEmbed) as reason:
+        typer.echo(run_pull(_load({}, config), model))
+    except CannotEmbed as reason:
         _fail(str(reason))
-    typer.echo(weights.path)
+    except KeyboardInterrupt:
+        typer.echo("antiphon: interrupted. What has arrived is kept: run this again to continue.", err=True)
+        raise typer.Exit(130) from None
 
 
 @app.command()

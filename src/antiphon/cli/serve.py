@@ -15,11 +15,11 @@ from aiohttp import web
 
 from antiphon import logs
 from antiphon.app import EXAMINER, make_app, make_runner
+from antiphon.cli.models import better_model, this_machine
 from antiphon.core.help import HelpSetting
 from antiphon.core.knowledge import Model
 from antiphon.embedded import CannotEmbed
 from antiphon.embedded.process import EngineProcess, ModelOptions, can_embed
-from antiphon.embedded.weights import DEFAULT_MODEL
 from antiphon.engines.detection import WELL_KNOWN_PORTS, find_local_engines
 from antiphon.engines.pool import ENGINE_RETRY_INTERVAL
 from antiphon.engines.upstream import Engine
@@ -95,7 +95,8 @@ async def _serve(settings: Settings) -> None:
         try:
             await web.TCPSite(runner, settings.host, settings.port).start()
             port: int = runner.addresses[0][1]
-            announcing = asyncio.create_task(_announce(app, Address(settings.host, port)))
+            better = better_model(settings, embedded.alias) if embedded is not None else None
+            announcing = asyncio.create_task(_announce(app, Address(settings.host, port), better))
             running = asyncio.create_task(embedded.run()) if embedded is not None else None
             # What was allocated so far stays. The garbage collector need not scan it again and again.
             gc.freeze()
@@ -123,7 +124,7 @@ def model_options(settings: Settings) -> ModelOptions:
 async def choose_engines(
     settings: Settings, session: aiohttp.ClientSession, ports: Mapping[int, str] = WELL_KNOWN_PORTS
 ) -> tuple[Settings, EngineProcess | None]:
-    """The engines that are named; else those found on this machine; else the embedded one."""
+    """The engines that are named; else those found on this machine; else the embedded one, with the best pulled model."""
     if settings.model is not None:
         return settings, EngineProcess(settings.model, model_options(settings))
     if settings.upstream:
@@ -133,7 +134,7 @@ async def choose_engines(
         return msgspec.structs.replace(settings, upstream=tuple(found)), None
     if not can_embed():
         raise no_engine_found(ports)
-    return settings, EngineProcess(DEFAULT_MODEL, model_options(settings))
+    return settings, EngineProcess(this_machine(settings).default().name, model_options(settings))
 
 
 async def _until_stopped(running: asyncio.Task[None] | None) -> None:
@@ -153,8 +154,9 @@ async def _end(task: asyncio.Task[None]) -> None:
         await task
 
 
-async def _announce(app: web.Application, address: Address) -> None:
-    """Prints a line once the first engine is ready, then one for each. Until then requests get a 503 with Retry-After."""
+async def _announce(app: web.Application, address: Address, better: str | None) -> None:
+    """Prints a line once the first engine is ready, then one for each, then how to get a better model. Until the first line,
+    requests get a 503 with Retry-After."""
     pool = app[GATEWAY].pool
     logs.log("listening", url=str(address), engines=[engine.root for engine in pool.engines])
     await pool.ready_event.wait()
@@ -168,7 +170,10 @@ async def _announce(app: web.Application, address: Address) -> None:
                     await app[EXAMINER].wait()
             typer.echo(f"  {describe(engine, pool.names.models, app[GATEWAY].environment.help)}")
             pending.remove(engine)
-        await asyncio.sleep(ENGINE_RETRY_INTERVAL)
+        if pending:
+            await asyncio.sleep(ENGINE_RETRY_INTERVAL)
+    if better is not None:
+        typer.echo(f"  {better}")
 
 
 def describe(engine: Engine, named: Sequence[str] = (), help: HelpSetting = "auto") -> str:

@@ -10,12 +10,14 @@ import aiohttp
 from antiphon.embedded.progress import Progress
 
 ATTEMPTS: Final = 5
+# As long as the server has never answered: it may be out of reach.
+FIRST_ATTEMPTS: Final = 2
 # Seconds before the second attempt. Each further pause is twice as long.
 FIRST_PAUSE = 0.5
 CHUNK_BYTES = 256 * 1024
 # A connection on which nothing arrives for this many seconds counts as broken.
 READ_TIMEOUT = 30.0
-TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=15, sock_read=READ_TIMEOUT)
+TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=READ_TIMEOUT)
 _CONTENT_RANGE = re.compile(r"bytes (\d+)-\d+/(\d+)")
 
 
@@ -31,16 +33,20 @@ async def download(url: str, part: Path, progress: Progress, *, first_pause: flo
     """Completes `part`, which may already have the first bytes. Its name must identify the content, so that the parts fit."""
     headers = {"User-Agent": "antiphon", "Accept-Encoding": "identity"}
     async with aiohttp.ClientSession(timeout=TIMEOUT, headers=headers, trust_env=True) as session:
-        for attempt in range(ATTEMPTS):
+        answered = False
+        for attempt in range(1, ATTEMPTS + 1):
             try:
                 return await _attempt(session, url, part, progress)
             except (aiohttp.ClientSSLError, aiohttp.InvalidURL) as final:
                 raise DownloadFailed(str(final)) from final
+            except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as absent:
+                reason: Exception = absent
             except (_Interrupted, aiohttp.ClientError, TimeoutError, ConnectionError) as interrupted:
-                reason = interrupted
-            if attempt + 1 < ATTEMPTS:
-                await asyncio.sleep(first_pause * 2**attempt)
-    raise DownloadFailed(f"the connection broke {ATTEMPTS} times: {reason or type(reason).__name__}")
+                reason, answered = interrupted, True
+            if attempt == (ATTEMPTS if answered else FIRST_ATTEMPTS):
+                break
+            await asyncio.sleep(first_pause * 2 ** (attempt - 1))
+    raise DownloadFailed(f"the connection broke {attempt} times: {reason or type(reason).__name__}")
 
 
 async def _attempt(session: aiohttp.ClientSession, url: str, part: Path, progress: Progress) -> None:

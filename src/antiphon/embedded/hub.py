@@ -1,30 +1,98 @@
-"""Downloads a model file from the Hugging Face hub, with the hub's own library and into its cache.
-
-Run as a script, with a repository and a file name, this module is the process that downloads: a download in a thread could
-not be stopped. The library shows its own progress.
-"""
+"""Fetches models from the Hugging Face hub. Its own library knows where the hub is, its tokens and proxies."""
 
 import asyncio
+import hashlib
 import importlib.util
+import os
+import re
 import sys
 from pathlib import Path
 
-from antiphon.embedded import CannotEmbed
+import msgspec
+
+from antiphon.embedded import CannotEmbed, WrongBytes
+from antiphon.embedded.candidates import Candidate, sha256_of
+from antiphon.embedded.downloads import DownloadFailed, download
+from antiphon.embedded.hub_process import HubAddress
+from antiphon.embedded.named_models import HubFile, NamedModel, Source
+from antiphon.embedded.progress import Progress, show_progress
+from antiphon.logs import log
 
 PREFIX = "hf:"
 FORM = f"{PREFIX}OWNER/NAME/FILE.gguf"
 NO_HUB = "a model from the Hugging Face hub needs the package huggingface_hub. Install it with: pip install 'antiphon[hf]'"
+# The hub's tag of a large file is its checksum.
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 async def fetch_from_hub(model: str) -> Path:
+    """`model` is written as in FORM. The file stays in the library's own cache."""
     owner, _, rest = model.removeprefix(PREFIX).partition("/")
     repository, _, file = rest.partition("/")
     if not (owner and repository and file):
         raise CannotEmbed(f"a model from the Hugging Face hub is written {FORM}, not {model}")
+    try:
+        return Path(await _library("download", f"{owner}/{repository}", file))
+    except LibraryFailed as failed:
+        raise CannotEmbed(f"{model} could not be downloaded: {failed}") from None
+
+
+async def fetch_hub_file(model: NamedModel, source: Source, workplace: Path, first_pause: float) -> Candidate:
+    assert isinstance(source, HubFile)
+    with show_progress(model.name) as progress:
+        path = await _resumable(model, source, workplace, progress, first_pause)
+    if path is None:
+        path = Path(await _library("download", source.repository, source.file, str(workplace / "hub")))
+    return Candidate(path, await asyncio.to_thread(sha256_of, path))
+
+
+async def _resumable(
+    model: NamedModel, source: HubFile, workplace: Path, progress: Progress, first_pause: float
+) -> Path | None:
+    """The library begins a file that was interrupted again, so it is only asked for the address. None: the server at that
+    address gives us nothing, but perhaps it does to the library."""
+    while True:
+        address = msgspec.json.decode(await _library("find", source.repository, source.file), type=HubAddress)
+        if _SHA256.fullmatch(address.tag) and address.tag != model.sha256:
+            raise WrongBytes(f"it has other bytes than the known ones: their SHA-256 is {address.tag}, not {model.sha256}")
+        # The name identifies the content, so that a part is never completed with another file's bytes.
+        part = workplace / f"{hashlib.sha256(address.tag.encode()).hexdigest()[:16]}.gguf.part"
+        before = _size(part)
+        try:
+            await download(address.url, part, progress, first_pause=first_pause)
+        except DownloadFailed as failed:
+            if _size(part) == before == 0:
+                log("download failed", what=source.file, reason=str(failed))
+                return None
+            if _size(part) <= before:
+                raise CannotEmbed(str(failed)) from None
+            # It grew. Perhaps the address is no longer valid: there is a new one for the rest.
+        else:
+            return part
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+class LibraryFailed(CannotEmbed):
+    """The message is the library's."""
+
+
+async def _library(*arguments: str) -> str:
+    """Runs the library in a process: in a thread it could not be stopped."""
     if importlib.util.find_spec("huggingface_hub") is None:
         raise CannotEmbed(NO_HUB)
-    command = [sys.executable, "-m", "antiphon.embedded.hub", f"{owner}/{repository}", file]
-    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+    # The bar of the library is for terminals.
+    quiet = {} if sys.stderr.isatty() else {"HF_HUB_DISABLE_PROGRESS_BARS": "1"}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "antiphon.embedded.hub_process",
+        *arguments,
+        stdout=asyncio.subprocess.PIPE,
+        env=os.environ | quiet,
+    )
     try:
         out, _ = await process.communicate()
     except asyncio.CancelledError:
@@ -33,22 +101,5 @@ async def fetch_from_hub(model: str) -> Path:
         raise
     output = out.decode(errors="replace").strip()
     if process.returncode != 0:
-        raise CannotEmbed(f"{model} could not be downloaded: {output or f'exit code {process.returncode}'}")
-    return Path(output)
-
-
-def main() -> int:
-    """Writes the path of the file, or the error, to standard output."""
-    from huggingface_hub import hf_hub_download
-
-    try:
-        output, code = hf_hub_download(*sys.argv[1:3]), 0
-    except Exception as failed:
-        # The parent process reports the error, whatever it is.
-        output, code = f"{type(failed).__name__}: {failed}", 1
-    sys.stdout.write(output)
-    return code
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        raise LibraryFailed(output or f"exit code {process.returncode}")
+    return output

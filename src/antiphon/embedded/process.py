@@ -18,8 +18,9 @@ import msgspec
 
 from antiphon.embedded import CannotEmbed
 from antiphon.embedded.child import NO_LLAMACPP, READY, Parameters
+from antiphon.embedded.named_models import MAX_DEFAULT_CONTEXT
 from antiphon.embedded.templates import template_for
-from antiphon.embedded.weights import Weights, alias_of, find_weights, sampling_of
+from antiphon.embedded.weights import Weights, alias_of, facts_of, find_weights, sampling_of
 from antiphon.logs import log
 
 STOP_TIMEOUT = 5.0
@@ -27,8 +28,6 @@ STOP_TIMEOUT = 5.0
 LAST_LINES = 12
 MAX_LINE_BYTES = 1024 * 1024
 PORT_ATTEMPTS = 3
-# A model gets the context that it was trained for, but not more than this: the engine allocates its memory at the start.
-MAX_DEFAULT_CONTEXT = 32768
 # For a model file that does not name its context.
 UNKNOWN_CONTEXT = 4096
 
@@ -71,6 +70,7 @@ class EngineProcess:
         self.alias = alias_of(model)
         # How the tokens of its answers are chosen where a request does not say.
         self.sampling = sampling_of(model)
+        self.facts = facts_of(model)
         self.key = secrets.token_urlsafe(32)
         # Called with the new URL when the port changes, and when the engine dies.
         self.moved: Callable[[str], None] = lambda url: None

@@ -23,7 +23,8 @@ def _bar(what: str) -> Iterator[Progress]:
     from rich.progress import Progress as Bar
 
     columns = TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()
-    with Bar(*columns, console=Console(stderr=True)) as bar:
+    # It disappears at the end: of a source that failed, nothing is left but the reason.
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(f"Downloading {what}", total=None)
         yield lambda received, total: bar.update(task, completed=received, total=total)
 

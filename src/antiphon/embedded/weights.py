@@ -1,16 +1,17 @@
-"""Resolves `--model` to a model file: a packaged model's name, a path, or a file on the Hugging Face hub."""
+"""Resolves `--model` to a model file: a model's name, a path, or a file on the Hugging Face hub."""
 
+import difflib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from antiphon.core.sampling import ENGINE_DEFAULT, Sampling
 from antiphon.embedded import CannotEmbed
 from antiphon.embedded.gguf_header import GgufHeader, read_header
 from antiphon.embedded.hub import FORM, PREFIX, fetch_from_hub
-from antiphon.embedded.packaged_models import SMOLLM2, fetch
-
-DEFAULT_MODEL = SMOLLM2.name
-PACKAGED = {SMOLLM2.name: SMOLLM2}
+from antiphon.embedded.named_models import BY_NAME
+from antiphon.embedded.pulled_models import fetch, log_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,17 +23,22 @@ class Weights:
 
 
 def alias_of(model: str) -> str:
-    return model if model in PACKAGED else Path(model.removeprefix(PREFIX)).stem
+    return model if model in BY_NAME else Path(model.removeprefix(PREFIX)).stem
+
+
+def facts_of(model: str) -> Mapping[str, Any]:
+    """What is known of the model before it is asked anything."""
+    return BY_NAME[model].facts if model in BY_NAME else {}
 
 
 def sampling_of(model: str) -> Sampling:
-    return PACKAGED[model].sampling if model in PACKAGED else ENGINE_DEFAULT
+    return BY_NAME[model].sampling if model in BY_NAME else ENGINE_DEFAULT
 
 
-async def find_weights(model: str, folder: Path) -> Weights:
-    """Downloads the model into the folder first, if necessary."""
-    if model in PACKAGED:
-        path = await fetch(PACKAGED[model], folder)
+async def find_weights(model: str, folder: Path, notify: Callable[[str], None] = log_line) -> Weights:
+    """Downloads the model into the folder first, if necessary. `notify` gets a line about each source that fails."""
+    if model in BY_NAME:
+        path = await fetch(BY_NAME[model], folder, notify=notify)
     elif model.startswith(PREFIX):
         path = await fetch_from_hub(model)
     else:
@@ -43,6 +49,8 @@ async def find_weights(model: str, folder: Path) -> Weights:
 def _file(model: str) -> Path:
     path = Path(model).expanduser()
     if not path.is_file():
-        names = ", ".join(PACKAGED)
-        raise CannotEmbed(f"there is no model {model}: --model must be one of {names}, PATH.gguf, {FORM}")
+        close = difflib.get_close_matches(model.lower(), BY_NAME, n=2)
+        meant = f" Did you mean {' or '.join(close)}?" if close else ""
+        names = ", ".join(BY_NAME)
+        raise CannotEmbed(f"there is no model {model}.{meant} A model is PATH.gguf, {FORM}, or one of these names: {names}")
     return path.absolute()

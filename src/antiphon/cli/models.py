@@ -1,0 +1,103 @@
+"""`antiphon models`: the models that have a name, and whether they fit this machine. `antiphon pull`: downloads one."""
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.filesize import decimal
+from rich.table import Table
+
+from antiphon.embedded.machine_memory import machine_memory
+from antiphon.embedded.model_choice import Machine
+from antiphon.embedded.named_models import BY_NAME, MAX_DEFAULT_CONTEXT, MODELS, TOY, NamedModel
+from antiphon.embedded.pulled_models import pulled_file
+from antiphon.embedded.weights import find_weights
+from antiphon.settings import Settings, models_directory
+
+BETTER_MODEL = "{name} is a toy. For a model that does real work: antiphon pull {better} ({size}), then start again."
+# Of the table where there is no terminal to ask.
+WIDTH = 120
+FITS = {True: "[green]yes[/]", False: "[red]no[/]", None: "?"}
+
+
+def this_machine(settings: Settings) -> Machine:
+    return Machine(models_directory(settings), machine_memory(), settings.model_context, settings.model_slots)
+
+
+def better_model(settings: Settings, model: str) -> str | None:
+    """A line for who runs the toy without having pulled anything better."""
+    machine = this_machine(settings)
+    better = machine.recommended()
+    if model != TOY.name or better is TOY or any(pulled.rank > TOY.rank for pulled in machine.pulled()):
+        return None
+    return BETTER_MODEL.format(name=model, better=better.name, size=decimal(better.size))
+
+
+def run_models(settings: Settings, *, as_json: bool) -> None:
+    machine = this_machine(settings)
+    console = Console() if sys.stdout.isatty() else Console(width=WIDTH)
+    if as_json:
+        console.file.write(msgspec.json.format(msgspec.json.encode(to_json(machine))).decode() + "\n")
+    else:
+        console.print(_table(machine))
+        console.print(*_notes(machine, settings), sep="\n", highlight=False, markup=False)
+
+
+def to_json(machine: Machine) -> dict[str, Any]:
+    return {
+        "memory": machine.memory,
+        "folder": str(machine.folder),
+        "recommended": machine.recommended().name,
+        "default": machine.default().name,
+        "models": [_row(machine, model) for model in MODELS],
+    }
+
+
+def _row(machine: Machine, model: NamedModel) -> dict[str, Any]:
+    members = ("name", "title", "parameters", "size", "context", "licence", "good_for", "sha256")
+    pulled = pulled_file(model, machine.folder)
+    return {name: getattr(model, name) for name in members} | {
+        "memory": machine.memory_for(model),
+        "fits": machine.fits(model),
+        "path": str(pulled) if pulled is not None else None,
+    }
+
+
+def _table(machine: Machine) -> Table:
+    table = Table()
+    for column in ("name", "size", "memory", "context", "licence", "good for", "fits", "pulled"):
+        right = column in ("size", "memory", "context")
+        table.add_column(column, no_wrap=column != "good for", justify="right" if right else "left")
+    for model in MODELS:
+        size, memory = decimal(model.size), decimal(machine.memory_for(model))
+        pulled = "yes" if pulled_file(model, machine.folder) is not None else ""
+        fits = FITS[machine.fits(model)]
+        table.add_row(model.name, size, memory, str(model.context), model.licence, model.good_for, fits, pulled)
+    return table
+
+
+def _notes(machine: Machine, settings: Settings) -> list[str]:
+    has = f"This machine has {decimal(machine.memory)}." if machine.memory is not None else "That of this machine is unknown."
+    length = settings.model_context or MAX_DEFAULT_CONTEXT
+    recommended = machine.recommended()
+    pull = [] if recommended in machine.pulled() else [f"Recommended for this machine: antiphon pull {recommended.name}"]
+    return [
+        f"Memory: the file, and the context of {machine.slots} requests at once, up to {length} tokens each. {has}",
+        *pull,
+        f"Without --model, this runs if no other engine is found: {machine.default().name}",
+    ]
+
+
+def run_pull(settings: Settings, model: str | None) -> Path:
+    chosen = model or this_machine(settings).recommended().name
+    if model is None:
+        typer.echo(f"Recommended for this machine: {chosen} ({decimal(BY_NAME[chosen].size)})", err=True)
+    return asyncio.run(find_weights(chosen, models_directory(settings), _to_stderr)).path
+
+
+def _to_stderr(line: str) -> None:
+    typer.echo(line, err=True)

@@ -1,0 +1,47 @@
+"""Which named model runs by default, and which one is recommended to a machine."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from antiphon.embedded.named_models import MODELS, SMALL, TOY, NamedModel, best
+from antiphon.embedded.pulled_models import pulled_file
+
+# Of the machine's memory, what a model may take: the system and the programs of the user need the rest.
+MOST_MEMORY = 0.8
+# What a recommended model may take of it. With a larger part, a machine would be slow at everything, also at the model.
+RECOMMENDED_MEMORY = 0.25
+# Nobody is asked to download more than this, in bytes.
+RECOMMENDED_SIZE = 8_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Where models run, and how."""
+
+    # Where pulled models are.
+    folder: Path
+    # Bytes; None if it is unknown.
+    memory: int | None
+    # As in the settings: tokens of one request, and how many requests run at once.
+    context: int | None = None
+    slots: int = 2
+
+    def memory_for(self, model: NamedModel) -> int:
+        return model.memory(self.context, self.slots)
+
+    def fits(self, model: NamedModel, part: float = MOST_MEMORY) -> bool | None:
+        """None: unknown."""
+        return None if self.memory is None else self.memory_for(model) <= part * self.memory
+
+    def pulled(self, models: tuple[NamedModel, ...] = MODELS) -> list[NamedModel]:
+        return [model for model in models if pulled_file(model, self.folder) is not None]
+
+    def default(self, models: tuple[NamedModel, ...] = MODELS) -> NamedModel:
+        """The best of the pulled models that fit; the smallest download if there is none."""
+        return best(model for model in self.pulled(models) if self.fits(model) is not False) or TOY
+
+    def recommended(self, models: tuple[NamedModel, ...] = MODELS) -> NamedModel:
+        """The best that leaves most of the machine to others. Where that is none, a small one, if it fits at all."""
+        modest = [model for model in models if model.size <= RECOMMENDED_SIZE and self.fits(model, RECOMMENDED_MEMORY)]
+        small = [] if self.fits(SMALL) is False else [SMALL]
+        return best([*modest, *small]) or TOY
