@@ -1,11 +1,15 @@
 """The table of models that have a name."""
 
 import re
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from antiphon.core.sampling import ENGINE_DEFAULT
+from antiphon.dialects import PLAIN
 from antiphon.embedded.named_models import BY_NAME, MODELS, HubFile, NamedModel, Packages
+from antiphon.embedded.process import EngineProcess, ModelOptions
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)
@@ -32,8 +36,16 @@ def test_the_list_goes_from_the_smallest_to_thirty_billion_parameters() -> None:
     assert 30_000_000_000 < max(sizes) < 31_000_000_000
 
 
-def test_only_the_toy_is_sampled_in_its_own_way() -> None:
-    assert [model.name for model in MODELS if model.sampling != ENGINE_DEFAULT] == ["smollm2"]
+def test_only_the_smallest_models_are_sampled_in_their_own_way() -> None:
+    assert [model.name for model in MODELS if model.sampling != ENGINE_DEFAULT] == ["smollm2", "qwen2.5-coder-1.5b"]
+    assert [model.name for model in MODELS if model.sampling.most_tokens is not None] == ["smollm2"]
+
+
+def test_what_a_model_has_shown_is_known_before_it_is_asked() -> None:
+    assert EngineProcess("qwen2.5-coder-1.5b", ModelOptions(Path())).facts == {"garbles_calls": True}
+    assert EngineProcess("smollm2", ModelOptions(Path())).facts == {}
+    for model in MODELS:
+        replace(PLAIN, **model.facts)
 
 
 def test_a_model_in_parts_names_each_package() -> None:

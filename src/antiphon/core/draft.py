@@ -18,7 +18,7 @@ from antiphon.core.dialect import Dialect
 from antiphon.core.documents import ReadDocument
 from antiphon.core.loops import NOTED, find_loops
 from antiphon.core.template_rules import fitted
-from antiphon.core.tools import Native
+from antiphon.core.tools import AsCalled, Native
 from antiphon.core.turns import Asked, AssistantTurn, Call, UserTurn
 from antiphon.errors import InvalidRequest
 from antiphon.wire.chat import ChatMessage
@@ -36,7 +36,7 @@ SAYS_NOTHING = UserTurn([{"type": "text", "text": ""}])
 class ChatDraft:
     def __init__(
         self,
-        as_called: Callable[[Native, str], tuple[str, str]],
+        as_called: Callable[[Native, str], AsCalled],
         open_sealed: Callable[[str], str | None],
         read_document: ReadDocument,
     ) -> None:
@@ -94,8 +94,8 @@ class ChatDraft:
             self.notice(SAID_AGAIN)
 
     def call(self, call_id: str, tool: Native, arguments: str) -> None:
-        name, arguments = self._as_called(tool, arguments)
-        call = Call(call_id, name, arguments)
+        name, arguments, easy = self._as_called(tool, arguments)
+        call = Call(call_id, name, arguments, easy=easy)
         if call.arguments != arguments and arguments.strip():
             self.notice(f"call {call_id}: its arguments are not a JSON object, and were sent as part of one")
         latest = self._latest_turn

@@ -23,7 +23,7 @@ from antiphon.core.documents import Documents
 from antiphon.core.draft import ChatDraft
 from antiphon.core.item_paths import is_stored, item_path
 from antiphon.core.references import stands_for, unresolved_to_notice, whole_ids
-from antiphon.core.tools import Native
+from antiphon.core.tools import AsCalled, Native
 from antiphon.core.validation import convert
 from antiphon.errors import InvalidRequest
 from antiphon.wire.input_items import (
@@ -255,7 +255,7 @@ CONVERTERS: dict[str, Converter] = {
 
 def items_to_draft(
     items: Sequence[Item],
-    as_called: Callable[[Native, str], tuple[str, str]],
+    as_called: Callable[[Native, str], AsCalled],
     open_sealed: Callable[[str], str | None],
     *,
     documents: Documents,

@@ -10,7 +10,7 @@ import itertools
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
@@ -111,9 +111,18 @@ def engine_name(native: Native) -> str:
     return legal if legal == plain and len(legal) <= LONGEST_NAME else _with_digest(legal, native)
 
 
-def plain_call(native: Native, arguments: str) -> tuple[str, str]:
+class AsCalled(NamedTuple):
+    """A call of a tool as the model makes it."""
+
+    name: str
+    arguments: str
+    # The tool is offered as easy functions, and the results of its calls are shown in plain words.
+    easy: bool = False
+
+
+def plain_call(native: Native, arguments: str) -> AsCalled:
     """A call of a tool that is not offered."""
-    return engine_name(native), arguments
+    return AsCalled(engine_name(native), arguments)
 
 
 def _with_digest(name: str, native: Native) -> str:
@@ -186,12 +195,11 @@ class Toolbox:
         easy = self.easy.get(name)
         return None if easy is None else easy.native_arguments(arguments)
 
-    def as_called(self, native: Native, arguments: str) -> tuple[str, str]:
-        """A call of a tool as the model makes it: the name of the function, and its arguments."""
+    def as_called(self, native: Native, arguments: str) -> AsCalled:
         for name in self.instead.get(native, ()):
             if (own := self.easy[name].own_arguments(arguments)) is not None:
-                return name, own
-        return self.name_of(native), arguments
+                return AsCalled(name, own, easy=True)
+        return AsCalled(self.name_of(native), arguments, easy=native in self.instead)
 
     def name_of(self, native: Native) -> str:
         """The engine's name of this tool, also when it is not offered any more."""

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from antiphon.core.arguments import canonical_arguments, object_arguments
+from antiphon.core.easier_tools.results import plain_result
 from antiphon.wire.chat import ChatCall, ChatCallFunction, ChatMessage
 
 Part = dict[str, Any]
@@ -26,12 +27,15 @@ class Call:
     answered: bool = False
     # What Antiphon adds to the output, as its last line.
     note: str = ""
+    # Its result is shown in plain words.
+    easy: bool = False
 
     def __post_init__(self) -> None:
         self.arguments = object_arguments(self.arguments)
 
-    def noted_output(self) -> str:
-        return "\n".join(filter(None, (self.output().rstrip("\n"), self.note))) if self.note else self.output()
+    def shown_output(self) -> str:
+        output = plain_result(self.output()) if self.easy else self.output()
+        return "\n".join(filter(None, (output.rstrip("\n"), self.note))) if self.note else output
 
     def output(self) -> str:
         if self.texts:
@@ -145,7 +149,7 @@ class AssistantTurn:
             message.tool_calls = [ChatCall(call.id, ChatCallFunction(call.name, call.arguments)) for call in self.calls]
         yield message
         for call in self.calls:
-            yield ChatMessage(role="tool", tool_call_id=call.id, content=call.noted_output())
+            yield ChatMessage(role="tool", tool_call_id=call.id, content=call.shown_output())
         if media := [part for call in self.calls for part in call.media]:
             yield ChatMessage(role="user", content=media)
 

@@ -1,0 +1,25 @@
+"""The result of a command or a patch, as Codex reports it, in words that a small model understands.
+
+Codex puts lines in front of every output: an id, the time, the exit code, the number of tokens. A small model does not see in
+them that its call has succeeded, and makes it again.
+"""
+
+import re
+
+_HEAD = re.compile(
+    r"(?:(?:Chunk ID|Wall time|Original token count|Total output lines): [^\n]*\n"
+    r"|(?:Exit code: |Process exited with code )(?P<code>-?\d+)\n)+Output:\n?"
+)
+NO_OUTPUT = " There was no output."
+
+
+def plain_result(output: str) -> str:
+    """What is written in another way, such as that a command is still running, stays as it is."""
+    head = _HEAD.match(output)
+    if head is None or head["code"] is None:
+        return output
+    rest = output[head.end() :]
+    has_output = bool(rest.strip())
+    if head["code"] == "0":
+        return f"Done.\n{rest}" if has_output else f"Done.{NO_OUTPUT}"
+    return f"Failed with exit code {head['code']}." + (f"\n{rest}" if has_output else NO_OUTPUT)
