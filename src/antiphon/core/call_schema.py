@@ -23,12 +23,12 @@ COMPOSED = frozenset({"allOf", "not", "if", "dependentSchemas", "unevaluatedProp
 # its own, such as {"say": …}: it is one of the functions that their template has taught them to choose from.
 SAY, TEXT = "say", "text"
 SAY_DESCRIPTION = (
-    "Answer the user in words: when the work is done, and for greetings, thanks, general questions and everything that no "
-    "other function does."
+    "Tell the user something. Use it when the work is done, when no other tool is needed, and for greetings, thanks and general "
+    "questions."
 )
 SAY_PARAMETERS: Schema = {
     "type": "object",
-    "properties": {TEXT: {"type": "string", "description": "The answer."}},
+    "properties": {TEXT: {"type": "string", "description": "What the user reads."}},
     "required": [TEXT],
     "additionalProperties": False,
 }

@@ -11,6 +11,8 @@ _HEAD = re.compile(
     r"|(?:Exit code: |Process exited with code )(?P<code>-?\d+)\n)+Output:\n?"
 )
 NO_OUTPUT = " There was no output."
+# Without it the small coder went on calling tools after its work was done, in half of the tasks that it was given.
+WHAT_NEXT = "If nothing is left to do, say so to the user."
 
 
 def plain_result(output: str) -> str:
@@ -21,5 +23,6 @@ def plain_result(output: str) -> str:
     rest = output[head.end() :]
     has_output = bool(rest.strip())
     if head["code"] == "0":
-        return f"Done.\n{rest}" if has_output else f"Done.{NO_OUTPUT}"
+        done = f"Done.\n{rest.rstrip()}" if has_output else f"Done.{NO_OUTPUT}"
+        return f"{done}\n{WHAT_NEXT}"
     return f"Failed with exit code {head['code']}." + (f"\n{rest}" if has_output else NO_OUTPUT)
