@@ -23,8 +23,8 @@ COMPOSED = frozenset({"allOf", "not", "if", "dependentSchemas", "unevaluatedProp
 # its own, such as {"say": …}: it is one of the functions that their template has taught them to choose from.
 SAY, TEXT = "say", "text"
 SAY_DESCRIPTION = (
-    "Tell the user something. Use it when the work is done, when no other tool is needed, and for greetings, thanks and general "
-    "questions."
+    "Tell the user something. Use it when the work is done, when no other tool is needed, and for greetings, thanks and "
+    "general questions."
 )
 SAY_PARAMETERS: Schema = {
     "type": "object",
