@@ -59,16 +59,16 @@ class Normaliser:
 # As strict as the one that Codex sends.
 PATCH_GRAMMAR = r"""start: "*** Begin Patch" LF change+ "*** End Patch" LF?
 change: add | delete | update
-add: "*** Add File: " NAME LF ("+" TEXT LF)+
+add: "*** Add File: " NAME LF ("+" TEXT? LF)+
 delete: "*** Delete File: " NAME LF
 update: "*** Update File: " NAME LF move? section?
 move: "*** Move to: " NAME LF
 section: (head | line)+ end?
 head: ("@@" | "@@ " NAME) LF
-line: ("+" | "-" | " ") TEXT LF
+line: ("+" | "-" | " ") TEXT? LF
 end: "*** End of File" LF
 NAME: /(.+)/
-TEXT: /(.*)/
+TEXT: /(.+)/
 %import common.LF
 """
 DESCRIPTION = "What {name} is for, in a few words."

@@ -9,11 +9,13 @@ from support.codex import calls, installed, shell
 from support.engine import OWN_FIELDS, MockEngine, Refusal, text
 from support.gateway import running_gateway, started
 from transcripts.differences import encoded
-from transcripts.normal_forms import Normaliser, OwnTexts
+from transcripts.normal_forms import PATCH_GRAMMAR, Normaliser, OwnTexts
 from transcripts.record import Asked, EngineProxy, Exchanges, do_task, keep, proxied
 from transcripts.replay import SETTINGS, StandIn, pin_facts, replayed, stream
 from transcripts.transcript import RecordedEngine, Transcript
 
+from antiphon.core.grammars import complaint
+from antiphon.core.tools import Grammar
 from bench.models.watcher import Target
 
 pytestmark = pytest.mark.timeout(120, func_only=True)
@@ -116,7 +118,7 @@ async def test_a_task_of_the_real_codex_is_recorded_without_its_texts_and_paths(
 PATCH = "*** Begin Patch\n*** Update File: a.py\n@@ def f():\n-    pass\n+    return 1\n*** Add File: b\n+x\n*** End Patch\n"
 
 
-@pytest.mark.parametrize(("patch", "follows"), [(PATCH, True), (PATCH.replace("+x\n", "x\n"), False), ("*** Begin Patch\n", False)])
+@pytest.mark.parametrize(("patch", "follows"), [(PATCH, True), (PATCH.replace("+x", "x"), False), (PATCH[:-5], False)])
 def test_the_grammar_in_recordings_is_as_strict_as_that_of_codex(patch: str, follows: bool) -> None:
-    grammar = Grammar("lark", PATCH_GRAMMAR)
+    grammar = Grammar(syntax="lark", definition=PATCH_GRAMMAR)
     assert (complaint(grammar, patch) is None) is follows
