@@ -98,14 +98,21 @@ def report(found: Results, chosen: argparse.Namespace) -> int:
     if set(chosen.tasks) == {task.name for task in TASKS}:
         kept = read_results()
         for name, measured in found.items():
-            before = kept.get(name, Measured())
-            measured.tasks = measured.tasks or before.tasks
-            measured.questions = measured.questions or before.questions
-            kept[name] = measured
-        write_results(kept)
-        PAGE.write_text(page(kept))
+            kept[name] = completed(measured, kept.get(name))
+        of_model = {name: each for name, each in kept.items() if each.model == next(iter(found.values())).model}
+        write_results(of_model)
+        PAGE.write_text(page(of_model))
         print(f"\nwritten: {PAGE}")
     return 0 if all(is_enough(measured) for name, measured in found.items() if name == "help") else 1
+
+
+def completed(measured: Measured, before: Measured | None) -> Measured:
+    """With what was measured of the same model before, and was left out now."""
+    if before is None or before.model != measured.model:
+        return measured
+    with_tasks = measured if measured.tasks else before
+    questions = measured.questions or before.questions
+    return Measured(measured.model, with_tasks.runs, with_tasks.timeout, with_tasks.tasks, questions)
 
 
 def is_enough(measured: Measured) -> bool:

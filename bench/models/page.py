@@ -16,6 +16,7 @@ from bench.models.subjects import SUBJECTS
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "small_models.md"
 RESULTS = ROOT / "bench" / "results" / "models.json"
+MOST_FAILURES = 3
 
 HEAD = """\
 # What a small model gets done
@@ -97,7 +98,7 @@ def task_tables(results: Results) -> list[str]:
             lines.append(f"| {kind} " + _task_row(SUBJECTS[name].title, [run for run in runs if run.kind == kind]))
     for name, runs in measured:
         if failures := dict.fromkeys(run.failure for run in runs if run.failure):
-            lines += ["", f"{SUBJECTS[name].title}, what went wrong: {'; '.join(map(_code, failures))}."]
+            lines += ["", f"{SUBJECTS[name].title}, what went wrong: {'; '.join(map(_code, list(failures)[:MOST_FAILURES]))}."]
     return lines
 
 

@@ -13,7 +13,7 @@ from support.codex import calls, shell
 from support.engine import MockEngine, Refusal, call, text
 from support.gateway import GatewayUnderTest
 
-from bench.models.__main__ import is_enough
+from bench.models.__main__ import completed, is_enough
 from bench.models.codex_runs import TaskRun
 from bench.models.page import Measured, page
 from bench.models.question_runs import QuestionRun, ask
@@ -170,6 +170,14 @@ def test_enough_is_sixty_percent_of_the_tasks_and_ninety_five_of_the_questions()
     assert is_enough(measured(6, 19))
     assert not is_enough(measured(5, 20))
     assert not is_enough(measured(10, 18))
+
+
+def test_what_was_left_out_comes_from_before_if_the_model_is_the_same() -> None:
+    before, questions = measured(6, 19), Measured("some-model", 1, 60, [], measured(0, 1).questions)
+    both = completed(questions, before)
+    assert (both.runs, both.timeout, both.tasks, both.questions) == (3, 120, before.tasks, questions.questions)
+    assert completed(Measured("another"), before) == Measured("another")
+    assert completed(questions, None) is questions
 
 
 def test_the_page_has_a_row_for_each_kind_and_subject() -> None:

@@ -57,19 +57,18 @@ class Normaliser:
 # ---- the texts of Codex ----------------------------------------------------------------------------------------------
 
 # As strict as the one that Codex sends.
-PATCH_GRAMMAR = r"""
-start: "*** Begin Patch" LF change+ "*** End Patch" LF?
+PATCH_GRAMMAR = r"""start: "*** Begin Patch" LF change+ "*** End Patch" LF?
 change: add | delete | update
-add: "*** Add File: " NAME LF ("+" TEXT LF)+
+add: "*** Add File: " NAME LF ("+" TEXT? LF)+
 delete: "*** Delete File: " NAME LF
 update: "*** Update File: " NAME LF move? section?
 move: "*** Move to: " NAME LF
 section: (head | line)+ end?
 head: ("@@" | "@@ " NAME) LF
-line: ("+" | "-" | " ") TEXT LF
+line: ("+" | "-" | " ") TEXT? LF
 end: "*** End of File" LF
 NAME: /(.+)/
-TEXT: /(.*)/
+TEXT: /(.+)/
 %import common.LF
 """
 DESCRIPTION = "What {name} is for, in a few words."
@@ -101,7 +100,8 @@ class OwnTexts:
 
     def _inside(self, text: str) -> str:
         for old in sorted(self.replaced, key=len, reverse=True):
-            text = text.replace(old, self.replaced[old])
+            # The gateway may have removed the white space around it.
+            text = text.replace(old.strip(), self.replaced[old].strip())
         return text
 
     def _instead(self, old: str, new: str) -> str:

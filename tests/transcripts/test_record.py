@@ -9,11 +9,13 @@ from support.codex import calls, installed, shell
 from support.engine import OWN_FIELDS, MockEngine, Refusal, text
 from support.gateway import running_gateway, started
 from transcripts.differences import encoded
-from transcripts.normal_forms import Normaliser, OwnTexts
+from transcripts.normal_forms import PATCH_GRAMMAR, Normaliser, OwnTexts
 from transcripts.record import Asked, EngineProxy, Exchanges, do_task, keep, proxied
 from transcripts.replay import SETTINGS, StandIn, pin_facts, replayed, stream
 from transcripts.transcript import RecordedEngine, Transcript
 
+from antiphon.core.grammars import complaint
+from antiphon.core.tools import Grammar
 from bench.models.watcher import Target
 
 pytestmark = pytest.mark.timeout(120, func_only=True)
@@ -92,7 +94,9 @@ def test_what_differs_from_run_to_run_is_always_the_same() -> None:
     }
 
 
-async def test_a_task_of_the_real_codex_is_recorded_without_its_texts_and_paths(tmp_path: Path) -> None:
+async def test_a_task_of_the_real_codex_is_recorded_without_its_texts_and_paths(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     installed()
     engine = MockEngine(owned_by="llamacpp", own_fields=OWN_FIELDS["llamacpp"])
     engine.will(calls(shell("echo 'Hello, world!' > hello.txt && pwd")), text("It is there."))
@@ -103,8 +107,18 @@ async def test_a_task_of_the_real_codex_is_recorded_without_its_texts_and_paths(
             words = await do_task("hello", gateway, proxy, limit=60)
         await keep("hello", proxy.exchanges, KNOWN, tmp_path)
     assert words.startswith("done"), words
+    assert capsys.readouterr().out == "", "the engine got what the replay shows"
     files = {path.name: path.read_text() for path in (tmp_path / "hello").iterdir()}
     assert files == (await replayed(Transcript.read(tmp_path / "hello"), KNOWN)).files()
     assert "/task/repository" in files["requests.jsonl"]
     assert tempfile.gettempdir() not in "".join(files.values())
     assert sum(map(len, files.values())) < 60_000
+
+
+PATCH = "*** Begin Patch\n*** Update File: a.py\n@@ def f():\n-    pass\n+    return 1\n*** Add File: b\n+x\n*** End Patch\n"
+
+
+@pytest.mark.parametrize(("patch", "follows"), [(PATCH, True), (PATCH.replace("+x", "x"), False), (PATCH[:-5], False)])
+def test_the_grammar_in_recordings_is_as_strict_as_that_of_codex(patch: str, follows: bool) -> None:
+    grammar = Grammar(syntax="lark", definition=PATCH_GRAMMAR)
+    assert (complaint(grammar, patch) is None) is follows
