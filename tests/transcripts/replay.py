@@ -42,12 +42,14 @@ async def replayed(transcript: Transcript, recorded: RecordedEngine) -> Transcri
     # A real engine took these requests, or its refusal is one of the answers.
     engine.objects_to = lambda body: None
     engine.will(*(answer.for_mock() for answer in transcript.answers))
-    engine.otherwise = too_many
+    beyond: list[Body] = []
+    engine.otherwise = lambda body: _too_many(beyond, body)
     async with started(engine), running_gateway(embedded=StandIn(recorded.model, engine.url), **SETTINGS) as gateway:
         await gateway.probed()
         pin_facts(gateway, recorded.facts)
         events = [await stream(gateway, request) for request in transcript.requests]
     assert not engine.answers, "the gateway did not ask for all of the recorded answers"
+    assert not beyond, "the gateway asked for more answers than were recorded"
     # Of their own: what is numbered in one file does not depend on the others.
     numbered, chats = Normaliser(), Normaliser()
     return Transcript(
@@ -58,7 +60,9 @@ async def replayed(transcript: Transcript, recorded: RecordedEngine) -> Transcri
     )
 
 
-def too_many(body: Body) -> bytes:
+def _too_many(beyond: list[Body], body: Body) -> bytes:
+    """What is raised here becomes an answer of the mock: it is also noted."""
+    beyond.append(body)
     raise AssertionError("the gateway asked for more answers than were recorded")
 
 

@@ -10,8 +10,11 @@ HelpSetting = Literal["auto", "off", "full"]
 SMALL_MODEL = 5_000_000_000
 # Codex with all of its features takes a large part of a window below this, in tokens.
 SMALL_WINDOW = 16_384
-# The number of parameters in the name of a model: Qwen2.5-Coder-1.5B, SmolLM2-135M, gemma3:4b. "A3B" is the active part only.
-_SIZE = re.compile(r"(?<![A-Za-z0-9.])(?:\d+x)?(\d+(?:\.\d+)?)([BM])(?![A-Za-z0-9])", re.IGNORECASE)
+# The number of parameters in the name of a model: Qwen2.5-Coder-1.5B, SmolLM2-135M, gemma3:4b, Mixtral-8x7B. "A3B" is the
+# active part only. Fewer than two digits of millions are the length of a context.
+_SIZE = re.compile(
+    r"(?<![A-Za-z0-9.])(?:(\d{1,3})x)?(\d{1,4}(?:\.\d{1,3})?(?=B)|\d{2,3}(?=M))([BM])(?![A-Za-z0-9])", re.IGNORECASE
+)
 _UNITS = {"b": 1_000_000_000, "m": 1_000_000}
 
 
@@ -59,9 +62,9 @@ def choose_help(setting: HelpSetting, *, parameters: int | None, window: int | N
 
 
 def parameters_in_name(name: str) -> int | None:
-    """None: the name does not say how many the model has."""
-    found = _SIZE.search(name.rpartition("/")[2])
-    return int(float(found[1]) * _UNITS[found[2].lower()]) if found is not None else None
+    """The largest number in it: of two, the smaller one is the active part. None: the name does not say how many it has."""
+    found = _SIZE.findall(name.rpartition("/")[2])
+    return max((int(int(times or 1) * float(number) * _UNITS[unit.lower()]) for times, number, unit in found), default=None)
 
 
 def size(parameters: int) -> str:

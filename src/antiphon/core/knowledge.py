@@ -43,7 +43,7 @@ class EngineKnowledge:
     def __init__(self, dialect: Dialect, models: Sequence[Model] = (), name: str = "") -> None:
         self.name = name
         self.dialect = dialect
-        self.models: tuple[Model, ...] = tuple(models)
+        self.models = tuple(models)
         # The engine was found, and lists no models: it may serve any.
         self.takes_any_model = False
         # How the tokens of some models are chosen. It comes with the model, and is neither probed nor learned.
@@ -53,6 +53,20 @@ class EngineKnowledge:
         self._assumed: dict[str, dict[str, Any]] = {}
         # What the last requests of a model had to learn for themselves, and how many of them did so in a row.
         self._repeated: dict[str, tuple[dict[str, Any], int]] = {}
+
+    @property
+    def models(self) -> tuple[Model, ...]:
+        """Those that the engine lists."""
+        return self._models
+
+    @models.setter
+    def models(self, models: tuple[Model, ...]) -> None:
+        self._models = models
+        self._by_id = {model.id: model for model in reversed(models)}
+
+    def listed(self, model: str) -> Model | None:
+        """What the engine reports of this model."""
+        return self._by_id.get(self.served(model))
 
     def dialect_for(self, model: str) -> Dialect:
         """The dialect with what was learned of this model."""
@@ -110,13 +124,14 @@ class EngineKnowledge:
 
     def window_of(self, model: str) -> int | None:
         """The context window of this model, in tokens; None: it is not known."""
-        return next((known.window for known in self.models if known.id == self.served(model)), None)
+        listed = self.listed(model)
+        return listed.window if listed is not None else None
 
     def parameters_of(self, model: str) -> int | None:
         """How many parameters this model has: as the engine reports it, or as its name says."""
-        served = self.served(model)
-        reported = next((known.parameters for known in self.models if known.id == served), None)
-        return reported if reported is not None else parameters_in_name(served)
+        listed = self.listed(model)
+        reported = listed.parameters if listed is not None else None
+        return reported if reported is not None else parameters_in_name(self.served(model))
 
     def help_for(self, model: str, setting: HelpSetting) -> Help:
         """The help that this model gets, by what is known of it."""

@@ -147,7 +147,9 @@ def _help(request: web.Request, name: str) -> Help:
     gateway = request.app[GATEWAY]
     model = gateway.pool.names.names.get(name, name)
     ready = [engine.knowledge for engine in gateway.pool.engines if engine.ready]
-    knows = next((knowledge for knowledge in ready if knowledge.serves(model)), next(iter(ready), None))
+    # What is listed is looked up first: only then every name is compared with every model.
+    lists = next((knowledge for knowledge in ready if knowledge.listed(model) is not None), None)
+    knows = lists or next((knowledge for knowledge in ready if knowledge.serves(model)), next(iter(ready), None))
     return knows.help_for(model, gateway.environment.help) if knows is not None else NO_HELP
 
 
