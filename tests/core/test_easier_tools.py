@@ -500,6 +500,13 @@ def test_only_a_command_that_a_function_writes_is_shown_as_that_function(line: s
     assert last_call(conversion).function.name == function
 
 
+def test_a_long_command_is_read_at_once() -> None:
+    """Quadratic work takes minutes here."""
+    line = f"cat {shlex.quote('a' * 4_000_000 + ' ')}; ls"
+    item = {"type": "function_call", "call_id": "c1", "name": "exec_command", "arguments": written({"cmd": line})}
+    assert last_call(convert([USER, item], [EXEC_COMMAND])).function.name == "shell"
+
+
 # What Codex reports, and what a small model sees of it.
 RESULTS = [
     ("Chunk ID: a1\nWall time: 0.1 seconds\nProcess exited with code 0\nOriginal token count: 2\nOutput:\nab\n", "Done.\nab"),

@@ -73,6 +73,10 @@ CODEX = (
         (CODEX.format(id="2f", time=0.1, code=127, output="sh: x: not found"), Result.FAILED),
         (CODEX.format(id="2f", time=0.1, code=0, output="3 errors in the log"), Result.SUCCEEDED),
         ("Exit code: 1\nWall time: 0 seconds\nOutput:\nthe patch was rejected", Result.FAILED),
+        (CODEX.format(id="2f", time=0.1, code=1, output="Exit code: 0"), Result.FAILED),
+        ('{"error":null,"files":["a"]}', Result.SUCCEEDED),
+        ("Failed: 0, Passed: 3", Result.SUCCEEDED),
+        ("Errors: 10", Result.LOOKS_FAILED),
         ("Exit code: 0\nWall time: 0 seconds\nOutput:\nSuccess.", Result.SUCCEEDED),
         ('{"output": "x", "metadata": {"exit_code": 2}}', Result.FAILED),
         ('{"output": "failed", "metadata": {"exit_code": 0}}', Result.SUCCEEDED),
@@ -269,11 +273,19 @@ def test_a_tool_may_be_called_unless_its_loop_is_at_the_end(items: list[Item]) -
     assert not conversion.requirements.withheld
 
 
+def test_fewer_failures_are_progress() -> None:
+    items: list[Item] = []
+    for number in range(4):
+        items += step(number, f"{5 - number} of 9 tests failed")
+        items += step(10 + number, "done", name="g", arguments=f'{{"n": {number}}}')
+    assert noted(items) == [False] * 8
+
+
 def test_without_another_tool_there_is_none() -> None:
     sent = body(FOUR, tools=TOOLS[:1])
     assert "tools" not in sent
     assert "tool_choice" not in sent
-    assert converted(FOUR, tools=TOOLS[:1]).requirements.most_calls == 0
+    assert list(converted(FOUR, tools=TOOLS[:1]).requirements.withheld) == ["f"]
 
 
 def test_a_choice_among_some_tools_loses_the_tool() -> None:

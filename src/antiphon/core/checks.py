@@ -88,7 +88,7 @@ def offer_to_requirements(
         only=frozenset(offer.only) if offer.only else None,
         own_names=frozenset(box.own_names(offer.only or ())),
         withheld=offer.withheld,
-        most_calls=0 if compacts or offer.only == () else request.max_tool_calls,
+        most_calls=0 if compacts or (offer.only == () and not offer.withheld) else request.max_tool_calls,
         parallel=request.parallel_tool_calls is not False,
     )
 

@@ -114,7 +114,11 @@ class Enforcement:
     def _is_in_loop(self, call: CallState) -> bool:
         """Tools are withheld, and it is not one of those that are left. The response does not fail for that."""
         required = self.requirements
-        return bool(required.withheld) and not required.must_call and not required.allows(call.name)
+        return (
+            bool(required.withheld)
+            and not required.must_call
+            and (call.name in required.withheld or not required.allows(call.name))
+        )
 
     def streamed_complaint(self, state: ItemState) -> AnswerInvalid | None:
         """What is wrong with an item that was emitted as it came, because the engine should have constrained it."""

@@ -42,18 +42,19 @@ class Sign(NamedTuple):
     result: Result
 
 
-# The first that is found counts. An exit code says more than any word.
-_EXIT = r"(?:^(?:Exit code:|Process exited with code)|\"exit_code\":) *"
+# The first that is found counts. An exit code says more than any of them.
+# The first one in a text is that of the call. Others are part of what it printed.
+_EXIT = re.compile(r"(?:^(?:Exit code:|Process exited with code)|\"exit_code\":) *(-?\d+)\b", re.MULTILINE)
 _WORDS = (
     r"\b(?:errors?|exceptions?|traceback|fail(?:ed|ure|ures|s)?|not (?:found|exist|allowed|supported|permitted)|unknown"
     r"|unsupported|invalid|no such (?:file|process|session)|cannot|denied|refused|aborted|timed out)\b|\w(?:error|exception)\b"
 )
+# A count of them that is none, or a member without a value.
+_NONE = r"(?![\"']?\s{0,9}[:=]\s{0,9}(?:0\b|null|none|false|\[\]|\"\"))"
 SIGNS = (
-    Sign(re.compile(_EXIT + r"0\b", re.MULTILINE), Result.SUCCEEDED),
-    Sign(re.compile(_EXIT + r"-?\d", re.MULTILINE), Result.FAILED),
     Sign(re.compile(r"^Process running with session ID|\bstill running\b", re.MULTILINE | re.IGNORECASE), Result.WAITS),
     Sign(re.compile(r"\"timed_out\": *true|\"status\": *\"(?:in_progress|queued|pending|running)\""), Result.WAITS),
-    Sign(re.compile(rf"(?<!\bno )(?<!\b0 )(?<!without )(?:{_WORDS})", re.IGNORECASE), Result.LOOKS_FAILED),
+    Sign(re.compile(rf"(?<!\bno )(?<!\b0 )(?<!without )(?:{_WORDS}){_NONE}", re.IGNORECASE), Result.LOOKS_FAILED),
 )
 # Where the signs are looked for: outputs begin with what happened, or end with it. What is longer than both is more than the
 # message of an error.
@@ -61,6 +62,11 @@ _HEAD, _TAIL = 600, 200
 # Lines of Codex that differ each time.
 _VOLATILE = re.compile(r"^(?:Chunk ID|Wall time): .*\n?", re.MULTILINE)
 _NUMBER = re.compile(r"\d+")
+# Numbers that differ each time, whatever has become better or worse: times, processes, sessions.
+_INCIDENTAL = re.compile(
+    r"\d+(?:\.\d+)?(?= ?(?:ms|s|secs?|seconds)\b)|(?<=\bprocess )\d+|(?<=\bsession )\d+|(?<=\bid )\d+|(?<=\bpid )\d+",
+    re.IGNORECASE,
+)
 
 
 class Loops(NamedTuple):
@@ -139,12 +145,13 @@ def _count(run: _Run, call: Call, *, repeats: bool) -> None:
     text = _VOLATILE.sub("", call.output())
     result = result_of(text)
     if result in (Result.FAILED, Result.LOOKS_FAILED):
-        # Numbers differ where times or processes are named. Another failure after something else was done is progress: tests
-        # are run, the code is changed, and they are run again.
-        words = _NUMBER.sub("0", text)
-        again = words == run.failed_with or (repeats and result is Result.FAILED)
+        # Another failure after something else was done is progress: tests are run, the code is changed, and they are run again.
+        # Fewer failures are progress, too.
+        varies = _NUMBER if repeats else _INCIDENTAL
+        same = run.failed_with is not None and varies.sub("0", text) == varies.sub("0", run.failed_with)
+        again = same or (repeats and result is Result.FAILED)
         run.failures = run.failures + 1 if again else 1
-        run.failed_with, run.repeats = words, 0
+        run.failed_with, run.repeats = text, 0
         return
     output = (text, msgspec.json.encode(call.media))
     run.failures, run.failed_with = 0, None
@@ -155,6 +162,8 @@ def _count(run: _Run, call: Call, *, repeats: bool) -> None:
 def result_of(output: str) -> Result:
     is_long = len(output) > _HEAD + _TAIL
     shown = f"{output[:_HEAD]}\n{output[-_TAIL:]}" if is_long else output
+    if (code := _EXIT.search(shown)) is not None:
+        return Result.SUCCEEDED if code[1] == "0" else Result.FAILED
     result = next((sign.result for sign in SIGNS if sign.pattern.search(shown)), Result.SUCCEEDED)
     return Result.SUCCEEDED if is_long and result is Result.LOOKS_FAILED else result
 

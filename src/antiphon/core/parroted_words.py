@@ -14,7 +14,7 @@ from antiphon.core.own_words import OWN_WORDS
 from antiphon.core.text_calls import CallFinder, TextCalls
 
 # A text longer than this is no longer compared.
-LONGEST = 2_000
+LONGEST = 600
 _FIELD = re.compile(r"(\{\w+\})")
 # What models put around a sentence that they repeat.
 _AROUND = r"[\s\"'`*.]*"

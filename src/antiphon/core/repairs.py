@@ -36,6 +36,9 @@ def _constrained(conversion: Conversion, rejection: Rejection, *, helped: bool) 
         functions = [conversion.box.functions[name].function for name in names]
         say = _say(conversion)
         constrain(chat, functions_to_response_format([*functions, say] if say is not None else functions), dialect)
+        if say is not None and chat.tools is not UNSET:
+            # An engine that reads calls would pass on those of our own function.
+            chat.tool_choice = "none"
         return replace(conversion, chat=chat, finder=lambda: ConstrainedCall(names, say=say.name if say is not None else None))
     check = conversion.requirements.answer
     if rejection.call is None and isinstance(check, SchemaCheck):
@@ -74,6 +77,6 @@ def _names_to_call(conversion: Conversion, rejection: Rejection, *, helped: bool
         return allowed if requirements.must_call else ()
     check = call.check
     wanted = (check is not None and check.binding) or (helped and (not allowed or call.name in allowed))
-    if wanted and call.name in conversion.box.functions:
+    if wanted and call.name in conversion.box.functions and call.name not in requirements.withheld:
         return (call.name,)
     return allowed if requirements.must_call or helped else ()

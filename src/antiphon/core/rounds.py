@@ -51,7 +51,8 @@ def _words_again(rejection: Rejection, requirements: Requirements) -> str:
         return must_call(sorted(only or ()))
     if call is None:
         return ANSWER_AGAIN.format(complaint=rejection.complaint)
-    words = CALL_AGAIN if only is None or call.name in only else CALL_ANOTHER
+    allowed = call.name not in requirements.withheld and (only is None or call.name in only)
+    words = CALL_AGAIN if allowed else CALL_ANOTHER
     return words.format(name=call.name, complaint=rejection.complaint)
 
 

@@ -4,6 +4,7 @@ The command is made of fixed words and of the arguments, quoted for the shell. O
 last character, is shown as such a function in the history.
 """
 
+import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,6 +19,9 @@ REPLACE = (
     "BEGIN { $new = pop; $old = pop } $found = 1 if s/\\Q$old\\E/$new/g; "
     'END { warn "the file has no such text\\n" and $? = 1 unless $found }'
 )
+# A word as `shlex.quote` writes it. `shlex.split` takes a time that grows with the square of a word.
+_QUOTE = "'\"'\"'"
+_WORD = re.compile(r"[\w@%+=:,./-]+|'[^']*'(?:\"'\"'[^']*')*", re.ASCII)
 SOME_TEXT = {"type": "string", "minLength": 1}
 
 
@@ -36,14 +40,22 @@ class FileCommand:
         return shlex.join([*self.words, *values]) if len(values) == len(given) else None
 
     def from_line(self, line: str) -> Members | None:
-        try:
-            words = shlex.split(line)
-        except ValueError:
+        head = f"{shlex.join(self.words)} "
+        if not line.startswith(head):
             return None
-        if len(words) != len(self.words) + len(self.members):
+        values: list[str] = []
+        at = len(head)
+        while len(values) < len(self.members) and (word := _WORD.match(line, at)) is not None:
+            values.append(_unquoted(word[0]))
+            at = word.end() + 1
+        if len(values) != len(self.members) or at != len(line) + 1:
             return None
-        call = dict(zip(self.members, words[len(self.words) :], strict=True))
+        call = dict(zip(self.members, values, strict=True))
         return call if self.to_line(call) == line else None
+
+
+def _unquoted(word: str) -> str:
+    return word[1:-1].replace(_QUOTE, "'") if word.startswith("'") else word
 
 
 def _argument(value: Any, accepted: Members) -> str | None:

@@ -17,7 +17,7 @@ from antiphon.wire import UNREADABLE
 
 # Up to the first bracket of the arguments. Unlike `re`, `regex` reports a partial match. No tool has a longer name.
 _NAME = r'("(?:[^"\\]|\\.){0,512}")'
-_SPACE = r"[ \t\r\n]*"
+_SPACE = r"[ \t\r\n]{0,99}"
 _HEAD = regex.compile(_SPACE.join(["", r"\{", '"name"', ":", _NAME, ",", '"arguments"', ":", r"\{"]))
 _WHITESPACE = " \t\r\n"
 
