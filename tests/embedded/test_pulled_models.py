@@ -307,6 +307,28 @@ async def test_an_interrupted_download_from_the_hub_is_continued_in_the_next_run
     assert names(model_folder) == {"pebble.gguf"}
 
 
+@pytest.mark.parametrize("data", [DATA, DATA[:-1] + b"!"])
+async def test_a_complete_download_that_was_not_verified_yet_is_verified_by_the_next_run(
+    data: bytes, sources: SourceServer, model_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def is_stopped(path: Path) -> str:
+        raise OSError("stopped")
+
+    async with sources as server:
+        use(server, monkeypatch)
+        server.hub.data = data
+        with monkeypatch.context() as stopped, pytest.raises(CannotEmbed, match="stopped"):
+            stopped.setattr("antiphon.embedded.hub.sha256_of", is_stopped)
+            await fetch(a_model(DATA, HUB), model_folder)
+        if data == DATA:
+            assert (await fetch(a_model(DATA, HUB), model_folder)).read_bytes() == DATA
+        else:
+            with pytest.raises(CannotEmbed, match="it gave other bytes than the known ones"):
+                await fetch(a_model(DATA, HUB), model_folder)
+        assert server.hub.ranges == [None], "it was not downloaded again"
+    assert names(model_folder) == ({"pebble.gguf"} if data == DATA else set())
+
+
 async def test_a_download_that_grows_is_not_given_up(
     sources: SourceServer, model_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -58,6 +58,10 @@ async def _resumable(
         # The name identifies the content, so that a part is never completed with another file's bytes.
         part = workplace / f"{hashlib.sha256(address.tag.encode()).hexdigest()[:16]}.gguf.part"
         before = _size(part)
+        if before == model.size:
+            # An earlier run ended before it had verified the file.
+            progress(before, model.size)
+            return part
         try:
             await download(address.url, part, progress, first_pause=first_pause)
         except DownloadFailed as failed:
