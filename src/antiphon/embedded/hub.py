@@ -42,7 +42,7 @@ async def fetch_hub_file(model: NamedModel, source: Source, workplace: Path, fir
     with show_progress(model.name) as progress:
         path = await _resumable(model, source, workplace, progress, first_pause)
     if path is None:
-        path = Path(await _library("download", source.repository, source.file, str(workplace / "hub")))
+        path = Path(await _library("download", source.repository, source.file, str(workplace / "library")))
     return Candidate(path, await asyncio.to_thread(sha256_of, path))
 
 
