@@ -29,6 +29,17 @@ async def test_a_file_is_downloaded_and_its_progress_reported(tmp_path: Path) ->
     assert reports[-1] == (len(DATA), len(DATA))
 
 
+async def test_what_is_reported_is_in_the_file(tmp_path: Path) -> None:
+    path, reports = tmp_path / "x", []
+
+    def compare(received: int, total: int | None) -> None:
+        reports.append((received, path.stat().st_size if path.exists() else 0))
+
+    async with FileServer(DATA[:1000]) as server:
+        await download(server.file_url, path, compare)
+    assert reports == [(0, 0), (1000, 1000)]
+
+
 async def test_a_broken_connection_is_resumed_where_it_broke(tmp_path: Path) -> None:
     async with FileServer(DATA) as server:
         server.breaks = [1000, 2000]

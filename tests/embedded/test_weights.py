@@ -62,6 +62,9 @@ async def test_a_model_of_the_hub_is_downloaded(tmp_path: Path, monkeypatch: pyt
         assert found.alias == "pebble-q4"
         with pytest.raises(CannotEmbed, match=rf"hf:{REPOSITORY}/other\.gguf could not be downloaded: .*404"):
             await find_weights(f"hf:{REPOSITORY}/other.gguf", Path())
+        for status in (503, 429, 401):
+            server.hub_status = status
+            assert await find_weights(model, Path()) == found, "if the hub refuses, what is in the library's cache is used"
     monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{await free_port()}")
     assert await find_weights(model, Path()) == found, "without the hub, what is in the library's cache is used"
     with pytest.raises(CannotEmbed, match="could not be downloaded: ConnectError"):

@@ -72,6 +72,8 @@ async def _receive(answer: aiohttp.ClientResponse, part: Path, start: int, total
         file.seek(start)
         async for chunk in answer.content.iter_chunked(CHUNK_BYTES):
             file.write(chunk)
+            # What has arrived must be in the file, however this process ends.
+            file.flush()
             received += len(chunk)
             progress(received, total)
     if total is not None and received != total:

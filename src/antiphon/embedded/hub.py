@@ -42,7 +42,7 @@ async def fetch_hub_file(model: NamedModel, source: Source, workplace: Path, fir
     with show_progress(model.name) as progress:
         path = await _resumable(model, source, workplace, progress, first_pause)
     if path is None:
-        path = Path(await _library("download", source.repository, source.file, str(workplace / "hub")))
+        path = Path(await _library("download", source.repository, source.file, str(workplace / "library")))
     return Candidate(path, await asyncio.to_thread(sha256_of, path))
 
 
@@ -58,6 +58,10 @@ async def _resumable(
         # The name identifies the content, so that a part is never completed with another file's bytes.
         part = workplace / f"{hashlib.sha256(address.tag.encode()).hexdigest()[:16]}.gguf.part"
         before = _size(part)
+        if before == model.size:
+            # An earlier run ended before it had verified the file.
+            progress(before, model.size)
+            return part
         try:
             await download(address.url, part, progress, first_pause=first_pause)
         except DownloadFailed as failed:

