@@ -19,7 +19,7 @@ from support.commands import ANTIPHON, MEMORY, ON_8_GB, bare_environment, python
 from support.engine import MockEngine
 from support.gateway import free_port
 from support.streams import check_stream, parse
-from support.tiny_model import write_tiny_model
+from support.tiny_model import write_tiny_model, write_toy
 
 from antiphon.cli.serve import NoEngine, choose_engines
 from antiphon.embedded.named_models import BY_NAME
@@ -222,11 +222,7 @@ async def test_the_embedded_engine_runs_the_best_pulled_model(
 
 
 async def test_the_toy_comes_with_a_line_about_a_better_model(tmp_path: Path) -> None:
-    (tmp_path / "models").mkdir()
-    model = write_tiny_model(tmp_path / "models" / "smollm2.gguf")
-    with model.open("r+b") as file:
-        # What follows the weights is ignored.
-        file.truncate(BY_NAME["smollm2"].size)
+    write_toy(tmp_path / "models")
     async with served("--model", "smollm2", command=ON_8_GB, ANTIPHON_CACHE_DIR=str(tmp_path)) as gateway:
         assert (await gateway.line()).startswith("Antiphon is ready at ")
         assert ": smollm2 (" in await gateway.line()

@@ -17,6 +17,7 @@ import msgspec
 import typer
 
 from antiphon.cli.codex_config import KEY_VARIABLE, LEAN_SETTINGS, configuration, known_settings, lean_part
+from antiphon.cli.models import better_model
 from antiphon.core.help import Help
 from antiphon.gateway.codex_catalog import catalog_entry
 from antiphon.settings import Settings, data_directory
@@ -50,7 +51,7 @@ def run_codex(settings: Settings, arguments: Sequence[str], *, show: bool, full:
     binary = shutil.which("codex")
     if binary is None and not show:
         raise CannotStart(NO_CODEX)
-    with gateway(settings, file) as url:
+    with gateway(settings, file) as (url, is_ours):
         home = data_directory(settings) / "codex"
         home.mkdir(parents=True, exist_ok=True)
         listing = fetch(url + "/v1/models", settings)
@@ -61,7 +62,8 @@ def run_codex(settings: Settings, arguments: Sequence[str], *, show: bool, full:
         models = [_full_entry(entry, helped) for entry in listing["models"]] if full else listing["models"]
         catalog.write_bytes(msgspec.json.format(msgspec.json.encode({"models": models})))
         model = models[0]["slug"]
-        help = helped.get(_chosen_model(arguments, models), {})
+        chosen = _chosen_model(arguments, models)
+        help = helped.get(chosen, {})
         lean = _lean(binary, help["reason"]) if help.get("lean_codex") and not full else ""
         config = configuration(url, model, catalog, has_key=bool(settings.api_key), lean=lean)
         if show:
@@ -70,6 +72,8 @@ def run_codex(settings: Settings, arguments: Sequence[str], *, show: bool, full:
         (home / "config.toml").write_text(config)
         if lean:
             typer.echo(LEAN.format(reason=help["reason"]), err=True)
+        if is_ours and (better := _better_model(settings, chosen)) is not None:
+            typer.echo(better, err=True)
         environment = os.environ | {"CODEX_HOME": str(home), KEY_VARIABLE: (settings.api_key or ("none",))[0]}
         assert binary is not None
         # Ctrl-C is for Codex: it must not end this process first.
@@ -115,13 +119,19 @@ def _values(arguments: Sequence[str], short: str, long: str) -> Iterator[str]:
             yield argument.removeprefix(short).removeprefix("=")
 
 
+def _better_model(settings: Settings, model: str) -> str | None:
+    """The line of the gateway about it, which goes to its log here. Without an embedded engine, there is none."""
+    can_be_embedded = settings.model is not None or not settings.upstream
+    return better_model(settings, model) if can_be_embedded else None
+
+
 @contextlib.contextmanager
-def gateway(settings: Settings, file: Path | None) -> Iterator[str]:
-    """The URL of the running gateway. If none runs, one is started, and stopped when Codex exits."""
+def gateway(settings: Settings, file: Path | None) -> Iterator[tuple[str, bool]]:
+    """The URL of the running gateway. If none runs, one is started, and stopped when Codex exits: then it is ours."""
     host = "127.0.0.1" if settings.host in ("0.0.0.0", "::") else settings.host
     url = f"http://{host}:{settings.port}"
     if _answers(url):
-        yield url
+        yield url, False
         return
     log = data_directory(settings) / "codex-gateway.log"
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -133,7 +143,7 @@ def gateway(settings: Settings, file: Path | None) -> Iterator[str]:
         )  # fmt: skip
         try:
             _wait(process, url, log)
-            yield url
+            yield url, True
         finally:
             process.terminate()
             process.wait()
