@@ -26,6 +26,8 @@ OPTIONS = ["--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"
 # Nobody listens on the port of the discard service: whatever Codex wants of the internet fails at once.
 NOWHERE = "http://127.0.0.1:9"
 PROXIES = dict.fromkeys(("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), NOWHERE)
+# The settings of git on this machine must not change a task: it may sign commits, or run hooks.
+BARE_GIT = dict.fromkeys(("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"), os.devnull)
 IDENTITY = ["-c", "user.name=Bench", "-c", "user.email=bench@example.com"]
 
 
@@ -62,7 +64,7 @@ class Workplace:
         task.prepare(self.repository)
         git = ["git", "-C", str(self.repository), *IDENTITY]
         for command in (["init"], ["add", "--all"], ["commit", "--allow-empty", "--message", "The files of the task"]):
-            subprocess.run([*git, *command], check=True, capture_output=True)
+            subprocess.run([*git, *command], check=True, capture_output=True, env=os.environ | BARE_GIT)
 
     def environment(self, binary: Path, port: int, help: str) -> dict[str, str]:
         return bare_environment(

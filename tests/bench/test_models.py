@@ -14,7 +14,7 @@ from support.engine import MockEngine, Refusal, call, text
 from support.gateway import GatewayUnderTest
 
 from bench.models.__main__ import completed, is_enough
-from bench.models.codex_runs import TaskRun
+from bench.models.codex_runs import TaskRun, Workplace
 from bench.models.page import Measured, page
 from bench.models.question_runs import QuestionRun, ask
 from bench.models.questions import PLAIN_QUESTIONS, QUESTIONS, TOOLS
@@ -56,6 +56,16 @@ def test_a_task_is_done_by_its_solution_and_not_before(task: Task, tmp_path: Pat
     assert not task.is_done(tmp_path)
     SOLUTIONS[task.name](tmp_path)
     assert task.is_done(tmp_path)
+
+
+@pytest.mark.parametrize("variable", ["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"])
+def test_a_repository_is_made_without_the_git_settings_of_the_machine(
+    variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = tmp_path / "gitconfig"
+    settings.write_text("[commit]\n\tgpgsign = true\n[gpg]\n\tprogram = false\n")
+    monkeypatch.setenv(variable, str(settings))
+    assert (Workplace(tmp_path, TASKS[0]).repository / ".git").is_dir()
 
 
 def test_a_copy_is_no_renamed_file_and_a_wrong_program_does_not_pass(tmp_path: Path) -> None:

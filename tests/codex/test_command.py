@@ -1,6 +1,7 @@
 """`antiphon codex`: from an empty home directory, Codex works the first time."""
 
 import asyncio
+import os
 import sys
 import tomllib
 from asyncio.subprocess import PIPE
@@ -8,8 +9,10 @@ from pathlib import Path
 
 import pytest
 from support.codex import Person, calls, shell
+from support.commands import ON_8_GB, python_path
 from support.engine import MockEngine, Refusal, text
 from support.gateway import GatewayUnderTest, free_port, running_gateway
+from support.tiny_model import write_toy
 
 pytestmark = pytest.mark.timeout(120, func_only=True)
 
@@ -38,6 +41,36 @@ async def test_the_gateway_that_is_started_has_the_settings_of_the_file(
         assert code == 0, shown
     assert "Lean, because" not in shown["off"]
     assert "Lean, because" in shown["auto"]
+
+
+async def test_the_toy_comes_with_a_line_about_a_better_model(person: Person, tmp_path: Path) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "codex").write_text("#!/bin/sh\necho Codex ran\n")
+    (tools / "codex").chmod(0o755)
+    write_toy(tmp_path / "cache" / "models")
+    person.environment |= {
+        "ANTIPHON_CACHE_DIR": str(tmp_path / "cache"),
+        "ANTIPHON_MODEL": "smollm2",
+        "ANTIPHON_MODEL_THREADS": "1",
+        "ANTIPHON_PORT": str(await free_port()),
+        "PATH": f"{tools}{os.pathsep}{person.environment['PATH']}",
+        "PYTHONPATH": python_path(),
+    }
+    code, output = await person.types("codex", command=ON_8_GB)
+    assert code == 0, output
+    line = "smollm2 is a toy. For a model that does real work: antiphon pull qwen2.5-coder-1.5b (1.1 GB), then start again."
+    *_, said, last = output.splitlines()
+    assert (said, last) == (line, "Codex ran")
+
+
+async def test_a_gateway_that_runs_already_comes_without_that_line(person: Person, engine: MockEngine) -> None:
+    engine.lists("smollm2")
+    async with running_gateway(engine) as gateway:
+        person.environment |= {"ANTIPHON_PORT": gateway.url.rpartition(":")[2], "PYTHONPATH": python_path()}
+        code, output = await person.types("codex", "exec", "--skip-git-repo-check", "Say hello", command=ON_8_GB)
+    assert code == 0, output
+    assert "is a toy" not in output
 
 
 async def test_a_running_gateway_is_used_with_its_key(person: Person, engine: MockEngine) -> None:

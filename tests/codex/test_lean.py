@@ -84,7 +84,10 @@ async def test_a_small_model_gets_three_tools_short_instructions_and_half_the_pr
         assert code == 0, output
         assert "fewer tools" not in output
         assert recorder.tools == ALL_TOOLS
-        assert recorder.messages[0] == BASE_INSTRUCTIONS
+        assert recorder.messages[0] == LEAN_INSTRUCTIONS, "they fit the easier tools, which the model still gets"
+        (catalog,) = person.home.rglob("models.json")
+        (entry,) = msgspec.json.decode(catalog.read_bytes())["models"]
+        assert entry == catalog_entry(SMALL, window=32768, vision=False) | {"base_instructions": LEAN_INSTRUCTIONS}
         assert len(recorder.messages) == 4, "skills and permissions, and the environment"
         assert lean < recorder.length / 4
 
@@ -92,7 +95,17 @@ async def test_a_small_model_gets_three_tools_short_instructions_and_half_the_pr
 async def test_with_help_off_and_for_a_strong_model_codex_is_as_it_was(person: Person, engine: MockEngine) -> None:
     engine.lists(SMALL, STRONG)
     recorder = Recorder()
-    for arguments, settings in [((), {"help": "off"}), (("-m", STRONG), {}), (("--model=" + STRONG,), {})]:
+    runs: list[tuple[tuple[str, ...], dict[str, Any]]] = [
+        ((), {"help": "off"}),
+        (("-m", STRONG), {}),
+        ((f"-m{STRONG}",), {}),
+        ((f"--model={STRONG}",), {}),
+        (("-c", f'model="{SMALL}"', "-c", f'model="{STRONG}"'), {}),
+        # Antiphon has a --config of its own.
+        (("--", "--config", f"model={STRONG}"), {}),
+        (("-c", f'model="{SMALL}"', "-m", STRONG), {}),
+    ]
+    for arguments, settings in runs:
         async with gateway_for(person, engine, recorder, **settings) as gateway:
             code, output = await person.types("codex", *TASK, *arguments)
             assert code == 0, output

@@ -5,26 +5,28 @@ import signal
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
+from io import StringIO
 from pathlib import Path
 
 import msgspec
 import pytest
 import pytest_asyncio
-from support.commands import ANTIPHON, bare_environment
+from rich.console import Console
+from support.commands import ANTIPHON, MEMORY, ON_8_GB, bare_environment, python_path
 from support.gateway import free_port
 from support.model_sources import SourceServer, packages, write_wheels
 from support.tiny_model import write_tiny_model
 
-from antiphon.cli.models import better_model
+from antiphon.cli.models import better_model, table
+from antiphon.embedded.model_choice import Machine
 from antiphon.embedded.named_models import BY_NAME, MODELS
 from antiphon.settings import Settings
 
 STEP = 0.02
-TESTS = Path(__file__).parent.parent
 
 
 async def start(command: list[str], cache: Path, **more: str) -> Process:
-    environment = bare_environment(ANTIPHON_CACHE_DIR=str(cache), **more)
+    environment = bare_environment(ANTIPHON_CACHE_DIR=str(cache), PYTHONPATH=python_path(), **more)
     return await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=PIPE, env=environment)
 
 
@@ -47,7 +49,7 @@ def pretend(folder: Path, name: str) -> Path:
 
 async def test_the_table_shows_every_model_and_what_was_pulled(tmp_path: Path) -> None:
     pretend(tmp_path / "models", "qwen2.5-coder-1.5b")
-    code, out, err = await end(await start([*ANTIPHON, "models"], tmp_path))
+    code, out, err = await end(await start([*ON_8_GB, "models"], tmp_path))
     assert (code, err) == (0, "")
     rows = {
         cells[0]: cells[1:] for line in out.splitlines() if len(cells := [cell.strip() for cell in line.split("│")[1:-1]]) > 1
@@ -56,15 +58,28 @@ async def test_the_table_shows_every_model_and_what_was_pulled(tmp_path: Path) -
     size, _, context, licence, good_for, fits, pulled = rows["qwen2.5-coder-1.5b"]
     assert (size, context, licence, pulled) == ("1.1 GB", "32768", "Apache-2.0", "yes")
     assert good_for.startswith("small tasks in code")
-    assert fits in ("yes", "no")
-    assert rows["qwen3-8b"][-1] == ""
-    assert "Memory: the file, and the context of 2 requests at once, up to 32768 tokens each." in out
+    assert fits == "yes"
+    assert rows["qwen3-coder-30b"][-2:] == ["no", ""]
+    assert "Memory: the file, and the context of 2 requests at once, up to 32768 tokens each. This machine has 8.0 GB." in out
     assert "Without --model, this runs if no other engine is found: qwen2.5-coder-1.5b" in out
+
+
+@pytest.mark.parametrize(("width", "is_wide"), [(80, False), (99, False), (100, True), (120, True)])
+def test_nothing_in_the_table_is_cut_on_a_narrow_terminal(tmp_path: Path, width: int, is_wide: bool) -> None:
+    console = Console(width=width, file=StringIO(), record=True)
+    console.print(table(Machine(tmp_path, MEMORY), console.width))
+    lines = console.export_text().replace("┃", "│").splitlines()
+    columns, *rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in lines if "│" in line]
+    wide = ["context", "licence"] if is_wide else []
+    assert columns == ["name", "size", "memory", *wide, "good for", "fits", "pulled"]
+    assert [cells[0] for cells in rows if cells[0]] == list(BY_NAME)
+    words = " ".join(cells[-3] for cells in rows).split()
+    assert words == " ".join(model.good_for for model in MODELS).split()
 
 
 async def test_the_table_as_json(tmp_path: Path) -> None:
     path = pretend(tmp_path / "models", "smollm2")
-    code, out, _ = await end(await start([*ANTIPHON, "models", "--json"], tmp_path, ANTIPHON_MODEL_SLOTS="4"))
+    code, out, _ = await end(await start([*ON_8_GB, "models", "--json"], tmp_path, ANTIPHON_MODEL_SLOTS="4"))
     shown = msgspec.json.decode(out)
     assert code == 0
     assert [model["name"] for model in shown["models"]] == [model.name for model in MODELS]
@@ -73,8 +88,8 @@ async def test_the_table_as_json(tmp_path: Path) -> None:
     assert first["memory"] == BY_NAME["smollm2"].memory(None, 4)
     assert second["path"] is None
     assert shown["default"] == "smollm2"
-    assert shown["recommended"] in BY_NAME
-    assert shown["memory"] is None or shown["memory"] > 0
+    assert shown["recommended"] == "qwen2.5-coder-1.5b"
+    assert shown["memory"] == MEMORY
 
 
 # ---- antiphon pull ---------------------------------------------------------------------------------------------------
@@ -92,9 +107,7 @@ async def pull(server: SourceServer, folder: Path, **more: str) -> Process:
     """`antiphon pull pebble`, where only these sources exist."""
     command = [sys.executable, "-m", "support.pebble_command", str(folder / "pebble.gguf"), "pull", "pebble"]
     alone = {"NO_PROXY": "*", "HF_HOME": str(folder / "hf"), "PIP_CONFIG_FILE": "/dev/null", "PIP_FIND_LINKS": ""}
-    source = Path(sys.modules["antiphon"].__file__ or "").parent.parent
-    python_path = {"PYTHONPATH": f"{TESTS}:{source}"}
-    return await start(command, folder / "cache", **(alone | python_path | server.environment() | more))
+    return await start(command, folder / "cache", **(alone | server.environment() | more))
 
 
 async def test_pull_prints_the_path_of_the_model(sources: SourceServer, tmp_path: Path) -> None:
@@ -147,7 +160,7 @@ async def test_an_unknown_name_is_an_error_with_close_ones(tmp_path: Path) -> No
 
 
 def test_who_runs_the_toy_is_told_how_to_get_a_better_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("antiphon.cli.models.machine_memory", lambda: 8_000_000_000)
+    monkeypatch.setattr("antiphon.cli.models.machine_memory", lambda: MEMORY)
     settings = Settings(cache_dir=str(tmp_path))
     assert better_model(settings, "smollm2") == (
         "smollm2 is a toy. For a model that does real work: antiphon pull qwen2.5-coder-1.5b (1.1 GB), then start again."
@@ -156,7 +169,7 @@ def test_who_runs_the_toy_is_told_how_to_get_a_better_model(tmp_path: Path, monk
 
 
 def test_after_a_better_model_was_pulled_nothing_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("antiphon.cli.models.machine_memory", lambda: 8_000_000_000)
+    monkeypatch.setattr("antiphon.cli.models.machine_memory", lambda: MEMORY)
     pretend(tmp_path / "models", "qwen3-4b")
     assert better_model(Settings(cache_dir=str(tmp_path)), "smollm2") is None
 

@@ -4,9 +4,8 @@ import asyncio
 import os
 import signal
 import socket
-import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -16,11 +15,11 @@ import msgspec
 import pytest
 from filelock import FileLock
 from openai import AsyncOpenAI
-from support.commands import bare_environment
+from support.commands import ANTIPHON, MEMORY, ON_8_GB, bare_environment, python_path
 from support.engine import MockEngine
 from support.gateway import free_port
 from support.streams import check_stream, parse
-from support.tiny_model import write_tiny_model
+from support.tiny_model import write_tiny_model, write_toy
 
 from antiphon.cli.serve import NoEngine, choose_engines
 from antiphon.embedded.named_models import BY_NAME
@@ -51,14 +50,14 @@ class Served:
 
 
 def environment(**more: str) -> dict[str, str]:
-    return bare_environment() | more
+    return bare_environment(PYTHONPATH=python_path()) | more
 
 
 @asynccontextmanager
-async def served(*arguments: str, **more: str) -> AsyncIterator[Served]:
+async def served(*arguments: str, command: Sequence[str] = ANTIPHON, **more: str) -> AsyncIterator[Served]:
     port = await free_port()
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "antiphon", "serve", "--port", str(port), *arguments,
+        *command, "serve", "--port", str(port), *arguments,
         stdout=PIPE, stderr=PIPE, env=environment(ANTIPHON_MODEL_THREADS="1", **more), start_new_session=True,
     )  # fmt: skip
     try:
@@ -71,9 +70,7 @@ async def served(*arguments: str, **more: str) -> AsyncIterator[Served]:
 
 
 async def run(*arguments: str, **more: str) -> tuple[int, str, str]:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "antiphon", *arguments, stdout=PIPE, stderr=PIPE, env=environment(**more)
-    )
+    process = await asyncio.create_subprocess_exec(*ANTIPHON, *arguments, stdout=PIPE, stderr=PIPE, env=environment(**more))
     out, err = await process.communicate()
     return process.returncode or 0, out.decode(), err.decode()
 
@@ -212,7 +209,10 @@ async def test_without_any_engine_the_embedded_one_starts(monkeypatch: pytest.Mo
         await chosen()
 
 
-async def test_the_embedded_engine_runs_the_best_pulled_model(engine: MockEngine, tmp_path: Path) -> None:
+async def test_the_embedded_engine_runs_the_best_pulled_model(
+    engine: MockEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("antiphon.cli.models.machine_memory", lambda: MEMORY)
     (tmp_path / "models").mkdir()
     with (tmp_path / "models" / "qwen2.5-coder-1.5b.gguf").open("wb") as file:
         file.truncate(BY_NAME["qwen2.5-coder-1.5b"].size)
@@ -222,12 +222,8 @@ async def test_the_embedded_engine_runs_the_best_pulled_model(engine: MockEngine
 
 
 async def test_the_toy_comes_with_a_line_about_a_better_model(tmp_path: Path) -> None:
-    (tmp_path / "models").mkdir()
-    model = write_tiny_model(tmp_path / "models" / "smollm2.gguf")
-    with model.open("r+b") as file:
-        # What follows the weights is ignored.
-        file.truncate(BY_NAME["smollm2"].size)
-    async with served("--model", "smollm2", ANTIPHON_CACHE_DIR=str(tmp_path)) as gateway:
+    write_toy(tmp_path / "models")
+    async with served("--model", "smollm2", command=ON_8_GB, ANTIPHON_CACHE_DIR=str(tmp_path)) as gateway:
         assert (await gateway.line()).startswith("Antiphon is ready at ")
         assert ": smollm2 (" in await gateway.line()
         assert (await gateway.line()).startswith("  smollm2 is a toy. For a model that does real work: antiphon pull qwen")

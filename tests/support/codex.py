@@ -6,9 +6,8 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from support.commands import ANTIPHON
 from support.engine import Body, MockEngine, Script, Writer, answer, call
 
 FOLDER = Path(__file__).parents[1] / "codex"
@@ -167,9 +167,9 @@ class Person:
             **PROXIES,
         }
 
-    async def types(self, *arguments: str) -> tuple[int, str]:
+    async def types(self, *arguments: str, command: Sequence[str] = ANTIPHON) -> tuple[int, str]:
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "antiphon", *arguments,
+            *command, *arguments,
             cwd=self.repository, env=self.environment, stdin=DEVNULL, stdout=PIPE, stderr=STDOUT,
         )  # fmt: skip
         async with asyncio.timeout(TIME):

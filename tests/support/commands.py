@@ -9,6 +9,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 ANTIPHON = [sys.executable, "-m", "antiphon"]
+TESTS = Path(__file__).parents[1]
+# On a machine of a known size: what fits, and what is recommended, depends on it.
+MEMORY = 8_000_000_000
+ON_8_GB = [sys.executable, "-m", "support.memory_command", str(MEMORY)]
 DEFAULTS = {
     "ANTIPHON_STORE": "memory:",
     "ANTIPHON_SEAL_KEY": "for the tests",
@@ -22,6 +26,11 @@ def bare_environment(**more: str) -> dict[str, str]:
     """Probes are off: they would take the answers that a test has prepared."""
     bare = {name: value for name, value in os.environ.items() if not name.startswith("ANTIPHON_")}
     return bare | DEFAULTS | more
+
+
+def python_path() -> str:
+    """For commands that are scripts of the tests' support."""
+    return os.pathsep.join((str(TESTS), str(Path(sys.modules["antiphon"].__file__ or "").parents[1])))
 
 
 def environment(cache: Path) -> dict[str, str]:

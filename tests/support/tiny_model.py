@@ -10,6 +10,8 @@ import gguf
 import numpy as np
 from numpy.typing import NDArray
 
+from antiphon.embedded.named_models import TOY
+
 WIDTH, HEADS, INNER = 32, 2, 64
 
 CHATML = """\
@@ -61,6 +63,16 @@ def write_tiny_model(
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
+    return path
+
+
+def write_toy(folder: Path) -> Path:
+    """As if smollm2 had been pulled into this folder."""
+    folder.mkdir(parents=True)
+    path = write_tiny_model(folder / f"{TOY.name}.gguf")
+    with path.open("r+b") as file:
+        # What follows the weights is ignored.
+        file.truncate(TOY.size)
     return path
 
 

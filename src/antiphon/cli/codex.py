@@ -17,6 +17,8 @@ import msgspec
 import typer
 
 from antiphon.cli.codex_config import KEY_VARIABLE, LEAN_SETTINGS, configuration, known_settings, lean_part
+from antiphon.cli.models import better_model
+from antiphon.core.help import Help
 from antiphon.gateway.codex_catalog import catalog_entry
 from antiphon.settings import Settings, data_directory
 
@@ -30,8 +32,9 @@ START_TIMEOUT = 900.0
 WAITING = "Waiting for an engine; a model may have to be downloaded first.{reason} The gateway's log is {log}."
 # Seconds after which the user is shown what the command is waiting for.
 NOTICE_AFTER = 3.0
-# The flags of Codex that name a model.
+# The flags of Codex that name a model, directly and as a setting.
 MODEL_FLAGS = ("-m", "--model")
+CONFIG_FLAGS = ("-c", "--config")
 LEAN = "Codex runs with fewer tools and shorter prompts, because {reason}. `antiphon codex --full` leaves everything on."
 NOT_LEAN = (
     "This version of Codex cannot check its settings, so it runs with all of its features, which are many for this model. "
@@ -48,17 +51,19 @@ def run_codex(settings: Settings, arguments: Sequence[str], *, show: bool, full:
     binary = shutil.which("codex")
     if binary is None and not show:
         raise CannotStart(NO_CODEX)
-    with gateway(settings, file) as url:
+    with gateway(settings, file) as (url, is_ours):
         home = data_directory(settings) / "codex"
         home.mkdir(parents=True, exist_ok=True)
         listing = fetch(url + "/v1/models", settings)
         if not listing["models"]:
             raise CannotStart(NO_MODEL.format(url=url))
         catalog = home / "models.json"
-        models = [_full_entry(entry) for entry in listing["models"]] if full else listing["models"]
+        helped = listing.get("antiphon_help", {})
+        models = [_full_entry(entry, helped) for entry in listing["models"]] if full else listing["models"]
         catalog.write_bytes(msgspec.json.format(msgspec.json.encode({"models": models})))
         model = models[0]["slug"]
-        help = listing.get("antiphon_help", {}).get(_chosen_model(arguments, models), {})
+        chosen = _chosen_model(arguments, models)
+        help = helped.get(chosen, {})
         lean = _lean(binary, help["reason"]) if help.get("lean_codex") and not full else ""
         config = configuration(url, model, catalog, has_key=bool(settings.api_key), lean=lean)
         if show:
@@ -67,6 +72,8 @@ def run_codex(settings: Settings, arguments: Sequence[str], *, show: bool, full:
         (home / "config.toml").write_text(config)
         if lean:
             typer.echo(LEAN.format(reason=help["reason"]), err=True)
+        if is_ours and (better := _better_model(settings, chosen)) is not None:
+            typer.echo(better, err=True)
         environment = os.environ | {"CODEX_HOME": str(home), KEY_VARIABLE: (settings.api_key or ("none",))[0]}
         assert binary is not None
         # Ctrl-C is for Codex: it must not end this process first.
@@ -84,25 +91,47 @@ def _lean(binary: str | None, reason: str) -> str:
     return lean_part(reason, settings)
 
 
-def _full_entry(entry: dict[str, Any]) -> dict[str, Any]:
-    """A model's entry in the catalog, as it is for models that get no help."""
-    return catalog_entry(entry["slug"], window=entry["context_window"], vision="image" in entry["input_modalities"])
+def _full_entry(entry: dict[str, Any], helped: dict[str, Any]) -> dict[str, Any]:
+    """A model's entry in the catalog if Codex is not lean. The instructions still fit the tools that the model is offered."""
+    name, window, vision = entry["slug"], entry["context_window"], "image" in entry["input_modalities"]
+    help = Help(easier_tools=helped.get(name, {}).get("easier_tools", False))
+    return catalog_entry(name, window=window, vision=vision, help=help)
 
 
 def _chosen_model(arguments: Sequence[str], catalog: Sequence[dict[str, Any]]) -> str:
     """The model that the arguments for Codex name. If it is not in the catalog, the first one answers for it."""
-    words = [word for argument in arguments for word in argument.split("=", 1)]
-    named = {name for flag, name in pairwise(words) if flag in MODEL_FLAGS}
-    return next((entry["slug"] for entry in catalog if entry["slug"] in named), str(catalog[0]["slug"]))
+    settings = [setting.partition("=") for setting in _values(arguments, *CONFIG_FLAGS)]
+    # Codex prefers the flag. Of several settings, the last one counts.
+    configured = [value.strip(" \"'") for name, _, value in reversed(settings) if name.strip() == "model"]
+    named = [*_values(arguments, *MODEL_FLAGS), *configured, None][0]
+    slugs = [str(entry["slug"]) for entry in catalog]
+    return named if named in slugs else slugs[0]
+
+
+def _values(arguments: Sequence[str], short: str, long: str) -> Iterator[str]:
+    """What the arguments give to a flag, written -f X, -fX, -f=X, --flag X or --flag=X."""
+    for argument, following in pairwise([*arguments, ""]):
+        if argument in (short, long):
+            yield following
+        elif argument.startswith(f"{long}="):
+            yield argument.removeprefix(f"{long}=")
+        elif argument.startswith(short):
+            yield argument.removeprefix(short).removeprefix("=")
+
+
+def _better_model(settings: Settings, model: str) -> str | None:
+    """The line of the gateway about it, which goes to its log here. Without an embedded engine, there is none."""
+    can_be_embedded = settings.model is not None or not settings.upstream
+    return better_model(settings, model) if can_be_embedded else None
 
 
 @contextlib.contextmanager
-def gateway(settings: Settings, file: Path | None) -> Iterator[str]:
-    """The URL of the running gateway. If none runs, one is started, and stopped when Codex exits."""
+def gateway(settings: Settings, file: Path | None) -> Iterator[tuple[str, bool]]:
+    """The URL of the running gateway. If none runs, one is started, and stopped when Codex exits: then it is ours."""
     host = "127.0.0.1" if settings.host in ("0.0.0.0", "::") else settings.host
     url = f"http://{host}:{settings.port}"
     if _answers(url):
-        yield url
+        yield url, False
         return
     log = data_directory(settings) / "codex-gateway.log"
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -114,7 +143,7 @@ def gateway(settings: Settings, file: Path | None) -> Iterator[str]:
         )  # fmt: skip
         try:
             _wait(process, url, log)
-            yield url
+            yield url, True
         finally:
             process.terminate()
             process.wait()

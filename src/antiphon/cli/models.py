@@ -2,8 +2,9 @@
 
 import asyncio
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import typer
@@ -21,6 +22,10 @@ from antiphon.settings import Settings, models_directory
 BETTER_MODEL = "{name} is a toy. For a model that does real work: antiphon pull {better} ({size}), then start again."
 # Of the table where there is no terminal to ask.
 WIDTH = 120
+# On a terminal that is narrower than this, some columns are left out: `--json` has them.
+WIDE = 100
+ONLY_WIDE = ("context", "licence")
+GOOD_FOR_WIDTH = 15
 FITS = {True: "[green]yes[/]", False: "[red]no[/]", None: "?"}
 
 
@@ -43,7 +48,7 @@ def run_models(settings: Settings, *, as_json: bool) -> None:
     if as_json:
         console.file.write(msgspec.json.format(msgspec.json.encode(to_json(machine))).decode() + "\n")
     else:
-        console.print(_table(machine))
+        console.print(table(machine, console.width))
         console.print(*_notes(machine, settings), sep="\n", highlight=False, markup=False)
 
 
@@ -67,17 +72,30 @@ def _row(machine: Machine, model: NamedModel) -> dict[str, Any]:
     }
 
 
-def _table(machine: Machine) -> Table:
-    table = Table()
-    for column in ("name", "size", "memory", "context", "licence", "good for", "fits", "pulled"):
-        right = column in ("size", "memory", "context")
-        table.add_column(column, no_wrap=column != "good for", justify="right" if right else "left")
+def table(machine: Machine, width: int) -> Table:
+    """For a terminal with so many columns."""
+    shown = Table()
+    columns = [column for column in COLUMNS if column not in ONLY_WIDE or width >= WIDE]
+    for column in columns:
+        # Only this one may become narrower than its text.
+        wraps = column == "good for"
+        justify: Literal["left", "right"] = "right" if column in ("size", "memory", "context") else "left"
+        shown.add_column(column, no_wrap=not wraps, min_width=GOOD_FOR_WIDTH if wraps else None, justify=justify)
     for model in MODELS:
-        size, memory = decimal(model.size), decimal(machine.memory_for(model))
-        pulled = "yes" if pulled_file(model, machine.folder) is not None else ""
-        fits = FITS[machine.fits(model)]
-        table.add_row(model.name, size, memory, str(model.context), model.licence, model.good_for, fits, pulled)
-    return table
+        shown.add_row(*(COLUMNS[column](machine, model) for column in columns))
+    return shown
+
+
+COLUMNS: dict[str, Callable[[Machine, NamedModel], str]] = {
+    "name": lambda machine, model: model.name,
+    "size": lambda machine, model: decimal(model.size),
+    "memory": lambda machine, model: decimal(machine.memory_for(model)),
+    "context": lambda machine, model: str(model.context),
+    "licence": lambda machine, model: model.licence,
+    "good for": lambda machine, model: model.good_for,
+    "fits": lambda machine, model: FITS[machine.fits(model)],
+    "pulled": lambda machine, model: "yes" if pulled_file(model, machine.folder) is not None else "",
+}
 
 
 def _notes(machine: Machine, settings: Settings) -> list[str]:

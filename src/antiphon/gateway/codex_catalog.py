@@ -58,7 +58,7 @@ def catalog_entry(model: str, *, window: int, vision: bool, help: Help = NO_HELP
         "visibility": "list",
         "supported_in_api": True,
         "priority": 1,
-        "base_instructions": LEAN_INSTRUCTIONS if help.lean_codex and help.easier_tools else BASE_INSTRUCTIONS,
+        "base_instructions": LEAN_INSTRUCTIONS if help.easier_tools else BASE_INSTRUCTIONS,
         "supports_reasoning_summaries": True,
         "support_verbosity": True,
         "default_verbosity": None,
