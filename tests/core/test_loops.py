@@ -1,5 +1,6 @@
 """Loops: which calls are one, what the model is told about them, and which tools it may call then."""
 
+import json
 import time
 from dataclasses import replace
 from typing import Any
@@ -8,6 +9,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.codex_tools import APPLY_PATCH, EXEC_COMMAND
 from support.demands import complaint
 from support.engine import answer, call, objection, text
 from support.exchanges import Recorder, run_answers
@@ -428,3 +430,33 @@ def test_the_work_grows_with_the_number_of_calls_and_not_with_its_square() -> No
     began = time.process_time()
     find_loops(many)
     assert time.process_time() - began < 1
+
+
+# ---- other names for the same call -----------------------------------------------------------------------------------
+
+EASY = Help(easier_tools=True, stops_loops=True, reason="the model is small")
+
+
+def looped(name: str, arguments: Item, tool: str = "function_call") -> list[Item]:
+    """The same failing call of a tool of Codex, four times."""
+    items: list[Item] = []
+    for number in range(4):
+        member = {"input": arguments["input"]} if tool == "custom_tool_call" else {"arguments": json.dumps(arguments)}
+        items.append({"type": tool, "call_id": f"c{number}", "name": name, **member})
+        items.append({"type": f"{tool}_output", "call_id": f"c{number}", "output": "failed: no such file"})
+    return items
+
+
+def test_a_withheld_call_is_withheld_under_every_name() -> None:
+    required = converted(looped("exec_command", {"cmd": "cat x"}), help=EASY, tools=[EXEC_COMMAND, APPLY_PATCH]).requirements
+    assert required.reason_against("read_file", '{"path": "x"}') is not None
+    assert required.reason_against("shell", '{"command": "cat x"}') is not None
+    assert required.reason_against("shell", '{"command": "ls"}') is None
+
+
+def test_a_patch_that_no_function_expresses_is_withheld_too() -> None:
+    patch = "*** Begin Patch\n*** Delete File: a\n*** Delete File: b\n*** End Patch\n"
+    items = looped("apply_patch", {"input": patch}, "custom_tool_call")
+    required = converted(items, help=EASY, tools=[EXEC_COMMAND, APPLY_PATCH]).requirements
+    assert required.reason_against("apply_patch", json.dumps({"input": patch})) is not None
+    assert required.reason_against("write_file", '{"path": "a", "content": ""}') is None

@@ -11,13 +11,13 @@ from antiphon.core.deltas import CallDelta, TextDelta
 from antiphon.core.dialect import Dialect
 from antiphon.core.own_words import OWN_WORDS
 from antiphon.core.parroted_words import LONGEST, WithoutOwnWords
-from antiphon.core.text_calls import TextCalls
+from antiphon.core.text_calls import CallFinder, ConstrainedCall, TextCalls
 from antiphon.dialects import BY_NAME, PLAIN
 
 COMPLAINT = "'a' is a required property"
 
 
-def read(*pieces: str, finder: TextCalls | None = None) -> tuple[str, bool]:
+def read(*pieces: str, finder: CallFinder | None = None) -> tuple[str, bool]:
     """The text that is passed on, and whether something was not."""
     reader = WithoutOwnWords(finder, COMPLAINT)
     deltas = [delta for piece in pieces for delta in reader.receive(piece)] + reader.close()
@@ -58,11 +58,18 @@ def test_what_is_shown_does_not_depend_on_the_pieces(pieces: list[str]) -> None:
     assert read(*pieces) == read("".join(pieces)) == read(*"".join(pieces))
 
 
+@pytest.mark.parametrize("sentence", OWN_WORDS)
+def test_our_own_words_are_recognised_in_an_answer_by_a_function(sentence: str) -> None:
+    said = msgspec.json.encode({"name": "say", "arguments": {"text": filled(sentence)}}).decode()
+    assert read(said, finder=ConstrainedCall(["f"], say="say")) == ("", True)
+    assert read(*said, finder=ConstrainedCall(["f"], say="say")) == ("", True)
+
+
 def test_text_is_shown_as_soon_as_it_cannot_be_ours() -> None:
     reader = WithoutOwnWords(None, COMPLAINT)
     assert reader.receive("This") == []
     assert not reader.take_if_plain(" one")
-    assert reader.receive(" one") == [TextDelta("This one")]
+    assert reader.receive(" one") == [TextDelta("This"), TextDelta(" one")]
     assert reader.take_if_plain(" is fine")
 
 

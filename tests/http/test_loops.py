@@ -107,6 +107,28 @@ async def test_an_engine_that_constrains_answers_is_held_to_the_other_tools(stre
 
 
 @both_ways
+async def test_a_withheld_call_beside_another_one_is_left_out(stream: bool) -> None:
+    """Asked again, the model would make the other one twice."""
+    tests = call("run_tests", '{"path": "."}', id="c1", index=0)
+    again = call("write_stdin", '{"session_id": 1, "chars": ""}', id="c2", index=1)
+    async with small_model(answer(tests, again, finish="tool_calls")) as (gateway, engine):
+        response = await ask(gateway, history(4), stream=stream)
+        assert [item["name"] for item in response["output"]] == ["run_tests"]
+        assert len(engine.requests) == 1
+        assert any(notice.startswith("a call of write_stdin was left out") for notice in response["antiphon_notices"])
+
+
+@both_ways
+async def test_a_call_that_is_not_allowed_may_become_an_answer_in_words(stream: bool) -> None:
+    said = text('{"name": "say", "arguments": {"text": "It cannot be tested."}}')
+    allowed = {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "write_stdin"}]}
+    async with small_model(TESTS, said, owned_by="llamacpp") as (gateway, engine):
+        response = await ask(gateway, history(0), stream=stream, tool_choice=allowed)
+        assert [item["content"][0]["text"] for item in response["output"]] == ["It cannot be tested."]
+        assert "write_stdin" in engine.last["grammar"]
+
+
+@both_ways
 async def test_a_model_that_does_not_stop_gets_an_end_and_no_error(stream: bool) -> None:
     async with small_model(AGAIN, AGAIN) as (gateway, engine):
         response = await ask(gateway, history(4), stream=stream)

@@ -82,7 +82,7 @@ def offer_to_requirements(
     if not compacts and not offer.must_call:
         _check_answer(request, offer, dialect, checks)
     return Requirements(
-        tools=Tools(box.native_of, lambda name: _check_of(name, box, checks.calls), box.native_arguments),
+        tools=Tools(box.native_of, lambda name: _check_of(name, box, checks.calls), box.native_arguments, box.shown_name),
         answer=checks.answer,
         must_call=offer.must_call,
         only=frozenset(offer.only) if offer.only else None,

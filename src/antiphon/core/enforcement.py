@@ -86,6 +86,10 @@ class Enforcement:
         complaint, binding = self._complaint(state)
         if complaint is None:
             return Verdict.SHOW
+        if isinstance(state, CallState) and self._shown_in_round and self._reason_against(state) is not None:
+            # Asked again, the model would make the call beside it once more.
+            self.looping[state.name] = None
+            return Verdict.DROP
         if self._may_reject:
             call = state if isinstance(state, CallState) else None
             self._reject(Rejection(complaint, call, "" if call else state.written))
@@ -100,10 +104,10 @@ class Enforcement:
 
     def _complaint(self, state: ItemState) -> tuple[str | None, bool]:
         """What is wrong with the item, beyond repair; and whether it must not be shown."""
-        only, withheld = self.requirements.only, self.requirements.withheld
-        if isinstance(state, CallState) and state.name in withheld:
+        only = self.requirements.only
+        if isinstance(state, CallState) and (reason := self._reason_against(state)) is not None:
             # It is shown where a call is required: any call is what the client asked for.
-            return withheld[state.name], not self.requirements.must_call
+            return reason, not self.requirements.must_call
         if isinstance(state, CallState) and only is not None and not self.requirements.allows(state.name):
             return f"{state.name} is not among the tools that may be called: {', '.join(sorted(only))}", True
         check, outcome = state.check, state.outcome
@@ -117,8 +121,11 @@ class Enforcement:
         return (
             bool(required.withheld)
             and not required.must_call
-            and (call.name in required.withheld or not required.allows(call.name))
+            and (self._reason_against(call) is not None or not required.allows(call.name))
         )
+
+    def _reason_against(self, call: CallState) -> str | None:
+        return self.requirements.reason_against(call.name, call.arguments) if self.requirements.withheld else None
 
     def streamed_complaint(self, state: ItemState) -> AnswerInvalid | None:
         """What is wrong with an item that was emitted as it came, because the engine should have constrained it."""

@@ -8,7 +8,7 @@ A user's message ends every loop: the user may have changed what made the call f
 """
 
 import re
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import NamedTuple
@@ -171,14 +171,17 @@ def result_of(output: str) -> Result:
 # ---- tools that may not be called ------------------------------------------------------------------------------------
 
 
-def offer_without(offer: Offer, withheld: Mapping[str, str]) -> Offer:
+def offer_without(offer: Offer, withheld: Mapping[str, str], own_names: Collection[str] = ()) -> Offer:
     """The same tools in the prompt, so that the engine's prefix cache stays valid; but these may not be called. What the client
-    requires comes first: if one of them has to be called, nothing is withheld."""
-    names = offer.only if offer.only is not None else tuple(tool.function.name for tool in offer.tools)
+    requires comes first: if one of them has to be called, nothing is withheld. `own_names`: those of tools that are offered as
+    easy functions."""
+    names = offer.names
     left = tuple(name for name in names if name not in withheld)
-    if len(left) == len(names) or (offer.must_call and not left):
+    reasons = {name: withheld[name] for name in (*names, *own_names) if name in withheld}
+    if not reasons or (offer.must_call and not left):
         return offer
-    reasons = {name: withheld[name] for name in names if name in withheld}
+    if left == names:
+        return replace(offer, withheld=reasons)
     if not left:
         return Offer([], only=(), withheld=reasons)
     # An engine that makes sure of a call chooses among the tools that it sees.

@@ -9,7 +9,7 @@ from collections.abc import Collection
 
 import regex
 
-from antiphon.core.deltas import Delta
+from antiphon.core.deltas import Delta, TextDelta
 from antiphon.core.own_words import OWN_WORDS
 from antiphon.core.text_calls import CallFinder, TextCalls
 
@@ -31,7 +31,7 @@ class WithoutOwnWords:
         self.names: Collection[str] = self._finder.names
         self._pattern = _own_words(complaint)
         self._deciding = True
-        self._rest = ""
+        self._rest: list[Delta] = []
         # An answer, or a part of it, was nothing but our own words.
         self.parroted = False
 
@@ -39,31 +39,42 @@ class WithoutOwnWords:
         return not self._deciding and self._finder.take_if_plain(text)
 
     def receive(self, text: str) -> list[Delta]:
+        return self._buffered(self._finder.receive(text))
+
+    def release(self) -> list[Delta]:
+        return self._end(self._finder.release())
+
+    def close(self) -> list[Delta]:
+        return self._end(self._finder.close())
+
+    def _buffered(self, deltas: list[Delta]) -> list[Delta]:
         if not self._deciding:
-            return self._finder.receive(text)
-        self._rest += text
-        if len(self._rest) <= LONGEST and self._pattern.fullmatch(self._rest, partial=True) is not None:
+            return deltas
+        self._rest += deltas
+        text = self._text()
+        if text is not None and len(text) <= LONGEST and self._pattern.fullmatch(text, partial=True) is not None:
             return []
         return self._pass_on()
 
-    def release(self) -> list[Delta]:
-        return [*self._end(), *self._finder.release()]
-
-    def close(self) -> list[Delta]:
-        return [*self._end(), *self._finder.close()]
-
-    def _end(self) -> list[Delta]:
+    def _end(self, deltas: list[Delta]) -> list[Delta]:
         """What was buffered is whole: our own words, or text after all."""
-        if self._rest.strip() and self._pattern.fullmatch(self._rest) is not None:
+        rest = self._buffered(deltas)
+        text = self._text()
+        if text and text.strip() and self._pattern.fullmatch(text) is not None:
             self.parroted = True
-            self._rest = ""
-        deltas = self._pass_on()
+            self._rest = []
+        rest += self._pass_on()
         self._deciding = True
-        return deltas
+        return rest
+
+    def _text(self) -> str | None:
+        """What is buffered; None: there is a call in it."""
+        texts = [delta.text for delta in self._rest if isinstance(delta, TextDelta)]
+        return "".join(texts) if len(texts) == len(self._rest) else None
 
     def _pass_on(self) -> list[Delta]:
-        rest, self._rest, self._deciding = self._rest, "", False
-        return self._finder.receive(rest) if rest else []
+        rest, self._rest, self._deciding = self._rest, [], False
+        return rest
 
 
 def _own_words(complaint: str) -> regex.Pattern[str]:

@@ -34,7 +34,7 @@ def _constrained(conversion: Conversion, rejection: Rejection, *, helped: bool) 
         return replace(conversion, chat=chat)
     if names := _names_to_call(conversion, rejection, helped=helped):
         functions = [conversion.box.functions[name].function for name in names]
-        say = _say(conversion)
+        say = _say(conversion, rejection, names)
         constrain(chat, functions_to_response_format([*functions, say] if say is not None else functions), dialect)
         if say is not None and chat.tools is not UNSET:
             # An engine that reads calls would pass on those of our own function.
@@ -49,10 +49,9 @@ def _constrained(conversion: Conversion, rejection: Rejection, *, helped: bool) 
     return replace(conversion, chat=chat)
 
 
-def _say(conversion: Conversion) -> ChatFunction | None:
-    """A model that made a call which is withheld may also answer in words."""
-    requirements = conversion.requirements
-    if requirements.must_call or not requirements.withheld:
+def _say(conversion: Conversion, rejection: Rejection, names: Sequence[str]) -> ChatFunction | None:
+    """A model that made a call which it may not make may also answer in words."""
+    if conversion.requirements.must_call or rejection.call is None or rejection.call.name in names:
         return None
     return conversion.offer.say or say_function(conversion.box.functions)
 

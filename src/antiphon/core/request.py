@@ -104,7 +104,7 @@ def request_to_chat(
     withheld = draft.stop_loops() if help.stops_loops else {}
     holds_calls = help.holds_calls and _may_hold_calls(request)
     offer = choice_to_offer(request.tool_choice, box, dialect, tool_definitions, holds_calls=holds_calls)
-    offer = offer_without(offer, withheld)
+    offer = offer_without(offer, withheld, box.own_names(offer.names))
     checks = Checks(complaint_about)
     requirements = offer_to_requirements(request, offer, box, dialect, checks, compacts=compacts, check_grammars=check_grammars)
     for turn in rejection_to_turns(rejection, requirements, helped=help.stops_loops) if rejection is not None else ():

@@ -30,6 +30,8 @@ class Tools(NamedTuple):
     check_of: Callable[[str], Check | None]
     # The arguments of the client's tool, by those of an easy function. None: the function is not one.
     native_arguments: Callable[[str, str], str | None] = lambda name, arguments: None
+    # The name by which the history will show a call.
+    shown_name: Callable[[str, str], str] = lambda name, arguments: name
 
 
 PLAIN_FUNCTIONS = Tools(lambda name: Native("function", name), lambda name: None)
@@ -50,6 +52,10 @@ class Requirements:
     # Further calls are dropped, with a notice: of the whole response, and of one answer unless calls may be parallel.
     most_calls: int | None = None
     parallel: bool = True
+
+    def reason_against(self, name: str, arguments: str) -> str | None:
+        """Why this call may not be made now. Another name for a call that is withheld does not make it another call."""
+        return self.withheld.get(name) or self.withheld.get(self.tools.shown_name(name, arguments))
 
     def allows(self, name: str) -> bool:
         return self.only is None or name in self.only or name in self.own_names

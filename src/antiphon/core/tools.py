@@ -201,6 +201,14 @@ class Toolbox:
                 return AsCalled(name, own, easy=True)
         return AsCalled(self.name_of(native), arguments, easy=native in self.instead)
 
+    def shown_name(self, name: str, arguments: str) -> str:
+        """The name of the function that the history will show for this call."""
+        native = self.native_of(name)
+        if native not in self.instead:
+            return name
+        own = self.native_arguments(name, arguments)
+        return self.as_called(native, arguments if own is None else own).name
+
     def name_of(self, native: Native) -> str:
         """The engine's name of this tool, also when it is not offered any more."""
         return self.names.get(native) or engine_name(native)
