@@ -27,7 +27,12 @@ STEP = 0.02
 
 async def start(command: list[str], cache: Path, **more: str) -> Process:
     environment = bare_environment(ANTIPHON_CACHE_DIR=str(cache), PYTHONPATH=python_path(), **more)
-    return await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=PIPE, env=environment)
+    return await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=PIPE, env=environment, preexec_fn=take_ctrl_c)
+
+
+def take_ctrl_c() -> None:
+    """As on a terminal: what a shell runs in the background ignores Ctrl-C, and so does all that it starts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 async def end(process: Process) -> tuple[int, str, str]:
