@@ -3,7 +3,7 @@
 Most engines that do not enforce a tool choice can constrain an answer to a JSON schema. The tools stay in the prompt, so that
 the prefix cache stays valid. `core.text_calls.ConstrainedCall` turns the answer into an ordinary call.
 
-A model that is held to this form answers in words by calling one more function, `say`. Its text becomes an ordinary message.
+Where every answer must have this form, one more function, `say`, is for answers in words. Its text becomes an ordinary message.
 """
 
 from collections.abc import Container, Sequence

@@ -54,10 +54,11 @@ def choose_help(setting: HelpSetting, *, parameters: int | None, window: int | N
     if setting == "off":
         return NO_HELP
     if setting == "full":
-        return Help(True, True, True, True, reason='the setting help is "full"')
+        return Help(easier_tools=True, holds_calls=True, stops_loops=True, lean_codex=True, reason='the setting help is "full"')
     small_window = window is not None and window < SMALL_WINDOW
     if parameters is not None and parameters < SMALL_MODEL:
-        return Help(True, garbles_calls, True, True, reason=f"the model has {size(parameters)} parameters")
+        reason = f"the model has {size(parameters)} parameters"
+        return Help(easier_tools=True, holds_calls=garbles_calls, stops_loops=True, lean_codex=True, reason=reason)
     return Help(lean_codex=True, reason=f"the context window has {window} tokens") if small_window else NO_HELP
 
 

@@ -18,8 +18,8 @@ from antiphon.wire.chat import ChatFunction, ChatRequest
 
 
 def rejection_to_conversion(conversion: Conversion, rejection: Rejection, *, helped: bool = False) -> Conversion:
-    """The same request, with a constraint for what was wrong. `helped`: a small model is held to a call if it has made one, and
-    what it only repeats of our own words is not shown."""
+    """The same request, with a constraint for what was wrong. `helped`: for a small model, a rejected call must be
+    followed by a call, and an answer that only repeats our own words is not shown."""
     repaired = _constrained(conversion, rejection, helped=helped)
     if not helped:
         return repaired

@@ -31,7 +31,7 @@ class FileCommand:
     description: str
     # The words in front of the arguments.
     words: tuple[str, ...]
-    # What the model is told of each argument, and what it may write.
+    # Each argument: its schema as the model sees it, and the schema that its value must follow.
     members: Mapping[str, tuple[Members, Members]]
 
     def to_line(self, call: Members) -> str | None:

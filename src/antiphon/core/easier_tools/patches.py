@@ -171,7 +171,7 @@ class FileFunction(NamedTuple):
     description: str
     to_operation: Callable[[Members], Operation | None]
     from_operation: Callable[[Operation], Members | None]
-    # What the model is told of each member, and what it may write.
+    # Each argument: its schema as the model sees it, and the schema that its value must follow.
     members: dict[str, tuple[Members, Members]]
 
 
