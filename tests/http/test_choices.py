@@ -278,3 +278,32 @@ async def test_a_strict_tool_whose_parameters_are_no_schema_is_rejected(gateway:
 async def test_strict_calls_are_limited_to_one_without_parallel_calls(engine: MockEngine, gateway: GatewayUnderTest) -> None:
     engine.will(answer(call("get_weather", PARIS, id="a"), call("send_mail", "{}", id="b", index=1), finish="tool_calls"))
     assert len(calls(await gateway.create(tools=TOOLS, parallel_tool_calls=False))) == 1
+
+
+# ---- a bad call beside others ----------------------------------------------------------------------------------------
+
+BAD_CALL = call("get_weather", '{"town": "Paris"}', id="bad", index=0)
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+async def test_calls_after_a_bad_one_come_once_and_in_order(
+    engine: MockEngine, gateway: GatewayUnderTest, stream: bool
+) -> None:
+    mail = call("send_mail", '{"to": "Ana"}', id="mail", index=1)
+    good = call("get_weather", PARIS, id="good", index=0)
+    engine.will(answer(BAD_CALL, mail, finish="tool_calls"), answer(good, mail, finish="tool_calls"))
+    fields = {"tools": [{**WEATHER, "strict": True}, MAIL]}
+    response = (await gateway.stream(**fields))[-1]["response"] if stream else await gateway.create(**fields)
+    assert calls(response) == [("get_weather", {"city": "Paris"}), ("send_mail", {"to": "Ana"})]
+    assert len(engine.requests) == 2
+    left_out = "1 of the model's calls were left out: they followed a call that was wrong, for which it was asked again"
+    assert left_out in response["antiphon_notices"]
+
+
+async def test_a_call_before_a_bad_one_stays(engine: MockEngine, gateway: GatewayUnderTest) -> None:
+    mail = call("send_mail", '{"to": "Ana"}', id="mail", index=0)
+    bad = call("get_weather", '{"town": "Paris"}', id="bad", index=1)
+    engine.will(answer(mail, bad, finish="tool_calls"), answer(call("get_weather", PARIS), finish="tool_calls"))
+    response = await gateway.create(tools=[{**WEATHER, "strict": True}, MAIL])
+    assert calls(response) == [("send_mail", {"to": "Ana"}), ("get_weather", {"city": "Paris"})]
+    assert "antiphon_notices" not in response

@@ -19,7 +19,7 @@ NOT_CHECKED = "The answer could not be checked against its schema in time."
 
 class Verdict(Enum):
     SHOW = "emit the item"
-    DROP = "one call too many: collect its pieces, emit nothing"
+    DROP = "a call that is not wanted: collect its pieces, emit nothing"
     REJECT = "ask the model for it again, emit nothing"
     FAIL = "rather no answer than this one"
 
@@ -50,6 +50,8 @@ class Enforcement:
         self.limit = ""
         # The tools that the model called once more, although they are withheld because of a loop.
         self.looping: dict[str, None] = {}
+        # How many calls followed one that was rejected.
+        self.after_rejected = 0
 
     def begin_answer(self, requirements: Requirements) -> None:
         self.requirements = requirements
@@ -78,6 +80,10 @@ class Enforcement:
         if isinstance(state, CallState) and self.is_full():
             # Its name came late, so it did not count while others were admitted.
             self.drop(state)
+            return Verdict.DROP
+        if isinstance(state, CallState) and self.rejection is not None:
+            # The model is asked again, and would make this call a second time, or in another order.
+            self.after_rejected += 1
             return Verdict.DROP
         if _could_not_be_checked(state):
             # The model need not be at fault: it is not asked again.
@@ -118,11 +124,9 @@ class Enforcement:
     def _is_in_loop(self, call: CallState) -> bool:
         """Tools are withheld, and it is not one of those that are left. The response does not fail for that."""
         required = self.requirements
-        return (
-            bool(required.withheld)
-            and not required.must_call
-            and (self._reason_against(call) is not None or not required.allows(call.name))
-        )
+        if not required.withheld or required.must_call:
+            return False
+        return self._reason_against(call) is not None or not required.allows(call.name)
 
     def _reason_against(self, call: CallState) -> str | None:
         return self.requirements.reason_against(call.name, call.arguments) if self.requirements.withheld else None

@@ -80,6 +80,7 @@ TRUNCATED = "truncation auto: the oldest turns of the input were left out"
 DROPPED_CALLS = "tool calls of the model were left out: {count} beyond {limit}"
 CAPPED = "the answer was cut off: this model writes {most} tokens at most unless max_output_tokens is set"
 LOOPING = "a call of {name} was left out: the model is in a loop, and was asked not to make it"
+AFTER_REJECTED = "{count} of the model's calls were left out: they followed a call that was wrong, for which it was asked again"
 PARROTED = "the model only repeated what it was told about its answer: this was left out"
 CALLS_IN_THOUGHTS = "the model made a tool call inside its reasoning, and nothing else: it was taken for a call"
 # What an engine has shown that made no call although one was required.
@@ -203,6 +204,8 @@ class Exchange:
         if dropped := self._enforcement.dropped:
             notices.append(DROPPED_CALLS.format(count=dropped, limit=self._enforcement.limit))
         notices += [LOOPING.format(name=name) for name in self._enforcement.looping]
+        if after := self._enforcement.after_rejected:
+            notices.append(AFTER_REJECTED.format(count=after))
         if self.answer.parroted:
             notices.append(PARROTED)
         if self.answer.calls_in_thoughts:
