@@ -4,6 +4,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.codex_tools import APPLY_PATCH
 from support.engine import answer, call, text
 from support.exchanges import Recorder, run_answers
 
@@ -12,7 +13,7 @@ from antiphon.core.dialect import Dialect
 from antiphon.core.own_words import OWN_WORDS
 from antiphon.core.parroted_words import LONGEST, WithoutOwnWords
 from antiphon.core.text_calls import CallFinder, ConstrainedCall, TextCalls
-from antiphon.dialects import BY_NAME, PLAIN
+from antiphon.dialects import BY_NAME, LLAMACPP, PLAIN
 
 COMPLAINT = "'a' is a required property"
 
@@ -105,6 +106,29 @@ def test_a_small_model_is_asked_again_with_one_sentence_of_the_user() -> None:
     assert second[-1]["content"].startswith("The arguments of the last call were wrong: ")
     assert second[-1]["content"].endswith(". Call f once more, with other arguments.")
     assert [item["name"] for item in events[-1]["response"]["output"]] == ["f"]
+
+
+def test_a_small_model_is_asked_for_the_functions_that_it_was_offered() -> None:
+    """It has called a tool by the client's own name, which is not offered."""
+    asked = Recorder()
+    wrong = answer(call("apply_patch", '{"input": "nonsense"}'), finish="tool_calls")
+    right = answer(call("delete_file", '{"path": "a"}'), finish="tool_calls")
+    run_answers({"model": SMALL, "tools": [APPLY_PATCH]}, wrong, right, on_ask=asked)
+    last = asked.chats[1]["messages"][-1]["content"]
+    assert last.startswith("The last call was wrong: ")
+    assert last.endswith(". Do the same by calling one of these functions: write_file, edit_file, delete_file.")
+    assert "apply_patch" not in last
+
+
+def test_a_small_model_is_held_to_the_functions_that_it_was_offered() -> None:
+    asked = Recorder()
+    wrong = answer(call("apply_patch", '{"input": "nonsense"}'), finish="tool_calls")
+    right = text('{"name": "delete_file", "arguments": {"path": "a"}}')
+    events = run_answers({"model": SMALL, "tools": [APPLY_PATCH, TOOL]}, wrong, right, dialect=LLAMACPP, on_ask=asked)
+    assert [item["name"] for item in events[-1]["response"]["output"]] == ["apply_patch"]
+    grammar = asked.chats[1]["grammar"]
+    assert all(name in grammar for name in ("write_file", "edit_file", "delete_file"))
+    assert not any(f'\\"{name}\\"' in grammar for name in ("f", "say", "apply_patch"))
 
 
 def test_a_small_model_that_called_no_tool_is_told_to_call_one_and_nothing_else() -> None:

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from support.codex_tools import EXEC_COMMAND
 from support.engine import OWN_FIELDS, Answer, MockEngine, answer, call, text
 from support.gateway import GatewayUnderTest, running_gateway, started
 from support.items import call_output, developer, function_call, user
@@ -143,6 +144,66 @@ async def test_a_withheld_call_in_the_text_is_not_shown_as_text(stream: bool) ->
     async with small_model(text(written), text("I cannot go on.")) as (gateway, _):
         response = await ask(gateway, history(4), stream=stream)
         assert [item["content"][0]["text"] for item in response["output"]] == ["I cannot go on."]
+
+
+COMMAND = '{"cmd": "cat x"}'
+
+
+def reads(times: int) -> list[Item]:
+    """The same failing command, as Codex sends it. The model knows it as a call of read_file."""
+    calls = [
+        item
+        for at in range(times)
+        for item in (function_call(f"call_{at}", "exec_command", COMMAND), call_output(f"call_{at}", "cat: x: no such file"))
+    ]
+    return [user("What is in x?"), *calls]
+
+
+@both_ways
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [("exec_command", COMMAND), ("shell", '{"command": "cat x"}'), ("read_file", '{"path": "x"}')],
+    ids=["own name", "another function", "same function"],
+)
+async def test_a_call_is_withheld_under_every_name(name: str, arguments: str, stream: bool) -> None:
+    again = answer(call(name, arguments), finish="tool_calls")
+    async with small_model(again, text("There is no such file.")) as (gateway, engine):
+        response = await ask(gateway, reads(4), stream=stream, tools=[EXEC_COMMAND])
+        assert [item["content"][0]["text"] for item in response["output"]] == ["There is no such file."]
+        assert engine.last["messages"][-1]["content"].startswith("Do not call read_file now, because the same call of it")
+
+
+@both_ways
+async def test_another_command_by_the_tools_own_name_is_made(stream: bool) -> None:
+    listing = answer(call("exec_command", '{"cmd": "ls"}'), finish="tool_calls")
+    async with small_model(listing) as (gateway, engine):
+        response = await ask(gateway, reads(4), stream=stream, tools=[EXEC_COMMAND])
+        assert [item["arguments"] for item in response["output"]] == ['{"cmd": "ls"}']
+        assert len(engine.requests) == 1
+
+
+async def test_a_call_by_the_tools_own_name_is_streamed_as_long_as_nothing_is_withheld() -> None:
+    listing = answer(call("exec_command", '{"cmd": "ls"}'), finish="tool_calls")
+    async with small_model(listing) as (gateway, _):
+        events = await gateway.stream(reads(3), **{**CODEX, "tools": [EXEC_COMMAND]})
+        deltas = [event["delta"] for event in events if event["type"] == "response.function_call_arguments.delta"]
+        assert len(deltas) == 2
+
+
+@both_ways
+async def test_a_call_is_withheld_that_leaves_out_its_namespace(stream: bool) -> None:
+    tools = [{"type": "namespace", "name": "mine", "description": "", "tools": [RUN]}]
+    calls = [
+        item
+        for at in range(4)
+        for item in (
+            {**function_call(f"call_{at}", "run_tests", '{"path": "."}'), "namespace": "mine"},
+            call_output(f"call_{at}", "failed: no such folder"),
+        )
+    ]
+    async with small_model(TESTS, text("I give up.")) as (gateway, _):
+        response = await ask(gateway, [user("Test it."), *calls], stream=stream, tools=tools)
+        assert [item["type"] for item in response["output"]] == ["message"]
 
 
 async def test_a_text_after_a_loop_ends_it() -> None:

@@ -325,7 +325,7 @@ class CallState:
 
     @property
     def _is_buffered(self) -> bool:
-        return (check := self.check) is not None and check.buffered
+        return self.name in self._tools.judged_whole or ((check := self.check) is not None and check.buffered)
 
     @property
     def closed(self) -> bool:

@@ -81,8 +81,17 @@ def offer_to_requirements(
     # An answer that must be a call has no format.
     if not compacts and not offer.must_call:
         _check_answer(request, offer, dialect, checks)
+    tools = Tools(
+        box.native_of,
+        lambda name: _check_of(name, box, checks.calls),
+        box.native_arguments,
+        box.shown_name,
+        box.offered_as,
+        # A call by the own name of a tool is one of its functions by another name: perhaps of one that may not be called.
+        judged_whole=frozenset(box.own_names(offer.withheld)),
+    )
     return Requirements(
-        tools=Tools(box.native_of, lambda name: _check_of(name, box, checks.calls), box.native_arguments, box.shown_name),
+        tools=tools,
         answer=checks.answer,
         must_call=offer.must_call,
         only=frozenset(offer.only) if offer.only else None,

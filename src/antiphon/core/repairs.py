@@ -34,7 +34,7 @@ def _constrained(conversion: Conversion, rejection: Rejection, *, helped: bool) 
         return replace(conversion, chat=chat)
     if names := _names_to_call(conversion, rejection, helped=helped):
         functions = [conversion.box.functions[name].function for name in names]
-        say = _say(conversion, rejection, names)
+        say = _say(conversion, rejection)
         constrain(chat, functions_to_response_format([*functions, say] if say is not None else functions), dialect)
         if say is not None and chat.tools is not UNSET:
             # An engine that reads calls would pass on those of our own function.
@@ -49,9 +49,10 @@ def _constrained(conversion: Conversion, rejection: Rejection, *, helped: bool) 
     return replace(conversion, chat=chat)
 
 
-def _say(conversion: Conversion, rejection: Rejection, names: Sequence[str]) -> ChatFunction | None:
+def _say(conversion: Conversion, rejection: Rejection) -> ChatFunction | None:
     """A model that made a call which it may not make may also answer in words."""
-    if conversion.requirements.must_call or rejection.call is None or rejection.call.name in names:
+    required, call = conversion.requirements, rejection.call
+    if required.must_call or call is None or required.offered_as(call.name, call.arguments):
         return None
     return conversion.offer.say or say_function(conversion.box.functions)
 
@@ -74,8 +75,8 @@ def _names_to_call(conversion: Conversion, rejection: Rejection, *, helped: bool
     allowed = sorted(requirements.only or ())
     if call is None:
         return allowed if requirements.must_call else ()
-    check = call.check
-    wanted = (check is not None and check.binding) or (helped and (not allowed or call.name in allowed))
-    if wanted and call.name in conversion.box.functions and call.name not in requirements.withheld:
-        return (call.name,)
+    is_wanted = helped or (call.check is not None and call.check.binding)
+    offered = [name for name in requirements.offered_as(call.name, call.arguments) if name in conversion.box.functions]
+    if is_wanted and offered:
+        return offered
     return allowed if requirements.must_call or helped else ()

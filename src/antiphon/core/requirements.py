@@ -1,6 +1,6 @@
 """What a request requires of an answer: which tools it may call and which it must, and the checks that its texts must pass."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -32,6 +32,10 @@ class Tools(NamedTuple):
     native_arguments: Callable[[str, str], str | None] = lambda name, arguments: None
     # The name by which the history will show a call.
     shown_name: Callable[[str, str], str] = lambda name, arguments: name
+    # The functions by which the model can make a call that it made by this name.
+    offered_as: Callable[[str], Sequence[str]] = lambda name: (name,)
+    # Only the arguments of a call by one of these names show whether it may be made: it is not shown before they are whole.
+    judged_whole: Collection[str] = ()
 
 
 PLAIN_FUNCTIONS = Tools(lambda name: Native("function", name), lambda name: None)
@@ -56,6 +60,14 @@ class Requirements:
     def reason_against(self, name: str, arguments: str) -> str | None:
         """Why this call may not be made now. Another name for a call that is withheld does not make it another call."""
         return self.withheld.get(name) or self.withheld.get(self.tools.shown_name(name, arguments))
+
+    def offered_as(self, name: str, arguments: str) -> list[str]:
+        """The functions by which a call that was made by this name may be made now; none if it may not be made."""
+        if not self.allows(name) or self.reason_against(name, arguments) is not None:
+            return []
+        return [
+            each for each in self.tools.offered_as(name) if each not in self.withheld and (not self.only or each in self.only)
+        ]
 
     def allows(self, name: str) -> bool:
         return self.only is None or name in self.only or name in self.own_names

@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from antiphon.core.calls import CallState
 from antiphon.core.enforcement import Rejection
 from antiphon.core.item_state import ItemState
-from antiphon.core.own_words import ANSWER_AGAIN, BAD_ANSWER, BAD_CALL, CALL_AGAIN, CALL_ANOTHER
+from antiphon.core.own_words import ANSWER_AGAIN, BAD_ANSWER, BAD_CALL, CALL_AGAIN, CALL_ANOTHER, CALL_INSTEAD
 from antiphon.core.reasoning import ReasoningState
 from antiphon.core.requirements import Requirements
-from antiphon.core.tool_words import must_call
+from antiphon.core.tool_words import must_call, one_of
 from antiphon.core.turns import AssistantTurn, Call, UserTurn
 
 
@@ -46,14 +46,23 @@ def rejection_to_turns(
 
 
 def _words_again(rejection: Rejection, requirements: Requirements) -> str:
-    call, only = rejection.call, requirements.only
+    call, complaint = rejection.call, rejection.complaint
     if call is None and requirements.must_call:
-        return must_call(sorted(only or ()))
+        return must_call(sorted(requirements.only or ()))
     if call is None:
-        return ANSWER_AGAIN.format(complaint=rejection.complaint)
-    allowed = call.name not in requirements.withheld and (only is None or call.name in only)
-    words = CALL_AGAIN if allowed else CALL_ANOTHER
-    return words.format(name=call.name, complaint=rejection.complaint)
+        return ANSWER_AGAIN.format(complaint=complaint)
+    offered = requirements.offered_as(call.name, call.arguments)
+    if not offered:
+        return CALL_ANOTHER.format(name=_shown_name(call, requirements), complaint=complaint)
+    if call.name in offered:
+        return CALL_AGAIN.format(name=call.name, complaint=complaint)
+    return CALL_INSTEAD.format(names=one_of(offered), complaint=complaint)
+
+
+def _shown_name(call: CallState, requirements: Requirements) -> str:
+    """The name by which the model knows what it may not call."""
+    is_known = call.name in requirements.withheld or not requirements.withheld
+    return call.name if is_known else requirements.tools.shown_name(call.name, call.arguments)
 
 
 def _user(words: str) -> UserTurn:

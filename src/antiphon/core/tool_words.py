@@ -29,7 +29,11 @@ def tools_to_words(tools: Sequence[ChatTool]) -> str:
 
 
 def must_call(names: Sequence[str]) -> str:
-    return MUST.format(names=names[0] if len(names) == 1 else f"one of these functions: {', '.join(names)}")
+    return MUST.format(names=one_of(names))
+
+
+def one_of(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"one of these functions: {', '.join(names)}"
 
 
 def call_to_words(name: str, arguments: str) -> str:

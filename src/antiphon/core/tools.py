@@ -190,6 +190,10 @@ class Toolbox:
         """The own names of tools that are offered as some of these functions."""
         return [self.names[native] for native, names in self.instead.items() if not set(names).isdisjoint(functions)]
 
+    def offered_as(self, name: str) -> Sequence[str]:
+        """The functions by which the model can make a call that it made by this name."""
+        return (name,) if name in self.functions else self.instead.get(self.native_of(name), (name,))
+
     def native_arguments(self, name: str, arguments: str) -> str | None:
         """The arguments of the tool that an easy function stands for. None: it is no such function."""
         easy = self.easy.get(name)
@@ -205,7 +209,7 @@ class Toolbox:
         """The name of the function that the history will show for this call."""
         native = self.native_of(name)
         if native not in self.instead:
-            return name
+            return self.name_of(native)
         own = self.native_arguments(name, arguments)
         return self.as_called(native, arguments if own is None else own).name
 
