@@ -116,7 +116,9 @@ def test_a_small_model_is_asked_for_the_functions_that_it_was_offered() -> None:
     run_answers({"model": SMALL, "tools": [APPLY_PATCH]}, wrong, right, on_ask=asked)
     last = asked.chats[1]["messages"][-1]["content"]
     assert last.startswith("The last call was wrong: ")
-    assert last.endswith(". Do the same by calling one of these functions: write_file, edit_file, delete_file.")
+    assert last.endswith(
+        ". Do the same by calling one of these functions: write_file, edit_file, delete_file, and with nothing else."
+    )
     assert "apply_patch" not in last
 
 

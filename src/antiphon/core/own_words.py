@@ -10,7 +10,7 @@ BAD_ANSWER = "This answer cannot be used: {complaint}. Answer again, with nothin
 
 # As a user would say it: a small model repeats what a tool is said to have answered, and this is no answer to anything.
 CALL_AGAIN = "The arguments of the last call were wrong: {complaint}. Call {name} once more, with other arguments."
-CALL_INSTEAD = "The last call was wrong: {complaint}. Do the same by calling {names}."
+CALL_INSTEAD = "The last call was wrong: {complaint}. Do the same by calling {names}, and with nothing else."
 CALL_ANOTHER = "Do not call {name} now, because {complaint}. Do something else instead."
 ANSWER_AGAIN = "The last answer was wrong: {complaint}. Answer once more, with nothing but JSON that follows the schema."
 
