@@ -1,10 +1,10 @@
 """The results of easy functions, as a small model sees them."""
 
 import pytest
-from support.codex_tools import EXEC_COMMAND
-from support.easy_tools import HELP, OTHER, USER, convert
+from support.codex_tools import APPLY_PATCH, EXEC_COMMAND
+from support.easy_tools import HELP, OTHER, USER, Tool, convert, offered, patched
 
-from antiphon.core.easier_tools.results import WHAT_NEXT
+from antiphon.core.easier_tools.results import ADVISED, READ_FIRST, READ_OR_REPLACE, WHAT_NEXT
 from antiphon.core.help import NO_HELP
 
 # What Codex reports, and what a small model sees of it.
@@ -22,7 +22,6 @@ UNCHANGED = [
     "Exit code: 0",
     "Wall time: 3 seconds\nOutput:\nx",
     "Chunk ID: a1\nWall time: 9 seconds\nProcess running with session ID 3\nOriginal token count: 0\nOutput:\n",
-    "apply_patch verification failed: Failed to find expected lines in a:\nx",
     "x\nExit code: 0\nOutput:\n",
 ]
 
@@ -35,3 +34,26 @@ def test_the_results_of_easy_functions_are_plain(reported: str, shown: str) -> N
     assert convert([USER, item, result], [EXEC_COMMAND]).chat.messages[-1].content == shown
     for tools, help in (([EXEC_COMMAND], NO_HELP), ([OTHER], HELP)):
         assert convert([USER, item, result], tools, help).chat.messages[-1].content == reported
+
+
+MISSING = "Failed to find expected lines in /a b.txt:\nHelo\n"
+
+
+@pytest.mark.parametrize(
+    "reported",
+    [f"apply_patch verification failed: {MISSING}", f"Exit code: 1\nWall time: 0 seconds\nOutput:\n{MISSING}"],
+)
+@pytest.mark.parametrize(
+    ("tools", "advice"), [([APPLY_PATCH, EXEC_COMMAND], READ_OR_REPLACE), ([APPLY_PATCH], READ_FIRST)], ids=["both", "patches"]
+)
+def test_a_failed_edit_says_what_to_do_next(reported: str, tools: list[Tool], advice: str) -> None:
+    edit = patched("*** Update File: /a b.txt", "@@", "-Helo", "+Hello")
+    items = [USER, {**edit, "call_id": "c1"}, {"type": "custom_tool_call_output", "call_id": "c1", "output": reported}]
+    shown = f"Failed. Nothing was changed: these are not whole lines of /a b.txt:\nHelo\n{advice}"
+    assert convert(items, tools).chat.messages[-1].content == shown
+    assert convert(items, tools, NO_HELP).chat.messages[-1].content == reported
+
+
+def test_the_advice_after_a_failed_edit_names_functions_that_are_offered() -> None:
+    names = offered(convert([USER], [APPLY_PATCH, EXEC_COMMAND]))
+    assert all(name in names and name in READ_OR_REPLACE for name in ADVISED)

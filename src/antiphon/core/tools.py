@@ -116,8 +116,8 @@ class AsCalled(NamedTuple):
 
     name: str
     arguments: str
-    # The tool is offered as easy functions, and the results of its calls are shown in plain words.
-    easy: bool = False
+    # The tool is offered as easy functions: the results of its calls are shown in plain words, which may name these functions.
+    easy: Collection[str] = ()
 
 
 def plain_call(native: Native, arguments: str) -> AsCalled:
@@ -202,8 +202,8 @@ class Toolbox:
     def as_called(self, native: Native, arguments: str) -> AsCalled:
         for name in self.instead.get(native, ()):
             if (own := self.easy[name].own_arguments(arguments)) is not None:
-                return AsCalled(name, own, easy=True)
-        return AsCalled(self.name_of(native), arguments, easy=native in self.instead)
+                return AsCalled(name, own, easy=self.easy.keys())
+        return AsCalled(self.name_of(native), arguments, easy=self.easy.keys() if native in self.instead else ())
 
     def shown_name(self, name: str, arguments: str) -> str:
         """The name of the function that the history will show for this call."""

@@ -1,7 +1,7 @@
 """The turns of a chat: what the model said and called, with the results, and what the user said."""
 
 from collections import deque
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,14 +27,14 @@ class Call:
     answered: bool = False
     # What Antiphon adds to the output, as its last line.
     note: str = ""
-    # Its result is shown in plain words.
-    easy: bool = False
+    # Its result is shown in plain words, which may name these functions.
+    easy: Collection[str] = ()
 
     def __post_init__(self) -> None:
         self.arguments = object_arguments(self.arguments)
 
     def shown_output(self) -> str:
-        output = plain_result(self.output()) if self.easy else self.output()
+        output = plain_result(self.output(), self.easy) if self.easy else self.output()
         return "\n".join(filter(None, (output.rstrip("\n"), self.note))) if self.note else output
 
     def output(self) -> str:
