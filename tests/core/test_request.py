@@ -8,8 +8,9 @@ import pytest
 from support.conversions import chat, converted, messages, rejection
 from support.items import user
 
+from antiphon.core.chat_request import UNSEEN_IMAGES
 from antiphon.core.dialect import Dialect
-from antiphon.core.request import UNSEEN_IMAGES, request_to_chat
+from antiphon.core.request import request_to_chat
 from antiphon.core.request_fields import FIELDS, request_to_items
 from antiphon.core.response_object import request_to_response
 from antiphon.core.validation import body_to_request

@@ -20,30 +20,28 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from antiphon.core.answer_lessons import AnswerLessons
+from antiphon.core.answer_notices import answer_notices
 from antiphon.core.answer_reader import AnswerReader
+from antiphon.core.answer_style import request_to_style
 from antiphon.core.auto_compaction import AutoCompaction, request_to_summary_request
 from antiphon.core.calls import CallState
 from antiphon.core.check_work import CheckOutcome, CheckWork, DefinitionWork, DocumentWork
-from antiphon.core.compacted_text import KeptItems
-from antiphon.core.constraints import is_free_text, not_constrained
-from antiphon.core.enforcement import SCHEMA_NOT_KEPT, Enforcement, Rejection
+from antiphon.core.constraints import is_free_text
+from antiphon.core.enforcement import Enforcement, Rejection
 from antiphon.core.environment import Environment
-from antiphon.core.event_style import EventStyle
 from antiphon.core.fast_path import AnyEvent
 from antiphon.core.finish_reasons import COMPLETED, OUT_OF_TOKENS, ending_of
-from antiphon.core.garbled_calls import is_garbled, messages_to_results
 from antiphon.core.item_sequence import ItemSequence
 from antiphon.core.knowledge import EngineKnowledge
 from antiphon.core.lifecycle import Lifecycle
-from antiphon.core.messages import FinishedCompaction, MessageState
+from antiphon.core.messages import FinishedCompaction
 from antiphon.core.notices import shortened
 from antiphon.core.numbering import Numbering
 from antiphon.core.output import Output
 from antiphon.core.question import Question
-from antiphon.core.request_fields import SEALED_REASONING, wants_summary
 from antiphon.core.response_object import request_to_response, sampling_to_echo
 from antiphon.core.rounds import states_to_turn
-from antiphon.core.sampling import is_capped
 from antiphon.core.steps import (
     COMPACT,
     DONE,
@@ -73,18 +71,6 @@ from antiphon.wire.chat import ChatRequest
 from antiphon.wire.responses import Compaction, CreateResponse, OutputItem, Usage
 
 Item = dict[str, Any]
-
-NO_LOGPROBS = "logprobs were left out: this engine returns none"
-ESTIMATED = "usage is estimated: the engine reports none"
-TRUNCATED = "truncation auto: the oldest turns of the input were left out"
-DROPPED_CALLS = "tool calls of the model were left out: {count} beyond {limit}"
-CAPPED = "the answer was cut off: this model writes {most} tokens at most unless max_output_tokens is set"
-LOOPING = "a call of {name} was left out: the model is in a loop, and was asked not to make it"
-AFTER_REJECTED = "{count} of the model's calls were left out: they followed a call that was wrong, for which it was asked again"
-PARROTED = "the model only repeated what it was told about its answer: this was left out"
-CALLS_IN_THOUGHTS = "the model made a tool call inside its reasoning, and nothing else: it was taken for a call"
-# What an engine has shown that made no call although one was required.
-NOT_ENFORCED = {"enforces_required": False, "enforces_named": False}
 
 
 class Phase(Enum):
@@ -137,13 +123,14 @@ class Exchange:
         self._output = Output(
             self._sequence,
             new_id=environment.new_id,
-            style=self._style(),
+            style=request_to_style(request, self._question, environment),
             enforcement=self._enforcement,
             usage=self._usage,
             forms=environment.forms,
         )
         # The engine answer that is being read; `receive`, `reading` and `check` are its own.
         self.answer = AnswerReader(self._output, self._sequence)
+        self._lessons = AnswerLessons(self._question, self._enforcement, self._output, self.answer, self._usage, environment)
         # The work that has to be done before the engine is asked.
         self._preparing: DocumentWork | DefinitionWork | None = None
         self._running: dict[str, CallState] = {}
@@ -199,43 +186,8 @@ class Exchange:
     def notices(self) -> list[str]:
         """What was changed or left out on the way."""
         notices = shortened([*self._earlier_notices, *self._question.notices, *self._auto_compaction.notices])
-        if self._question.dropped:
-            notices.append(TRUNCATED)
-        if dropped := self._enforcement.dropped:
-            notices.append(DROPPED_CALLS.format(count=dropped, limit=self._enforcement.limit))
-        notices += [LOOPING.format(name=name) for name in self._enforcement.looping]
-        if after := self._enforcement.after_rejected:
-            notices.append(AFTER_REJECTED.format(count=after))
-        if self.answer.parroted:
-            notices.append(PARROTED)
-        if self.answer.calls_in_thoughts:
-            notices.append(CALLS_IN_THOUGHTS)
-        sampling = self._question.conversion.sampling
-        if is_capped(self.request, sampling) and ending_of(self._output.reason).incomplete == OUT_OF_TOKENS:
-            notices.append(CAPPED.format(most=sampling.most_tokens))
-        # As it is known by now: an answer may have shown it.
-        dialect = self._question.knowledge.dialect_for(self._question.model)
-        if self._question.conversion.logprobs and not dialect.returns_logprobs:
-            notices.append(NO_LOGPROBS)
-        if not dialect.reports_usage:
-            notices.append(ESTIMATED)
+        notices += answer_notices(self.request, self._question, self._enforcement, self._output, self.answer)
         return list(dict.fromkeys(notices))
-
-    def _style(self) -> EventStyle:
-        options, conversion = self.request.stream_options, self._question.conversion
-        padded = options is not None and options.include_obfuscation
-        return EventStyle(
-            summary=self._environment.always_summary or wants_summary(self.request) is not None,
-            logprobs=conversion.logprobs,
-            top_logprobs=self.request.top_logprobs or 0,
-            seal=self._environment.sealer.seal,
-            # What is not stored is lost unless the client sends it back. Many clients do not know to ask for that.
-            seals_reasoning=self.request.store is False or SEALED_REASONING in (self.request.include or ()),
-            compacts=conversion.compacts,
-            kept=self._question.window.to_kept() if conversion.compacts else KeptItems(),
-            padding=self._environment.padding() if padded else None,
-            reasoning_events=self._environment.reasoning_events,
-        )
 
     # ---- the beginning -----------------------------------------------------------------------------------------------
 
@@ -486,7 +438,7 @@ class Exchange:
         self._count_answer()
         # A thought in place of the call says nothing about what the engine makes sure of.
         if rejection.call is None and self._enforcement.requirements.must_call and self._output.lone_thought is None:
-            self._question.learn_of_answer(NOT_ENFORCED)
+            self._lessons.learn_of_missing_call()
         self._question.reject(rejection)
         self._ask()
 
@@ -502,7 +454,7 @@ class Exchange:
     def _closed(self) -> None:
         """Every item of the answer is closed: another round, or the end."""
         output, sequence = self._output, self._sequence
-        self._learn_from_answer()
+        self._lessons.learn_from_answer(sequence.error)
         if sequence.error is None and ending_of(output.reason) is COMPLETED:
             if (missing := self._enforcement.missing(output.round)) is not None:
                 sequence.error = AnswerInvalid(f"The model was asked twice, and {missing}.")
@@ -517,37 +469,6 @@ class Exchange:
     def _last_step(self) -> Step:
         uncounted = self._usage.uncounted
         return Estimate(tuple(uncounted)) if uncounted else DONE
-
-    def _learn_from_answer(self) -> None:
-        error = self._sequence.error
-        if error is None:
-            self._question.learn_of_answer({"reports_usage": self._usage.current is not None, **self._logprobs_seen()})
-            self._question.learn_of_repetition()
-            self._learn_of_garbled_call()
-        elif error.code == SCHEMA_NOT_KEPT and not self.request.stop:
-            of_call = isinstance(self._enforcement.not_constrained, CallState) and self._question.dialect.constrains_calls
-            self._question.learn_of_answer({"constrains_calls": False} if of_call else not_constrained(self._question.dialect))
-
-    def _learn_of_garbled_call(self) -> None:
-        """The model was free to call a tool, and wrote what is none. It is not asked again: the client may have seen it."""
-        question, states = self._question, self._output.round
-        offer = question.conversion.offer
-        is_free = bool(offer.tools) and not offer.must_call and not offer.constrained
-        called = any(isinstance(state, CallState) for state in states)
-        if not is_free or called or question.dialect.garbles_calls or ending_of(self._output.reason) is not COMPLETED:
-            return
-        text = "".join(state.written for state in states if isinstance(state, MessageState))
-        if is_garbled(text, messages_to_results(question.conversion.chat.messages)):
-            facts = {"garbles_calls": True}
-            self._environment.report("learned", engine=question.knowledge.name, model=question.model, facts=facts, lasting=True)
-            question.learn_of_answer(facts)
-
-    def _logprobs_seen(self) -> dict[str, bool]:
-        """Whether they come with a text, if they were asked for."""
-        if not self._question.conversion.logprobs:
-            return {}
-        has_text = any(isinstance(state, MessageState) and state.written for state in self._output.round)
-        return {"returns_logprobs": self.answer.has_logprobs} if has_text or self.answer.has_logprobs else {}
 
     def _count_answer(self) -> None:
         output = self._output

@@ -102,6 +102,11 @@ class Question:
     def dialect(self) -> Dialect:
         return self.conversion.dialect
 
+    @property
+    def has_stop(self) -> bool:
+        """Words end the answer, wherever it is then."""
+        return bool(self._request.stop)
+
     def convert(self) -> None:
         items, earlier = self._remaining()
         model = self._request.model or self.knowledge.default_model

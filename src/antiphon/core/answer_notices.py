@@ -1,0 +1,51 @@
+"""Notices about what has become of the answers to a request: what was left out of them, and what their engine has not done."""
+
+from collections.abc import Iterator
+
+from antiphon.core.answer_reader import AnswerReader
+from antiphon.core.enforcement import Enforcement
+from antiphon.core.finish_reasons import OUT_OF_TOKENS, ending_of
+from antiphon.core.output import Output
+from antiphon.core.question import Question
+from antiphon.core.sampling import is_capped
+from antiphon.wire.responses import CreateResponse
+
+NO_LOGPROBS = "logprobs were left out: this engine returns none"
+ESTIMATED = "usage is estimated: the engine reports none"
+TRUNCATED = "truncation auto: the oldest turns of the input were left out"
+DROPPED_CALLS = "tool calls of the model were left out: {count} beyond {limit}"
+CAPPED = "the answer was cut off: this model writes {most} tokens at most unless max_output_tokens is set"
+LOOPING = "a call of {name} was left out: the model is in a loop, and was asked not to make it"
+AFTER_REJECTED = "{count} of the model's calls were left out: they followed a call that was wrong, for which it was asked again"
+PARROTED = "the model only repeated what it was told about its answer: this was left out"
+CALLS_IN_THOUGHTS = "the model made a tool call inside its reasoning, and nothing else: it was taken for a call"
+
+
+def answer_notices(
+    request: CreateResponse, question: Question, enforcement: Enforcement, output: Output, answer: AnswerReader
+) -> Iterator[str]:
+    if question.dropped:
+        yield TRUNCATED
+    yield from _calls_left_out(enforcement)
+    if answer.parroted:
+        yield PARROTED
+    if answer.calls_in_thoughts:
+        yield CALLS_IN_THOUGHTS
+    sampling = question.conversion.sampling
+    if is_capped(request, sampling) and ending_of(output.reason).incomplete == OUT_OF_TOKENS:
+        yield CAPPED.format(most=sampling.most_tokens)
+    # As it is known by now: an answer may have shown it.
+    dialect = question.knowledge.dialect_for(question.model)
+    if question.conversion.logprobs and not dialect.returns_logprobs:
+        yield NO_LOGPROBS
+    if not dialect.reports_usage:
+        yield ESTIMATED
+
+
+def _calls_left_out(enforcement: Enforcement) -> Iterator[str]:
+    if dropped := enforcement.dropped:
+        yield DROPPED_CALLS.format(count=dropped, limit=enforcement.limit)
+    for name in enforcement.looping:
+        yield LOOPING.format(name=name)
+    if after := enforcement.after_rejected:
+        yield AFTER_REJECTED.format(count=after)

@@ -1,0 +1,25 @@
+"""What the events of a response look like, by its request."""
+
+from antiphon.core.compacted_text import KeptItems
+from antiphon.core.environment import Environment
+from antiphon.core.event_style import EventStyle
+from antiphon.core.question import Question
+from antiphon.core.request_fields import SEALED_REASONING, wants_summary
+from antiphon.wire.responses import CreateResponse
+
+
+def request_to_style(request: CreateResponse, question: Question, environment: Environment) -> EventStyle:
+    options, conversion = request.stream_options, question.conversion
+    padded = options is not None and options.include_obfuscation
+    return EventStyle(
+        summary=environment.always_summary or wants_summary(request) is not None,
+        logprobs=conversion.logprobs,
+        top_logprobs=request.top_logprobs or 0,
+        seal=environment.sealer.seal,
+        # What is not stored is lost unless the client sends it back. Many clients do not know to ask for that.
+        seals_reasoning=request.store is False or SEALED_REASONING in (request.include or ()),
+        compacts=conversion.compacts,
+        kept=question.window.to_kept() if conversion.compacts else KeptItems(),
+        padding=environment.padding() if padded else None,
+        reasoning_events=environment.reasoning_events,
+    )
