@@ -9,6 +9,7 @@ from support.exchanges import Recorder, run_answers
 from support.toy_tool import DICE, Dice, roll
 
 from antiphon.core.compaction import TRIGGER
+from antiphon.core.help import NO_HELP, Help
 from antiphon.core.knowledge import EngineKnowledge, Model
 from antiphon.core.request import request_to_chat
 from antiphon.core.sampling import ENGINE_DEFAULT, Sampling
@@ -34,13 +35,13 @@ def sampled(*, dialect: Any = LLAMACPP, sampling: Sampling = SAMPLING) -> Engine
     return knowledge
 
 
-def sent(fields: dict[str, Any], knowledge: EngineKnowledge | None = None) -> dict[str, Any]:
+def sent(fields: dict[str, Any], knowledge: EngineKnowledge | None = None, help: Help = NO_HELP) -> dict[str, Any]:
     """The fields of the chat request that choose tokens."""
     knowledge = knowledge or sampled()
     request = msgspec.convert({"model": "any", "input": "Hi", **fields}, CreateResponse)
     items = request.input if isinstance(request.input, list) else [{"role": "user", "content": request.input}]
     sampling = knowledge.sampling_for("any")
-    chat = request_to_chat(request, items, knowledge.dialect_for("any"), "any", sampling=sampling).chat
+    chat = request_to_chat(request, items, knowledge.dialect_for("any"), "any", help=help, sampling=sampling).chat
     return {name: value for name, value in msgspec.to_builtins(chat).items() if name in SAMPLED}
 
 
@@ -95,6 +96,11 @@ def test_an_answer_with_a_format_is_capped_and_may_repeat_itself_as_in_any_diale
     assert sent({"text": text}) == {**COOL, **CAP, **LLAMACPP.constrained_extra}
     # Also where the format is in the prompt only.
     assert sent({"text": text}, sampled(dialect=PLAIN)) == {**COOL, "max_tokens": 1024}
+
+
+def test_a_held_answer_gets_the_extra_fields_of_constrained_answers_and_no_others() -> None:
+    """It may be a text, and it is constrained all the same."""
+    assert sent({"tools": [F]}, help=Help(holds_calls=True)) == {**COOL, **LLAMACPP.constrained_extra}
 
 
 def test_a_constraint_on_free_text_leaves_the_extra_fields_out() -> None:
