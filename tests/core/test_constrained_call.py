@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from support.call_finder import Merged, cut, merge, read, splits
 
 from antiphon.core.deltas import CallDelta, TextDelta
-from antiphon.core.text_calls import ConstrainedCall, TextCalls
+from antiphon.core.text_calls import ConstrainedCall, SaidCalls, TextCalls
 
 NAMES = ["get_weather", "exec", "naïve"]
 
@@ -149,6 +149,81 @@ def test_calls_are_found_in_an_answer_that_was_not_constrained_after_all(name: s
     for pieces in splits(text):
         finder = ConstrainedCall(NAMES, say="say", otherwise=TextCalls(dict.fromkeys(NAMES)))
         assert merge(read(finder, pieces)) == expected
+
+
+SAID_OTHERWISE: dict[str, tuple[str, Merged]] = {
+    **OTHERS,
+    "said in a fence": ('```json\n{"name": "say", "arguments": {"text": "It rains."}}\n```', [("text", "It rains.")]),
+    "said between markers": (
+        '<tool_call>\n{"name": "say", "arguments": {"text": "It \\"rains\\"."}}\n</tool_call>',
+        [("text", 'It "rains".')],
+    ),
+    "said with the members in another order": ('{"arguments": {"text": "It rains."}, "name": "say"}', [("text", "It rains.")]),
+    "said with another member": ('{"name": "say", "parameters": {"text": "It rains."}}', [("text", "It rains.")]),
+    "said by another argument": ('{"name": "say", "arguments": {"message": "It rains."}}', [("text", "It rains.")]),
+    "said after words": (
+        'Well.\n<tool_call>{"name": "say", "arguments": {"text": "It rains."}}</tool_call>',
+        [("text", "Well.\nIt rains.")],
+    ),
+    "said twice": (
+        '<tool_call>{"name": "say", "arguments": {"text": "a"}}</tool_call>\n'
+        '<tool_call>{"name": "say", "arguments": {"text": "b"}}</tool_call>',
+        [("text", "a\n\nb")],
+    ),
+    "nothing said": ('<tool_call>{"name": "say", "arguments": {"text": ""}}</tool_call>', []),
+    "words before a call": (
+        'Well.\n<tool_call>{"name": "exec", "arguments": {}}</tool_call>',
+        [("text", "Well.\n"), *call("exec", "{}")],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SAID_OTHERWISE)
+def test_our_own_function_is_found_wherever_a_call_is(name: str) -> None:
+    text, expected = SAID_OTHERWISE[name]
+    for pieces in splits(text):
+        assert merge(read(held(), pieces)) == expected
+
+
+def held() -> ConstrainedCall:
+    return ConstrainedCall(NAMES, say="say", otherwise=SaidCalls(dict.fromkeys(NAMES), "say"))
+
+
+FORMS = {
+    **{name: (text, False) for name, (text, _) in SAID.items()},
+    "nothing": ("", False),
+    "white space": (" \n" * 2000, False),
+    "much white space in it": ('{"name":' + " " * 3000 + '"exec", "arguments": {}}', False),
+    "members in another order": ('{"arguments": {}, "name": "exec"}', False),
+    "cut off": ('{"arg', False),
+    "another argument of our own function": ('{"name": "say", "arguments": {"message": "a"}}', False),
+    "prose": ("It rains.", True),
+    "a fence": ('```json\n{"name": "say", "arguments": {"text": "a"}}\n```', True),
+    "markers": ('<tool_call>\n{"name": "exec", "arguments": {}}\n</tool_call>', True),
+    "other JSON": ('{"city": "Paris"}', True),
+    "JSON whose first member begins in the same way": ('{"argument": 1}', True),
+    "a list": ('[{"name": "exec", "arguments": {}}]', True),
+    "a name that was not offered": ('{"name": "rm", "arguments": {}}', True),
+    "other members": ('{"name": "exec", "parameters": {}}', True),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_an_answer_breaks_the_form_only_if_no_schema_of_a_call_allows_it(name: str) -> None:
+    text, broken = FORMS[name]
+    for pieces in ([text], list(text)):
+        finder = held()
+        read(finder, pieces)
+        assert finder.breaks_form is broken
+
+
+def test_a_thought_before_the_form_does_not_break_it() -> None:
+    finder = held()
+    finder.receive("They want to know.")
+    finder.release()
+    finder.receive('{"name": "say", "arguments": {"text": "It rains."}}')
+    finder.close()
+    assert not finder.breaks_form
 
 
 @given(st.text(), st.booleans(), st.sampled_from([None, 2]), st.lists(st.integers(0, 200)))

@@ -275,3 +275,56 @@ async def test_an_engine_that_rejects_the_form_is_asked_without_it() -> None:
         assert ["response_format" in sent for sent in engine.requests] == [True, True, False]
         assert ["tools" in sent for sent in engine.requests] == [True, False, True]
         assert system(engine.last) == ""
+
+
+# ---- an engine that ignores the form ---------------------------------------------------------------------------------
+
+FENCED = f"```json\n{SAY}\n```"
+IGNORED: dict[str, tuple[str, list[str], list[tuple[str, Any]]]] = {
+    "said in a fence": (FENCED, [SAID], []),
+    "said between markers": (f"<tool_call>\n{SAY}\n</tool_call>", [SAID], []),
+    "a call after words": (f"I look.\n<tool_call>\n{CALL}\n</tool_call>", ["I look.\n"], [("get_weather", {"city": "Paris"})]),
+    "words": ("It rains.", ["It rains."], []),
+}
+
+
+@pytest.mark.parametrize("name", IGNORED)
+async def test_an_engine_that_ignores_the_form_is_read_as_it_answers_and_left_free(name: str) -> None:
+    """Such an engine accepts the field, and does nothing with it."""
+    whole, texts, made = IGNORED[name]
+    async with standing_before("vllm", pieces(whole), text("Hello."), help="full") as (gateway, engine):
+        response = (await gateway.stream(tools=TOOLS))[-1]["response"]
+        assert (said(response), calls(response)) == (texts, made)
+        await gateway.create(tools=TOOLS)
+        assert ["response_format" in sent for sent in engine.requests] == [True, False]
+        assert [tool["function"]["name"] for tool in engine.last["tools"]] == ["get_weather", "get_time"]
+        assert system(engine.last) == ""
+
+
+async def test_an_engine_with_grammars_is_left_free_once_it_has_ignored_them_too() -> None:
+    async with standing_before("llamacpp", *[pieces("It rains.")] * 3, help="full") as (gateway, engine):
+        for _ in range(3):
+            assert said(await gateway.create(tools=TOOLS)) == ["It rains."]
+        assert [("response_format" in sent, "grammar" in sent) for sent in engine.requests] == [
+            (True, False),
+            (False, True),
+            (False, False),
+        ]
+
+
+NOT_CERTAIN: dict[str, Answer] = {
+    "a call in the form": pieces(CALL),
+    "a text in the form": pieces(SAY),
+    "an answer that was cut off": pieces("It rains", finish="length"),
+    "no answer": text(""),
+    "members in another order": pieces('{"arguments": {"city": "Paris"}, "name": "get_weather"}'),
+    "a call of the engine's own": answer(chunk({"content": "I look."}), call("get_weather", '{"city": "Paris"}')),
+}
+
+
+@pytest.mark.parametrize("name", NOT_CERTAIN)
+async def test_a_model_stays_held_as_long_as_its_engine_may_have_held_it(name: str) -> None:
+    async with standing_before("vllm", NOT_CERTAIN[name], pieces(SAY), help="full") as (gateway, engine):
+        await gateway.stream(tools=TOOLS)
+        await gateway.create(tools=TOOLS)
+        assert forms(engine.last) == ["get_weather", "get_time", "say"]

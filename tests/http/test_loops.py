@@ -119,14 +119,22 @@ async def test_a_withheld_call_beside_another_one_is_left_out(stream: bool) -> N
         assert any(notice.startswith("a call of write_stdin was left out") for notice in response["antiphon_notices"])
 
 
+SAID = '{"name": "say", "arguments": {"text": "It cannot be tested."}}'
+
+
 @both_ways
-async def test_a_call_that_is_not_allowed_may_become_an_answer_in_words(stream: bool) -> None:
-    said = text('{"name": "say", "arguments": {"text": "It cannot be tested."}}')
+@pytest.mark.parametrize(
+    ("owned_by", "written"),
+    [("llamacpp", SAID), ("vllm", SAID), ("vllm", f"```json\n{SAID}\n```")],
+    ids=["by a grammar", "by a schema", "not constrained"],
+)
+async def test_a_call_that_is_not_allowed_may_become_an_answer_in_words(owned_by: str, written: str, stream: bool) -> None:
+    said = text(written)
     allowed = {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "write_stdin"}]}
-    async with small_model(TESTS, said, owned_by="llamacpp") as (gateway, engine):
+    async with small_model(TESTS, said, owned_by=owned_by) as (gateway, engine):
         response = await ask(gateway, history(0), stream=stream, tool_choice=allowed)
         assert [item["content"][0]["text"] for item in response["output"]] == ["It cannot be tested."]
-        assert "write_stdin" in engine.last["grammar"]
+        assert "write_stdin" in str(engine.last.get("grammar") or engine.last["response_format"])
 
 
 @both_ways

@@ -5,7 +5,7 @@ from typing import Any
 
 from antiphon.core.answer_reader import AnswerReader
 from antiphon.core.calls import CallState
-from antiphon.core.constraints import not_constrained
+from antiphon.core.constraints import not_constrained, not_held
 from antiphon.core.enforcement import SCHEMA_NOT_KEPT, Enforcement
 from antiphon.core.environment import Environment
 from antiphon.core.finish_reasons import COMPLETED, ending_of
@@ -57,12 +57,18 @@ class AnswerLessons:
         question.learn_of_answer({"constrains_calls": False} if of_call else not_constrained(question.dialect))
 
     def _learn_of_form(self) -> None:
-        """Of an answer that could be a call or a text: whether the model wrote what is none."""
+        """Of an answer that could be a call or a text: whether the model wrote what is none, or its engine let it."""
         offer = self._question.conversion.offer
         if offer.must_call or not offer.tools:
             return
-        if not offer.constrained and not self._question.dialect.garbles_calls and self._is_garbled():
+        if offer.say is not None and self._breaks_form():
+            self._learn(not_held(self._question.dialect))
+        elif not offer.constrained and not self._question.dialect.garbles_calls and self._is_garbled():
             self._learn({"garbles_calls": True})
+
+    def _breaks_form(self) -> bool:
+        # The engine's own parser may have left the prefix in the text.
+        return self._answer.breaks_form and not self._question.dialect.answer_prefix
 
     def _is_garbled(self) -> bool:
         states = self._output.round

@@ -10,7 +10,7 @@ from antiphon.core.fast_path import AnyEvent
 from antiphon.core.item_sequence import ItemSequence
 from antiphon.core.output import Output
 from antiphon.core.parroted_words import WithoutOwnWords
-from antiphon.core.text_calls import CallFinder, calls_ending_thought
+from antiphon.core.text_calls import CallFinder, ConstrainedCall, calls_ending_thought
 from antiphon.core.think_tags import Start
 from antiphon.errors import ApiError
 
@@ -56,6 +56,11 @@ class AnswerReader:
     @property
     def has_logprobs(self) -> bool:
         return self._stream.has_logprobs
+
+    @property
+    def breaks_form(self) -> bool:
+        """The answer is certainly not what the engine was to constrain it to."""
+        return isinstance(self._finder, ConstrainedCall) and self._finder.breaks_form
 
     def receive(self, data: bytes) -> list[AnyEvent]:
         sequence = self._sequence

@@ -28,6 +28,14 @@ def not_constrained(dialect: Dialect) -> Mapping[str, Any]:
     return {"constrains_json": False, **({"constraint_member": "grammar"} if dialect.grammar_member is not None else {})}
 
 
+def not_held(dialect: Dialect) -> Mapping[str, Any]:
+    """What an answer teaches that is nothing like the form it was held to: the engine ignores the field. If it has no other
+    one, its models are left free."""
+    if dialect.constraint_member == "grammar":
+        return {"constrains_json": False, "constraint_member": "response_format", "grammar_member": None}
+    return not_constrained(dialect)
+
+
 def is_constrained(chat: ChatRequest) -> bool:
     return chat.response_format is not UNSET or chat.grammar is not UNSET
 

@@ -13,7 +13,7 @@ from antiphon.core.enforcement import Rejection
 from antiphon.core.parroted_words import WithoutOwnWords
 from antiphon.core.request import Conversion
 from antiphon.core.requirements import Requirements
-from antiphon.core.text_calls import ConstrainedCall
+from antiphon.core.text_calls import CallFinder, ConstrainedCall, SaidCalls
 from antiphon.wire.chat import ChatFunction, ChatRequest
 
 
@@ -39,7 +39,7 @@ def _constrained(conversion: Conversion, rejection: Rejection, *, helped: bool) 
         if say is not None and chat.tools is not UNSET:
             # An engine that reads calls would pass on those of our own function.
             chat.tool_choice = "none"
-        return replace(conversion, chat=chat, finder=lambda: ConstrainedCall(names, say=say.name if say is not None else None))
+        return replace(conversion, chat=chat, finder=lambda: _finder(functions, say))
     check = conversion.requirements.answer
     if rejection.call is None and isinstance(check, SchemaCheck):
         # It was an answer, and no call: it is an answer now. The engine may not constrain one beside tools.
@@ -47,6 +47,13 @@ def _constrained(conversion: Conversion, rejection: Rejection, *, helped: bool) 
             chat.tools = chat.tool_choice = chat.parallel_tool_calls = UNSET
         constrain(chat, schema_to_response_format(msgspec.json.decode(check.definition)), dialect)
     return replace(conversion, chat=chat)
+
+
+def _finder(functions: Sequence[ChatFunction], say: ChatFunction | None) -> CallFinder:
+    offered = {function.name: function.parameters for function in functions}
+    if say is None:
+        return ConstrainedCall(offered)
+    return ConstrainedCall(offered, say=say.name, otherwise=SaidCalls(offered, say.name))
 
 
 def _say(conversion: Conversion, rejection: Rejection) -> ChatFunction | None:

@@ -23,7 +23,7 @@ from antiphon.core.requirements import Requirements
 from antiphon.core.rounds import rejection_to_turns
 from antiphon.core.sampling import ENGINE_DEFAULT, Sampling, sampling_of_answer, with_sampling
 from antiphon.core.sealed_text import NO_SEALER, Sealer
-from antiphon.core.text_calls import CallFinder, ConstrainedCall, TextCalls
+from antiphon.core.text_calls import CallFinder, ConstrainedCall, SaidCalls, TextCalls
 from antiphon.core.tool_choice import Offer, choice_to_offer
 from antiphon.core.tools import DEFINITIONS, Define, Grammar, Toolbox, tools_to_box
 from antiphon.core.turns import AssistantTurn
@@ -167,7 +167,7 @@ def _finder(offer: Offer, box: Toolbox) -> Callable[[], CallFinder | None]:
     # A call that may not be made is a call all the same: it is asked for again, and not shown as text.
     names = {name: schemas.get(name) for name in (*offered, *box.own_names(offered), *offer.withheld)}
     if say is not None:
-        return lambda: ConstrainedCall(offer.names, say=say, otherwise=TextCalls(names))
+        return lambda: ConstrainedCall(offer.names, say=say, otherwise=SaidCalls(names, say))
     return lambda: TextCalls(names) if names else None
 
 

@@ -2,7 +2,8 @@
 
 from antiphon.core.text_calls.constrained_call import ConstrainedCall
 from antiphon.core.text_calls.finder import CallFinder
+from antiphon.core.text_calls.said import SaidCalls
 from antiphon.core.text_calls.search import TextCalls
 from antiphon.core.text_calls.thoughts import calls_ending_thought
 
-__all__ = ["CallFinder", "ConstrainedCall", "TextCalls", "calls_ending_thought"]
+__all__ = ["CallFinder", "ConstrainedCall", "SaidCalls", "TextCalls", "calls_ending_thought"]

@@ -20,6 +20,10 @@ _NAME = r'("(?:[^"\\]|\\.){0,512}")'
 _SPACE = r"[ \t\r\n]{0,99}"
 _HEAD = regex.compile(_SPACE.join(["", r"\{", '"name"', ":", _NAME, ",", '"arguments"', ":", r"\{"]))
 _WHITESPACE = " \t\r\n"
+# How an answer begins that follows the schema of a call: with any white space, and its members in any order.
+_FORM = regex.compile(rf'\s*\{{\s*(?:"arguments"\s*:|"name"\s*:\s*{_NAME}\s*,\s*"arguments"\s*:\s*\{{)')
+# So much of an answer is looked at for that.
+LONGEST_BEGINNING = 2048
 
 
 class State(Enum):
@@ -34,13 +38,28 @@ class State(Enum):
 
 class ConstrainedCall:
     """A CallFinder. What is not such an object, or names an unknown tool, is text. `say`: a function whose text is the answer.
-    `otherwise`: finds the calls in an answer that is no such object, because its engine does not constrain it after all."""
+    `otherwise`: finds the calls in an answer that is no such object, because its engine does not constrain it after all.
+    `breaks_form` says so where it is certain."""
 
-    __slots__ = ("_brackets", "_index", "_open", "_otherwise", "_rest", "_said", "_say_head", "_state", "names")
+    __slots__ = (
+        "_beginning",
+        "_brackets",
+        "_form_names",
+        "_index",
+        "_open",
+        "_otherwise",
+        "_rest",
+        "_said",
+        "_say_head",
+        "_state",
+        "breaks_form",
+        "names",
+    )
 
     def __init__(self, names: Collection[str], *, say: str | None = None, otherwise: CallFinder | None = None) -> None:
         self.names: Collection[str] = frozenset(names)
         self._say_head = say_head(say) if say is not None else None
+        self._form_names = self.names if say is None else {*self.names, say}
         self._otherwise = otherwise
         self._state = State.HEAD
         self._rest = ""
@@ -49,12 +68,15 @@ class ConstrainedCall:
         # How many brackets are still to be closed after the arguments or the text.
         self._open = 1
         self._index = -1
+        # The answer is certainly not what it was constrained to; and its beginning, as long as that is open.
+        self.breaks_form = False
+        self._beginning: str | None = ""
 
     def take_if_plain(self, text: str) -> bool:
         if self._state is State.SAY:
             return text != "" and self._said.takes_as_it_is(text)
         if self._state is State.OTHER:
-            return self._otherwise is not None and self._otherwise.take_if_plain(text)
+            return self._beginning is None and self._otherwise is not None and self._otherwise.take_if_plain(text)
         return self._state is State.TEXT and text != ""
 
     def receive(self, text: str) -> list[Delta]:
@@ -72,12 +94,16 @@ class ConstrainedCall:
         self._rest = ""
         self._brackets = Brackets()
         self._said = JsonString()
+        self._beginning, self.breaks_form = "", False
         released: list[Delta] = [TextDelta(buffered)] if buffered else []
         return [*released, *self._otherwise.release()] if self._otherwise is not None else released
 
     def close(self) -> list[Delta]:
         found = self._otherwise.close() if self._otherwise is not None else []
-        return [*found, *self.release()]
+        broken = self.breaks_form
+        released = self.release()
+        self.breaks_form = broken
+        return [*found, *released]
 
     def _head(self, deltas: list[Delta]) -> bool:
         says = self._say_head.match(self._rest, partial=True) if self._say_head is not None else None
@@ -136,9 +162,22 @@ class ConstrainedCall:
 
     def _other(self, deltas: list[Delta]) -> bool:
         assert self._otherwise is not None
+        self._compare(self._rest)
         deltas += self._otherwise.receive(self._rest)
         self._rest = ""
         return False
+
+    def _compare(self, piece: str) -> None:
+        """Sooner or later the beginning of an answer shows whether any schema of a call allows it."""
+        if self._beginning is None:
+            return
+        self._beginning += piece
+        form = _FORM.match(self._beginning, partial=True)
+        if form is not None and form.partial and len(self._beginning) <= LONGEST_BEGINNING:
+            return
+        self._beginning = None
+        named = form.captures(1) if form is not None and not form.partial else []
+        self.breaks_form = form is None or any(_string(name) not in self._form_names for name in named)
 
     def _text(self, deltas: list[Delta]) -> bool:
         deltas.append(TextDelta(self._rest))
