@@ -17,6 +17,9 @@ from support.postgres import NoPostgres, PostgresServer
 settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 settings.load_profile("default")
 
+# Where nothing compiled may be written, every process that a test starts would compile Antiphon anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 # Validates what every test emits.
 pytest_plugins = ["conformance.plugin"]
 
