@@ -61,7 +61,7 @@ def run_codex(settings: Settings, arguments: Sequence[str], *, show: bool, full:
         model = models[0]["slug"]
         named = named_model(arguments)
         # If the catalog does not have it, the first one answers for it.
-        chosen = named if any(entry["slug"] == named for entry in models) else model
+        chosen = named if named is not None and any(entry["slug"] == named for entry in models) else model
         help = helped.get(chosen, {})
         lean = _lean(binary, help["reason"]) if help.get("lean_codex") and not full else ""
         config = configuration(url, model, catalog, has_key=bool(settings.api_key), lean=lean)
