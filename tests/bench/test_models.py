@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -300,8 +300,9 @@ def test_a_signal_stops_the_gateway_and_codex_which_run_in_the_same_session(tmp_
     path = os.pathsep.join((python_path(), str(Path(bench.__file__).parents[1])))
     command = [sys.executable, "-m", "support.bench_command", "--subjects", "help", "--tasks-only"]
     with subprocess.Popen(command, env=bare_environment(PYTHONPATH=path, PIDS=str(pids)), stdout=subprocess.DEVNULL) as running:
+        started: dict[str, int] = {}
         try:
-            started = dict([_next_process(pids), _next_process(pids)])
+            started |= [_next_process(pids), _next_process(pids)]
             assert started.keys() == {"serve", "codex"}
             assert {os.getsid(pid) for pid in started.values()} == {os.getsid(running.pid)}
             running.send_signal(signal.SIGTERM)
@@ -309,6 +310,9 @@ def test_a_signal_stops_the_gateway_and_codex_which_run_in_the_same_session(tmp_
             assert not [pid for pid in started.values() if Path(f"/proc/{pid}").exists()]
         finally:
             running.kill()
+            for pid in started.values():
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
 
 
 def _next_process(pids: Path) -> tuple[str, int]:
