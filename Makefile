@@ -31,8 +31,9 @@ setup: $(VENV)/installed-dev
 serve: $(VENV)/installed
 	$(BIN)/antiphon serve $(if $(UPSTREAM),--upstream $(UPSTREAM)) $(ARGS)
 
+# A file of tests stays in one process. The order stays too: otherwise the slowest files, which have few tests, would come last.
 test: $(VENV)/installed-dev
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow and not clients" $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not slow and not clients" $(ARGS)
 
 # The tests that `make test` leaves out: every request of the model tests, and every kill of the crash test.
 test-models: $(VENV)/installed-dev
