@@ -7,6 +7,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # engine with a small model of its own is started.
 UPSTREAM ?=
 ARGS ?=
+# How many processes run the tests of `make test`. 0: none but pytest itself, as a debugger needs it.
+WORKERS ?= 2
 
 .PHONY: setup serve test test-models test-clients check lint types bench bench-models golden transcripts clean
 
@@ -29,8 +31,9 @@ setup: $(VENV)/installed-dev
 serve: $(VENV)/installed
 	$(BIN)/antiphon serve $(if $(UPSTREAM),--upstream $(UPSTREAM)) $(ARGS)
 
+# A file of tests stays in one process. The order stays too: otherwise the slowest files, which have few tests, would come last.
 test: $(VENV)/installed-dev
-	$(BIN)/python -m pytest -m "not slow and not clients" $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not slow and not clients" $(ARGS)
 
 # The tests that `make test` leaves out: every request of the model tests, and every kill of the crash test.
 test-models: $(VENV)/installed-dev

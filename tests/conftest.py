@@ -17,6 +17,9 @@ from support.postgres import NoPostgres, PostgresServer
 settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 settings.load_profile("default")
 
+# Where nothing compiled may be written, every process that a test starts would compile Antiphon anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 # Validates what every test emits.
 pytest_plugins = ["conformance.plugin"]
 
@@ -43,8 +46,10 @@ async def gateway(engine: MockEngine) -> AsyncIterator[GatewayUnderTest]:
 
 @pytest.fixture(scope="session")
 def model_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cache directory with SmolLM2 in it, fetched as a person would."""
-    folder = tmp_path_factory.mktemp("cache")
+    """A cache directory with SmolLM2 in it, fetched as a person would. The processes of one test run share it."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache"
+    folder.mkdir(exist_ok=True)
     pulled = subprocess.run([*ANTIPHON, "pull", "smollm2"], env=environment(folder), capture_output=True, text=True)
     assert pulled.returncode == 0, pulled.stderr
     assert pulled.stdout == f"{folder / 'models' / 'smollm2.gguf'}\n"

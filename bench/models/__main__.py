@@ -2,26 +2,18 @@
 
 import argparse
 import asyncio
+import signal
 import sys
 import tempfile
 from pathlib import Path
 
 from antiphon.embedded import CannotEmbed
+from antiphon.embedded.weights import alias_of
 from bench.models.codex_runs import TaskRun, installed_codex, run_task
-from bench.models.page import (
-    PAGE,
-    RESULTS,
-    Measured,
-    Results,
-    page,
-    question_table,
-    read_results,
-    task_tables,
-    tool_questions,
-    write_results,
-)
+from bench.models.page import PAGE, page, question_table, task_tables, tool_questions
 from bench.models.question_runs import QuestionRun, ask
 from bench.models.questions import PLAIN_QUESTIONS, QUESTIONS
+from bench.models.results import RESULTS, Measured, Results, keep_results, read_results
 from bench.models.subjects import SUBJECTS, Running, Subject, running
 from bench.models.tasks import TASKS, Task, has_text
 from bench.models.watcher import long_session, watching
@@ -92,27 +84,24 @@ def show_task(subject: Subject, number: int, run: TaskRun) -> None:
     print(f"{subject.name:<7}run {number}  {verdict}  {words}".rstrip(), flush=True)
 
 
-def report(found: Results, chosen: argparse.Namespace) -> int:
+def report(found: Results) -> int:
     print("\n".join(["", *task_tables(found), "", *question_table(found)]))
-    # A part of the tasks says nothing about all of them.
-    if set(chosen.tasks) == {task.name for task in TASKS}:
-        kept = read_results()
-        for name, measured in found.items():
-            kept[name] = completed(measured, kept.get(name))
-        of_model = {name: each for name, each in kept.items() if each.model == next(iter(found.values())).model}
-        write_results(of_model)
-        PAGE.write_text(page(of_model))
-        print(f"\nwritten: {PAGE}")
+    keep_results(found)
+    write_page(next(iter(found.values())).model)
     return 0 if all(is_enough(measured) for name, measured in found.items() if name == "help") else 1
 
 
-def completed(measured: Measured, before: Measured | None) -> Measured:
-    """With what was measured of the same model before, and was left out now."""
-    if before is None or before.model != measured.model:
-        return measured
-    with_tasks = measured if measured.tasks else before
-    questions = measured.questions or before.questions
-    return Measured(measured.model, with_tasks.runs, with_tasks.timeout, with_tasks.tasks, questions)
+def write_page(model: str, file: Path = RESULTS) -> None:
+    """Only of subjects with all of the tasks and questions: others cannot be compared with them."""
+    results = read_results(model, file)
+    complete = {name: measured for name, measured in results.items() if measured.is_complete}
+    print()
+    for name, subject in SUBJECTS.items():
+        if name not in complete:
+            print(f"not on the page: {subject.title}. Some of its tasks or questions were not measured with {model}")
+    if complete:
+        PAGE.write_text(page(complete))
+        print(f"written: {PAGE}")
 
 
 def is_enough(measured: Measured) -> bool:
@@ -126,7 +115,7 @@ def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.models", description=__doc__)
     parser.add_argument("--model", default=MODEL, metavar="MODEL", help=f"as for `antiphon serve --model`. Default: {MODEL}")
     parser.add_argument("--runs", type=int, default=3, metavar="N", help="how often each task is done. Default: 3")
-    parser.add_argument("--timeout", type=float, default=120, metavar="S", help="seconds that a task may take. Default: 120")
+    parser.add_argument("--timeout", type=float, default=60, metavar="S", help="seconds that a task may take. Default: 60")
     parser.add_argument("--tasks", nargs="+", default=names, choices=names, metavar="NAME", help=f"of: {', '.join(names)}")
     parser.add_argument(
         "--subjects", type=subjects, default=[*SUBJECTS], metavar="NAMES", help=f"with commas, of: {', '.join(SUBJECTS)}"
@@ -134,6 +123,7 @@ def options() -> argparse.Namespace:
     only = parser.add_mutually_exclusive_group()
     only.add_argument("--questions-only", action="store_true", help="leave the tasks out")
     only.add_argument("--tasks-only", action="store_true", help="leave the questions out")
+    only.add_argument("--page-only", action="store_true", help="measure nothing, and write the page from what is kept")
     return parser.parse_args()
 
 
@@ -144,17 +134,32 @@ def subjects(text: str) -> list[str]:
     return names
 
 
+async def until_stopped(chosen: argparse.Namespace) -> Results:
+    """A signal ends the measurement like Ctrl-C, so that all that it has started is stopped."""
+    measuring = asyncio.create_task(measure(chosen))
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        # Once: a second one must not interrupt the stopping.
+        loop.add_signal_handler(number, lambda: measuring.cancelling() or measuring.cancel())
+    return await measuring
+
+
 def main() -> int:
     chosen = options()
     try:
+        if chosen.page_only:
+            write_page(alias_of(chosen.model))
+            return 0
         if not chosen.questions_only:
             installed_codex()
-        return report(asyncio.run(measure(chosen)), chosen)
+        return report(asyncio.run(until_stopped(chosen)))
     except (BenchFailed, CannotEmbed) as failed:
         print(f"bench: {failed}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
+    except asyncio.CancelledError:
+        return 143
 
 
 if __name__ == "__main__":

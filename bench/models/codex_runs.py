@@ -84,7 +84,8 @@ class Workplace:
             process = await asyncio.create_subprocess_exec(
                 *ANTIPHON, "codex", "exec", *OPTIONS, prompt,
                 cwd=self.repository, env=self.environment(binary, port, help), stdin=DEVNULL, stdout=log, stderr=STDOUT,
-                start_new_session=True,  # one group of all that it starts
+                # One group of all that it starts, in our own session: schedulers share the CPU among sessions.
+                process_group=0,
             )  # fmt: skip
         try:
             async with asyncio.timeout(limit):

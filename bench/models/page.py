@@ -5,28 +5,23 @@ import platform
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import median
-
-import msgspec
-from msgspec import Struct
+from textwrap import fill
 
 from bench.models.codex_runs import TaskRun
 from bench.models.question_runs import QuestionRun
+from bench.models.results import Results
 from bench.models.subjects import SUBJECTS
 
-ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "small_models.md"
-RESULTS = ROOT / "bench" / "results" / "models.json"
+PAGE = Path(__file__).parents[2] / "docs" / "small_models.md"
 MOST_FAILURES = 3
+WIDTH = 128
 
 HEAD = """\
 # What a small model gets done
 
-This page is written by `make bench-models`. It measures {model} on the embedded engine, on {machine}, three ways:
+This page is written by `make bench-models`. It measures {model} on the embedded engine, on {machine}:
 
-- **{help}**: `antiphon codex` and the gateway as they are shipped (`help = "auto"`).
-- **{off}**: the same with `help = "off"`.
-- **{engine}**: Codex, configured as without help, is answered by the engine's `/v1/responses`. The tool questions go
-  to its `/v1/chat/completions`.
+{subjects}
 
 To repeat it: `make bench-models`. It needs npm for Codex, and downloads the model if it is not there.
 `make bench-models ARGS="--subjects help --runs 1"` measures a part. Codex runs without its sandbox, in temporary folders: the
@@ -34,11 +29,24 @@ model may run any command.
 
 ## Tasks for Codex
 
-Each task is given to `antiphon codex exec` in a fresh folder with a git repository, and judged by its files alone. A task that
-takes more than {timeout:.0f} seconds is not done. Sampling varies, so every task was done {runs}. One task before the
-measurement warms the engine up, and does not count. Times are medians in seconds, from the start of the command: until Codex
-ended, and until the model's first call was there. The tasks are in `bench/models/tasks.py`.
+{tasks}
 """
+SUBJECT_LINES = {
+    "help": '- **{title}**: `antiphon codex` and the gateway as they are shipped (`help = "auto"`).',
+    "off": '- **{title}**: the same with `help = "off"`.',
+    "engine": "- **{title}**: Codex, configured as without help, is answered by the engine's `/v1/responses`. The tool\n"
+    "  questions go to its `/v1/chat/completions`.",
+}
+TASKS = (
+    "Each task is given to `antiphon codex exec` in a fresh folder with a git repository, and judged by its files alone. "
+    "{conditions} One task before the measurement warms the engine up, and does not count. Times are medians in seconds, from "
+    "the start of the command: until Codex ended, and until the model's first call was there. The tasks are in "
+    "`bench/models/tasks.py`."
+)
+SAME_CONDITIONS = (
+    "A task that takes more than {timeout:.0f} seconds is not done. Sampling varies, so every task was done {runs}."
+)
+OWN_CONDITIONS = "Sampling varies, so tasks were repeated, and one that takes too long is not done. {each}."
 QUESTIONS = """
 ## Tool questions
 
@@ -47,39 +55,30 @@ the right tool with the right arguments; and no call where no tool helps. The qu
 """
 
 
-class Measured(Struct):
-    """What was measured of one subject."""
-
-    model: str = ""
-    runs: int = 0
-    timeout: float = 0
-    tasks: list[TaskRun] = msgspec.field(default_factory=list)
-    questions: list[QuestionRun] = msgspec.field(default_factory=list)
-
-
-Results = dict[str, Measured]
-
-
-def read_results() -> Results:
-    return msgspec.json.decode(RESULTS.read_bytes(), type=Results) if RESULTS.exists() else {}
-
-
-def write_results(results: Results) -> None:
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_bytes(msgspec.json.format(msgspec.json.encode(results), indent=1) + b"\n")
-
-
 def page(results: Results) -> str:
-    some = next(iter(results.values()))
-    with_tasks = [each for each in results.values() if each.tasks] or [some]
+    """`results`: complete ones, of one model."""
+    shown = [subject for name, subject in SUBJECTS.items() if name in results]
     head = HEAD.format(
-        model=some.model,
+        model=results[shown[0].name].model,
         machine=machine(),
-        timeout=with_tasks[0].timeout,
-        runs="once" if with_tasks[0].runs == 1 else f"{with_tasks[0].runs} times",
-        **{subject.name: subject.title for subject in SUBJECTS.values()},
+        subjects="\n".join(SUBJECT_LINES[subject.name].format(title=subject.title) for subject in shown),
+        tasks=fill(TASKS.format(conditions=conditions(results)), WIDTH, break_long_words=False, break_on_hyphens=False),
     )
     return "\n".join([head, *task_tables(results), QUESTIONS, *question_table(results), ""])
+
+
+def conditions(results: Results) -> str:
+    """How often the tasks were done, and in which time: for each subject, if they differ."""
+    own = [(subject.title, results[name].runs, results[name].timeout) for name, subject in SUBJECTS.items() if name in results]
+    if len({(runs, timeout) for _, runs, timeout in own}) == 1:
+        _, runs, timeout = own[0]
+        return SAME_CONDITIONS.format(timeout=timeout, runs=_times(runs))
+    each = (f"{title}: {_times(runs)}, at most {timeout:.0f} seconds each" for title, runs, timeout in own)
+    return OWN_CONDITIONS.format(each="; ".join(each))
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
 
 
 def machine() -> str:

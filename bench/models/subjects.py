@@ -15,7 +15,7 @@ import msgspec
 
 from antiphon.cli.serve import model_options
 from antiphon.embedded.process import EngineProcess
-from antiphon.settings import load
+from antiphon.settings import Settings, load
 from bench.models.watcher import Target
 from bench.processes import BenchFailed, free_port
 
@@ -60,6 +60,11 @@ def bare_environment(**more: str) -> dict[str, str]:
     """No setting of the person who measures, except for those that are inherited."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("ANTIPHON_") or name in INHERITED}
     return kept | more
+
+
+def gateway_settings() -> Settings:
+    """Those of a gateway that runs here: no file is read, because none is in its folder."""
+    return load({}, bare_environment(), file=Path(os.devnull))
 
 
 @asynccontextmanager
@@ -112,7 +117,7 @@ async def _stop(process: asyncio.subprocess.Process) -> None:
 @asynccontextmanager
 async def running_engine(model: str) -> AsyncIterator[Target]:
     """The engine that the gateway would run, by itself."""
-    process = EngineProcess(model, model_options(load({})))
+    process = EngineProcess(model, model_options(gateway_settings()))
     task = asyncio.create_task(process.run())
     try:
         async with aiohttp.ClientSession() as session:

@@ -1,24 +1,33 @@
-"""The measurement of small models: its judges, what it sees of a response, and its page."""
+"""The measurement of small models: its judges, what it sees of a response, its results, its page and its processes."""
 
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import aiohttp
+import msgspec
 import pytest
 from aiohttp import web
 from support.codex import calls, shell
+from support.commands import bare_environment, python_path
 from support.engine import MockEngine, Refusal, call, text
 from support.gateway import GatewayUnderTest
+from support.servers import running_app
 
-from bench.models.__main__ import completed, is_enough
+import bench
+from bench.models.__main__ import is_enough, options, write_page
 from bench.models.codex_runs import TaskRun, Workplace
-from bench.models.page import Measured, page
+from bench.models.page import page
 from bench.models.question_runs import QuestionRun, ask
 from bench.models.questions import PLAIN_QUESTIONS, QUESTIONS, TOOLS
-from bench.models.subjects import SUBJECTS, Running
+from bench.models.results import Measured, keep_results, read_results
+from bench.models.subjects import SUBJECTS, Running, gateway_settings
 from bench.models.tasks import CITIES, GREETING, LETTER, TASKS, Task
 from bench.models.watcher import Seen, Target, watching
 
@@ -157,41 +166,156 @@ async def serving_json(paths: dict[str, Any]) -> AsyncIterator[str]:
     app = web.Application()
     for path, document in paths.items():
         app.router.add_post(path, partial(_answer, document))
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-    finally:
-        await runner.cleanup()
+    async with running_app(app) as url:
+        yield url
 
 
 async def _answer(document: Any, request: web.Request) -> web.Response:
     return web.json_response(document)
 
 
-def measured(done: int, right: int) -> Measured:
-    tasks = [TaskRun("rename", "plan", number < done, 4.0, 2.0, 2) for number in range(10)]
-    questions = [QuestionRun("?", "get_time", number < right, 0.5, "") for number in range(20)]
-    return Measured("some-model", 3, 120, tasks, [*questions, QuestionRun("!", None, True, 0.5, "")])
+# ---- results ---------------------------------------------------------------------------------------------------------
+
+
+def measured(done: int, right: int, *, runs: int = 1, timeout: float = 60) -> Measured:
+    """Of some model: all tasks and questions, the first ones done and right."""
+    plan = [task for _ in range(runs) for task in TASKS]
+    tasks = [TaskRun(task.kind, task.name, number < done, 4.0, 2.0, 2) for number, task in enumerate(plan)]
+    questions = [
+        QuestionRun(question.text, question.tool, number < right, 0.5, "")
+        for number, question in enumerate((*QUESTIONS, *PLAIN_QUESTIONS))
+    ]
+    return Measured("some-model", runs, timeout, tasks, questions)
+
+
+def without(found: Measured, *, tasks: int = 0, questions: int = 0) -> Measured:
+    """As if the measurement had left the last ones out."""
+    kept, asked = found.tasks[: len(found.tasks) - tasks], found.questions[: len(found.questions) - questions]
+    return Measured(found.model, found.runs, found.timeout, kept, asked)
 
 
 def test_enough_is_sixty_percent_of_the_tasks_and_ninety_five_of_the_questions() -> None:
-    assert is_enough(measured(6, 19))
-    assert not is_enough(measured(5, 20))
-    assert not is_enough(measured(10, 18))
+    assert is_enough(measured(8, 48))
+    assert not is_enough(measured(7, 50))
+    assert not is_enough(measured(12, 47))
 
 
-def test_what_was_left_out_comes_from_before_if_the_model_is_the_same() -> None:
-    before, questions = measured(6, 19), Measured("some-model", 1, 60, [], measured(0, 1).questions)
-    both = completed(questions, before)
-    assert (both.runs, both.timeout, both.tasks, both.questions) == (3, 120, before.tasks, questions.questions)
-    assert completed(Measured("another"), before) == Measured("another")
-    assert completed(questions, None) is questions
+def test_a_task_may_take_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["bench.models"])
+    assert (options().timeout, options().runs) == (60, 3)
+
+
+def test_what_was_left_out_stays_as_it_was_with_its_runs_and_its_timeout(tmp_path: Path) -> None:
+    file = tmp_path / "results" / "models.json"
+    before, after = measured(6, 19, runs=3, timeout=120), measured(0, 1)
+    keep_results({"help": before, "off": before}, file)
+    keep_results({"help": without(after, tasks=12)}, file)
+    keep_results({"off": without(after, questions=60)}, file)
+    kept = read_results("some-model", file)
+    assert kept["help"] == Measured("some-model", 3, 120, before.tasks, after.questions)
+    assert kept["off"] == Measured("some-model", 1, 60, after.tasks, before.questions)
+
+
+def test_a_part_of_the_tasks_replaces_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "models.json"
+    keep_results({"help": measured(6, 19)}, file)
+    keep_results({"help": without(measured(9, 9), tasks=1, questions=1)}, file)
+    assert read_results("some-model", file) == {"help": measured(6, 19)}
+
+
+def test_the_results_of_another_model_are_kept_apart(tmp_path: Path) -> None:
+    file = tmp_path / "models.json"
+    other = msgspec.structs.replace(measured(1, 1), model="hf:owner/other/file.gguf")
+    keep_results({"help": measured(6, 19), "off": measured(1, 2)}, file)
+    keep_results({"help": other}, file)
+    assert read_results(other.model, file) == {"help": other}
+    assert read_results("some-model", file) == {"help": measured(6, 19), "off": measured(1, 2)}
+
+
+def test_results_by_the_name_of_the_subject_alone_are_read(tmp_path: Path) -> None:
+    file = tmp_path / "models.json"
+    file.write_bytes(msgspec.json.encode({"help": measured(6, 19), "off": Measured("another")}))
+    assert read_results("some-model", file) == {"help": measured(6, 19)}
+    keep_results({"off": measured(1, 2)}, file)
+    assert read_results("some-model", file) == {"help": measured(6, 19), "off": measured(1, 2)}
+
+
+# ---- the page --------------------------------------------------------------------------------------------------------
 
 
 def test_the_page_has_a_row_for_each_kind_and_subject() -> None:
-    shown = page({"help": measured(6, 19), "off": measured(1, 2)})
-    assert "| **Antiphon with help** | 6 of 10 | 4.0 | 2.0 | 2.0 |" in shown
-    assert "| rename | Antiphon without help | 1 of 10 | 4.0 | 2.0 | 2.0 |" in shown
-    assert "| Antiphon with help | 19 of 20 | 1 of 1 | 0.5 |" in shown
+    shown = page({"help": measured(6, 19), "off": measured(1, 52)})
+    assert "| **Antiphon with help** | 6 of 12 | 4.0 | 2.0 | 2.0 |" in shown
+    assert "| make a file | Antiphon without help | 1 of 2 | 4.0 | 2.0 | 2.0 |" in shown
+    assert "| Antiphon with help | 19 of 50 | 0 of 10 | 0.5 |" in shown
+    assert "| Antiphon without help | 50 of 50 | 2 of 10 | 0.5 |" in shown
+    assert "llama.cpp" not in shown, "it was not measured"
+
+
+def test_the_page_says_runs_and_timeouts_of_each_subject_where_they_differ() -> None:
+    def words(**results: Measured) -> str:
+        return " ".join(page(results).split())
+
+    assert "more than 60 seconds is not done. Sampling varies, so every task was done 3 times." in words(
+        help=measured(6, 19, runs=3), off=measured(1, 2, runs=3)
+    )
+    assert (
+        "Antiphon with help: 3 times, at most 120 seconds each; Antiphon without help: once, at most 60 seconds each."
+    ) in words(off=measured(1, 2), help=measured(6, 19, runs=3, timeout=120))
+
+
+@pytest.mark.parametrize("left_out", [{"tasks": 1}, {"tasks": 12}, {"questions": 1}, {"questions": 60}])
+def test_a_subject_with_a_part_of_the_tasks_or_questions_is_not_on_the_page(
+    left_out: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, written = tmp_path / "models.json", tmp_path / "page.md"
+    monkeypatch.setattr("bench.models.__main__.PAGE", written)
+    part = without(measured(6, 19), **left_out)
+    file.write_bytes(msgspec.json.encode({"help": part}))
+    write_page("some-model", file)
+    assert not written.exists()
+    file.write_bytes(msgspec.json.encode({"help": part, "off": measured(1, 2)}))
+    write_page("some-model", file)
+    assert "Antiphon with help" not in written.read_text()
+    assert "not on the page: Antiphon with help." in capsys.readouterr().out
+
+
+# ---- processes -------------------------------------------------------------------------------------------------------
+
+
+def test_the_engine_alone_has_the_settings_of_the_gateway_that_it_is_compared_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "antiphon.toml").write_text("model_slots = 7\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ANTIPHON_MODEL_CONTEXT", "1234")
+    monkeypatch.setenv("ANTIPHON_MODEL_THREADS", "3")
+    settings = gateway_settings()
+    assert (settings.model_slots, settings.model_context, settings.model_threads) == (2, None, 3)
+
+
+def test_a_signal_stops_the_gateway_and_codex_which_run_in_the_same_session(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    os.mkfifo(pids)
+    path = os.pathsep.join((python_path(), str(Path(bench.__file__).parents[1])))
+    command = [sys.executable, "-m", "support.bench_command", "--subjects", "help", "--tasks-only"]
+    with subprocess.Popen(command, env=bare_environment(PYTHONPATH=path, PIDS=str(pids)), stdout=subprocess.DEVNULL) as running:
+        started: dict[str, int] = {}
+        try:
+            started |= [_next_process(pids), _next_process(pids)]
+            assert started.keys() == {"serve", "codex"}
+            assert {os.getsid(pid) for pid in started.values()} == {os.getsid(running.pid)}
+            running.send_signal(signal.SIGTERM)
+            assert running.wait(60) == 143
+            assert not [pid for pid in started.values() if Path(f"/proc/{pid}").exists()]
+        finally:
+            running.kill()
+            for pid in started.values():
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
+
+def _next_process(pids: Path) -> tuple[str, int]:
+    """The name and pid that it has written into the pipe. Waits for it."""
+    name, pid = pids.read_text().split()
+    return name, int(pid)

@@ -1,12 +1,15 @@
 """The hooks of the test run: a test fails for what its gateway emitted, and the run for a row that its tests did not show."""
 
 from collections.abc import Generator, Sequence
+from typing import Any
 
 import pytest
 from conformance import manifest
 from conformance.recorder import RECORDER, listen
 
 FAULTS = pytest.StashKey[list[str]]()
+# In what a process of pytest-xdist reports when it ends.
+FAULTS_KEY = "conformance"
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -54,11 +57,21 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    seen = {test: RECORDER.seen[test] for test in RECORDER.passed}
     faults = session.config.stash[FAULTS]
-    faults += [*manifest.unshown_rows(seen), *manifest.unlisted(seen)]
+    # Of several processes, each looks at its own tests; the one that started them only collects what they have found.
+    if not session.config.pluginmanager.hasplugin("dsession"):
+        seen = {test: RECORDER.seen[test] for test in RECORDER.passed}
+        faults += [*manifest.unshown_rows(seen), *manifest.unlisted(seen)]
+    if (output := getattr(session.config, "workeroutput", None)) is not None:
+        output[FAULTS_KEY] = faults
     if faults and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """One of the processes has ended."""
+    node.config.stash[FAULTS] += getattr(node, "workeroutput", {}).get(FAULTS_KEY, [])
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

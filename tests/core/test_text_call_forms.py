@@ -4,7 +4,7 @@ import itertools
 import json
 
 import pytest
-from support.call_finder import Merged, merge, read, splits
+from support.call_finder import Merged, assert_is_text, merge, read, splits
 from support.text_call_page import PAGE, page
 
 from antiphon.core.text_calls import TextCalls, calls_ending_thought
@@ -135,11 +135,6 @@ def test_a_form_without_a_marker_at_the_end_of_a_thought_is_none(form: Form) -> 
 # ---- where it is not -------------------------------------------------------------------------------------------------
 
 
-def assert_is_text(text: str, names: list[str] = NAMES) -> None:
-    for pieces in splits(text, others=4):
-        assert found("", pieces, names) == [("text", text)]
-
-
 # Harmony's marks are never shown.
 shown = pytest.mark.parametrize("form", [form for form in FORMS if form.name != "Harmony"], ids=lambda form: form.name)
 
@@ -153,33 +148,33 @@ def test_a_call_of_a_tool_that_was_not_offered_is_text_as_written(form: Form) ->
 @every_form
 @pytest.mark.parametrize("mark", ["`", '"', "'", "``", "```"])
 def test_a_form_in_quotation_marks_is_text(form: Form, mark: str) -> None:
-    assert_is_text(f"Write {mark}{form.example}{mark} to call it.")
+    assert_is_text(f"Write {mark}{form.example}{mark} to call it.", NAMES)
 
 
 @every_form
 def test_a_form_in_a_fenced_block_with_other_text_is_text(form: Form) -> None:
-    assert_is_text(f"Like this:\n```\nfirst\n{form.example}\n```\nDone.")
-    assert_is_text(f"Like this:\n~ ~ ~\n```xml\n# a comment\n{form.example.replace('```', '~~~')}\n```")
+    assert_is_text(f"Like this:\n```\nfirst\n{form.example}\n```\nDone.", NAMES)
+    assert_is_text(f"Like this:\n~ ~ ~\n```xml\n# a comment\n{form.example.replace('```', '~~~')}\n```", NAMES)
 
 
 @every_form
 def test_a_fenced_block_with_a_form_is_an_example_where_text_is_around_it(form: Form) -> None:
-    assert_is_text(f"Like this:\n````\n{form.example}\n````\nThat calls it.")
+    assert_is_text(f"Like this:\n````\n{form.example}\n````\nThat calls it.", NAMES)
 
 
 @pytest.mark.parametrize("form", [form for form in FORMS if form.place in (Place.ALONE, Place.END)], ids=lambda form: form.name)
 def test_a_form_without_a_marker_is_text_where_text_follows(form: Form) -> None:
-    assert_is_text(f"Like this:\n{form.example}\nThat calls it.")
+    assert_is_text(f"Like this:\n{form.example}\nThat calls it.", NAMES)
 
 
 @pytest.mark.parametrize("form", [form for form in FORMS if form.place is Place.END], ids=lambda form: form.name)
 def test_a_form_that_must_end_the_text_is_text_at_its_beginning(form: Form) -> None:
-    assert_is_text(f"{form.example}\nThat calls it.")
+    assert_is_text(f"{form.example}\nThat calls it.", NAMES)
 
 
 @pytest.mark.parametrize("form", [form for form in FORMS if form.place is Place.LINE], ids=lambda form: form.name)
 def test_a_form_that_must_begin_a_line_is_text_inside_one(form: Form) -> None:
-    assert_is_text(f"So: {form.example} is it.")
+    assert_is_text(f"So: {form.example} is it.", NAMES)
 
 
 @shown

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from support.call_finder import Merged, merge, read, splits
+from support.call_finder import Merged, assert_is_text, merge, read, splits
 
 from antiphon.core.text_calls import TextCalls
 
@@ -19,12 +19,6 @@ def calls(text: str, tools: Any = NAMES) -> list[tuple[str, Any]]:
     assert all(result == results[0] for result in results)
     assert all(part[0] == "call" for part in results[0]), results[0]
     return [(str(part[2]), json.loads(str(part[3]))) for part in results[0]]
-
-
-def text_of(text: str, tools: Any = NAMES) -> str:
-    results = [merge(read(TextCalls(tools), pieces)) for pieces in splits(text, others=6)]
-    assert all(result == [("text", text)] for result in results), results
-    return text
 
 
 # ---- JSON ------------------------------------------------------------------------------------------------------------
@@ -52,8 +46,8 @@ def test_a_long_script_is_repaired_too() -> None:
 
 
 def test_line_breaks_inside_a_string_are_kept_where_the_tool_was_not_offered() -> None:
-    text_of('{"name": "rm", "arguments": {"cmd": "a\nb"}}')
-    text_of('<tools>{"name": "rm", "arguments": {"cmd": "a\nb"}}</tools>')
+    assert_is_text('{"name": "rm", "arguments": {"cmd": "a\nb"}}', NAMES)
+    assert_is_text('<tools>{"name": "rm", "arguments": {"cmd": "a\nb"}}</tools>', NAMES)
 
 
 @pytest.mark.parametrize("name", ["name", "function", "tool", "tool_name", "function_name", "action"])
@@ -76,7 +70,7 @@ def test_several_objects_between_one_pair_of_markers_are_several_calls(between: 
 
 
 def test_a_list_with_a_tool_that_was_not_offered_is_text() -> None:
-    text_of('<tools>[{"name": "exec", "arguments": {}}, {"name": "rm", "arguments": {}}]</tools>')
+    assert_is_text('<tools>[{"name": "exec", "arguments": {}}, {"name": "rm", "arguments": {}}]</tools>', NAMES)
 
 
 def test_calls_in_a_section_up_to_one_that_was_not_offered_are_calls() -> None:
@@ -200,7 +194,7 @@ def test_a_nested_value_of_minimax_3_is_text() -> None:
     mark = "]<]minimax[>["
     items = "".join(f"{mark}<item>{each}{mark}</item>" for each in "ab")
     body = f'{mark}<invoke name="exec">{mark}<cmd>{items}{mark}</cmd>{mark}</invoke>'
-    text_of(f"{mark}<tool_call>\n{body}\n{mark}</tool_call>")
+    assert_is_text(f"{mark}<tool_call>\n{body}\n{mark}</tool_call>", NAMES)
 
 
 def test_an_end_that_was_not_opened_is_dropped() -> None:
@@ -259,19 +253,19 @@ def test_a_literal_of_python_is_read_without_being_evaluated(written: str, meant
     ],
 )
 def test_what_is_not_a_literal_is_text(written: str) -> None:
-    text_of(f"[exec(cmd={written})]")
-    text_of(f"<|tool_call_start|>[exec(cmd={written})]<|tool_call_end|>")
+    assert_is_text(f"[exec(cmd={written})]", NAMES)
+    assert_is_text(f"<|tool_call_start|>[exec(cmd={written})]<|tool_call_end|>", NAMES)
 
 
 @pytest.mark.parametrize(
     "text", ["[exec(1)]", "[exec(a=1, a=2)]", "[exec(**x)]", "[exec(a=1) + 1]", "[exec(a=1),, exec()]", "[exec]"]
 )
 def test_only_keyword_arguments_that_are_given_once_make_a_call(text: str) -> None:
-    text_of(text)
+    assert_is_text(text, NAMES)
 
 
 def test_a_literal_that_is_nested_too_deeply_is_text() -> None:
-    text_of(f"[exec(cmd={'[' * 1000}{']' * 1000})]")
+    assert_is_text(f"[exec(cmd={'[' * 1000}{']' * 1000})]", NAMES)
 
 
 def test_gemmas_values_have_the_types_that_they_are_written_with() -> None:

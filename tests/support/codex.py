@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from filelock import FileLock
 
 from support.commands import ANTIPHON
 from support.engine import Body, MockEngine, Script, Writer, answer, call
@@ -53,6 +54,12 @@ MODEL: dict[str, Any] = {
 
 def installed() -> Path:
     """The binary; it is installed once, where it is missing and npm is there."""
+    # Of several processes that run tests, one installs it.
+    with FileLock(FOLDER / "install.lock"):
+        return _installed()
+
+
+def _installed() -> Path:
     if not BINARY.exists():
         npm = shutil.which("npm")
         if npm is None:

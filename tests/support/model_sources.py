@@ -7,6 +7,7 @@ from pathlib import Path
 from aiohttp import web
 
 from antiphon.embedded.named_models import HubFile, NamedModel, Packages, Source, Wheel
+from support.servers import LocalServer
 from support.wheels import FileServer, write_wheel
 
 REPOSITORY, FILE = "owner/pebble-gguf", "pebble-q4.gguf"
@@ -50,43 +51,30 @@ def write_wheels(folder: Path, source: Packages, data: bytes) -> Iterator[Path]:
         yield write_wheel(folder, project, version, {wheel.member: data[number * size : (number + 1) * size]})
 
 
-class SourceServer:
+class SourceServer(LocalServer):
     """Both sources. Each file of theirs is a FileServer, which can imitate bad connections."""
 
     def __init__(self, data: bytes, wheels: Iterable[Path] = ()) -> None:
+        super().__init__()
         self.hub = FileServer(data)
         # What the hub says before it sends anything. Of a large file it is the checksum.
         self.tag = hashlib.sha256(data).hexdigest()
         self.hub_status = 200
         self.wheels = {path.name: FileServer(path.read_bytes(), path.name) for path in wheels}
-        self.url = ""
-        self._runner: web.AppRunner | None = None
 
     @property
     def ranges(self) -> list[list[str | None]]:
         """What was asked for of each wheel."""
         return [wheel.ranges for wheel in self.wheels.values()]
 
-    async def __aenter__(self) -> "SourceServer":
-        app = web.Application()
+    def routes(self) -> list[web.RouteDef]:
         path = f"/{REPOSITORY}/resolve/main/{FILE}"
-        app.add_routes(
-            [
-                web.head(path, self._head),
-                web.get(path, self._hub_file, allow_head=False),
-                web.get("/simple/{project}/", self._index),
-                web.get("/files/{name}", self._wheel),
-            ]
-        )
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        assert self._runner is not None
-        await self._runner.cleanup()
+        return [
+            web.head(path, self._head),
+            web.get(path, self._hub_file, allow_head=False),
+            web.get("/simple/{project}/", self._index),
+            web.get("/files/{name}", self._wheel),
+        ]
 
     def environment(self) -> dict[str, str]:
         return {"HF_ENDPOINT": self.url, "PIP_INDEX_URL": f"{self.url}/simple/"}

@@ -11,6 +11,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from filelock import FileLock
+
 USER = "antiphon"
 EMPTY = """
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid();
@@ -25,8 +27,9 @@ class NoPostgres(Exception):
 
 
 def find_programs() -> Path:
-    """The directory of initdb and postgres."""
-    return _installed() or _install()
+    """The directory of initdb and postgres. Of several processes that run tests, one installs them."""
+    with FileLock(Path(tempfile.gettempdir()) / f"antiphon-tests-postgres-{os.geteuid()}.lock"):
+        return _installed() or _install()
 
 
 def _installed() -> Path | None:

@@ -6,6 +6,8 @@ from contextlib import asynccontextmanager, suppress
 
 from aiohttp import web
 
+from support.servers import running_app
+
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -41,14 +43,9 @@ async def streaming_server(handler: Handler) -> AsyncIterator[StreamingServer]:
     server = StreamingServer(handler)
     app = web.Application()
     app.router.add_get("/", server.handle)
-    runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    server.port = runner.addresses[0][1]
-    try:
+    async with running_app(app) as url:
+        server.port = int(url.rpartition(":")[2])
         yield server
-    finally:
-        await runner.cleanup()
 
 
 async def read_chunks(reader: asyncio.StreamReader) -> list[bytes]:

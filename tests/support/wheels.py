@@ -7,6 +7,8 @@ from pathlib import Path
 
 from aiohttp import web
 
+from support.servers import LocalServer
+
 METADATA = "Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
 WHEEL = "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 
@@ -24,10 +26,11 @@ def write_wheel(folder: Path, name: str, version: str, members: dict[str, bytes]
     return path
 
 
-class FileServer:
+class FileServer(LocalServer):
     """Serves one file and an index with it. It can imitate bad connections and bad servers."""
 
     def __init__(self, data: bytes, name: str = "file.bin") -> None:
+        super().__init__()
         self.data = data
         self.name = name
         self.ranges: list[str | None] = []
@@ -44,25 +47,13 @@ class FileServer:
         self.shift = 0
         # Answers that break off wait for this first, if it is there.
         self.breaks_when: asyncio.Event | None = None
-        self.url = ""
-        self._runner: web.AppRunner | None = None
 
     @property
     def file_url(self) -> str:
         return f"{self.url}/files/{self.name}"
 
-    async def __aenter__(self) -> "FileServer":
-        app = web.Application()
-        app.add_routes([web.get("/files/{name}", self.file), web.get("/simple/{project}/", self.index)])
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        assert self._runner is not None
-        await self._runner.cleanup()
+    def routes(self) -> list[web.RouteDef]:
+        return [web.get("/files/{name}", self.file), web.get("/simple/{project}/", self.index)]
 
     async def index(self, request: web.Request) -> web.Response:
         digest = hashlib.sha256(self.data if self.announced is None else self.announced).hexdigest()

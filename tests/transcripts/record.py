@@ -20,6 +20,7 @@ import msgspec
 from aiohttp import web
 from support.engine import DONE
 from support.gateway import GatewayUnderTest, running_gateway
+from support.servers import running_app
 from transcripts.differences import Body, difference
 from transcripts.normal_forms import Normaliser, OwnTexts
 from transcripts.replay import SETTINGS, StandIn, facts_of, pin_facts, replayed
@@ -127,14 +128,8 @@ async def proxied(engine: Target) -> AsyncIterator[EngineProxy]:
         proxy = EngineProxy(engine, session)
         app = web.Application(client_max_size=64 * 1024 * 1024)
         app.router.add_route("*", "/{path:.*}", proxy.pass_on)
-        runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=1)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        proxy.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-        try:
+        async with running_app(app) as proxy.url:
             yield proxy
-        finally:
-            await runner.cleanup()
 
 
 # ---- recording -------------------------------------------------------------------------------------------------------

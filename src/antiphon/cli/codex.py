@@ -9,13 +9,13 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import typer
 
+from antiphon.cli.codex_arguments import named_model
 from antiphon.cli.codex_config import KEY_VARIABLE, LEAN_SETTINGS, configuration, known_settings, lean_part
 from antiphon.cli.models import better_model
 from antiphon.core.help import Help
@@ -32,9 +32,6 @@ START_TIMEOUT = 900.0
 WAITING = "Waiting for an engine; a model may have to be downloaded first.{reason} The gateway's log is {log}."
 # Seconds after which the user is shown what the command is waiting for.
 NOTICE_AFTER = 3.0
-# The flags of Codex that name a model, directly and as a setting.
-MODEL_FLAGS = ("-m", "--model")
-CONFIG_FLAGS = ("-c", "--config")
 LEAN = "Codex runs with fewer tools and shorter prompts, because {reason}. `antiphon codex --full` leaves everything on."
 NOT_LEAN = (
     "This version of Codex cannot check its settings, so it runs with all of its features, which are many for this model. "
@@ -62,7 +59,9 @@ def run_codex(settings: Settings, arguments: Sequence[str], *, show: bool, full:
         models = [_full_entry(entry, helped) for entry in listing["models"]] if full else listing["models"]
         catalog.write_bytes(msgspec.json.format(msgspec.json.encode({"models": models})))
         model = models[0]["slug"]
-        chosen = _chosen_model(arguments, models)
+        named = named_model(arguments)
+        # If the catalog does not have it, the first one answers for it.
+        chosen = named if named is not None and any(entry["slug"] == named for entry in models) else model
         help = helped.get(chosen, {})
         lean = _lean(binary, help["reason"]) if help.get("lean_codex") and not full else ""
         config = configuration(url, model, catalog, has_key=bool(settings.api_key), lean=lean)
@@ -96,27 +95,6 @@ def _full_entry(entry: dict[str, Any], helped: dict[str, Any]) -> dict[str, Any]
     name, window, vision = entry["slug"], entry["context_window"], "image" in entry["input_modalities"]
     help = Help(easier_tools=helped.get(name, {}).get("easier_tools", False))
     return catalog_entry(name, window=window, vision=vision, help=help)
-
-
-def _chosen_model(arguments: Sequence[str], catalog: Sequence[dict[str, Any]]) -> str:
-    """The model that the arguments for Codex name. If it is not in the catalog, the first one answers for it."""
-    settings = [setting.partition("=") for setting in _values(arguments, *CONFIG_FLAGS)]
-    # Codex prefers the flag. Of several settings, the last one counts.
-    configured = [value.strip(" \"'") for name, _, value in reversed(settings) if name.strip() == "model"]
-    named = [*_values(arguments, *MODEL_FLAGS), *configured, None][0]
-    slugs = [str(entry["slug"]) for entry in catalog]
-    return named if named in slugs else slugs[0]
-
-
-def _values(arguments: Sequence[str], short: str, long: str) -> Iterator[str]:
-    """What the arguments give to a flag, written -f X, -fX, -f=X, --flag X or --flag=X."""
-    for argument, following in pairwise([*arguments, ""]):
-        if argument in (short, long):
-            yield following
-        elif argument.startswith(f"{long}="):
-            yield argument.removeprefix(f"{long}=")
-        elif argument.startswith(short):
-            yield argument.removeprefix(short).removeprefix("=")
 
 
 def _better_model(settings: Settings, model: str) -> str | None:

@@ -4,9 +4,11 @@ from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperCommand
 
 from antiphon import __version__, settings
 from antiphon.cli.codex import CannotStart, run_codex
+from antiphon.cli.codex_arguments import split_arguments
 from antiphon.cli.doctor import run_doctor
 from antiphon.cli.models import run_models, run_pull
 from antiphon.cli.serve import NoEngine, serve_forever
@@ -153,7 +155,17 @@ def serve(
         _fail(f"cannot listen on {chosen.host}:{chosen.port}: {failed.strerror or failed}")
 
 
-@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+class CodexCommand(TyperCommand):
+    """Arguments for Codex are not parsed here: it has flags of the same names, and -mphi4 is not -m -p -h -i -4."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        ours, theirs = split_arguments(args)
+        super().parse_args(ctx, ours)
+        ctx.args = theirs
+        return theirs
+
+
+@app.command(cls=CodexCommand)
 def codex(
     context: typer.Context,
     show: Annotated[bool, typer.Option("--print", help="Only print the configuration, to paste into your own.")] = False,
@@ -164,7 +176,8 @@ def codex(
         Path | None, typer.Option(help="TOML file with Antiphon's settings. Default: antiphon.toml, if there is one.")
     ] = None,
 ) -> None:
-    """Run Codex on the gateway, which is started if it does not run. All other arguments are passed to Codex."""
+    """Run Codex on the gateway, which is started if it does not run. All other arguments, and --config KEY=VALUE, are passed to
+    Codex; so is everything after --."""
     try:
         chosen = settings.load({}, file=config)
         raise typer.Exit(run_codex(chosen, context.args, show=show, full=full, file=config))

@@ -1,0 +1,60 @@
+"""The arguments of `antiphon codex`: which are Antiphon's own, and which are for Codex."""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise, takewhile
+from pathlib import Path
+
+# Codex has no flags of these names.
+OWN_FLAGS = frozenset({"--print", "--full"})
+HELP_FLAGS = frozenset({"-h", "--help"})
+# Both have this one: Antiphon's is a file, Codex's is KEY=VALUE.
+CONFIG_FLAG = "--config"
+# The flags of Codex that name a model, directly and as a setting.
+MODEL_FLAGS = ("-m", "--model")
+SETTING_FLAGS = ("-c", CONFIG_FLAG)
+
+
+def split_arguments(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Antiphon's, then those for Codex, in their order. All that follows the first `--` is for Codex."""
+    ours: list[str] = []
+    theirs: list[str] = []
+    rest = list(arguments)
+    while rest:
+        argument = rest.pop(0)
+        if argument == "--":
+            return ours, theirs + rest
+        # After `exec`, for example, help is asked of Codex.
+        if argument in OWN_FLAGS or (argument in HELP_FLAGS and not theirs):
+            ours.append(argument)
+        elif argument == CONFIG_FLAG:
+            value = [rest.pop(0)] if rest else []
+            (ours if not value or _is_file(value[0]) else theirs).extend([argument, *value])
+        elif argument.startswith(f"{CONFIG_FLAG}="):
+            (ours if _is_file(argument.removeprefix(f"{CONFIG_FLAG}=")) else theirs).append(argument)
+        else:
+            theirs.append(argument)
+    return ours, theirs
+
+
+def _is_file(value: str) -> bool:
+    """A name without `=` cannot be a setting of Codex: if there is no such file, Antiphon reports it."""
+    return "=" not in value or Path(value).is_file()
+
+
+def named_model(arguments: Sequence[str]) -> str | None:
+    """The model that the arguments for Codex name."""
+    settings = [setting.partition("=") for setting in _values(arguments, *SETTING_FLAGS)]
+    # Codex prefers the flag. Of several settings, the last one counts.
+    configured = [value.strip(" \"'") for name, _, value in reversed(settings) if name.strip() == "model"]
+    return next(iter([*_values(arguments, *MODEL_FLAGS), *configured]), None)
+
+
+def _values(arguments: Sequence[str], short: str, long: str) -> Iterator[str]:
+    """What the arguments give to a flag, written -f X, -fX, -f=X, --flag X or --flag=X."""
+    for argument, following in pairwise([*takewhile(lambda each: each != "--", arguments), ""]):
+        if argument in (short, long):
+            yield following
+        elif argument.startswith(f"{long}="):
+            yield argument.removeprefix(f"{long}=")
+        elif argument.startswith(short):
+            yield argument.removeprefix(short).removeprefix("=")
