@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 import time
 from asyncio.subprocess import DEVNULL, STDOUT
+from collections.abc import Iterator
 from pathlib import Path
 
 from msgspec import Struct
@@ -99,10 +100,22 @@ class Workplace:
             await process.wait()
 
 
+@contextlib.contextmanager
+def fresh_folder() -> Iterator[Path]:
+    """Always at the same path. Paths are part of Codex's prompt, and a new one would have the engine read the prompt again."""
+    folder = Path(tempfile.gettempdir()) / "antiphon-task"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 async def run_task(task: Task, watcher: Watcher, help: str, limit: float, log: Path) -> TaskRun:
     """`log`: the file for what Codex has printed."""
-    with tempfile.TemporaryDirectory(prefix="antiphon-task-", ignore_cleanup_errors=True) as folder:
-        place = Workplace(Path(folder), task)
+    with fresh_folder() as folder:
+        place = Workplace(folder, task)
         watcher.begin()
         began = time.monotonic()
         in_time = await place.run_codex(installed_codex(), watcher.port, help, task.prompt, limit)
