@@ -87,6 +87,9 @@ class Timeouts:
 
 
 class PostgresDatabase:
+    # A server that restarts has the same contents.
+    generation = 0
+
     def __init__(
         self, url: str, wakeups: Wakeups, clock: Callable[[], float] | None, timeouts: Timeouts, migrations: Migrations
     ) -> None:
@@ -120,6 +123,9 @@ class PostgresDatabase:
                 await self._pool.close()
         except DATABASE_ERRORS:
             self._pool.terminate()
+
+    async def check(self) -> None:
+        """A server that is away may be back for the next operation, which waits for it."""
 
     async def read(self, operation: Operation[T]) -> T:
         async with self._connection(self._timeouts.operation) as connection:

@@ -56,14 +56,15 @@ def connect(path: Path, busy_timeout: float = BUSY_TIMEOUT) -> sqlite3.Connectio
     return connection
 
 
-def prepare(path: Path, connect: Connect, migrations: Migrations) -> None:
-    """Create the database if it does not exist, and bring its tables up to date. Raises CannotOpen."""
+def prepare(path: Path, connect: Connect, migrations: Migrations, *, create: bool = True) -> None:
+    """Create the database if it does not exist (and if that is wanted), and bring its tables up to date. Raises CannotOpen."""
     if sqlite3.sqlite_version_info < OLDEST_SQLITE:
         raise CannotOpen(f"SQLite {sqlite3.sqlite_version} is too old; use 3.35 or newer, or another store")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        if create:
+            path.parent.mkdir(parents=True, exist_ok=True)
         # Only the user may read conversations. SQLite gives the files beside the database the same permissions.
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR if create else os.O_RDWR, 0o600))
         with contextlib.closing(connect(path)) as connection:
             _use_wal(connection, path)
             _migrate(connection, path, migrations)
