@@ -61,7 +61,7 @@ RESPONSES = {
     )
 }
 DELETED = "deleted"
-CONVERSATION = {
+CONVERSATION: dict[str, Any] = {
     "id": "talk",
     "owner": "ada",
     "created_at": BEGINNING,
