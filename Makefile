@@ -79,7 +79,7 @@ $(RELEASE)/installed: constraints.txt
 release: $(RELEASE)/installed
 	$(RELEASE)/bin/python -m release
 
-# Known vulnerabilities of the pinned dependencies. Exits with 3 where their list cannot be reached.
+# Known vulnerabilities of the pinned dependencies. Ends with 3 where that cannot be found out.
 audit: $(RELEASE)/installed
 	$(RELEASE)/bin/python -m release.audit
 
