@@ -13,6 +13,7 @@ import aiohttp
 import pytest
 from support.commands import TESTS, python_path, served
 from support.engine import MockEngine, answer, call, text
+from support.tiny_model import write_tiny_model
 
 # Addresses of this machine, for which nobody is asked.
 HERE = {"127.0.0.1", "localhost", "::1"}
@@ -94,6 +95,25 @@ async def test_a_gateway_connects_only_to_its_engine(engine: MockEngine, tmp_pat
 def _is_here(address: Any) -> bool:
     host = address[0] if isinstance(address, list) else address
     return host in (None, *HERE)
+
+
+@pytest.mark.timeout(120)
+async def test_an_embedded_engine_connects_to_nobody(tmp_path: Path) -> None:
+    log = tmp_path / "connections"
+    model = write_tiny_model(tmp_path / "tiny.gguf")
+    async with served("--port", "0", "--model", str(model), **audited(log)) as (process, ready):
+        async with aiohttp.ClientSession() as client:
+            body = {"model": "tiny", "input": "Hi", "max_output_tokens": 16}
+            async with client.post(f"{ready.split()[-1]}/responses", json=body) as response:
+                assert response.status == 200, await response.text()
+        process.send_signal(signal.SIGTERM)
+        assert await process.wait() == 0
+    found = noted(log)
+    # The gateway and the engine.
+    assert sum(event == "process" for event, _ in found) >= 2
+    hosts = {address[0] for event, address in found if event == "socket.connect"}
+    assert hosts == {"127.0.0.1"}
+    assert [address for event, address in found if "getaddrinfo" in event and not _is_here(address)] == []
 
 
 @pytest.mark.timeout(60)
