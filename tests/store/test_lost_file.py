@@ -122,6 +122,26 @@ async def test_a_file_that_replaces_it_gets_all_later_writes_and_nothing_of_the_
         assert connection.execute("SELECT id FROM responses ORDER BY id").fetchall() == [("new",), ("other",)]
 
 
+@pytest.mark.parametrize("replaced", [True, False])
+async def test_a_file_that_was_moved_keeps_all_that_was_acknowledged(replaced: bool, tmp_path: Path, clock: Clock) -> None:
+    path, copy, moved = tmp_path / "responses.db", tmp_path / "copy.db", tmp_path / "elsewhere.db"
+    async with open_store(url_of(copy), clock):
+        pass
+    async with open_store(url_of(path), clock) as store:
+        for number in range(5):
+            await store.put(record(f"r{number}"))
+        move_away(path)
+        if replaced:
+            copy.rename(path)
+            await store.put(record("new"))
+        else:
+            with pytest.raises(StoreUnavailable, match=LOST):
+                await store.put(record("new"))
+    # Without the log that stayed behind.
+    async with open_store(url_of(moved), clock) as store:
+        assert [number for number in range(5) if await store.get("ada", f"r{number}") is None] == []
+
+
 async def test_a_chain_of_the_old_file_is_not_continued_in_the_new_one(tmp_path: Path, clock: Clock) -> None:
     path, copy = tmp_path / "responses.db", tmp_path / "copy.db"
     async with open_store(url_of(copy), clock):

@@ -9,7 +9,7 @@ import logging
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -21,7 +21,6 @@ from antiphon.store.sqlite_file import Connect, prepare
 
 # The device and the inode of a file: no other file has the same while it is open. None: there is no file.
 Identity: TypeAlias = tuple[int, int] | None
-Stat: TypeAlias = Callable[[str], os.stat_result]
 
 LOST = (
     "The database file of the store was deleted or replaced while the gateway was running, so nothing can be stored. "
@@ -41,13 +40,11 @@ class Files(NamedTuple):
 
 
 class SqliteConnections:
-    def __init__(self, path: Path, connect: Connect, migrations: Migrations, stat: Stat = os.stat) -> None:
-        """`stat` is for tests."""
+    def __init__(self, path: Path, connect: Connect, migrations: Migrations) -> None:
         self._path = str(path)
         self._log_path = f"{path}-wal"
         self._connect = connect
         self._migrations = migrations
-        self._stat = stat
         self._opened: Files | None = None
         self._lost = False
         self._writer: sqlite3.Connection | None = None
@@ -64,6 +61,10 @@ class SqliteConnections:
         self._open(create=True)
 
     def close(self) -> None:
+        if self._lost and self._writer is not None:
+            # SQLite does not do this for a file that has moved: wherever it is now, it gets what is in its log.
+            with contextlib.suppress(sqlite3.Error):
+                self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         for connection in (self._writer, *self._idle):
             if connection is not None:
                 connection.close()
@@ -108,7 +109,7 @@ class SqliteConnections:
 
     def _reopen(self) -> None:
         """Open the file that is at the path now. Raises FileLost if there is none, or if it cannot be used."""
-        if self._identity(self._path) is None:
+        if identity(self._path) is None:
             raise FileLost(LOST)
         with self._condition:
             self._opening = True
@@ -129,9 +130,9 @@ class SqliteConnections:
         """Close the old file. If another one took its place, the log beside it belongs to the old one, and would damage it."""
         opened = self._opened
         self.close()
-        if opened is not None and opened.log is not None and self._identity(self._path) != opened.database:
-            if self._identity(self._log_path) != opened.log:
-                return
+        if opened is None or identity(self._path) == opened.database:
+            return
+        if opened.log is not None and identity(self._log_path) == opened.log:
             for name in (self._log_path, f"{self._path}-shm"):
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(name)
@@ -154,11 +155,12 @@ class SqliteConnections:
             log("store_lost", level=logging.ERROR, store="sqlite", path=self._path, reason=LOST)
 
     def _files(self) -> Files:
-        return Files(self._identity(self._path), self._identity(self._log_path))
+        return Files(identity(self._path), identity(self._log_path))
 
-    def _identity(self, path: str) -> Identity:
-        try:
-            found = self._stat(path)
-        except OSError:
-            return None
-        return found.st_dev, found.st_ino
+
+def identity(path: str) -> Identity:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
