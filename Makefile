@@ -6,11 +6,14 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # An engine's URL for `make serve`; without it the well-known ports of this machine are looked at, and with nothing there an
 # engine with a small model of its own is started.
 UPSTREAM ?=
+# Tools that only a release needs have an environment of their own.
+RELEASE := .venv-release
+RELEASE_TOOLS := build hatchling cyclonedx-bom pip-audit
 ARGS ?=
 # How many processes run the tests of `make test`. 0: none but pytest itself, as a debugger needs it.
 WORKERS ?= 2
 
-.PHONY: setup serve test test-models test-clients check lint types bench bench-models golden transcripts clean
+.PHONY: setup serve test test-models test-clients check lint types bench bench-models golden transcripts release audit clean
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Antiphon needs Python 3.11 or newer")'
@@ -70,5 +73,18 @@ golden: $(VENV)/installed-dev
 transcripts: $(VENV)/installed-dev
 	PYTHONPATH=tests $(BIN)/python -m transcripts.record $(ARGS)
 
+$(RELEASE)/installed: constraints.txt
+	$(PYTHON) -m venv $(RELEASE)
+	$(RELEASE)/bin/python -m pip --disable-pip-version-check --quiet install --constraint constraints.txt $(RELEASE_TOOLS)
+	touch $@
+
+# A wheel and a source distribution in dist/, tried in a clean environment, with the list of their components: docs/releasing.md.
+release: $(RELEASE)/installed
+	$(RELEASE)/bin/python -m release
+
+# Known vulnerabilities of the pinned dependencies. Ends with 3 where that cannot be found out.
+audit: $(RELEASE)/installed
+	$(RELEASE)/bin/python -m release.audit
+
 clean:
-	rm -rf $(VENV) tests/clients/.venv* tests/clients/node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(RELEASE) dist tests/clients/.venv* tests/clients/node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis

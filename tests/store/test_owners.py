@@ -35,7 +35,18 @@ ATTEMPTS: dict[str, tuple[Callable[[Store], Awaitable[object]], object]] = {
     "cancel": (lambda store: store.cancel("bob", "running"), "unknown"),
 }
 # Workers, which serve every owner, call these with what `claim` returned; or they read and write no owner's data.
-WITHOUT_OWNER = {"claim", "renew", "give_back", "append_events", "follow", "follow_jobs", "sweep", "shrink", "index_items"}
+WITHOUT_OWNER = {
+    "check",
+    "claim",
+    "renew",
+    "give_back",
+    "append_events",
+    "follow",
+    "follow_jobs",
+    "sweep",
+    "shrink",
+    "index_items",
+}
 
 
 async def everything(store: Store) -> list[object]:

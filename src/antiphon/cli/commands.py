@@ -7,6 +7,7 @@ import typer
 from typer.core import TyperCommand
 
 from antiphon import __version__, settings
+from antiphon.cli.backup import CannotBackUp, run_backup
 from antiphon.cli.codex import CannotStart, run_codex
 from antiphon.cli.codex_arguments import split_arguments
 from antiphon.cli.doctor import run_doctor
@@ -240,6 +241,22 @@ def pull(
     except KeyboardInterrupt:
         typer.echo("antiphon: interrupted. What has arrived is kept: run this again to continue.", err=True)
         raise typer.Exit(130) from None
+
+
+@app.command()
+def backup(
+    folder: Annotated[Path, typer.Argument(help="Where the copies go: a folder that is new or empty.")],
+    store: Annotated[str | None, typer.Option(help="The store, if it is not the one of the settings: sqlite:PATH.")] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="TOML file with settings. Default: antiphon.toml, if there is one.")
+    ] = None,
+) -> None:
+    """Copy the SQLite store and the seal key to a folder, also while the gateway serves. Of Postgres, use pg_dump."""
+    try:
+        for copy in run_backup(_load({"store": store}, config), folder):
+            typer.echo(copy)
+    except CannotBackUp as reason:
+        _fail(str(reason))
 
 
 @app.command()

@@ -46,6 +46,7 @@ async def health(request: web.Request) -> web.Response:
 
 async def ready(request: web.Request) -> web.Response:
     engines = await request.app[GATEWAY].pool.ready_engines()
+    await request.app[GATEWAY].store.check()
     return to_json(
         {
             "status": "ready",

@@ -58,6 +58,9 @@ class MemoryStore:
 
     # --- Responses
 
+    async def check(self) -> None:
+        """Memory is always there."""
+
     async def put(self, record: Record) -> None:
         self._tables.check_id_is_free(record.id)
         self._tables.make_space(size_of_record(record))

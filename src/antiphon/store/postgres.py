@@ -19,7 +19,7 @@ from antiphon.store.records import Record
 from antiphon.store.sql import responses, sweeper
 from antiphon.store.sql.item_index import item_keys
 from antiphon.store.sql.operations import Change, Many, Operation, Row, Wake
-from antiphon.store.sql.schema import MIGRATIONS, Migrations, check_version
+from antiphon.store.sql.schema import MIGRATIONS, Migrations, note_oldest, pending
 from antiphon.store.wakeups import Wakeups
 from antiphon.store.write_groups import WriteGroups
 
@@ -87,6 +87,9 @@ class Timeouts:
 
 
 class PostgresDatabase:
+    # A server that restarts has the same contents.
+    generation = 0
+
     def __init__(
         self, url: str, wakeups: Wakeups, clock: Callable[[], float] | None, timeouts: Timeouts, migrations: Migrations
     ) -> None:
@@ -120,6 +123,9 @@ class PostgresDatabase:
                 await self._pool.close()
         except DATABASE_ERRORS:
             self._pool.terminate()
+
+    async def check(self) -> None:
+        """A server that is away may be back for the next operation, which waits for it."""
 
     async def read(self, operation: Operation[T]) -> T:
         async with self._connection(self._timeouts.operation) as connection:
@@ -266,11 +272,21 @@ async def migrate(connection: Any, migrations: Migrations) -> None:
             await connection.execute("CREATE TABLE version (number bigint NOT NULL)")
             await connection.execute("INSERT INTO version VALUES (0)")
         version: int = await connection.fetchval("SELECT number FROM version")
-        check_version(version, migrations, "the Postgres database")
-        for migration in migrations[version:]:
+        needed = pending(version, await _oldest(connection), migrations, "the Postgres database")
+        for migration in needed:
             for statement in migration:
                 await connection.execute(statement)
-        await connection.execute("UPDATE version SET number = $1", len(migrations))
+        if needed:
+            for statement in note_oldest(migrations):
+                await connection.execute(statement)
+            await connection.execute("UPDATE version SET number = $1", len(migrations))
+
+
+async def _oldest(connection: Any) -> int | None:
+    if await connection.fetchval("SELECT to_regclass($1)", f"{SCHEMA}.compatibility") is None:
+        return None
+    oldest: int | None = await connection.fetchval("SELECT max(oldest) FROM compatibility")
+    return oldest
 
 
 @contextlib.asynccontextmanager

@@ -31,6 +31,9 @@ class Store(Protocol):
     # Whether stored data outlives the process.
     survives_restart: bool
 
+    async def check(self) -> None:
+        """Raises StoreUnavailable if it is known that nothing can be stored. A server is not asked."""
+
     # --- Responses
 
     async def put(self, record: Record) -> None:

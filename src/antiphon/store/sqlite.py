@@ -18,7 +18,8 @@ from antiphon.store.records import Record
 from antiphon.store.sql import responses, sweeper
 from antiphon.store.sql.operations import Change, Many, Operation, Row, Statement, Wake
 from antiphon.store.sql.schema import MIGRATIONS, Migrations
-from antiphon.store.sqlite_file import Connect, connect, prepare, to_sqlite
+from antiphon.store.sqlite_connections import FileLost, SqliteConnections
+from antiphon.store.sqlite_file import Connect, connect, to_sqlite
 from antiphon.store.wakeups import Wakeups
 
 T = TypeVar("T")
@@ -61,26 +62,25 @@ class SqliteDatabase:
         self.clock = clock
         self.wakeups = wakeups
         self.operation_timeout = operation_timeout
-        self._path = Path(path).expanduser()
-        self._connect = connect
-        self._migrations = migrations
+        self._connections = SqliteConnections(Path(path).expanduser(), connect, migrations)
         self._writes: queue.SimpleQueue[Pending | None] = queue.SimpleQueue()
         self._writer = threading.Thread(target=self._write_all, name="antiphon-sqlite-writer", daemon=True)
         self._readers = ThreadPoolExecutor(READERS, "antiphon-sqlite-reader")
-        self._local = threading.local()
-        self._connections: list[sqlite3.Connection] = []
         self._loop = asyncio.get_running_loop()
 
+    @property
+    def generation(self) -> int:
+        return self._connections.generation
+
     async def open(self) -> None:
-        await asyncio.to_thread(prepare, self._path, self._connect, self._migrations)
+        await asyncio.to_thread(self._connections.open)
         self._writer.start()
 
     async def close(self) -> None:
         self._writes.put(None)
         await asyncio.to_thread(self._writer.join)
         await asyncio.to_thread(self._readers.shutdown)
-        for connection in self._connections:
-            connection.close()
+        self._connections.close()
 
     async def read(self, operation: Operation[T]) -> T:
         return await self._read_within(self.operation_timeout, operation)
@@ -97,7 +97,18 @@ class SqliteDatabase:
     async def size(self, limit: int) -> int:
         return await self._read_within(SIZE_TIMEOUT, used_bytes(limit))
 
+    async def check(self) -> None:
+        await self.read(nothing())
+
     async def _read_within(self, seconds: float, operation: Operation[T]) -> T:
+        try:
+            return await self._submit(seconds, operation)
+        except FileLost:
+            # A write opens the file that is at the path now. The operation has not begun, so it can be run.
+            await self.write(nothing())
+            return await self._submit(seconds, operation)
+
+    async def _submit(self, seconds: float, operation: Operation[T]) -> T:
         answer: asyncio.Future[T] = self._loop.create_future()
         self._readers.submit(self._read, Pending(operation, answer))
         return await self._wait_for(answer, seconds)
@@ -118,27 +129,18 @@ class SqliteDatabase:
         if pending.answer.done():
             return
         try:
-            outcome = Outcome(pending.answer, run(self._reader_connection(), pending.operation)[0])
+            with self._connections.reader() as connection:
+                outcome = Outcome(pending.answer, run(connection, pending.operation)[0])
         except Exception as error:
             outcome = Outcome(pending.answer, error=error)
         self._return_to_loop([outcome], [])
 
-    def _reader_connection(self) -> sqlite3.Connection:
-        """One for each thread."""
-        connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
-        if connection is None:
-            connection = self._local.connection = self._connect(self._path)
-            connection.execute("PRAGMA query_only = ON")
-            self._connections.append(connection)
-        return connection
-
     # --- In the thread of the writer
 
     def _write_all(self) -> None:
-        with contextlib.closing(self._connect(self._path)) as connection:
-            while (group := self._next_group()) is not None:
-                # A write whose caller has timed out must not happen.
-                self._write_group(connection, [pending for pending in group if not pending.answer.done()])
+        while (group := self._next_group()) is not None:
+            # A write whose caller has timed out must not happen.
+            self._write_group([pending for pending in group if not pending.answer.done()])
 
     def _next_group(self) -> list[Pending] | None:
         """Wait for one write, and take all others that are in the queue by then. None: the database is closing."""
@@ -152,20 +154,27 @@ class SqliteDatabase:
             group.append(pending)
         return group
 
-    def _write_group(self, connection: sqlite3.Connection, group: list[Pending]) -> None:
-        outcomes: list[Outcome] = []
+    def _write_group(self, group: list[Pending]) -> None:
         topics: list[str] = []
         try:
-            connection.execute("BEGIN IMMEDIATE")
-            for pending in group:
-                outcomes.append(write_one(connection, pending, topics))
-            connection.execute("COMMIT")
-        except sqlite3.Error as error:
-            with contextlib.suppress(sqlite3.Error):
-                connection.execute("ROLLBACK")
+            outcomes = self._commit(self._connections.writer(), group, topics)
+            # Only now it is known that the commit went to the file at the path.
+            self._connections.check()
+        except (sqlite3.Error, StoreUnavailable) as error:
             outcomes = [Outcome(pending.answer, error=error) for pending in group]
             topics = []
         self._return_to_loop(outcomes, topics)
+
+    def _commit(self, connection: sqlite3.Connection, group: list[Pending], topics: list[str]) -> list[Outcome]:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            outcomes = [write_one(connection, pending, topics) for pending in group]
+            connection.execute("COMMIT")
+        except sqlite3.Error:
+            with contextlib.suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
+            raise
+        return outcomes
 
     # --- Back in the event loop
 
@@ -185,6 +194,10 @@ class SqliteDatabase:
                 answer.set_exception(error)
         for topic in topics:
             self.wakeups.wake(topic)
+
+
+def nothing() -> Operation[None]:
+    yield from ()
 
 
 def used_bytes(limit: int) -> Operation[int]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from antiphon.store.protocol import CannotOpen
-from antiphon.store.sql.schema import Migrations, check_version
+from antiphon.store.sql.schema import Migrations, note_oldest, pending
 
 Connect: TypeAlias = Callable[[Path], sqlite3.Connection]
 
@@ -56,14 +56,15 @@ def connect(path: Path, busy_timeout: float = BUSY_TIMEOUT) -> sqlite3.Connectio
     return connection
 
 
-def prepare(path: Path, connect: Connect, migrations: Migrations) -> None:
-    """Create the database if it does not exist, and bring its tables up to date. Raises CannotOpen."""
+def prepare(path: Path, connect: Connect, migrations: Migrations, *, create: bool = True) -> None:
+    """Create the database if it does not exist (and if that is wanted), and bring its tables up to date. Raises CannotOpen."""
     if sqlite3.sqlite_version_info < OLDEST_SQLITE:
         raise CannotOpen(f"SQLite {sqlite3.sqlite_version} is too old; use 3.35 or newer, or another store")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        if create:
+            path.parent.mkdir(parents=True, exist_ok=True)
         # Only the user may read conversations. SQLite gives the files beside the database the same permissions.
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR if create else os.O_RDWR, 0o600))
         with contextlib.closing(connect(path)) as connection:
             _use_wal(connection, path)
             _migrate(connection, path, migrations)
@@ -96,10 +97,20 @@ def _migrate(connection: sqlite3.Connection, path: Path, migrations: Migrations)
     is_ours = connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID
     if tables and not is_ours:
         raise CannotOpen(f"{path} is another program's database; use another path")
-    check_version(version, migrations, str(path))
-    for migration in migrations[version:]:
+    needed = pending(version, _oldest(connection), migrations, str(path))
+    for migration in needed:
         for statement in migration:
             connection.execute(to_sqlite(statement))
-    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-    connection.execute(f"PRAGMA user_version = {len(migrations)}")
+    if needed:
+        for statement in note_oldest(migrations):
+            connection.execute(to_sqlite(statement))
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {len(migrations)}")
     connection.execute("COMMIT")
+
+
+def _oldest(connection: sqlite3.Connection) -> int | None:
+    if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'compatibility'").fetchone():
+        return None
+    oldest: int | None = connection.execute("SELECT max(oldest) FROM compatibility").fetchone()[0]
+    return oldest

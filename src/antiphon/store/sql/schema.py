@@ -1,8 +1,19 @@
-"""The tables, as a list of migrations. The version of a database is the number of migrations it has had."""
+"""The tables, as a list of migrations. The version of a database is the number of migrations it has had.
 
+Gateways of several versions may use one database at the same time: while they are upgraded one after the other, the first of
+the newer ones migrates it, and the older ones go on. So a migration only adds: tables, indexes, and columns that have a
+default. One that cannot do without more begins with `BREAKS_OLDER`; older versions then refuse to open the database.
+"""
+
+import logging
+from collections.abc import Iterator
 from typing import TypeAlias
 
+from antiphon.logs import log
 from antiphon.store.protocol import CannotOpen
+
+# To a database, a query without an effect.
+BREAKS_OLDER = "SELECT 'older versions cannot use these tables'"
 
 # Each migration is a list of statements.
 Migrations: TypeAlias = tuple[tuple[str, ...], ...]
@@ -95,10 +106,27 @@ MIGRATIONS: Migrations = (
 )
 
 
-def check_version(version: int, migrations: Migrations, database: str) -> None:
-    """Raises CannotOpen if a newer Antiphon has changed the tables."""
-    if version > len(migrations):
+def pending(version: int, oldest: int | None, migrations: Migrations, database: str) -> Migrations:
+    """The migrations that a database of this version still needs. Raises CannotOpen.
+
+    `oldest` is the oldest version that can use it, as the newest one that opened it has noted. A database that a newer version
+    has migrated is used as it is, if that is possible.
+    """
+    known = len(migrations)
+    if version <= known:
+        return migrations[version:]
+    if oldest is None or oldest > known:
         raise CannotOpen(
-            f"{database} has tables of version {version}, but this Antiphon supports versions up to {len(migrations)}. "
+            f"{database} has tables of version {version}, but this Antiphon supports versions up to {known}. "
             "Use a newer Antiphon, or another store."
         )
+    log("newer_tables", level=logging.WARNING, database=database, version=version, supported=known)
+    return ()
+
+
+def note_oldest(migrations: Migrations) -> Iterator[str]:
+    """Statements that note in a database which versions can use it from now on."""
+    oldest = max((number for number, migration in enumerate(migrations, 1) if BREAKS_OLDER in migration), default=1)
+    yield "CREATE TABLE IF NOT EXISTS compatibility (oldest bigint NOT NULL)"
+    yield "DELETE FROM compatibility"
+    yield f"INSERT INTO compatibility (oldest) VALUES ({oldest})"

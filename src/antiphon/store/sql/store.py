@@ -18,6 +18,13 @@ class Database(Protocol):
 
     wakeups: Wakeups
 
+    @property
+    def generation(self) -> int:
+        """Changes when a database with other contents has taken the place of this one."""
+
+    async def check(self) -> None:
+        """Like `Store.check`."""
+
     def clock(self) -> float: ...
 
     async def read(self, operation: Operation[T]) -> T:
@@ -40,6 +47,10 @@ class SqlStore:
         self._database = database
         self._now = database.clock
         self._recent = RecentChains()
+        self._generation = database.generation
+
+    async def check(self) -> None:
+        await self._database.check()
 
     # --- Responses
 
@@ -57,6 +68,10 @@ class SqlStore:
         now = self._now()
         known = self._recent.find(owner, id, now)
         chain = await self._database.read(responses.chain(owner, id, known, now))
+        if self._generation != self._database.generation:
+            self._generation = self._database.generation
+            self._recent = RecentChains()
+            chain = await self._database.read(responses.chain(owner, id, None, now))
         if chain is not known:
             self._recent.add(owner, id, chain)
         return list(chain.links)

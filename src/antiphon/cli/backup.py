@@ -1,0 +1,68 @@
+"""`antiphon backup`: a copy of what a gateway cannot make again, also while it serves."""
+
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from antiphon.gateway.seal import KEY_FILE
+from antiphon.settings import Settings, data_directory
+from antiphon.store import default_url
+
+DATABASE_FILE = "responses.db"
+
+
+class CannotBackUp(Exception):
+    """The message says why, and what to do instead."""
+
+
+def run_backup(settings: Settings, folder: Path) -> list[Path]:
+    """The files that were written. The folder must be new, or empty: an older backup is never overwritten."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise CannotBackUp(f"{folder} is not empty. Name a new folder for each backup.")
+        written = [copy for copy in (_copy_database(settings, folder), _copy_key(settings, folder)) if copy is not None]
+    except (OSError, sqlite3.Error) as error:
+        raise CannotBackUp(f"the backup is not complete: {error}") from error
+    if not written:
+        raise CannotBackUp(
+            "there is nothing to back up: the store is in Postgres or in memory, and the seal key is configured."
+        )
+    return written
+
+
+def _copy_database(settings: Settings, folder: Path) -> Path | None:
+    """With SQLite's own backup: a copy of the file alone would miss what is in the write-ahead log."""
+    scheme, _, path = (settings.store or default_url(data_directory(settings))).partition(":")
+    if scheme != "sqlite":
+        return None
+    source = Path(path).expanduser()
+    if not source.is_file():
+        raise CannotBackUp(f"there is no database at {source}.")
+    copy = _new_file(folder / DATABASE_FILE)
+    with (
+        closing(sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True)) as old,
+        closing(sqlite3.connect(copy)) as new,
+    ):
+        # All pages in one step, which is one read transaction: a backup in several steps begins again at every write.
+        old.backup(new)
+        if (found := new.execute("PRAGMA quick_check").fetchone()[0]) != "ok":
+            raise CannotBackUp(f"the database is damaged: {found}")
+    return copy
+
+
+def _copy_key(settings: Settings, folder: Path) -> Path | None:
+    """Without it, what was sealed for clients cannot be opened again. A key that is configured is where its settings are."""
+    source = data_directory(settings) / KEY_FILE
+    if settings.seal_key or not source.is_file():
+        return None
+    copy = _new_file(folder / KEY_FILE)
+    copy.write_bytes(source.read_bytes())
+    return copy
+
+
+def _new_file(path: Path) -> Path:
+    """Only the user may read conversations and keys."""
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    return path

@@ -1,0 +1,179 @@
+"""The commands of docs/backup.md, run as they are on the page, beside a gateway that serves."""
+
+import asyncio
+import os
+import re
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from support.commands import ANTIPHON, bare_environment, served
+from support.engine import MockEngine
+from support.postgres import PostgresServer, find_programs
+
+PAGE = Path(__file__).parents[2] / "docs" / "backup.md"
+
+
+def commands(name: str) -> str:
+    """The commands of the page under this name."""
+    (found,) = re.findall(rf"^```sh {name}\n(.*?)^```$", PAGE.read_text(), re.M | re.S)
+    assert isinstance(found, str)
+    return found
+
+
+async def run(script: str, environment: dict[str, str]) -> None:
+    shell = await asyncio.create_subprocess_exec("sh", "-euc", script, env=environment, stderr=subprocess.PIPE)
+    _, errors = await shell.communicate()
+    assert shell.returncode == 0, errors.decode()
+
+
+@pytest.fixture
+def bin(tmp_path: Path) -> Path:
+    """`antiphon`, as it is called after an installation."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    command = folder / "antiphon"
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m antiphon "$@"\n')
+    command.chmod(0o755)
+    return folder
+
+
+class Client:
+    def __init__(self, session: aiohttp.ClientSession, url: str) -> None:
+        self._session = session
+        self._url = url
+
+    async def create(self, **fields: Any) -> Any:
+        async with self._session.post(f"{self._url}/responses", json={"model": "mock", "input": "Hi", **fields}) as answer:
+            assert answer.status == 200, await answer.text()
+            return await answer.json()
+
+    async def status(self, id: str) -> int:
+        async with self._session.get(f"{self._url}/responses/{id}") as answer:
+            return answer.status
+
+    async def store_until(self, over: asyncio.Event, stored: list[str], enough: asyncio.Event) -> None:
+        while not over.is_set():
+            stored.append((await self.create())["id"])
+            if len(stored) >= 20:
+                enough.set()
+
+
+@asynccontextmanager
+async def gateway(engine: MockEngine, environment: dict[str, str]) -> AsyncIterator[Client]:
+    settings = {name: value for name, value in environment.items() if name.startswith("ANTIPHON_")}
+    async with (
+        served("--port", "0", "--upstream", engine.url, **settings) as (process, ready),
+        aiohttp.ClientSession() as session,
+    ):
+        yield Client(session, ready.split()[-1])
+        process.send_signal(signal.SIGTERM)
+        await process.wait()
+
+
+async def back_up_and_restore(engine: MockEngine, environment: dict[str, str], kind: str) -> None:
+    async with gateway(engine, environment) as client:
+        first = await client.create()
+        stored: list[str] = []
+        over, enough = asyncio.Event(), asyncio.Event()
+        load = [asyncio.create_task(client.store_until(over, stored, enough)) for _ in range(4)]
+        await enough.wait()
+        acknowledged = list(stored)
+        await run(commands(f"backup {kind}"), environment)
+        over.set()
+        await asyncio.gather(*load)
+        late = await client.create()
+    await destroy(environment, kind)
+    await run(commands(f"restore {kind}"), environment)
+    async with gateway(engine, environment) as client:
+        assert [id for id in acknowledged if await client.status(id) != 200] == []
+        assert await client.status(late["id"]) == 404
+        assert (await client.create(previous_response_id=first["id"]))["status"] == "completed"
+
+
+async def destroy(environment: dict[str, str], kind: str) -> None:
+    if kind == "postgres":
+        await run('psql --quiet --dbname="$ANTIPHON_STORE" --command "DELETE FROM antiphon.responses"', environment)
+    else:
+        destroy_files(Path(environment["ANTIPHON_DATA_DIR"]), Path(environment["BACKUP"]))
+
+
+def destroy_files(data: Path, backup: Path) -> None:
+    assert (backup / "seal.key").read_bytes() == (data / "seal.key").read_bytes()
+    for name in ("responses.db", "responses.db-wal", "responses.db-shm", "seal.key"):
+        # What a crash leaves: a log that does not belong to the copy.
+        (data / name).write_bytes(os.urandom(5000))
+
+
+def settings(tmp_path: Path, bin: Path, store: str) -> dict[str, str]:
+    return bare_environment(
+        ANTIPHON_DATA_DIR=str(tmp_path / "data"),
+        ANTIPHON_STORE=store,
+        # None: it is generated.
+        ANTIPHON_SEAL_KEY="",
+        BACKUP=str(tmp_path / "backup"),
+        PATH=os.pathsep.join((str(bin), os.environ["PATH"])),
+    )
+
+
+@pytest.mark.timeout(240)
+async def test_sqlite_is_backed_up_and_restored_by_the_commands_of_the_page(
+    engine: MockEngine, tmp_path: Path, bin: Path
+) -> None:
+    environment = settings(tmp_path, bin, f"sqlite:{tmp_path / 'data' / 'responses.db'}")
+    await back_up_and_restore(engine, environment, "sqlite")
+    modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in (tmp_path / "backup").iterdir()}
+    assert modes == {"responses.db": 0o600, "seal.key": 0o600}
+    assert stat.S_IMODE((tmp_path / "backup").stat().st_mode) == 0o700
+
+
+@pytest.mark.timeout(240)
+async def test_postgres_is_backed_up_and_restored_by_the_commands_of_the_page(
+    engine: MockEngine, tmp_path: Path, bin: Path, postgres: PostgresServer
+) -> None:
+    (tmp_path / "backup").mkdir()
+    path = os.pathsep.join((str(find_programs()), str(bin), os.environ["PATH"]))
+    environment = settings(tmp_path, bin, postgres.new_database()) | {"PATH": path}
+    await back_up_and_restore(engine, environment, "postgres")
+
+
+def antiphon_backup(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+    command = [*ANTIPHON, "backup", *arguments]
+    return subprocess.run(command, env=bare_environment(**environment), capture_output=True, text=True)
+
+
+def test_an_older_backup_is_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "backup").mkdir()
+    (tmp_path / "backup" / "responses.db").write_text("of yesterday")
+    done = antiphon_backup(str(tmp_path / "backup"), ANTIPHON_STORE=f"sqlite:{tmp_path / 'responses.db'}")
+    assert done.returncode == 2
+    assert "is not empty. Name a new folder" in done.stderr
+    assert (tmp_path / "backup" / "responses.db").read_text() == "of yesterday"
+
+
+def test_a_backup_of_nothing_is_an_error(tmp_path: Path) -> None:
+    missing = antiphon_backup(str(tmp_path / "one"), ANTIPHON_STORE=f"sqlite:{tmp_path / 'responses.db'}")
+    assert (missing.returncode, "there is no database at" in missing.stderr) == (2, True)
+    memory = antiphon_backup(str(tmp_path / "two"), ANTIPHON_STORE="memory:")
+    assert (memory.returncode, "there is nothing to back up" in memory.stderr) == (2, True)
+
+
+def test_a_damaged_database_is_not_a_backup(tmp_path: Path) -> None:
+    path = tmp_path / "responses.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE numbers (number integer)")
+        connection.executemany("INSERT INTO numbers VALUES (?)", [(number,) for number in range(5000)])
+        connection.commit()
+    with path.open("r+b") as file:
+        file.seek(2 * 4096)
+        file.write(os.urandom(4096))
+    done = antiphon_backup(str(tmp_path / "backup"), ANTIPHON_STORE=f"sqlite:{path}")
+    assert (done.returncode, "damaged" in done.stderr or "malformed" in done.stderr) == (2, True)
