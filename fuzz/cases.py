@@ -1,0 +1,131 @@
+"""The cases: bodies of requests, and bodies of engines' answers. A seed and a number make the same case again."""
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import msgspec
+from transcripts.transcript import Transcript, recorded
+
+from fuzz.generated import generate
+from fuzz.mutations import mutated_bytes, mutated_json, mutated_stream
+
+GOLDEN = Path(__file__).parent.parent / "tests" / "golden"
+# Of the requests, this part is generated from the schemas. The others are mutations of recorded ones.
+GENERATED = 0.3
+# Of the mutations, this part is one of bytes.
+OF_BYTES = 0.2
+LONGEST_LIST = 6
+
+
+class Case(msgspec.Struct, frozen=True):
+    """A request, and what the engine answers to it; None: it answers as it should."""
+
+    request: bytes
+    engine: bytes | None = None
+    websocket: bool = False
+
+    @property
+    def kind(self) -> str:
+        return "request" if self.engine is None else "stream"
+
+
+@cache
+def recorded_requests() -> list[Any]:
+    """The small ones and the shapes of large ones: what is long in them is only more of the same."""
+    codex = [msgspec.json.decode(path.read_bytes()) for path in sorted((GOLDEN / "codex_requests").glob("*.json"))]
+    sessions = [request for folder in recorded() for request in Transcript.read(folder).requests]
+    return [*codex, *sessions]
+
+
+@cache
+def recorded_streams() -> list[bytes]:
+    return [path.read_bytes() for path in sorted((GOLDEN / "streams").glob("*.sse"))]
+
+
+def request_cases(count: int, seed: int) -> Iterator[Case]:
+    chance = Random(seed)
+    for body in generate(round(count * GENERATED), seed):
+        yield Case(body, websocket=chance.random() < 0.1)
+    for _ in range(count - round(count * GENERATED)):
+        yield Case(_mutated_request(chance), websocket=chance.random() < 0.1)
+
+
+def _mutated_request(chance: Random) -> bytes:
+    request = _shortened(chance.choice(recorded_requests()), chance)
+    if chance.random() < OF_BYTES:
+        other = msgspec.json.encode(chance.choice(recorded_requests()))
+        return mutated_bytes(msgspec.json.encode(request), chance, other)
+    return msgspec.json.encode(mutated_json({**request, "model": "mock"}, chance))
+
+
+def _shortened(request: dict[str, Any], chance: Random) -> dict[str, Any]:
+    """A few entries of its lists, in their order."""
+    return {
+        name: value
+        if not isinstance(value, list)
+        else [value[at] for at in sorted(chance.sample(range(len(value)), min(len(value), LONGEST_LIST)))]
+        for name, value in request.items()
+    }
+
+
+# How a broken stream is asked for: what the request requires decides how much of the answer is buffered and checked.
+LOOK = {"type": "function", "name": "look", "parameters": {"type": "object", "properties": {"place": {"type": "string"}}}}
+PATCH = {"type": "custom", "name": "apply_patch", "format": {"type": "grammar", "syntax": "regex", "definition": "[a-z ]+"}}
+SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False}
+QUESTIONS: tuple[dict[str, Any], ...] = (
+    {"stream": True},
+    {"stream": True},
+    {},
+    {"stream": True, "reasoning": {"summary": "auto"}, "include": ["message.output_text.logprobs"]},
+    {"stream": True, "tools": [LOOK, {**LOOK, "name": "get_weather"}]},
+    {"tools": [{**LOOK, "strict": True}], "tool_choice": "required"},
+    {"stream": True, "tools": [PATCH, LOOK]},
+    {"stream": True, "text": {"format": {"type": "json_schema", "name": "a", "schema": SCHEMA, "strict": True}}},
+    {"stream": True, "background": True},
+)
+
+
+def stream_cases(count: int, seed: int) -> Iterator[Case]:
+    chance = Random(seed)
+    for _ in range(count):
+        streams = recorded_streams()
+        body = mutated_stream(chance.choice(streams), chance, chance.choice(streams))
+        question = {"model": "mock", "input": "Hi", **chance.choice(QUESTIONS)}
+        yield Case(msgspec.json.encode(question), body, websocket=chance.random() < 0.1)
+
+
+def smaller(case: Case) -> Iterator[Case]:
+    """Cases with less in them, the smallest first."""
+    data = case.request if case.engine is None else case.engine
+    for less in (*_smaller_json(data), *_smaller_bytes(data)):
+        if len(less) < len(data):
+            yield Case(less, None, case.websocket) if case.engine is None else Case(case.request, less, case.websocket)
+
+
+def _smaller_json(data: bytes) -> Iterator[bytes]:
+    try:
+        value = msgspec.json.decode(data)
+    except (msgspec.DecodeError, RecursionError):
+        return
+    if isinstance(value, dict):
+        for name in value:
+            yield msgspec.json.encode({key: each for key, each in value.items() if key != name})
+            if isinstance(value[name], list):
+                yield from (msgspec.json.encode({**value, name: rest}) for rest in _without_one(value[name]))
+
+
+def _without_one(entries: Sequence[Any]) -> Iterator[list[Any]]:
+    for at in range(len(entries)):
+        yield [*entries[:at], *entries[at + 1 :]]
+
+
+def _smaller_bytes(data: bytes) -> Iterator[bytes]:
+    frames = data.split(b"\n\n")
+    if len(frames) > 1:
+        yield from (b"\n\n".join(rest) for rest in _without_one(frames))
+    for size in (len(data) // 2, len(data) // 8):
+        if size:
+            yield from (data[:at] + data[at + size :] for at in range(0, len(data), size))
