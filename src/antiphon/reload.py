@@ -1,5 +1,6 @@
 """New settings for a gateway that is running. Some take effect at once; the others are reported, and need a restart."""
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -62,6 +63,8 @@ async def _use_engines(running: Running, old: Settings, new: Settings) -> None:
     engines = [kept.get(engine.root, engine) for engine in made]
     for engine in engines:
         engine.when_found, engine.when_asked_for = app[EXAMINER].found, app[EXAMINER].asked_for
+    # Before a request can need them: until then, their models are unknown.
+    await asyncio.gather(*(engine.identify() for engine in engines))
     for gone in pool.replace([*engines, *([running.embedded] if running.embedded is not None else [])]):
         await gone.close()
 
