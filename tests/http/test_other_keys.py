@@ -10,7 +10,8 @@ from support.engine import MockEngine, answer, chunk, text
 from support.gateway import GatewayUnderTest, running_gateway
 from support.sockets import connected
 
-ADA, BOB = ({"headers": {"Authorization": f"Bearer {key}"}} for key in ("ada's", "bob's"))
+ADA: dict[str, Any] = {"headers": {"Authorization": "Bearer ada's"}}
+BOB: dict[str, Any] = {"headers": {"Authorization": "Bearer bob's"}}
 KEYS: dict[str, Any] = {"keys": {"ada": ("ada's",), "bob": ("bob's",)}}
 UNNAMED: dict[str, Any] = {"api_key": ("ada's", "bob's")}
 SECRET = "ada's secret"
