@@ -18,9 +18,10 @@ PATIENCE = 10.0
 class Owners:
     """By each earlier owner, the one that it is now."""
 
-    def __init__(self, store: Store, moves: Mapping[str, str], interval: float = INTERVAL) -> None:
+    def __init__(self, store: Store, moves: Mapping[str, str], interval: float = INTERVAL, patience: float = PATIENCE) -> None:
         self._store = store
         self._interval = interval
+        self._patience = patience
         self._moves: dict[str, str] = {}
         self._changed = asyncio.Event()
         self._settled = asyncio.Event()
@@ -43,7 +44,7 @@ class Owners:
         current = self.current(owner)
         if not self._settled.is_set() and current in self._moves.values():
             with suppress(TimeoutError):
-                async with asyncio.timeout(PATIENCE):
+                async with asyncio.timeout(self._patience):
                     await self._settled.wait()
         return current
 
