@@ -13,6 +13,7 @@ from aiohttp import web
 
 from antiphon.background.attempts import RETRY_INTERVAL, BackgroundOptions
 from antiphon.background.workers import Workers
+from antiphon.client_keys import earlier_owners, key_owners
 from antiphon.core.environment import Environment
 from antiphon.core.event_style import PADDED_TO, REASONING_EVENTS
 from antiphon.core.knowledge import Model
@@ -27,13 +28,15 @@ from antiphon.gateway.gateway import Gateway
 from antiphon.gateway.housekeeping import sweep_store
 from antiphon.gateway.ids import new_id
 from antiphon.gateway.observers import MakeObserver
+from antiphon.gateway.owners import Owners
 from antiphon.gateway.run import Equipment
 from antiphon.gateway.seal import load_key, make_sealer
 from antiphon.gateway.sinks import WriteBatch
 from antiphon.gateway.watch import Timeouts
 from antiphon.http import conversations, engine_routes, responses, stored, websocket
 from antiphon.http.cors import CROSS_ORIGIN, CrossOrigin, preflights
-from antiphon.http.keys import CONVERSATIONS, GATEWAY, LIMITS, TRANSPORT, HttpLimits
+from antiphon.http.keyring import Keyring
+from antiphon.http.keys import CONVERSATIONS, GATEWAY, KEYRING, LIMITS, TRANSPORT, HttpLimits
 from antiphon.http.middlewares import add_headers, authenticated, enveloped, identified
 from antiphon.http.paths import under_all_paths
 from antiphon.http.websocket import CLOSE_TIMEOUT, CONNECTIONS, GOING_AWAY, PING_INTERVAL
@@ -92,11 +95,12 @@ def make_app(
     pool = Pool(_make_engines(settings, session, embedded), intervals.engine_retry, names)
     gateway = _make_gateway(settings, pool, store, checker, extensions)
     app = web.Application(
-        middlewares=[identified, preflights, enveloped, authenticated(settings.api_key)],
+        middlewares=[identified, preflights, enveloped, authenticated],
         client_max_size=settings.max_body_bytes,
     )
     app[CROSS_ORIGIN] = CrossOrigin(settings.cors_origins)
     app.on_response_prepare.append(add_headers)
+    app[KEYRING] = Keyring(key_owners(settings))
     app[GATEWAY] = gateway
     app[CONVERSATIONS] = Conversations(store, retention=gateway.retention)
     app[TRANSPORT] = transport_of(session)
@@ -167,6 +171,8 @@ def _make_gateway(settings: Settings, pool: Pool, store: Store, checker: Checker
         make_environment(settings, extensions.tools),
         Equipment(timeouts, WriteBatch(), checker, extensions.tools),
         retention=int(settings.retention_days * DAY),
+        owners=Owners(store, earlier_owners(settings)),
+        make_sealer=partial(make_sealer, load_key(settings.seal_key, data_directory(settings))),
         observers=extensions.observers,
     )
 
@@ -197,7 +203,6 @@ def make_environment(settings: Settings, tools: Mapping[str, ToolRunner]) -> Env
         new_id=new_id,
         now=time.time,
         padding=lambda: secrets.token_urlsafe(PADDED_TO),
-        sealer=make_sealer(load_key(settings.seal_key, data_directory(settings))),
         report=log,
         check_grammars=settings.check_grammars,
         help=settings.help,
@@ -229,6 +234,7 @@ async def _watch(app: web.Application, store_max_bytes: int) -> AsyncIterator[No
     tasks = [
         asyncio.create_task(gateway.pool.watch()),
         asyncio.create_task(sweep_store(gateway.store, store_max_bytes)),
+        asyncio.create_task(gateway.owners.watch()),
     ]
     yield
     for task in tasks:

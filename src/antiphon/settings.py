@@ -29,8 +29,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     host: str = "127.0.0.1"
     # The port to listen on. 0: any free port.
     port: Annotated[int, Meta(ge=0, le=65535)] = 8484
-    # Keys of clients: each request must send one of them as `Authorization: Bearer KEY` or as `api-key: KEY`. Empty: no key is
-    # needed.
+    # Keys of clients: each request must send one of them as `Authorization: Bearer KEY` or as `api-key: KEY`. Empty, and no
+    # `keys` and no `admin_key`: no key is needed.
     api_key: tuple[str, ...] = ()
     # Origins of web pages that may use the API, such as https://example.com, or * for all. Empty: browsers keep them away.
     cors_origins: tuple[str, ...] = ()
@@ -53,6 +53,11 @@ class Settings(Struct, frozen=True, kw_only=True):
     transport: TransportName = "auto"
     # The least important messages to log.
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+    # Keys of clients that have names: NAME = "KEY", or a list of keys. What is stored and sealed belongs to the name, so a key
+    # can be replaced by another one. `antiphon key new NAME` makes a key, with --hashed a hash to write here in its place.
+    keys: dict[str, tuple[str, ...]] = {}
+    # Keys that may also read, cancel and delete what others have stored. Each may be a hash, as in `keys`.
+    admin_key: tuple[str, ...] = ()
 
     # ---- the engines ----
 
@@ -185,9 +190,11 @@ def _configured_template(config: Any) -> Any:
 
 
 # Settings that take several values.
-LISTS = frozenset({"upstream", "api_key", "cors_origins"})
+LISTS = frozenset({"upstream", "api_key", "admin_key", "cors_origins"})
 # Settings that give names to values.
 TABLES = frozenset({"model_names"})
+# Settings that give names to lists.
+TABLES_OF_LISTS = frozenset({"keys"})
 
 
 def load(flags: Mapping[str, Any], environment: Mapping[str, str] = os.environ, file: Path | None = None) -> Settings:
@@ -245,11 +252,30 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
 
 def _listed(name: str, value: Any) -> Any:
     """A text is a list: of one value, or of several with commas between them. So is a table, of NAME=VALUE."""
-    if name in LISTS | TABLES and isinstance(value, str):
+    if name in LISTS | TABLES | TABLES_OF_LISTS and isinstance(value, str):
         value = [part.strip() for part in value.split(",") if part.strip()]
     if name in TABLES and isinstance(value, list | tuple):
         return dict(map(_to_pair, value))
+    if name in TABLES_OF_LISTS:
+        return _to_table_of_lists(name, value)
     return value
+
+
+def _to_table_of_lists(setting: str, value: Any) -> dict[str, list[Any]]:
+    """A name may be repeated. Values may be secrets, so messages name only the place of a wrong one."""
+    if isinstance(value, dict):
+        pairs = list(value.items())
+    elif isinstance(value, list | tuple) and all(isinstance(each, str) and "=" in each for each in value):
+        pairs = [tuple(part.strip() for part in each.split("=", 1)) for each in value]
+    else:
+        raise SettingsError(f"{setting} must be a table: NAME = VALUE in the file, NAME=VALUE in the environment")
+    table: dict[str, list[Any]] = {}
+    for name, given in pairs:
+        values = given if isinstance(given, list | tuple) else [given]
+        if not values or not all(isinstance(each, str) for each in values):
+            raise SettingsError(f"{setting}.{name} must be a text or a list of texts")
+        table.setdefault(name, []).extend(values)
+    return table
 
 
 def _to_pair(text: str) -> tuple[str, str]:

@@ -47,7 +47,13 @@ class Attempt:
         self._end: ApiError | None = None
         self._request = self._read(job.request)
         self._journal = Journal(
-            gateway.store, self._request.request, job, worker, retention=gateway.retention, lease=options.lease
+            gateway.store,
+            self._request.request,
+            job,
+            worker,
+            retention=gateway.retention,
+            owners=gateway.owners,
+            lease=options.lease,
         )
         self._run: ResponseRun | None = None
         self._waiting: asyncio.Timeout | None = None

@@ -32,6 +32,10 @@ async def follow(store: Store, record: Record, after: int, heartbeat: float) -> 
     with store.follow(record.id) as wakeup:
         while True:
             progress = await store.events(record.owner, record.id, after)
+            if progress is None and (owner := await store.owner_of(record.id)) is not None:
+                # Its owner's key has got a name.
+                record = structs.replace(record, owner=owner)
+                progress = await store.events(owner, record.id, after)
             if progress is not None and progress.events:
                 after = progress.events[-1].number
                 yield b"".join(event.data for event in progress.events)

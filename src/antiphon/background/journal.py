@@ -8,6 +8,7 @@ from msgspec import structs
 from antiphon.core.fast_path import AnyEvent
 from antiphon.core.sse import SseEncoder
 from antiphon.errors import StoreUnavailable
+from antiphon.gateway.owners import Owners
 from antiphon.gateway.record_format import Item, decode_items, encode_settings
 from antiphon.gateway.recorder import ResponseRecorder, items_to_keep
 from antiphon.store.protocol import Store
@@ -28,8 +29,18 @@ class Lost(Exception):
 
 
 class Journal(ResponseRecorder):
-    def __init__(self, store: Store, request: CreateResponse, job: Job, worker: str, *, retention: int, lease: float) -> None:
-        super().__init__(store, job.record.owner, request, response_id=job.record.id, retention=retention)
+    def __init__(
+        self,
+        store: Store,
+        request: CreateResponse,
+        job: Job,
+        worker: str,
+        *,
+        retention: int,
+        owners: Owners,
+        lease: float,
+    ) -> None:
+        super().__init__(store, job.record.owner, request, response_id=job.record.id, retention=retention, owners=owners)
         self.created_at = job.record.created_at
         self._job = job
         self._worker = worker
@@ -46,6 +57,8 @@ class Journal(ResponseRecorder):
         self.finished = False
 
     async def read(self, own: Sequence[Item], *, locks: bool = True) -> list[Item]:
+        # Its key may have got a name while it was queued.
+        self._owner = await self._owners.settled(self._owner)
         # The ids of its items were given when it was queued.
         self._input = items_to_keep(decode_items(self._job.record.input))
         return await super().read(own, locks=locks)
@@ -113,6 +126,8 @@ class Journal(ResponseRecorder):
         await self._finish(record, (), events)
 
     async def _finish(self, record: Record, items: Sequence[StoredItem], last: Sequence[AnyEvent]) -> None:
+        # As it was claimed. The store knows if that owner has another name by now.
+        record = structs.replace(record, owner=self._job.record.owner)
         async with self._writing:
             self.write(last)
             self.closed = True

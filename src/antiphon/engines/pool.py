@@ -147,6 +147,13 @@ class Pool:
         """The engines that are ready to serve the model."""
         return [engine for engine in self._candidates(model) if engine.ready]
 
+    def replace(self, engines: Sequence[Engine]) -> list[Engine]:
+        """From the next request on, these are the engines. Returns those that are not any more: what they answer goes on."""
+        gone = [engine for engine in self.engines if engine not in engines]
+        self.engines = list(engines)
+        self._logged = {engine: reason for engine, reason in self._logged.items() if engine not in gone}
+        return gone
+
     async def watch(self) -> None:
         """Keeps trying the engines that are away, so that readiness is known before a request needs it."""
         while True:

@@ -1,8 +1,9 @@
 """Requests become runs: the one place that brings engines, the store and the core together."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from typing import NamedTuple
 
 from msgspec import structs
@@ -12,6 +13,7 @@ from antiphon.core.exchange import Exchange
 from antiphon.core.knowledge import EngineKnowledge
 from antiphon.core.model_names import ModelChoice
 from antiphon.core.request_fields import request_to_items
+from antiphon.core.sealed_text import Sealer
 from antiphon.core.steps import Check
 from antiphon.dialects import PLAIN
 from antiphon.engines.pool import Pool
@@ -21,6 +23,7 @@ from antiphon.errors import EngineError, EngineUnavailable, InvalidRequest
 from antiphon.gateway.client_protocol import RESPONSES, ClientProtocol
 from antiphon.gateway.ids import new_id
 from antiphon.gateway.observers import MakeObserver
+from antiphon.gateway.owners import Owners
 from antiphon.gateway.recent_histories import RecentHistories
 from antiphon.gateway.recorder import NoRecorder, ResponseRecorder
 from antiphon.gateway.run import Equipment, ResponseRun
@@ -71,12 +74,16 @@ class Gateway:
         equipment: Equipment,
         *,
         retention: int,
+        owners: Owners,
+        make_sealer: Callable[[str, Sequence[str]], Sealer],
         observers: Sequence[MakeObserver] = (),
     ) -> None:
-        """`retention`: how long responses are stored, in seconds."""
+        """`retention`: how long responses are stored, in seconds. `make_sealer`: for an owner, and those that it was before."""
         self.pool = pool
         self.store = store
         self.environment = environment
+        self.owners = owners
+        self._make_sealer = make_sealer
         self._equipment = equipment
         self.retention = retention
         self._observers = observers
@@ -88,6 +95,12 @@ class Gateway:
     @property
     def heartbeat(self) -> float:
         return self._equipment.timeouts.heartbeat
+
+    def sealer_of(self, owner: str) -> Sealer:
+        return self._make_sealer(owner, self.owners.earlier(owner))
+
+    def _environment_of(self, owner: str) -> Environment:
+        return replace(self.environment, sealer=self.sealer_of(owner))
 
     # ---- from a request to a run -------------------------------------------------------------------------------------
 
@@ -121,7 +134,13 @@ class Gateway:
 
     def _recorder(self, request: CreateResponse, owner: str, histories: RecentHistories | None = None) -> ResponseRecorder:
         return ResponseRecorder(
-            self.store, owner, request, response_id=new_id("resp"), retention=self.retention, histories=histories
+            self.store,
+            owner,
+            request,
+            response_id=new_id("resp"),
+            retention=self.retention,
+            owners=self.owners,
+            histories=histories,
         )
 
     async def prepare(self, read: ReadRequest, recorder: ResponseRecorder, *, compact: bool = False) -> ResponseRun:
@@ -132,7 +151,7 @@ class Gateway:
                 # A copy: a background response may have to be prepared again.
                 structs.replace(read.request, model=chosen.model),
                 [engine.knowledge for engine in chosen.engines],
-                self.environment,
+                self._environment_of(recorder.owner),
                 history=history,
                 compact=compact,
                 response_id=recorder.response_id,
@@ -163,7 +182,7 @@ class Gateway:
         exchange = Exchange(
             structs.replace(request, model=chosen.model),
             [ready],
-            self.environment,
+            self._environment_of(recorder.owner),
             history=history,
             response_id=recorder.response_id,
             created_at=recorder.created_at,
@@ -172,6 +191,7 @@ class Gateway:
         await self._check_definitions(exchange)
         record = recorder.to_record(exchange.response)
         await self.store.enqueue(record, body)
+        await self.owners.catch_up(record.owner)
         return Enqueued(record, bool(request.stream), exchange.notices)
 
     async def count_input(self, body: bytes, owner: str) -> TokenCount:
@@ -185,7 +205,8 @@ class Gateway:
         request.max_output_tokens, request.stream, request.background, request.generate = 1, False, None, None
         # The prompt is counted as it is.
         request.context_management = None
-        exchange = Exchange(request, [engines[0].knowledge], self.environment, history=history, asks_again=False)
+        environment = self._environment_of(recorder.owner)
+        exchange = Exchange(request, [engines[0].knowledge], environment, history=history, asks_again=False)
         await self._check_definitions(exchange)
         method, counted = BY_TEMPLATE, await count_by_template(engines[0], exchange.chat)
         if counted is None:

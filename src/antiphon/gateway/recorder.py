@@ -12,6 +12,7 @@ from antiphon.core.references import resolved, stands_for, unresolved
 from antiphon.core.request_fields import conversation_of
 from antiphon.errors import Conflict, InvalidRequest, NotFound, StoreUnavailable
 from antiphon.gateway.ids import new_id
+from antiphon.gateway.owners import Owners
 from antiphon.gateway.recent_histories import RecentHistories
 from antiphon.gateway.record_format import (
     Item,
@@ -52,11 +53,13 @@ class ResponseRecorder:
         *,
         response_id: str,
         retention: int,
+        owners: Owners,
         histories: RecentHistories | None = None,
     ) -> None:
         """`retention`: how long the response is stored, in seconds. `histories`: what the connection knows, read first."""
         self._store = store
         self._owner = owner
+        self._owners = owners
         self._retention = retention
         self._request = request
         self.response_id = response_id
@@ -70,6 +73,11 @@ class ResponseRecorder:
         self._links: Sequence[Link] = ()
         # What the client should know of its history.
         self.notices: list[str] = []
+
+    @property
+    def owner(self) -> str:
+        """Its key may get a name while it runs."""
+        return self._owners.current(self._owner)
 
     # ---- before it runs ----------------------------------------------------------------------------------------------
 
@@ -194,7 +202,7 @@ class ResponseRecorder:
         assert self._conversation is not None
         while True:
             await asyncio.sleep(RENEWAL)
-            await self._store.lock_conversation(self._owner, self._conversation, self.response_id, LEASE)
+            await self._store.lock_conversation(self.owner, self._conversation, self.response_id, LEASE)
 
     # ---- at its end --------------------------------------------------------------------------------------------------
 
@@ -208,9 +216,10 @@ class ResponseRecorder:
         if self._conversation is None:
             if stores:
                 await self._store.put(self.to_record(response))
+                await self._owners.catch_up(self._owner)
         elif not stores:
             if items := self._new_items(response):
-                await self._store.add_items(self._owner, self._conversation, items, self._expires_at())
+                await self._store.add_items(self.owner, self._conversation, items, self._expires_at())
         elif await self._store.put_and_unlock(self.to_record(response), self._new_items(response)):
             self._has_lock = False
         else:

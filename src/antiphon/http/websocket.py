@@ -17,7 +17,7 @@ from antiphon.gateway.sinks import EncodedSink
 from antiphon.http.bodies import with_deployment
 from antiphon.http.cors import CROSS_ORIGIN
 from antiphon.http.keys import GATEWAY, LIMITS, TRANSPORT
-from antiphon.http.middlewares import LOGGED, OWNER, REQUEST_ID
+from antiphon.http.middlewares import LOGGED, REQUEST_ID, owner_of_key
 from antiphon.http.responses import logged_members
 from antiphon.logs import log
 from antiphon.transport import MessageStream, Socket
@@ -190,7 +190,9 @@ class Connection:
         begun = False
         try:
             body = with_deployment(self._request, message)
-            run = await self._gateway.begin(body, self._request[OWNER], protocol=RESPONSES_WEBSOCKET, histories=self._histories)
+            # Its key may have got a name, or be gone.
+            owner = await owner_of_key(self._request)
+            run = await self._gateway.begin(body, owner, protocol=RESPONSES_WEBSOCKET, histories=self._histories)
             async with self._gateway.running(run):
                 try:
                     await run.connect(self._gateway.heartbeat)

@@ -53,6 +53,8 @@ class MemoryStore:
         # The responses that their owners deleted: the owner, and until when that is remembered.
         self._deleted: OrderedDict[str, tuple[str, int]] = OrderedDict()
         self._max_deleted = max_rows
+        # The owners whose rows were given to another one.
+        self._renamed: dict[str, str] = {}
         self._last_job_number = 0
         self._wakeups = wakeups or Wakeups()
 
@@ -199,7 +201,8 @@ class MemoryStore:
         return True
 
     async def unlock_conversation(self, owner: str, conversation: str, response: str) -> bool:
-        row = self._tables.conversation(owner, conversation)
+        current = self._renamed.get(owner, owner)
+        row = self._tables.conversation(owner, conversation) or self._tables.conversation(current, conversation)
         if row is None or row.locked_by != response:
             return False
         row.unlock()
@@ -207,6 +210,8 @@ class MemoryStore:
 
     async def put_and_unlock(self, record: Record, items: Sequence[Item]) -> bool:
         conversation = self._tables.conversation_locked_by(record)
+        if conversation is None and (owner := self._renamed.get(record.owner)) is not None:
+            return await self.put_and_unlock(structs.replace(record, owner=owner), items)
         if conversation is None:
             return False
         self._tables.check_id_is_free(record.id)
@@ -288,8 +293,9 @@ class MemoryStore:
         self, record: Record, worker: str, attempt: int, events: Sequence[Event], items: Sequence[Item] = ()
     ) -> bool:
         row = self._tables.claimed_response(record.id, worker, attempt)
-        if row is None or row.stored.owner != record.owner:
+        if row is None or row.stored.owner not in (record.owner, self._renamed.get(record.owner)):
             return False
+        record = structs.replace(record, owner=row.stored.owner)
         conversation = self._tables.conversation_locked_by(record)
         size = size_of_record(record) + size_of_events(events) + size_of_items(items)
         self._tables.make_space(size, record.id, record.conversation or "")
@@ -315,6 +321,16 @@ class MemoryStore:
         row.stored = structs.replace(row.stored, status="cancelled")
         self._tables.delete_job(row)
         return "cancelled"
+
+    # --- Owners
+
+    async def owner_of(self, id: str) -> str | None:
+        return self._tables.owner_of(id)
+
+    async def move_owner(self, earlier: str, owner: str) -> int:
+        self._renamed[earlier] = owner
+        self._deleted = OrderedDict((id, (owner if by == earlier else by, until)) for id, (by, until) in self._deleted.items())
+        return self._tables.move_owner(earlier, owner)
 
     # --- Waiting, housekeeping
 

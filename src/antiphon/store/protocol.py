@@ -179,6 +179,19 @@ class Store(Protocol):
         The followers are woken in either case, so a worker that follows its own jobs can call `renew` at once.
         """
 
+    # --- Owners
+
+    async def owner_of(self, id: str) -> str | None:
+        """The owner of a response or conversation. None: it does not exist. For those who may see what others have stored."""
+
+    async def move_owner(self, earlier: str, owner: str) -> int:
+        """Give everything of an earlier owner to another one, in small transactions, as often as it is called.
+
+        Returns how many responses and conversations that were. Several gateways may do so at once. A response that is running
+        for the earlier owner goes on: `unlock_conversation`, `put_and_unlock` and `finish` then do what the other owner could
+        do. What the earlier owner stores afterwards stays its own until the next call.
+        """
+
     # --- Waiting. Subscribe, then check the store, then wait: so no change is missed.
 
     def follow(self, id: str) -> AbstractContextManager[Wakeup]:

@@ -19,7 +19,7 @@ class Record(Struct, frozen=True, kw_only=True):
     """A stored response."""
 
     id: str
-    # A hash of the API key that stored it, "" if there are no keys. No other owner can see it.
+    # The name of the API key that stored it, its hash if it has no name, "" if there are no keys. No other owner can see it.
     owner: str
     created_at: int
     # In seconds, like created_at. From then on it is invisible, and the sweeper removes it.
