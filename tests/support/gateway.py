@@ -31,6 +31,7 @@ CHECKER = Checker(deadline=30)
 class GatewayUnderTest:
     def __init__(self, url: str, app: aiohttp.web.Application, client: aiohttp.ClientSession) -> None:
         self.url = url
+        self.app = app
         self.gateway = app[GATEWAY]
         self.examiner = app[EXAMINER]
         self.connections = app[CONNECTIONS]

@@ -21,6 +21,8 @@ from antiphon.logs import log
 REQUEST_ID = web.RequestKey("request_id", str)
 # Whose request it is: a hash of its key, "" if no keys are set. What one owner has stored no other can see.
 OWNER = web.RequestKey("owner", str)
+# Whether the request may see what is behind the gateway: it has a valid key, or no keys are set.
+TRUSTED = web.RequestKey("trusted", bool)
 LOGGED = web.RequestKey("logged", dict[str, Any])
 BEGAN = web.RequestKey("began", float)
 # The whole answer has been written, whatever becomes of the connection.
@@ -97,12 +99,13 @@ def authenticated(keys: Sequence[str]) -> Callable[..., Awaitable[web.StreamResp
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
         request[OWNER] = ""
+        given = _key_of(request) if known else b""
+        # Every key is compared, and each in constant time.
+        request[TRUSTED] = not known or sum(hmac.compare_digest(given, key) for key in known) > 0
         if known and request.path not in OPEN_PATHS:
-            given = _key_of(request)
             if not given:
                 raise Unauthorized("No API key: send `Authorization: Bearer KEY`, or `api-key: KEY`.")
-            # Every key is compared, and each in constant time.
-            if sum(hmac.compare_digest(given, key) for key in known) == 0:
+            if not request[TRUSTED]:
                 raise Unauthorized("Incorrect API key provided.")
             request[OWNER] = hashlib.blake2b(given, digest_size=16).hexdigest()
         return await handler(request)
@@ -118,12 +121,9 @@ def _key_of(request: web.Request) -> bytes:
 
 
 def error_to_answer(error: ApiError) -> web.Response:
-    headers = {}
-    if not error.may_pass:
-        # The openai SDK would try a 409 or a 5xx again.
-        headers["x-should-retry"] = "false"
-    if error.retry_after is not None:
-        headers["Retry-After"] = str(max(1, round(error.retry_after)))
     return web.Response(
-        status=error.status, body=msgspec.json.encode(error.envelope()), content_type="application/json", headers=headers
+        status=error.status,
+        body=msgspec.json.encode(error.envelope()),
+        content_type="application/json",
+        headers=error.retry_headers,
     )
