@@ -38,6 +38,7 @@ from antiphon.http.cors import CROSS_ORIGIN, CrossOrigin, preflights
 from antiphon.http.keyring import Keyring
 from antiphon.http.keys import CONVERSATIONS, GATEWAY, KEYRING, LIMITS, TRANSPORT, HttpLimits
 from antiphon.http.middlewares import add_headers, authenticated, enveloped, identified
+from antiphon.http.passed_through import OPEN_ANSWERS, OpenAnswers, passed_through
 from antiphon.http.paths import under_all_paths
 from antiphon.http.websocket import CLOSE_TIMEOUT, CONNECTIONS, GOING_AWAY, PING_INTERVAL
 from antiphon.logs import log
@@ -112,6 +113,7 @@ def make_app(
         intervals.websocket_farewell,
     )
     app[CONNECTIONS] = set()
+    app[OPEN_ANSWERS] = OpenAnswers()
     app[EXAMINER] = Examiner(gateway.is_busy, generates=settings.probe, named_models=names.models, times=intervals.probes)
     app[WORKERS] = Workers(gateway, background_options(settings, intervals.background_retry))
     app.add_routes(ROUTES)
@@ -142,9 +144,9 @@ API_ROUTES = [
     web.delete("/v1/conversations/{id}/items/{item_id}", conversations.delete_item),
     web.get("/v1/models", engine_routes.models),
     web.get("/v1/models/{id:.+}", engine_routes.model),
-    web.post("/v1/chat/completions", engine_routes.passed_through),
-    web.post("/v1/completions", engine_routes.passed_through),
-    web.post("/v1/embeddings", engine_routes.passed_through),
+    web.post("/v1/chat/completions", passed_through),
+    web.post("/v1/completions", passed_through),
+    web.post("/v1/embeddings", passed_through),
 ]
 ROUTES = [
     *under_all_paths(API_ROUTES),
@@ -259,7 +261,7 @@ async def _drain(app: web.Application, within: float) -> None:
     for connection in app[CONNECTIONS]:
         connection.leave(GOING_AWAY)
     app[WORKERS].stop()
-    await app[GATEWAY].drain(within)
+    await asyncio.gather(app[GATEWAY].drain(within), app[OPEN_ANSWERS].drain(within))
     await app[WORKERS].close()
 
 

@@ -33,6 +33,7 @@ class GatewayUnderTest:
     def __init__(self, url: str, app: aiohttp.web.Application, client: aiohttp.ClientSession, reloader: Reloader) -> None:
         self.url = url
         self._reloader = reloader
+        self.app = app
         self.gateway = app[GATEWAY]
         self.examiner = app[EXAMINER]
         self.connections = app[CONNECTIONS]

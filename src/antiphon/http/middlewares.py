@@ -111,6 +111,12 @@ async def owner_of_key(request: web.Request) -> str:
     return await request.app[GATEWAY].owners.settled(owner)
 
 
+def is_trusted(request: web.Request) -> bool:
+    """Whether it may see what is behind the gateway: it has a valid key, or no keys are set."""
+    keyring = request.app[KEYRING]
+    return not keyring or keyring.owner_of(_key_of(request)) is not None
+
+
 async def owner_seen(request: web.Request, id: str) -> str:
     """Whose response or conversation a request may read and delete: its own, and with the admin key everybody's."""
     owner = request[OWNER]
@@ -125,12 +131,9 @@ def _key_of(request: web.Request) -> bytes:
 
 
 def error_to_answer(error: ApiError) -> web.Response:
-    headers = {}
-    if not error.may_pass:
-        # The openai SDK would try a 409 or a 5xx again.
-        headers["x-should-retry"] = "false"
-    if error.retry_after is not None:
-        headers["Retry-After"] = str(max(1, round(error.retry_after)))
     return web.Response(
-        status=error.status, body=msgspec.json.encode(error.envelope()), content_type="application/json", headers=headers
+        status=error.status,
+        body=msgspec.json.encode(error.envelope()),
+        content_type="application/json",
+        headers=error.retry_headers,
     )

@@ -220,8 +220,8 @@ class Connection:
 
     def _send_error(self, error: ApiError) -> None:
         message: dict[str, Any] = {"type": "error", "status": error.status, **error.envelope()}
-        if error.retry_after is not None:
-            message["headers"] = {"retry-after": str(max(1, round(error.retry_after)))}
+        if (retry_after := error.retry_headers.get("Retry-After")) is not None:
+            message["headers"] = {"retry-after": retry_after}
         self._stream.write([msgspec.json.encode(message)])
 
 
