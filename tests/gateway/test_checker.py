@@ -132,8 +132,8 @@ async def test_no_grammar_stops_the_gateway(impatient: GatewayUnderTest, engine:
 
 async def test_a_definition_that_takes_too_long_is_said(impatient: GatewayUnderTest, engine: MockEngine) -> None:
     """Its calls are not checked."""
-    literals = " | ".join(f'"{number:05}"' for number in range(60_000))
-    format = {"type": "grammar", "syntax": "lark", "definition": f"start: {literals}"}
+    optional = " ".join(f'["{number}"]' for number in range(24))
+    format = {"type": "grammar", "syntax": "lark", "definition": f"start: {optional}"}
     for _ in range(2):
         engine.will(answer(call("say", '{"input": "1"}')))
         await impatient.create("Hi", tools=[{"type": "custom", "name": "say", "format": format}])

@@ -11,8 +11,8 @@ from antiphon.wire import UNREADABLE
 
 # Repairing is slow, and delays all other requests.
 LONGEST_REPAIRED = 32 * 1024
-# So many characters may be read again for all repairs of one answer: a few tenths of a second.
-MOST_READ = 200_000
+# So many characters may be read again for all repairs of one answer: less than a tenth of a second.
+MOST_READ = 80_000
 # How many characters of a string are read in the time of one other. A string is read anew for each of its escapes.
 STRING_SPEED = 16
 
