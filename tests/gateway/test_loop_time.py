@@ -74,7 +74,7 @@ BODIES: dict[str, Body] = {
     "thoughts": {"input": [user("q"), *items(reasoning)]},
     "unknown items": {"input": [user("q"), *items(lambda at: {"type": f"x{at}"})]},
     "too many items": {"input": items(lambda at: {"type": f"x{at}"}, most=1_000_000)},
-    "text parts": {"input": [user(items(lambda at: {"type": "input_text", "text": "a"}, most=100_000))]},  # type: ignore[arg-type]
+    "text parts": {"input": [user(items(lambda at: {"type": "input_text", "text": "a"}, most=100_000))]},
     "one text": {"input": "x" * MEGABYTE},
     "tools": {"input": "Hi", "tools": items(lambda at: function(at, description="x" * 400), most=1_900)},
     "too many tools": {"input": "Hi", "tools": items(function, most=1_000_000)},

@@ -92,8 +92,12 @@ class TextCalls:
     def receive(self, text: str) -> list[Delta]:
         if self.take_if_plain(text):
             return [TextDelta(text)]
-        # Every step copies what is left of the text.
-        deltas = [delta for at in range(0, len(text), LONGEST_PIECE) for delta in self._read(text[at : at + LONGEST_PIECE])]
+        if len(text) <= LONGEST_PIECE:
+            deltas = self._read(text)
+        else:
+            # Every step copies what is left of the text.
+            pieces = (text[at : at + LONGEST_PIECE] for at in range(0, len(text), LONGEST_PIECE))
+            deltas = [delta for piece in pieces for delta in self._read(piece)]
         self._is_plain = self._plain_pattern()
         return deltas
 
