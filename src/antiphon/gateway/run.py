@@ -244,9 +244,10 @@ class ResponseRun:
 
     async def _report(self, call: Callable[[], list[AnyEvent]]) -> None:
         """Reports something to the exchange that may make it convert its request anew."""
-        self._is_aside = self._large
+        # A check that runs may report its outcome at any time. Until then there is nothing to convert.
+        self._is_aside = self._large and self._checking is None
         try:
-            events = await run_aside(call, large=self._large)
+            events = await run_aside(call, large=self._is_aside)
         finally:
             self._is_aside = False
         self._unsent += events
