@@ -17,6 +17,7 @@ from antiphon.client_keys import earlier_owners, key_owners
 from antiphon.core.environment import Environment
 from antiphon.core.event_style import PADDED_TO, REASONING_EVENTS
 from antiphon.core.knowledge import Model
+from antiphon.core.limits import Limits
 from antiphon.core.model_names import ModelNames
 from antiphon.embedded.process import EngineProcess
 from antiphon.engines.examiner import DEFAULT_TIMES, Examiner, ProbeTimes
@@ -211,6 +212,7 @@ def make_environment(settings: Settings, tools: Mapping[str, ToolRunner]) -> Env
         reasoning_events=REASONING_EVENTS[settings.reasoning_events],
         always_summary=settings.reasoning_summary == "always",
         tools=tools,
+        limits=Limits(**{name: getattr(settings, f"max_{name}") for name in Limits.__struct_fields__}),
     )
 
 

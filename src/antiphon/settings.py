@@ -36,6 +36,20 @@ class Settings(Struct, frozen=True, kw_only=True):
     cors_origins: tuple[str, ...] = ()
     # The largest request body, in bytes. A larger one gets a 413.
     max_body_bytes: Annotated[int, Meta(gt=0)] = 64 * 1024 * 1024
+    # The most items that the input of one request may have. A stored history may have more.
+    max_input_items: Annotated[int, Meta(gt=0)] = 20_000
+    # The most tools of one request, with those in namespaces.
+    max_tools: Annotated[int, Meta(gt=0)] = 2_000
+    # How deep objects and arrays of a request may be nested.
+    max_nesting: Annotated[int, Meta(ge=16, le=160)] = 128
+    # The largest schema of a tool or of an answer, as JSON, in bytes.
+    max_schema_bytes: Annotated[int, Meta(gt=0)] = 256 * 1024
+    # The largest grammar of a custom tool, in bytes.
+    max_grammar_bytes: Annotated[int, Meta(gt=0)] = 64 * 1024
+    # The largest image in a data URL, in bytes.
+    max_image_bytes: Annotated[int, Meta(gt=0)] = 32 * 1024 * 1024
+    # The longest name of a tool, a namespace or a model, in characters.
+    max_name_length: Annotated[int, Meta(ge=64)] = 256
     # Seconds of silence after which a stream gets a response.in_progress event, so that clients and proxies do not close it.
     heartbeat: Seconds = 15.0
     # Seconds that a WebSocket may stay open.

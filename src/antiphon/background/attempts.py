@@ -61,7 +61,7 @@ class Attempt:
     def _read(self, body: bytes) -> ReadRequest:
         """A request that cannot be read, because another version wrote it or it was damaged, fails at once."""
         try:
-            return ReadRequest(*body_to_request(body))
+            return ReadRequest(*body_to_request(body, self._gateway.environment.limits), len(body))
         except InvalidRequest as wrong:
             self._end = _unreadable(wrong)
             return ReadRequest(CreateResponse(), ())

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 from msgspec import structs
@@ -22,6 +23,7 @@ from antiphon.engines.upstream import Engine
 from antiphon.errors import EngineError, EngineUnavailable, InvalidRequest
 from antiphon.gateway.client_protocol import RESPONSES, ClientProtocol
 from antiphon.gateway.ids import new_id
+from antiphon.gateway.large_requests import LARGE_BODY, LARGE_HISTORY, run_aside
 from antiphon.gateway.observers import MakeObserver
 from antiphon.gateway.owners import Owners
 from antiphon.gateway.recent_histories import RecentHistories
@@ -40,6 +42,11 @@ class ReadRequest(NamedTuple):
 
     request: CreateResponse
     unknown: Sequence[str]
+    # Of its body, in bytes.
+    size: int = 0
+
+    def is_large(self, history: Sequence[object]) -> bool:
+        return self.size >= LARGE_BODY or len(history) >= LARGE_HISTORY
 
     @property
     def notices(self) -> list[str]:
@@ -114,7 +121,8 @@ class Gateway:
         histories: RecentHistories | None = None,
     ) -> ResponseRun:
         """Reads a request and prepares its run; no engine has been asked yet."""
-        request, unknown = protocol.read(body)
+        read = await self._read(body, protocol)
+        request = read.request
         if compact:
             if request.model is None:
                 raise InvalidRequest("`model` is required.", param="model", code="missing_required_parameter")
@@ -122,15 +130,20 @@ class Gateway:
         # The caller waits for it.
         request.background = None
         recorder = self._recorder(request, owner, histories)
-        return await self.prepare(ReadRequest(request, unknown), recorder, compact=compact)
+        return await self.prepare(read, recorder, compact=compact)
 
     async def begin_or_enqueue(self, body: bytes, owner: str) -> ResponseRun | Enqueued:
         """Like `begin`, but a background response is put into the queue."""
-        request, unknown = RESPONSES.read(body)
-        recorder = self._recorder(request, owner)
-        if request.background:
-            return await self._enqueue(body, ReadRequest(request, unknown), recorder)
-        return await self.prepare(ReadRequest(request, unknown), recorder)
+        read = await self._read(body)
+        recorder = self._recorder(read.request, owner)
+        if read.request.background:
+            return await self._enqueue(body, read, recorder)
+        return await self.prepare(read, recorder)
+
+    async def _read(self, body: bytes, protocol: ClientProtocol = RESPONSES) -> ReadRequest:
+        limits = self.environment.limits
+        request, unknown = await run_aside(lambda: protocol.read(body, limits), large=len(body) >= LARGE_BODY)
+        return ReadRequest(request, unknown, len(body))
 
     def _recorder(self, request: CreateResponse, owner: str, histories: RecentHistories | None = None) -> ResponseRecorder:
         return ResponseRecorder(
@@ -146,8 +159,10 @@ class Gateway:
     async def prepare(self, read: ReadRequest, recorder: ResponseRecorder, *, compact: bool = False) -> ResponseRun:
         chosen = await self.pool.choose(read.request.model, read.request.prompt_cache_key)
         history = await recorder.read(request_to_items(read.request))
+        large = read.is_large(history)
         try:
-            exchange = Exchange(
+            make_exchange = partial(
+                Exchange,
                 # A copy: a background response may have to be prepared again.
                 structs.replace(read.request, model=chosen.model),
                 [engine.knowledge for engine in chosen.engines],
@@ -158,8 +173,9 @@ class Gateway:
                 created_at=recorder.created_at,
                 notices=[*read.notices, *chosen.notices, *recorder.notices],
             )
+            exchange = await run_aside(make_exchange, large=large)
             observers = [observer for make in self._observers if (observer := make()) is not None]
-            return ResponseRun(exchange, chosen.engines, recorder, self._equipment, observers=observers)
+            return ResponseRun(exchange, chosen.engines, recorder, self._equipment, observers=observers, large=large)
         except BaseException:
             await recorder.unlock()
             raise
@@ -179,7 +195,8 @@ class Gateway:
         with suppress(EngineUnavailable):
             chosen = await self.pool.choose_model(request.model)
         ready = next((engine.knowledge for engine in self.pool.serving(chosen.model)), EngineKnowledge(PLAIN))
-        exchange = Exchange(
+        make_exchange = partial(
+            Exchange,
             structs.replace(request, model=chosen.model),
             [ready],
             self._environment_of(recorder.owner),
@@ -188,15 +205,17 @@ class Gateway:
             created_at=recorder.created_at,
             notices=[*read.notices, *([chosen.notice] if chosen.notice else ()), *recorder.notices],
         )
-        await self._check_definitions(exchange)
-        record = recorder.to_record(exchange.response)
+        large = read.is_large(history)
+        exchange = await run_aside(make_exchange, large=large)
+        await self._check_definitions(exchange, large=large)
+        record = await run_aside(partial(recorder.to_record, exchange.response), large=large)
         await self.store.enqueue(record, body)
         await self.owners.catch_up(record.owner)
         return Enqueued(record, bool(request.stream), exchange.notices)
 
     async def count_input(self, body: bytes, owner: str) -> TokenCount:
         """How many tokens the prompt of a request has. The request is not answered."""
-        read = ReadRequest(*RESPONSES.read(body))
+        read = await self._read(body)
         request = read.request
         engines, request.model, notices = await self.pool.choose(request.model, request.prompt_cache_key)
         recorder = self._recorder(request, owner)
@@ -205,9 +224,10 @@ class Gateway:
         request.max_output_tokens, request.stream, request.background, request.generate = 1, False, None, None
         # The prompt is counted as it is.
         request.context_management = None
-        environment = self._environment_of(recorder.owner)
-        exchange = Exchange(request, [engines[0].knowledge], environment, history=history, asks_again=False)
-        await self._check_definitions(exchange)
+        knowledge, environment, large = [engines[0].knowledge], self._environment_of(recorder.owner), read.is_large(history)
+        make_exchange = partial(Exchange, request, knowledge, environment, history=history, asks_again=False)
+        exchange = await run_aside(make_exchange, large=large)
+        await self._check_definitions(exchange, large=large)
         method, counted = BY_TEMPLATE, await count_by_template(engines[0], exchange.chat)
         if counted is None:
             counted, method = await self._count_by_asking(exchange, engines[0])
@@ -224,10 +244,11 @@ class Gateway:
         reported = engine.knowledge.dialect_for(exchange.chat.model).reports_usage
         return usage.input_tokens, BY_ASKING if reported else BY_LENGTH
 
-    async def _check_definitions(self, exchange: Exchange) -> None:
+    async def _check_definitions(self, exchange: Exchange, *, large: bool) -> None:
         """Raises for a schema that cannot be compiled, where no engine is going to be asked."""
         while isinstance(step := exchange.step, Check):
-            exchange.checked(await self._equipment.checker.run(step.work))
+            outcome = await self._equipment.checker.run(step.work)
+            await run_aside(partial(exchange.checked, outcome), large=large)
         if exchange.error is not None:
             raise exchange.error
 

@@ -6,8 +6,9 @@ one go, without a task that wakes for each of them.
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from antiphon.core.exchange import Exchange
@@ -18,6 +19,7 @@ from antiphon.engines.estimates import count_prompt, estimate_usage
 from antiphon.engines.upstream import Engine, Reply
 from antiphon.errors import ApiError, EngineError, EngineStalled
 from antiphon.gateway.checker import Checker
+from antiphon.gateway.large_requests import run_aside
 from antiphon.gateway.observers import ChatsOnly, Observer
 from antiphon.gateway.recorder import NoRecorder, ResponseRecorder
 from antiphon.gateway.sinks import NoSink, Sink, WriteBatch
@@ -50,8 +52,13 @@ class ResponseRun:
         equipment: Equipment,
         *,
         observers: Sequence[Observer] = (),
+        large: bool = False,
     ) -> None:
+        """`large`: the request is converted anew in a thread."""
         self._exchange = exchange
+        self._large = large
+        # The exchange is in use in a thread: nobody else may call it.
+        self._is_aside = False
         self._answer = exchange.answer
         self._engines = engines
         self.recorder = recorder
@@ -173,6 +180,9 @@ class ResponseRun:
     def abort(self, error: ApiError) -> None:
         """Ends the response with this error, and gives the engine up."""
         self._aborted = self._aborted or error
+        if self._is_aside:
+            # As soon as the exchange may be called again.
+            return
         self._unsent += self._exchange.abort(error)
         if self._checking is not None:
             self._checking.cancel()
@@ -222,7 +232,7 @@ class ResponseRun:
                     self._unsent += self._exchange.estimated(usages)
                 case Count():
                     tokens = await count_prompt(self._engines[step.engine], step.chat)
-                    self._unsent += self._exchange.counted(tokens)
+                    await self._report(partial(self._exchange.counted, tokens))
                 case Compact() if not self._begun:
                     # It takes as long as an answer, and has an item to show.
                     return None
@@ -231,6 +241,18 @@ class ResponseRun:
                 case Done():
                     return None
             self.flush()
+
+    async def _report(self, call: Callable[[], list[AnyEvent]]) -> None:
+        """Reports something to the exchange that may make it convert its request anew."""
+        # A check that runs may report its outcome at any time. Until then there is nothing to convert.
+        self._is_aside = self._large and self._checking is None
+        try:
+            events = await run_aside(call, large=self._is_aside)
+        finally:
+            self._is_aside = False
+        self._unsent += events
+        if self._large and self._aborted is not None:
+            self.abort(self._aborted)
 
     async def _ask(self, step: Ask) -> Reply | None:
         if (leaving := self._leave()) is not None:
@@ -241,7 +263,7 @@ class ResponseRun:
         try:
             return await engine.open_chat(step.chat)
         except ApiError as error:
-            self._unsent += self._exchange.refused(error)
+            await self._report(partial(self._exchange.refused, error))
             return None
 
     async def _compact(self) -> None:
@@ -249,20 +271,21 @@ class ResponseRun:
         compaction = self._exchange.compaction
         assert compaction is not None
         observers = [ChatsOnly(observer) for observer in self._observers]
-        run = ResponseRun(compaction, self._engines, NoRecorder(), self._equipment, observers=observers)
+        run = ResponseRun(compaction, self._engines, NoRecorder(), self._equipment, observers=observers, large=self._large)
         try:
             await run.run(NoSink())
         finally:
             if (leaving := run.close()) is not None:
                 await leaving
-        self._unsent += self._exchange.compacted()
+        await self._report(self._exchange.compacted)
 
     async def _check_once(self, step: Check) -> None:
         if (checking := self._checking) is not None:
             await asyncio.wait({checking})
             checking.result()
         else:
-            self._unsent += self._exchange.checked(await self._equipment.checker.run(step.work))
+            outcome = await self._equipment.checker.run(step.work)
+            await self._report(partial(self._exchange.checked, outcome))
 
     async def _run_tools(self, step: RunTools) -> None:
         """All at once; each result is shown as soon as those before it are."""
@@ -300,7 +323,7 @@ class ResponseRun:
             error = broken
         self._answer_ended = self._exchange.answer_ended
         if self._aborted is None:
-            self._unsent += self._exchange.finish(error)
+            await self._report(partial(self._exchange.finish, error))
 
     def receive(self, data: bytes) -> None:
         """One piece of the engine's body, straight from the socket."""
@@ -336,7 +359,9 @@ class ResponseRun:
         exchange = self._exchange
         try:
             while (work := exchange.check) is not None:
-                self._unsent += exchange.checked(await self._equipment.checker.run(work))
+                # Not in one line: what was sent meanwhile would be added again.
+                outcome = await self._equipment.checker.run(work)
+                self._unsent += exchange.checked(outcome)
                 self.flush()
             if not exchange.reading and not self._read.done():
                 self._read.set_result(None)
@@ -382,7 +407,7 @@ class ResponseRun:
 
     def when_quiet(self) -> None:
         # A journal keeps every event; its followers get signs of life by other means.
-        if self.streams and not self.in_background:
+        if self.streams and not self.in_background and not self._is_aside:
             self._unsent += self._exchange.heartbeat()
             self.flush()
 
