@@ -21,6 +21,7 @@ from antiphon.embedded.process import EngineProcess
 from antiphon.engines.examiner import DEFAULT_TIMES, Examiner, ProbeTimes
 from antiphon.engines.pool import ENGINE_RETRY_INTERVAL, Pool
 from antiphon.engines.upstream import Engine, EngineOptions
+from antiphon.gateway.admission import Admission, Limits
 from antiphon.gateway.checker import Checker
 from antiphon.gateway.conversations import Conversations
 from antiphon.gateway.gateway import Gateway
@@ -160,14 +161,26 @@ def _make_engines(settings: Settings, session: aiohttp.ClientSession, embedded: 
 
 
 def _make_gateway(settings: Settings, pool: Pool, store: Store, checker: Checker, extensions: Extensions) -> Gateway:
-    timeouts = Timeouts(settings.heartbeat, settings.first_byte_timeout, settings.idle_timeout)
+    timeouts = Timeouts(settings.heartbeat, settings.first_byte_timeout, settings.idle_timeout, settings.response_timeout)
     return Gateway(
         pool,
         store,
         make_environment(settings, extensions.tools),
         Equipment(timeouts, WriteBatch(), checker, extensions.tools),
+        Admission(limits_of(settings)),
         retention=int(settings.retention_days * DAY),
         observers=extensions.observers,
+    )
+
+
+def limits_of(settings: Settings) -> Limits:
+    return Limits(
+        responses=settings.key_responses,
+        requests_per_minute=settings.key_requests_per_minute,
+        engine_requests=settings.engine_requests,
+        engine_queue=settings.engine_queue,
+        queue_timeout=settings.queue_timeout,
+        response_timeout=settings.response_timeout,
     )
 
 

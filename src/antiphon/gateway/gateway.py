@@ -18,6 +18,7 @@ from antiphon.engines.pool import Pool
 from antiphon.engines.token_counts import count_by_template
 from antiphon.engines.upstream import Engine
 from antiphon.errors import EngineError, EngineUnavailable, InvalidRequest
+from antiphon.gateway.admission import Admission, EngineSeat
 from antiphon.gateway.client_protocol import RESPONSES, ClientProtocol
 from antiphon.gateway.ids import new_id
 from antiphon.gateway.observers import MakeObserver
@@ -69,6 +70,7 @@ class Gateway:
         store: Store,
         environment: Environment,
         equipment: Equipment,
+        admission: Admission,
         *,
         retention: int,
         observers: Sequence[MakeObserver] = (),
@@ -78,6 +80,7 @@ class Gateway:
         self.store = store
         self.environment = environment
         self._equipment = equipment
+        self.admission = admission
         self.retention = retention
         self._observers = observers
         self._running: set[ResponseRun] = set()
@@ -101,6 +104,7 @@ class Gateway:
         histories: RecentHistories | None = None,
     ) -> ResponseRun:
         """Reads a request and prepares its run; no engine has been asked yet."""
+        self.admission.count(owner)
         request, unknown = protocol.read(body)
         if compact:
             if request.model is None:
@@ -109,15 +113,27 @@ class Gateway:
         # The caller waits for it.
         request.background = None
         recorder = self._recorder(request, owner, histories)
-        return await self.prepare(ReadRequest(request, unknown), recorder, compact=compact)
+        return await self._admit(ReadRequest(request, unknown), recorder, compact=compact)
 
     async def begin_or_enqueue(self, body: bytes, owner: str) -> ResponseRun | Enqueued:
         """Like `begin`, but a background response is put into the queue."""
+        self.admission.count(owner)
         request, unknown = RESPONSES.read(body)
         recorder = self._recorder(request, owner)
         if request.background:
             return await self._enqueue(body, ReadRequest(request, unknown), recorder)
-        return await self.prepare(ReadRequest(request, unknown), recorder)
+        return await self._admit(ReadRequest(request, unknown), recorder)
+
+    async def _admit(self, read: ReadRequest, recorder: ResponseRecorder, *, compact: bool = False) -> ResponseRun:
+        """Prepares a run with a place among the responses of its owner, which it leaves at its end."""
+        place = self.admission.enter(recorder.owner)
+        try:
+            run = await self.prepare(read, recorder, compact=compact)
+        except BaseException:
+            place.leave()
+            raise
+        run.place = place
+        return run
 
     def _recorder(self, request: CreateResponse, owner: str, histories: RecentHistories | None = None) -> ResponseRecorder:
         return ResponseRecorder(
@@ -140,7 +156,8 @@ class Gateway:
                 notices=[*read.notices, *chosen.notices, *recorder.notices],
             )
             observers = [observer for make in self._observers if (observer := make()) is not None]
-            return ResponseRun(exchange, chosen.engines, recorder, self._equipment, observers=observers)
+            seat = EngineSeat(self.admission, recorder.owner, patient=exchange.response.background)
+            return ResponseRun(exchange, chosen.engines, recorder, self._equipment, seat, observers=observers)
         except BaseException:
             await recorder.unlock()
             raise
@@ -176,6 +193,10 @@ class Gateway:
 
     async def count_input(self, body: bytes, owner: str) -> TokenCount:
         """How many tokens the prompt of a request has. The request is not answered."""
+        async with self.admission.entered(owner) as seat:
+            return await self._count_input(body, owner, seat)
+
+    async def _count_input(self, body: bytes, owner: str, seat: EngineSeat) -> TokenCount:
         read = ReadRequest(*RESPONSES.read(body))
         request = read.request
         engines, request.model, notices = await self.pool.choose(request.model, request.prompt_cache_key)
@@ -189,11 +210,11 @@ class Gateway:
         await self._check_definitions(exchange)
         method, counted = BY_TEMPLATE, await count_by_template(engines[0], exchange.chat)
         if counted is None:
-            counted, method = await self._count_by_asking(exchange, engines[0])
+            counted, method = await self._count_by_asking(exchange, engines[0], seat)
         return TokenCount(counted, [method, *read.notices, *notices, *recorder.notices])
 
-    async def _count_by_asking(self, exchange: Exchange, engine: Engine) -> tuple[int, str]:
-        run = ResponseRun(exchange, [engine], NoRecorder(), self._equipment)
+    async def _count_by_asking(self, exchange: Exchange, engine: Engine, seat: EngineSeat) -> tuple[int, str]:
+        run = ResponseRun(exchange, [engine], NoRecorder(), self._equipment, seat)
         async with self.running(run):
             await run.connect()
             await run.run(NoSink())
@@ -224,6 +245,7 @@ class Gateway:
             self._running.discard(run)
             if not self._running:
                 self._idle.set()
+            run.leave_places()
             if (closing := run.close()) is not None:
                 # In a task of its own: a client that closes right after its last event cancels what is awaited here.
                 task = asyncio.create_task(closing)

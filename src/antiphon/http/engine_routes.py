@@ -1,5 +1,6 @@
 """The engines' own: their models, their readiness, and the routes that are passed through unchanged."""
 
+import asyncio
 from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Any
@@ -10,11 +11,12 @@ from antiphon.core.help import NO_HELP, Help
 from antiphon.core.knowledge import Model
 from antiphon.engines.upstream import ours
 from antiphon.errors import EngineError, NotFound
+from antiphon.gateway.admission import EngineSeat
 from antiphon.gateway.codex_catalog import catalog_entry
 from antiphon.http.answers import notice_header, to_json
 from antiphon.http.bodies import model_of, read_body, with_model
 from antiphon.http.keys import GATEWAY, LIMITS
-from antiphon.http.middlewares import LOGGED
+from antiphon.http.middlewares import LOGGED, OWNER
 from antiphon.http.paths import canonical_path
 
 # Headers about one connection or about the coding of a body, and not about the answer; and those that the gateway decides on.
@@ -85,13 +87,21 @@ async def model(request: web.Request) -> web.Response:
 async def passed_through(request: web.Request) -> web.StreamResponse:
     """The body goes to the engine as it came, except for the model if another one answers. The answer comes back as it is."""
     body = await read_body(request)
+    async with request.app[GATEWAY].admission.entered(request[OWNER]) as seat:
+        return await _pass_through(request, body, seat)
+
+
+async def _pass_through(request: web.Request, body: bytes, seat: EngineSeat) -> web.StreamResponse:
+    gateway, began = request.app[GATEWAY], asyncio.get_running_loop().time()
     asked = model_of(body)
-    chosen = await request.app[GATEWAY].pool.choose(asked, None)
+    chosen = await gateway.pool.choose(asked, None)
     if chosen.model is not None and chosen.model != asked:
         body = with_model(body, chosen.model)
     engine = chosen.engines[0]
     request[LOGGED]["engine"] = engine.root
-    answer = await engine.post(canonical_path(request), body)
+    await seat.take(engine)
+    async with gateway.admission.in_time(began):
+        answer = await engine.post(canonical_path(request), body)
     response = web.StreamResponse(
         status=answer.status,
         headers={name: value for name, value in answer.headers.items() if name.lower() not in NOT_PASSED_ON},
@@ -99,7 +109,7 @@ async def passed_through(request: web.Request) -> web.StreamResponse:
     response.headers.update(notice_header(chosen.notices))
     try:
         await response.prepare(request)
-        async with ours(engine.root):
+        async with gateway.admission.in_time(began), ours(engine.root):
             while data := await answer.content.readany():
                 await response.write(data)
         await response.write_eof()
