@@ -280,6 +280,25 @@ async def test_a_background_response_that_waits_for_its_key_can_be_cancelled(eng
         assert len(engine.requests) == 1
 
 
+async def test_a_response_whose_key_is_busy_again_when_it_was_claimed_waits_without_a_worker(
+    engine: MockEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_gateway(engine, api_key=KEYS, key_responses=1, background_workers=1) as gateway:
+        ada, bob = Background(gateway, headers=ADA), Background(gateway, headers=BOB)
+        async with occupied(gateway, engine, ADA) as go_on:
+            # As if another response had begun between the look and the claim.
+            monkeypatch.setattr(gateway.gateway.admission, "full_owners", set)
+            ids = [(await ada.create())["id"] for _ in range(2)]
+            for id in ids:
+                await ada.seen(id, "in_progress")
+            assert (await bob.made())["status"] == "completed"
+            assert (await ada.cancel(ids[0]))["status"] == "cancelled"
+            assert len(engine.requests) == 2
+            go_on.set()
+        assert (await ada.ended(ids[1]))["status"] == "completed"
+        await left(gateway)
+
+
 async def test_keys_take_turns_with_the_workers(engine: MockEngine) -> None:
     async with running_gateway(engine, api_key=KEYS, background_workers=1) as gateway:
         ada, bob = Background(gateway, headers=ADA), Background(gateway, headers=BOB)
