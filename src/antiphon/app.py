@@ -17,12 +17,13 @@ from antiphon.client_keys import earlier_owners, key_owners
 from antiphon.core.environment import Environment
 from antiphon.core.event_style import PADDED_TO, REASONING_EVENTS
 from antiphon.core.knowledge import Model
-from antiphon.core.limits import Limits
+from antiphon.core.limits import RequestLimits
 from antiphon.core.model_names import ModelNames
 from antiphon.embedded.process import EngineProcess
 from antiphon.engines.examiner import DEFAULT_TIMES, Examiner, ProbeTimes
 from antiphon.engines.pool import ENGINE_RETRY_INTERVAL, Pool
 from antiphon.engines.upstream import Engine, EngineOptions
+from antiphon.gateway.admission import Admission, AdmissionLimits
 from antiphon.gateway.checker import Checker
 from antiphon.gateway.conversations import Conversations
 from antiphon.gateway.gateway import Gateway
@@ -167,16 +168,32 @@ def _make_engines(settings: Settings, session: aiohttp.ClientSession, embedded: 
 
 
 def _make_gateway(settings: Settings, pool: Pool, store: Store, checker: Checker, extensions: Extensions) -> Gateway:
-    timeouts = Timeouts(settings.heartbeat, settings.first_byte_timeout, settings.idle_timeout)
+    timeouts = Timeouts(settings.heartbeat, settings.first_byte_timeout, settings.idle_timeout, settings.response_timeout)
     return Gateway(
         pool,
         store,
         make_environment(settings, extensions.tools),
         Equipment(timeouts, WriteBatch(), checker, extensions.tools),
+        Admission(admission_limits(settings)),
         retention=int(settings.retention_days * DAY),
         owners=Owners(store, earlier_owners(settings)),
         make_sealer=partial(make_sealer, load_key(settings.seal_key, data_directory(settings))),
         observers=extensions.observers,
+    )
+
+
+def request_limits(settings: Settings) -> RequestLimits:
+    return RequestLimits(**{name: getattr(settings, f"max_{name}") for name in RequestLimits.__struct_fields__})
+
+
+def admission_limits(settings: Settings) -> AdmissionLimits:
+    return AdmissionLimits(
+        responses=settings.key_responses,
+        requests_per_minute=settings.key_requests_per_minute,
+        engine_requests=settings.engine_requests,
+        engine_queue=settings.engine_queue,
+        queue_timeout=settings.queue_timeout,
+        response_timeout=settings.response_timeout,
     )
 
 
@@ -212,7 +229,7 @@ def make_environment(settings: Settings, tools: Mapping[str, ToolRunner]) -> Env
         reasoning_events=REASONING_EVENTS[settings.reasoning_events],
         always_summary=settings.reasoning_summary == "always",
         tools=tools,
-        limits=Limits(**{name: getattr(settings, f"max_{name}") for name in Limits.__struct_fields__}),
+        limits=request_limits(settings),
     )
 
 

@@ -11,11 +11,13 @@
     │   └── Cancelled             409   the response ends as cancelled, not as failed
     ├── BodyTooLarge              413
     ├── UpgradeRequired           426
-    ├── RateLimited               429   the engine's own, passed on
+    ├── RateLimited               429   more than the limits allow: our own, or the engine's, passed on
     ├── StoreUnavailable          503   the store cannot be reached, or does not answer: try again
     └── EngineError               502   the engine or the connection to it is at fault
         ├── EngineUnavailable     503   not there, not ready, or shutting down: try again
+        │   └── EngineBusy        503   its queue is full, or moved too slowly: try again
         ├── EngineStalled         504   it sent nothing for too long
+        ├── OutOfTime             504   the whole response took too long
         ├── EngineDisagrees       502   it answered, but not as Chat Completions
         └── AnswerInvalid         502   the model did not do what the request requires, in two attempts
 
@@ -185,9 +187,20 @@ class EngineUnavailable(EngineError):
     default_code = "engine_unavailable"
 
 
+class EngineBusy(EngineUnavailable):
+    default_code = "engine_busy"
+
+
 class EngineStalled(EngineError):
     status = 504
     default_code = "engine_stalled"
+
+
+class OutOfTime(EngineError):
+    status = 504
+    default_code = "response_timeout"
+    # It would take as long again.
+    may_pass = False
 
 
 class EngineDisagrees(EngineError):

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,8 +12,9 @@ from aiohttp import web
 from msgspec import structs
 
 from antiphon import logs, settings
-from antiphon.app import EXAMINER, engine_options
+from antiphon.app import EXAMINER, admission_limits, engine_options, request_limits
 from antiphon.client_keys import earlier_owners, key_owners
+from antiphon.core.limits import RequestLimits
 from antiphon.dialects import BY_NAME
 from antiphon.engines.upstream import Engine
 from antiphon.http.keys import GATEWAY, KEYRING
@@ -69,15 +71,25 @@ async def _use_engines(running: Running, old: Settings, new: Settings) -> None:
         await gone.close()
 
 
+async def _use_limits(running: Running, old: Settings, new: Settings) -> None:
+    """For the requests from now on."""
+    gateway = running.app[GATEWAY]
+    gateway.admission.change(admission_limits(new))
+    gateway.environment = replace(gateway.environment, limits=request_limits(new))
+
+
 async def _use_log_level(running: Running, old: Settings, new: Settings) -> None:
     logs.configure(new.log_level)
 
 
 # By which an engine is made, apart from its URL.
 ENGINE_OPTIONS = frozenset({"upstream_key", "dialect", "chat_template", "connect_timeout", "retries"})
+ADMISSION_LIMITS = frozenset({"key_responses", "key_requests_per_minute", "engine_requests", "engine_queue", "queue_timeout"})
+REQUEST_LIMITS = frozenset(f"max_{name}" for name in RequestLimits.__struct_fields__)
 PARTS = (
     Part(frozenset({"api_key", "keys", "admin_key"}), _use_keys),
     Part(ENGINE_OPTIONS | {"upstream"}, _use_engines),
+    Part(ADMISSION_LIMITS | REQUEST_LIMITS, _use_limits),
     Part(frozenset({"log_level"}), _use_log_level),
 )
 

@@ -154,6 +154,25 @@ class Settings(Struct, frozen=True, kw_only=True):
     # before it fails.
     background_patience: Seconds = 600.0
 
+    # ---- limits, of each gateway for itself ----
+
+    # How many responses of one key may run at once: streams, whole answers, responses on WebSockets, compactions, counts and
+    # requests that are passed through. One more gets a 429; a background response waits. Without keys, all clients count
+    # together. None: no limit.
+    key_responses: Annotated[int, Meta(ge=1)] | None = None
+    # How many such requests one key may send in a minute, background responses included: as many at once, then one whenever
+    # its share of the minute has passed. One more gets a 429 that says when. None: no limit.
+    key_requests_per_minute: Annotated[int, Meta(ge=1)] | None = None
+    # How many requests one engine gets at once. Further ones wait, the keys in turn. None: no limit.
+    engine_requests: Annotated[int, Meta(ge=1)] | None = None
+    # How many requests may wait for one engine. One more gets a 503, or takes the place of one of a key that has more of them
+    # there. Background responses always wait.
+    engine_queue: Annotated[int, Meta(ge=0)] = 1000
+    # Seconds that a request waits for an engine that is busy, before it gets a 503. Background responses wait longer.
+    queue_timeout: Seconds = 60.0
+    # Seconds that a response may take in all, from its request to its last event. Then it fails, and its engine is stopped.
+    response_timeout: Seconds = 86_400.0
+
 
 def data_directory(settings: Settings) -> Path:
     """Where the gateway keeps data that it cannot make again."""

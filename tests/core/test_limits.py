@@ -7,23 +7,23 @@ from typing import Any
 import msgspec
 import pytest
 
-from antiphon.core.limits import DEEPEST_GROUP, DEFAULT_LIMITS, LONGEST_PATTERN, MOST_LITERALS, Limits
+from antiphon.core.limits import DEEPEST_GROUP, DEFAULT_LIMITS, LONGEST_PATTERN, MOST_LITERALS, RequestLimits
 from antiphon.core.request import request_to_chat
 from antiphon.core.validation import body_to_request, body_to_struct
 from antiphon.dialects import PLAIN
 from antiphon.errors import InvalidRequest
 from antiphon.wire.responses import CreateResponse
 
-SMALL = Limits(
+SMALL = RequestLimits(
     input_items=3, tools=3, nesting=16, schema_bytes=60, grammar_bytes=40, image_bytes=30, name_length=64
 )  # fmt: skip
 
 
-def read(limits: Limits = SMALL, **fields: Any) -> None:
+def read(limits: RequestLimits = SMALL, **fields: Any) -> None:
     body_to_request(msgspec.json.encode({"input": "Hi", **fields}), limits)
 
 
-def rejected(limits: Limits = SMALL, **fields: Any) -> InvalidRequest:
+def rejected(limits: RequestLimits = SMALL, **fields: Any) -> InvalidRequest:
     with pytest.raises(InvalidRequest) as raised:
         read(limits, **fields)
     return raised.value
@@ -156,7 +156,7 @@ def test_a_schema_as_deep_as_the_largest_limit_goes_through_every_walk() -> None
     for _ in range(75):
         schema = {"type": "object", "properties": {"a": schema}}
     body = {"input": "Hi", "tools": [function(parameters=schema, strict=True)]}
-    request, _ = body_to_request(msgspec.json.encode(body), Limits(nesting=160))
+    request, _ = body_to_request(msgspec.json.encode(body), RequestLimits(nesting=160))
     for dialect in (PLAIN, replace(PLAIN, constraint_member="grammar")):
         assert request_to_chat(request, [{"role": "user", "content": "Hi"}], dialect, "m").chat.tools
 

@@ -15,7 +15,7 @@ from antiphon.core.check_work import CheckOutcome
 from antiphon.core.exchange import Exchange
 from antiphon.core.gbnf import MOST_CHARACTERS, schema_to_gbnf
 from antiphon.core.knowledge import EngineKnowledge
-from antiphon.core.limits import Limits
+from antiphon.core.limits import RequestLimits
 from antiphon.core.sealed_text import Sealer
 from antiphon.core.steps import Check
 from antiphon.core.validation import body_to_request
@@ -24,7 +24,7 @@ from antiphon.dialects import BY_NAME, PLAIN
 Item = dict[str, Any]
 Make = Callable[[int], Any]
 
-NO_LIMITS = Limits(**{name: 10**9 for name in Limits.__struct_fields__ if name != "nesting"})
+NO_LIMITS = RequestLimits(**{name: 10**9 for name in RequestLimits.__struct_fields__ if name != "nesting"})
 # Templates that take the least.
 STRICT_TEMPLATE = replace(PLAIN, alternates=True, shows_tools=False)
 # Each with the help that its models get.

@@ -7,7 +7,7 @@ import pytest
 from support.engine import MockEngine
 from support.gateway import running_gateway
 
-from antiphon.core.limits import Limits
+from antiphon.core.limits import RequestLimits
 from antiphon.settings import Settings
 
 TOOLS = [{"type": "function", "name": "f"}, {"type": "function", "name": "g"}]
@@ -17,7 +17,9 @@ WORDS = "Invalid `tools`: it has 2 tools, and at most 1 tools are allowed (`max_
 
 def test_every_limit_is_a_setting_with_the_same_default() -> None:
     settings = Settings()
-    assert Limits(**{name: getattr(settings, f"max_{name}") for name in Limits.__struct_fields__}) == Limits()
+    assert (
+        RequestLimits(**{name: getattr(settings, f"max_{name}") for name in RequestLimits.__struct_fields__}) == RequestLimits()
+    )
 
 
 @pytest.mark.parametrize("path", ["/v1/responses", "/v1/responses/input_tokens", "/v1/responses/compact"])

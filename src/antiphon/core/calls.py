@@ -69,6 +69,8 @@ class FunctionForm:
     def finish(self, status: Status) -> Iterable[Event]:
         if status == "completed" and (end := missing_end(self.arguments)):
             yield from self.feed(end)
+        # From now on there is one copy of them, however often they are asked for.
+        self._arguments[:] = [self.arguments]
         yield events.FunctionCallArgumentsDone(
             item_id=self._id, output_index=self._index, name=self._native.name, arguments=self.arguments
         )

@@ -18,7 +18,7 @@ Item = dict[str, Any]
 Tool = dict[str, Any]
 
 
-class Limits(Struct, frozen=True):
+class RequestLimits(Struct, frozen=True):
     """Each is a setting, which has the same name after `max_`."""
 
     # Items in the `input` of one request. A stored history may have more.
@@ -35,7 +35,7 @@ class Limits(Struct, frozen=True):
     name_length: int = 256
 
 
-DEFAULT_LIMITS = Limits()
+DEFAULT_LIMITS = RequestLimits()
 
 # Of a grammar. They bound the time that its compilation takes; a grammar for people to read is far below them.
 MOST_LITERALS = 2_000
@@ -57,7 +57,7 @@ _LARK = re.compile(
 _COMMON = re.compile(r"common(\.\w+)?")
 
 
-def check_nesting(value: dict[str, Any], limits: Limits = DEFAULT_LIMITS) -> None:
+def check_nesting(value: dict[str, Any], limits: RequestLimits = DEFAULT_LIMITS) -> None:
     """Of a whole body, before anything else looks into it."""
     for name, member in value.items():
         if not _is_deeper(member, limits.nesting - 1):
@@ -83,7 +83,7 @@ def _is_deeper(value: Any, levels: int) -> bool:
     return bool(level)
 
 
-def check_request(request: CreateResponse, limits: Limits) -> None:
+def check_request(request: CreateResponse, limits: RequestLimits) -> None:
     items = request.input if isinstance(request.input, list) else []
     _at_most(limits.input_items, len(items), "input", "items", "max_input_items", code="array_above_max_length")
     _check_name(request.model, "model", limits)
@@ -102,7 +102,7 @@ def _at_most(limit: int, value: int, where: str, unit: str, setting: str, *, cod
         raise InvalidRequest(f"Invalid `{where}`: it has {value} {unit}, and at most {allowed}.", param=where, code=code)
 
 
-def _check_name(name: Any, where: str, limits: Limits) -> None:
+def _check_name(name: Any, where: str, limits: RequestLimits) -> None:
     if isinstance(name, str):
         code = "string_above_max_length"
         _at_most(limits.name_length, len(name), where, "characters", "max_name_length", code=code)
@@ -111,7 +111,7 @@ def _check_name(name: Any, where: str, limits: Limits) -> None:
 # ---- tools -----------------------------------------------------------------------------------------------------------
 
 
-def _check_tools(request: CreateResponse, items: Iterable[Item], limits: Limits) -> None:
+def _check_tools(request: CreateResponse, items: Iterable[Item], limits: RequestLimits) -> None:
     tools = list(_placed(request.tools, "tools"))
     for at, item in enumerate(items):
         _check_name(item.get("name"), f"input[{at}].name", limits)
@@ -130,7 +130,7 @@ def _placed(tools: Any, where: str) -> Iterator[tuple[str, Tool]]:
             yield from _placed(tool.get("tools"), f"{where}[{at}].tools") if tool.get("type") == "namespace" else ()
 
 
-def _check_tool(tool: Tool, where: str, limits: Limits) -> None:
+def _check_tool(tool: Tool, where: str, limits: RequestLimits) -> None:
     nested = tool.get("function")
     if isinstance(nested, dict):
         tool, where = nested, f"{where}.function"
@@ -146,7 +146,7 @@ def _check_tool(tool: Tool, where: str, limits: Limits) -> None:
             check(definition, place)
 
 
-def _check_schema(schema: Any, where: str, limits: Limits) -> None:
+def _check_schema(schema: Any, where: str, limits: RequestLimits) -> None:
     if isinstance(schema, dict):
         size = len(msgspec.json.encode(schema))
         _at_most(limits.schema_bytes, size, where, "bytes", "max_schema_bytes", code="schema_above_max_size")
@@ -180,7 +180,7 @@ GRAMMARS: dict[str, Callable[[str, str], None]] = {"lark": _check_lark, "regex":
 # ---- images ----------------------------------------------------------------------------------------------------------
 
 
-def _check_images(parts: Iterable[Any], where: str, limits: Limits) -> None:
+def _check_images(parts: Iterable[Any], where: str, limits: RequestLimits) -> None:
     for at, part in enumerate(parts):
         url = part.get("image_url") if isinstance(part, dict) else None
         if isinstance(url, str) and url.startswith("data:"):

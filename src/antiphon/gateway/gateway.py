@@ -21,6 +21,7 @@ from antiphon.engines.pool import Pool
 from antiphon.engines.token_counts import count_by_template
 from antiphon.engines.upstream import Engine
 from antiphon.errors import EngineError, EngineUnavailable, InvalidRequest
+from antiphon.gateway.admission import Admission, EngineSeat
 from antiphon.gateway.client_protocol import RESPONSES, ClientProtocol
 from antiphon.gateway.ids import new_id
 from antiphon.gateway.large_requests import LARGE_BODY, LARGE_HISTORY, run_aside
@@ -79,6 +80,7 @@ class Gateway:
         store: Store,
         environment: Environment,
         equipment: Equipment,
+        admission: Admission,
         *,
         retention: int,
         owners: Owners,
@@ -92,6 +94,7 @@ class Gateway:
         self.owners = owners
         self._make_sealer = make_sealer
         self._equipment = equipment
+        self.admission = admission
         self.retention = retention
         self._observers = observers
         self._running: set[ResponseRun] = set()
@@ -121,6 +124,7 @@ class Gateway:
         histories: RecentHistories | None = None,
     ) -> ResponseRun:
         """Reads a request and prepares its run; no engine has been asked yet."""
+        self.admission.count(owner)
         read = await self._read(body, protocol)
         request = read.request
         if compact:
@@ -130,20 +134,32 @@ class Gateway:
         # The caller waits for it.
         request.background = None
         recorder = self._recorder(request, owner, histories)
-        return await self.prepare(read, recorder, compact=compact)
+        return await self._admit(read, recorder, compact=compact)
 
     async def begin_or_enqueue(self, body: bytes, owner: str) -> ResponseRun | Enqueued:
         """Like `begin`, but a background response is put into the queue."""
+        self.admission.count(owner)
         read = await self._read(body)
         recorder = self._recorder(read.request, owner)
         if read.request.background:
             return await self._enqueue(body, read, recorder)
-        return await self.prepare(read, recorder)
+        return await self._admit(read, recorder)
 
     async def _read(self, body: bytes, protocol: ClientProtocol = RESPONSES) -> ReadRequest:
         limits = self.environment.limits
         request, unknown = await run_aside(lambda: protocol.read(body, limits), large=len(body) >= LARGE_BODY)
         return ReadRequest(request, unknown, len(body))
+
+    async def _admit(self, read: ReadRequest, recorder: ResponseRecorder, *, compact: bool = False) -> ResponseRun:
+        """Prepares a run with a place among the responses of its owner, which it leaves at its end."""
+        place = self.admission.enter(recorder.owner)
+        try:
+            run = await self.prepare(read, recorder, compact=compact)
+        except BaseException:
+            place.leave()
+            raise
+        run.place = place
+        return run
 
     def _recorder(self, request: CreateResponse, owner: str, histories: RecentHistories | None = None) -> ResponseRecorder:
         return ResponseRecorder(
@@ -175,7 +191,8 @@ class Gateway:
             )
             exchange = await run_aside(make_exchange, large=large)
             observers = [observer for make in self._observers if (observer := make()) is not None]
-            return ResponseRun(exchange, chosen.engines, recorder, self._equipment, observers=observers, large=large)
+            seat = EngineSeat(self.admission, recorder.owner, patient=exchange.response.background)
+            return ResponseRun(exchange, chosen.engines, recorder, self._equipment, seat, observers=observers, large=large)
         except BaseException:
             await recorder.unlock()
             raise
@@ -215,6 +232,10 @@ class Gateway:
 
     async def count_input(self, body: bytes, owner: str) -> TokenCount:
         """How many tokens the prompt of a request has. The request is not answered."""
+        async with self.admission.entered(owner) as seat:
+            return await self._count_input(body, owner, seat)
+
+    async def _count_input(self, body: bytes, owner: str, seat: EngineSeat) -> TokenCount:
         read = await self._read(body)
         request = read.request
         engines, request.model, notices = await self.pool.choose(request.model, request.prompt_cache_key)
@@ -230,11 +251,11 @@ class Gateway:
         await self._check_definitions(exchange, large=large)
         method, counted = BY_TEMPLATE, await count_by_template(engines[0], exchange.chat)
         if counted is None:
-            counted, method = await self._count_by_asking(exchange, engines[0])
+            counted, method = await self._count_by_asking(exchange, engines[0], seat)
         return TokenCount(counted, [method, *read.notices, *notices, *recorder.notices])
 
-    async def _count_by_asking(self, exchange: Exchange, engine: Engine) -> tuple[int, str]:
-        run = ResponseRun(exchange, [engine], NoRecorder(), self._equipment)
+    async def _count_by_asking(self, exchange: Exchange, engine: Engine, seat: EngineSeat) -> tuple[int, str]:
+        run = ResponseRun(exchange, [engine], NoRecorder(), self._equipment, seat)
         async with self.running(run):
             await run.connect()
             await run.run(NoSink())
@@ -266,6 +287,7 @@ class Gateway:
             self._running.discard(run)
             if not self._running:
                 self._idle.set()
+            run.leave_places()
             if (closing := run.close()) is not None:
                 # In a task of its own: a client that closes right after its last event cancels what is awaited here.
                 task = asyncio.create_task(closing)

@@ -231,7 +231,7 @@ class ResponseRecorder:
 
     def _new_items(self, response: Response) -> list[StoredItem]:
         """What it adds to its conversation: nothing if it failed or was cancelled, because the client tries again."""
-        if response.status not in ANSWERED:
+        if self._conversation is None or response.status not in ANSWERED:
             return []
         return items_to_stored([*self._input, *output_to_items(response.output)])
 

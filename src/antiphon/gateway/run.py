@@ -18,6 +18,7 @@ from antiphon.core.tools import ToolResult
 from antiphon.engines.estimates import count_prompt, estimate_usage
 from antiphon.engines.upstream import Engine, Reply
 from antiphon.errors import ApiError, EngineError, EngineStalled
+from antiphon.gateway.admission import BorrowedSeat, EngineSeat, Place, out_of_time
 from antiphon.gateway.checker import Checker
 from antiphon.gateway.large_requests import run_aside
 from antiphon.gateway.observers import ChatsOnly, Observer
@@ -50,11 +51,12 @@ class ResponseRun:
         engines: Sequence[Engine],
         recorder: ResponseRecorder | NoRecorder,
         equipment: Equipment,
+        seat: EngineSeat,
         *,
         observers: Sequence[Observer] = (),
         large: bool = False,
     ) -> None:
-        """`large`: the request is converted anew in a thread."""
+        """`seat`: its place at an engine, which it takes when it asks one. `large`: the request is converted in a thread."""
         self._exchange = exchange
         self._large = large
         # The exchange is in use in a thread: nobody else may call it.
@@ -79,6 +81,10 @@ class ResponseRun:
         self._resuming: asyncio.Task[None] | None = None
         self._watch = EngineWatch(equipment.timeouts)
         self._answer_ended = False
+        self._seat = seat
+        # Its place among the responses of its owner, if it was given one.
+        self.place: Place | None = None
+        self._deadline: asyncio.TimerHandle | None = None
         for observer in observers:
             observer.request(exchange.response.id, exchange.request)
 
@@ -120,6 +126,8 @@ class ResponseRun:
 
         After that the response can be run: an engine that is still silent may be reading a long prompt.
         """
+        if (most := self._equipment.timeouts.total) is not None:
+            self._deadline = self._loop.call_later(most, self.abort, out_of_time(most))
         self._opening = asyncio.create_task(self._open())
         await asyncio.wait({self._opening}, timeout=patience)
         if self._aborted is not None:
@@ -147,6 +155,8 @@ class ResponseRun:
             self.abort(EngineError(BUG, code="internal_error"))
         finally:
             self._watch.stop()
+        # The engine has nothing more to do, however long the rest takes.
+        self._seat.leave()
         await self._end()
 
     async def _drive(self) -> None:
@@ -175,7 +185,16 @@ class ResponseRun:
         self._unsent = []
         self._observe(last)
         self._sink.write(last, last=True)
-        await self._sink.drain()
+        await self._drain()
+
+    async def _drain(self) -> None:
+        """A client that does not read gets no more time than others. Raises ConnectionResetError: it has to be left."""
+        until = self._deadline.when() + self._equipment.timeouts.heartbeat if self._deadline is not None else None
+        try:
+            async with asyncio.timeout_at(until):
+                await self._sink.drain()
+        except TimeoutError:
+            raise ConnectionResetError(f"The client did not read the end of {self.response.id}.") from None
 
     def abort(self, error: ApiError) -> None:
         """Ends the response with this error, and gives the engine up."""
@@ -196,6 +215,8 @@ class ResponseRun:
     def close(self) -> Coroutine[Any, Any, None] | None:
         """Leaves nothing running. What it returns is still to be awaited: the connection is kept if its body ends soon."""
         self._read.cancel()
+        if self._deadline is not None:
+            self._deadline.cancel()
         for task in (self._checking, self._resuming):
             if task is not None:
                 task.cancel()
@@ -203,6 +224,12 @@ class ResponseRun:
         if opening is not None and not opening.cancel() and not opening.cancelled() and opening.exception() is None:
             self._reply = self._reply or opening.result()
         return self._leave()
+
+    def leave_places(self) -> None:
+        """Others may run."""
+        self._seat.leave()
+        if self.place is not None:
+            self.place.leave()
 
     def _leave(self) -> Coroutine[Any, Any, None] | None:
         """Gives the engine's connection back, or closes it."""
@@ -258,9 +285,10 @@ class ResponseRun:
         if (leaving := self._leave()) is not None:
             await leaving
         engine = self._engines[step.engine]
-        for observer in self._observers:
-            observer.chat(step.chat, engine.root)
         try:
+            await self._seat.take(engine)
+            for observer in self._observers:
+                observer.chat(step.chat, engine.root)
             return await engine.open_chat(step.chat)
         except ApiError as error:
             await self._report(partial(self._exchange.refused, error))
@@ -271,7 +299,15 @@ class ResponseRun:
         compaction = self._exchange.compaction
         assert compaction is not None
         observers = [ChatsOnly(observer) for observer in self._observers]
-        run = ResponseRun(compaction, self._engines, NoRecorder(), self._equipment, observers=observers, large=self._large)
+        run = ResponseRun(
+            compaction,
+            self._engines,
+            NoRecorder(),
+            self._equipment,
+            BorrowedSeat(self._seat),
+            observers=observers,
+            large=self._large,
+        )
         try:
             await run.run(NoSink())
         finally:
@@ -399,7 +435,7 @@ class ResponseRun:
 
     @property
     def is_asking(self) -> bool:
-        return isinstance(self._exchange.step, Ask)
+        return isinstance(self._exchange.step, Ask) and not self._seat.waits
 
     @property
     def is_paused(self) -> bool:

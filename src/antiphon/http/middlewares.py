@@ -15,6 +15,7 @@ from antiphon.gateway.run import BUG
 from antiphon.http.cors import CROSS_ORIGIN, Handler
 from antiphon.http.keyring import ADMIN
 from antiphon.http.keys import GATEWAY, KEYRING
+from antiphon.http.rate_headers import rate_headers
 from antiphon.logs import log
 
 REQUEST_ID = web.RequestKey("request_id", str)
@@ -64,6 +65,8 @@ async def add_headers(request: web.Request, response: web.StreamResponse) -> Non
     response.headers["x-request-id"] = request[REQUEST_ID]
     response.headers["openai-processing-ms"] = str(round((time.perf_counter() - request[BEGAN]) * 1000))
     response.headers.update(request.app[CROSS_ORIGIN].headers(request.headers.get("Origin")))
+    if (owner := request.get(OWNER)) is not None:
+        response.headers.update(rate_headers(request.app[GATEWAY].admission.rate(owner)))
 
 
 @web.middleware

@@ -14,11 +14,12 @@ from aiohttp import web
 from antiphon.core.retry_advice import headers_to_advice
 from antiphon.engines.upstream import Engine, ours
 from antiphon.errors import EngineError, EngineUnavailable, seconds_to_header
+from antiphon.gateway.admission import EngineSeat
 from antiphon.gateway.gateway import SHUTTING_DOWN
 from antiphon.http.answers import notice_header
 from antiphon.http.bodies import model_of, read_body, with_model
 from antiphon.http.keys import GATEWAY
-from antiphon.http.middlewares import LOGGED
+from antiphon.http.middlewares import LOGGED, OWNER
 from antiphon.http.paths import canonical_path
 from antiphon.transport import next_piece
 
@@ -84,15 +85,22 @@ OPEN_ANSWERS = web.AppKey("open_answers", OpenAnswers)
 async def passed_through(request: web.Request) -> web.StreamResponse:
     """Only the model is changed, if another one answers."""
     body = await read_body(request)
+    async with request.app[GATEWAY].admission.entered(request[OWNER]) as seat:
+        return await _pass_through(request, body, seat)
+
+
+async def _pass_through(request: web.Request, body: bytes, seat: EngineSeat) -> web.StreamResponse:
+    gateway, began = request.app[GATEWAY], asyncio.get_running_loop().time()
     asked = model_of(body)
-    chosen = await request.app[GATEWAY].pool.choose(asked, None)
+    chosen = await gateway.pool.choose(asked, None)
     if chosen.model is not None and chosen.model != asked:
         body = with_model(body, chosen.model)
     engine = chosen.engines[0]
     request[LOGGED]["engine"] = engine.root
     response = web.StreamResponse(headers=notice_header(chosen.notices))
     try:
-        async with request.app[OPEN_ANSWERS].opened():
+        async with request.app[OPEN_ANSWERS].opened(), gateway.admission.in_time(began):
+            await seat.take(engine)
             await _pass_on(await engine.post(canonical_path(request), body), engine, request, response)
     except EngineError:
         # Once the status has been sent, only a closed connection can show the client that this was not the end.

@@ -17,7 +17,8 @@ from antiphon.gateway.sinks import EncodedSink
 from antiphon.http.bodies import with_deployment
 from antiphon.http.cors import CROSS_ORIGIN
 from antiphon.http.keys import GATEWAY, LIMITS, TRANSPORT
-from antiphon.http.middlewares import LOGGED, REQUEST_ID, owner_of_key
+from antiphon.http.middlewares import LOGGED, OWNER, REQUEST_ID, owner_of_key
+from antiphon.http.rate_headers import rate_headers
 from antiphon.http.responses import logged_members
 from antiphon.logs import log
 from antiphon.transport import MessageStream, Socket
@@ -203,6 +204,11 @@ class Connection:
             return run.error
         except ApiError as error:
             failed = error
+        except ConnectionError:
+            # It does not read, and what was written for it is not kept.
+            if self._request.transport is not None:
+                self._request.transport.abort()
+            raise
         except Exception as bug:
             log("bug", level=logging.ERROR, exc_info=bug, request_id=self._request[REQUEST_ID])
             failed = EngineError(BUG, code="internal_error")
@@ -220,8 +226,11 @@ class Connection:
 
     def _send_error(self, error: ApiError) -> None:
         message: dict[str, Any] = {"type": "error", "status": error.status, **error.envelope()}
+        headers = rate_headers(self._gateway.admission.rate(self._request[OWNER]))
         if (retry_after := error.retry_headers.get("Retry-After")) is not None:
-            message["headers"] = {"retry-after": retry_after}
+            headers["retry-after"] = retry_after
+        if headers:
+            message["headers"] = headers
         self._stream.write([msgspec.json.encode(message)])
 
 

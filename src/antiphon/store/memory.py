@@ -1,9 +1,11 @@
 """The store in the gateway's own memory: bounded, and lost with the process."""
 
 import time
+from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
+from itertools import islice
 
 from msgspec import structs
 
@@ -29,6 +31,7 @@ from antiphon.store.records import (
     Purpose,
     Record,
     deletion_expires_at,
+    fitting,
 )
 from antiphon.store.wakeups import Wakeup, Wakeups
 
@@ -232,13 +235,13 @@ class MemoryStore:
         self._tables.resize(row, len(request))
         self._wakeups.wake(JOBS)
 
-    async def claim(self, worker: str, lease: float, most_attempts: int) -> Job | None:
+    async def claim(self, worker: str, lease: float, most_attempts: int, not_of: Collection[str] = ()) -> Job | None:
         now = self._clock()
         available = [
             (job.available_at, job.number, row, job)
             for row in self._tables.rows.values()
             if isinstance(row, ResponseRow) and (job := row.job) is not None
-            if job.available_at <= now < row.stored.expires_at
+            if job.available_at <= now < row.stored.expires_at and row.stored.owner not in not_of
         ]
         if not available:
             return None
@@ -283,11 +286,14 @@ class MemoryStore:
         self._wakeups.wake(row.stored.id)
         return True
 
-    async def events(self, owner: str, id: str, after: int = -1) -> Progress | None:
+    async def events(self, owner: str, id: str, after: int = -1, most_bytes: int | None = None) -> Progress | None:
         row = self._tables.response(owner, id)
         if row is None:
             return None
-        return Progress(row.stored.status, row.attempt, [event for event in row.events if event.number > after])
+        first = bisect_right(row.events, after, key=lambda event: event.number)
+        sizes = (len(event.data) for event in islice(row.events, first, None))
+        new = row.events[first : first + fitting(sizes, most_bytes)]
+        return Progress(row.stored.status, row.attempt, new, more=first + len(new) < len(row.events))
 
     async def finish(
         self, record: Record, worker: str, attempt: int, events: Sequence[Event], items: Sequence[Item] = ()

@@ -171,8 +171,8 @@ class SqlStore:
     async def enqueue(self, record: Record, request: bytes) -> None:
         await self._database.write(background.enqueue(record, request, self._now()))
 
-    async def claim(self, worker: str, lease: float, most_attempts: int) -> Job | None:
-        return await self._database.write(background.claim(worker, lease, most_attempts, self._now()))
+    async def claim(self, worker: str, lease: float, most_attempts: int, not_of: Collection[str] = ()) -> Job | None:
+        return await self._database.write(background.claim(worker, lease, most_attempts, not_of, self._now()))
 
     async def renew(self, worker: str, ids: Sequence[str], lease: float) -> dict[str, bool]:
         return await self._database.write(background.renew(worker, ids, lease, self._now()))
@@ -183,8 +183,10 @@ class SqlStore:
     async def append_events(self, id: str, worker: str, attempt: int, events: Sequence[Event]) -> bool:
         return await self._database.write(background.append_events(id, worker, attempt, events))
 
-    async def events(self, owner: str, id: str, after: int = -1) -> Progress | None:
-        return await self._database.read(background.events_after(owner, id, after, self._now()))
+    async def events(self, owner: str, id: str, after: int = -1, most_bytes: int | None = None) -> Progress | None:
+        if most_bytes is None:
+            return await self._database.read(background.events_after(owner, id, after, self._now()))
+        return await self._database.read(background.event_page(owner, id, after, most_bytes, self._now()))
 
     async def finish(
         self, record: Record, worker: str, attempt: int, events: Sequence[Event], items: Sequence[Item] = ()
