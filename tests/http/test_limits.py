@@ -8,9 +8,10 @@ from typing import Any
 import aiohttp
 import msgspec
 import pytest
+from msgspec import structs
 from support.background import Background, held_back
 from support.engine import CUT, MockEngine, Refusal, Writer, chunk, text
-from support.gateway import GatewayUnderTest, running_gateway, started
+from support.gateway import DEFAULTS, GatewayUnderTest, running_gateway, started
 from support.sockets import connected
 from support.streams import check_stream
 
@@ -589,3 +590,14 @@ async def test_a_client_that_does_not_read_is_left_when_the_time_is_over(engine:
         await left(gateway)
         assert (await whole(gateway, {}))[0] == 200
         writer.transport.abort()
+
+
+async def test_new_limits_count_without_a_restart(engine: MockEngine) -> None:
+    async with running_gateway(engine) as gateway:
+        settings = Settings(**(DEFAULTS | {"upstream": (engine.url,), "port": 0}))
+        await gateway.reload(structs.replace(settings, key_requests_per_minute=1, max_input_items=1))
+        body = {"model": "mock", "input": [{"role": "user", "content": "Hi"}] * 2}
+        status, answer = await gateway.post(body)
+        assert (status, answer["error"]["param"]) == (400, "input")
+        status, answer = await gateway.post(body)
+        assert (status, answer["error"]["code"]) == (429, "rate_limit_exceeded")

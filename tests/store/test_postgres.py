@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import asyncpg
 import pytest
+from support.commands import python_path
 from support.postgres import PostgresServer
 from support.stores import (
     DAY,
@@ -201,7 +202,7 @@ async def test_followers_are_woken_by_another_gateway_also_after_a_restart(serve
 async def test_processes_that_claim_concurrently_share_the_jobs(url: str) -> None:
     async with open_store(url) as store:
         await asyncio.gather(*(store.enqueue(queued(f"r{number}", expires_at=FAR_FUTURE), b"{}") for number in range(150)))
-        environment = os.environ | {"PYTHONPATH": str(WORKER.parents[1])}
+        environment = os.environ | {"PYTHONPATH": python_path()}
         workers = [
             await asyncio.create_subprocess_exec(
                 sys.executable, str(WORKER), url, name, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
