@@ -13,28 +13,34 @@ from aiohttp import web
 
 from antiphon.background.attempts import RETRY_INTERVAL, BackgroundOptions
 from antiphon.background.workers import Workers
+from antiphon.client_keys import earlier_owners, key_owners
 from antiphon.core.environment import Environment
 from antiphon.core.event_style import PADDED_TO, REASONING_EVENTS
 from antiphon.core.knowledge import Model
+from antiphon.core.limits import RequestLimits
 from antiphon.core.model_names import ModelNames
 from antiphon.embedded.process import EngineProcess
 from antiphon.engines.examiner import DEFAULT_TIMES, Examiner, ProbeTimes
 from antiphon.engines.pool import ENGINE_RETRY_INTERVAL, Pool
 from antiphon.engines.upstream import Engine, EngineOptions
+from antiphon.gateway.admission import Admission, AdmissionLimits
 from antiphon.gateway.checker import Checker
 from antiphon.gateway.conversations import Conversations
 from antiphon.gateway.gateway import Gateway
 from antiphon.gateway.housekeeping import sweep_store
 from antiphon.gateway.ids import new_id
 from antiphon.gateway.observers import MakeObserver
+from antiphon.gateway.owners import Owners
 from antiphon.gateway.run import Equipment
 from antiphon.gateway.seal import load_key, make_sealer
 from antiphon.gateway.sinks import WriteBatch
 from antiphon.gateway.watch import Timeouts
 from antiphon.http import conversations, engine_routes, responses, stored, websocket
 from antiphon.http.cors import CROSS_ORIGIN, CrossOrigin, preflights
-from antiphon.http.keys import CONVERSATIONS, GATEWAY, LIMITS, TRANSPORT, HttpLimits
+from antiphon.http.keyring import Keyring
+from antiphon.http.keys import CONVERSATIONS, GATEWAY, KEYRING, LIMITS, TRANSPORT, HttpLimits
 from antiphon.http.middlewares import add_headers, authenticated, enveloped, identified
+from antiphon.http.passed_through import OPEN_ANSWERS, OpenAnswers, passed_through
 from antiphon.http.paths import under_all_paths
 from antiphon.http.websocket import CLOSE_TIMEOUT, CONNECTIONS, GOING_AWAY, PING_INTERVAL
 from antiphon.logs import log
@@ -92,11 +98,12 @@ def make_app(
     pool = Pool(_make_engines(settings, session, embedded), intervals.engine_retry, names)
     gateway = _make_gateway(settings, pool, store, checker, extensions)
     app = web.Application(
-        middlewares=[identified, preflights, enveloped, authenticated(settings.api_key)],
+        middlewares=[identified, preflights, enveloped, authenticated],
         client_max_size=settings.max_body_bytes,
     )
     app[CROSS_ORIGIN] = CrossOrigin(settings.cors_origins)
     app.on_response_prepare.append(add_headers)
+    app[KEYRING] = Keyring(key_owners(settings))
     app[GATEWAY] = gateway
     app[CONVERSATIONS] = Conversations(store, retention=gateway.retention)
     app[TRANSPORT] = transport_of(session)
@@ -108,6 +115,7 @@ def make_app(
         intervals.websocket_farewell,
     )
     app[CONNECTIONS] = set()
+    app[OPEN_ANSWERS] = OpenAnswers()
     app[EXAMINER] = Examiner(gateway.is_busy, generates=settings.probe, named_models=names.models, times=intervals.probes)
     app[WORKERS] = Workers(gateway, background_options(settings, intervals.background_retry))
     app.add_routes(ROUTES)
@@ -138,9 +146,9 @@ API_ROUTES = [
     web.delete("/v1/conversations/{id}/items/{item_id}", conversations.delete_item),
     web.get("/v1/models", engine_routes.models),
     web.get("/v1/models/{id:.+}", engine_routes.model),
-    web.post("/v1/chat/completions", engine_routes.passed_through),
-    web.post("/v1/completions", engine_routes.passed_through),
-    web.post("/v1/embeddings", engine_routes.passed_through),
+    web.post("/v1/chat/completions", passed_through),
+    web.post("/v1/completions", passed_through),
+    web.post("/v1/embeddings", passed_through),
 ]
 ROUTES = [
     *under_all_paths(API_ROUTES),
@@ -160,14 +168,32 @@ def _make_engines(settings: Settings, session: aiohttp.ClientSession, embedded: 
 
 
 def _make_gateway(settings: Settings, pool: Pool, store: Store, checker: Checker, extensions: Extensions) -> Gateway:
-    timeouts = Timeouts(settings.heartbeat, settings.first_byte_timeout, settings.idle_timeout)
+    timeouts = Timeouts(settings.heartbeat, settings.first_byte_timeout, settings.idle_timeout, settings.response_timeout)
     return Gateway(
         pool,
         store,
         make_environment(settings, extensions.tools),
         Equipment(timeouts, WriteBatch(), checker, extensions.tools),
+        Admission(admission_limits(settings)),
         retention=int(settings.retention_days * DAY),
+        owners=Owners(store, earlier_owners(settings)),
+        make_sealer=partial(make_sealer, load_key(settings.seal_key, data_directory(settings))),
         observers=extensions.observers,
+    )
+
+
+def request_limits(settings: Settings) -> RequestLimits:
+    return RequestLimits(**{name: getattr(settings, f"max_{name}") for name in RequestLimits.__struct_fields__})
+
+
+def admission_limits(settings: Settings) -> AdmissionLimits:
+    return AdmissionLimits(
+        responses=settings.key_responses,
+        requests_per_minute=settings.key_requests_per_minute,
+        engine_requests=settings.engine_requests,
+        engine_queue=settings.engine_queue,
+        queue_timeout=settings.queue_timeout,
+        response_timeout=settings.response_timeout,
     )
 
 
@@ -197,13 +223,13 @@ def make_environment(settings: Settings, tools: Mapping[str, ToolRunner]) -> Env
         new_id=new_id,
         now=time.time,
         padding=lambda: secrets.token_urlsafe(PADDED_TO),
-        sealer=make_sealer(load_key(settings.seal_key, data_directory(settings))),
         report=log,
         check_grammars=settings.check_grammars,
         help=settings.help,
         reasoning_events=REASONING_EVENTS[settings.reasoning_events],
         always_summary=settings.reasoning_summary == "always",
         tools=tools,
+        limits=request_limits(settings),
     )
 
 
@@ -229,6 +255,7 @@ async def _watch(app: web.Application, store_max_bytes: int) -> AsyncIterator[No
     tasks = [
         asyncio.create_task(gateway.pool.watch()),
         asyncio.create_task(sweep_store(gateway.store, store_max_bytes)),
+        asyncio.create_task(gateway.owners.watch()),
     ]
     yield
     for task in tasks:
@@ -253,7 +280,7 @@ async def _drain(app: web.Application, within: float) -> None:
     for connection in app[CONNECTIONS]:
         connection.leave(GOING_AWAY)
     app[WORKERS].stop()
-    await app[GATEWAY].drain(within)
+    await asyncio.gather(app[GATEWAY].drain(within), app[OPEN_ANSWERS].drain(within))
     await app[WORKERS].close()
 
 

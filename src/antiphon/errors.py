@@ -11,18 +11,21 @@
     │   └── Cancelled             409   the response ends as cancelled, not as failed
     ├── BodyTooLarge              413
     ├── UpgradeRequired           426
-    ├── RateLimited               429   the engine's own, passed on
+    ├── RateLimited               429   more than the limits allow: our own, or the engine's, passed on
     ├── StoreUnavailable          503   the store cannot be reached, or does not answer: try again
     └── EngineError               502   the engine or the connection to it is at fault
         ├── EngineUnavailable     503   not there, not ready, or shutting down: try again
+        │   └── EngineBusy        503   its queue is full, or moved too slowly: try again
         ├── EngineStalled         504   it sent nothing for too long
+        ├── OutOfTime             504   the whole response took too long
         ├── EngineDisagrees       502   it answered, but not as Chat Completions
         └── AnswerInvalid         502   the model did not do what the request requires, in two attempts
 
-`status` and `kind` are the HTTP answer, in which `x-should-retry: false` says that `may_pass` is false. `event_code` is the
-code inside a `response.failed`, by which Codex decides whether to retry.
+`status` and `kind` are the HTTP answer, in which `x-should-retry: false` says that `may_pass` is false: then there is no
+`Retry-After` either. `event_code` is the code inside a `response.failed`, by which Codex decides whether to retry.
 """
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -34,7 +37,15 @@ class EngineFailure:
     status: int
     kind: str
     message: str
+    # In seconds.
     retry_after: float | None = None
+    # What it says about another attempt; None: nothing.
+    should_retry: bool | None = None
+
+
+def seconds_to_header(seconds: float) -> str:
+    """As `Retry-After` has them: whole, and never none, because nobody should ask again at once."""
+    return str(max(1, math.ceil(seconds)))
 
 
 class ApiError(Exception):
@@ -43,7 +54,7 @@ class ApiError(Exception):
     default_code: ClassVar[str | None] = None
     event_code: ClassVar[str] = "server_error"
     # Whether the same request may succeed at another time. If not, the answer asks clients not to repeat it.
-    may_pass: ClassVar[bool] = False
+    may_pass: bool = False
     # Once a client asked for a stream, some errors serve it better as an event than as an HTTP status.
     streams: ClassVar[bool] = False
 
@@ -55,14 +66,29 @@ class ApiError(Exception):
         code: str | None = None,
         retry_after: float | None = None,
         failure: EngineFailure | None = None,
+        may_pass: bool | None = None,
     ) -> None:
-        """`failure`: what the engine said, where it is the cause. Code acts on that, never on our own message."""
+        """`failure`: what the engine said, where it is the cause. Code acts on that, never on our own message. `may_pass`: if
+        it differs from that of the class."""
         super().__init__(message)
         self.message = message
         self.failure = failure
         self.param = param
         self.code = code or self.default_code
         self.retry_after = retry_after
+        if may_pass is not None:
+            self.may_pass = may_pass
+
+    @property
+    def retry_headers(self) -> dict[str, str]:
+        """For clients like the openai SDK, which tries a 409 or a 5xx again unless it is told not to."""
+        if not self.may_pass:
+            return {"x-should-retry": "false"}
+        asked_to = self.failure is not None and self.failure.should_retry is True
+        headers = {"x-should-retry": "true"} if asked_to else {}
+        if self.retry_after is not None:
+            headers["Retry-After"] = seconds_to_header(self.retry_after)
+        return headers
 
     def envelope(self) -> dict[str, dict[str, str | None]]:
         return {"error": {"message": self.message, "type": self.kind, "param": self.param, "code": self.code}}
@@ -161,9 +187,20 @@ class EngineUnavailable(EngineError):
     default_code = "engine_unavailable"
 
 
+class EngineBusy(EngineUnavailable):
+    default_code = "engine_busy"
+
+
 class EngineStalled(EngineError):
     status = 504
     default_code = "engine_stalled"
+
+
+class OutOfTime(EngineError):
+    status = 504
+    default_code = "response_timeout"
+    # It would take as long again.
+    may_pass = False
 
 
 class EngineDisagrees(EngineError):

@@ -29,13 +29,27 @@ class Settings(Struct, frozen=True, kw_only=True):
     host: str = "127.0.0.1"
     # The port to listen on. 0: any free port.
     port: Annotated[int, Meta(ge=0, le=65535)] = 8484
-    # Keys of clients: each request must send one of them as `Authorization: Bearer KEY` or as `api-key: KEY`. Empty: no key is
-    # needed.
+    # Keys of clients: each request must send one of them as `Authorization: Bearer KEY` or as `api-key: KEY`. Empty, and no
+    # `keys` and no `admin_key`: no key is needed.
     api_key: tuple[str, ...] = ()
     # Origins of web pages that may use the API, such as https://example.com, or * for all. Empty: browsers keep them away.
     cors_origins: tuple[str, ...] = ()
     # The largest request body, in bytes. A larger one gets a 413.
     max_body_bytes: Annotated[int, Meta(gt=0)] = 64 * 1024 * 1024
+    # The most items that the input of one request may have. A stored history may have more.
+    max_input_items: Annotated[int, Meta(gt=0)] = 20_000
+    # The most tools of one request, with those in namespaces.
+    max_tools: Annotated[int, Meta(gt=0)] = 2_000
+    # How deep objects and arrays of a request may be nested.
+    max_nesting: Annotated[int, Meta(ge=16, le=160)] = 128
+    # The largest schema of a tool or of an answer, as JSON, in bytes.
+    max_schema_bytes: Annotated[int, Meta(gt=0)] = 256 * 1024
+    # The largest grammar of a custom tool, in bytes.
+    max_grammar_bytes: Annotated[int, Meta(gt=0)] = 64 * 1024
+    # The largest image in a data URL, in bytes.
+    max_image_bytes: Annotated[int, Meta(gt=0)] = 32 * 1024 * 1024
+    # The longest name of a tool, a namespace or a model, in characters.
+    max_name_length: Annotated[int, Meta(ge=64)] = 256
     # Seconds of silence after which a stream gets a response.in_progress event, so that clients and proxies do not close it.
     heartbeat: Seconds = 15.0
     # Seconds that a WebSocket may stay open.
@@ -53,6 +67,11 @@ class Settings(Struct, frozen=True, kw_only=True):
     transport: TransportName = "auto"
     # The least important messages to log.
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+    # Keys of clients that have names: NAME = "KEY", or a list of keys. What is stored and sealed belongs to the name, so a key
+    # can be replaced by another one. `antiphon key new NAME` makes a key, with --hashed a hash to write here in its place.
+    keys: dict[str, tuple[str, ...]] = {}
+    # Keys that may also read, cancel and delete what others have stored. Each may be a hash, as in `keys`.
+    admin_key: tuple[str, ...] = ()
 
     # ---- the engines ----
 
@@ -135,6 +154,25 @@ class Settings(Struct, frozen=True, kw_only=True):
     # before it fails.
     background_patience: Seconds = 600.0
 
+    # ---- limits, of each gateway for itself ----
+
+    # How many responses of one key may run at once: streams, whole answers, responses on WebSockets, compactions, counts and
+    # requests that are passed through. One more gets a 429; a background response waits. Without keys, all clients count
+    # together. None: no limit.
+    key_responses: Annotated[int, Meta(ge=1)] | None = None
+    # How many such requests one key may send in a minute, background responses included: as many at once, then one whenever
+    # its share of the minute has passed. One more gets a 429 that says when. None: no limit.
+    key_requests_per_minute: Annotated[int, Meta(ge=1)] | None = None
+    # How many requests one engine gets at once. Further ones wait, the keys in turn. None: no limit.
+    engine_requests: Annotated[int, Meta(ge=1)] | None = None
+    # How many requests may wait for one engine. One more gets a 503, or takes the place of one of a key that has more of them
+    # there. Background responses always wait.
+    engine_queue: Annotated[int, Meta(ge=0)] = 1000
+    # Seconds that a request waits for an engine that is busy, before it gets a 503. Background responses wait longer.
+    queue_timeout: Seconds = 60.0
+    # Seconds that a response may take in all, from its request to its last event. Then it fails, and its engine is stopped.
+    response_timeout: Seconds = 86_400.0
+
 
 def data_directory(settings: Settings) -> Path:
     """Where the gateway keeps data that it cannot make again."""
@@ -185,9 +223,11 @@ def _configured_template(config: Any) -> Any:
 
 
 # Settings that take several values.
-LISTS = frozenset({"upstream", "api_key", "cors_origins"})
+LISTS = frozenset({"upstream", "api_key", "admin_key", "cors_origins"})
 # Settings that give names to values.
 TABLES = frozenset({"model_names"})
+# Settings that give names to lists.
+TABLES_OF_LISTS = frozenset({"keys"})
 
 
 def load(flags: Mapping[str, Any], environment: Mapping[str, str] = os.environ, file: Path | None = None) -> Settings:
@@ -245,11 +285,30 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
 
 def _listed(name: str, value: Any) -> Any:
     """A text is a list: of one value, or of several with commas between them. So is a table, of NAME=VALUE."""
-    if name in LISTS | TABLES and isinstance(value, str):
+    if name in LISTS | TABLES | TABLES_OF_LISTS and isinstance(value, str):
         value = [part.strip() for part in value.split(",") if part.strip()]
     if name in TABLES and isinstance(value, list | tuple):
         return dict(map(_to_pair, value))
+    if name in TABLES_OF_LISTS:
+        return _to_table_of_lists(name, value)
     return value
+
+
+def _to_table_of_lists(setting: str, value: Any) -> dict[str, list[Any]]:
+    """A name may be repeated. Values may be secrets, so messages name only the place of a wrong one."""
+    if isinstance(value, dict):
+        pairs = list(value.items())
+    elif isinstance(value, list | tuple) and all(isinstance(each, str) and "=" in each for each in value):
+        pairs = [tuple(part.strip() for part in each.split("=", 1)) for each in value]
+    else:
+        raise SettingsError(f"{setting} must be a table: NAME = VALUE in the file, NAME=VALUE in the environment")
+    table: dict[str, list[Any]] = {}
+    for name, given in pairs:
+        values = given if isinstance(given, list | tuple) else [given]
+        if not values or not all(isinstance(each, str) for each in values):
+            raise SettingsError(f"{setting}.{name} must be a text or a list of texts")
+        table.setdefault(name, []).extend(values)
+    return table
 
 
 def _to_pair(text: str) -> tuple[str, str]:

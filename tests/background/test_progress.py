@@ -207,12 +207,12 @@ async def test_a_response_that_ends_while_it_is_read_is_complete(
     assert isinstance(store, MemoryStore)
     events = store.events
 
-    async def after_the_end(owner: str, id: str, after: int = -1) -> Any:
+    async def after_the_end(owner: str, id: str, after: int = -1, most_bytes: int | None = None) -> Any:
         with store.follow(id) as wakeup:
             go_on.set()
             while (record := await store.get(owner, id)) is not None and record.status == "in_progress":
                 await wakeup.wait()
-        return await events(owner, id, after)
+        return await events(owner, id, after, most_bytes)
 
     monkeypatch.setattr(store, "events", after_the_end)
     response = await background.get(id)

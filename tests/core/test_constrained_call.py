@@ -96,7 +96,7 @@ SAID: dict[str, tuple[str, Merged]] = {
     "cut off within a character": (r'{"name": "say", "arguments": {"text": "It\ud83d\ude', [("text", "It")]),
     "an escape that never was one": (
         r'{"name": "say", "arguments": {"text": "It\u00zz rains."}}',
-        [("text", r'It\u00zz rains."}}')],
+        [("text", r"It\u00zz rains.")],
     ),
     "never closed": ('{"name": "say", "arguments": {"text": "It rains."}', [("text", "It rains.")]),
     "text after it": ('{"name": "say", "arguments": {"text": "It rains."}}\nDone. ', [("text", "It rains.Done. ")]),

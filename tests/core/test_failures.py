@@ -7,7 +7,12 @@ import pytest
 from support.engine import DONE, chunk
 from support.exchanges import run_answers
 
-from antiphon.core.failures import error_object_to_failure, failure_to_error, http_answer_to_failure
+from antiphon.core.failures import (
+    error_object_to_failure,
+    failure_to_error,
+    http_answer_to_error,
+    http_answer_to_failure,
+)
 
 # (HTTP status, the engine's body) → (status, code, event code). Bodies as recorded, or as the engine's source words them.
 CASES: list[tuple[str, int, Any, tuple[int, str | None, str]]] = [
@@ -85,8 +90,39 @@ def test_an_answer_in_no_known_shape_is_an_engine_error(body: bytes) -> None:
 
 
 def test_retry_after_is_passed_on() -> None:
-    assert failure_to_error(http_answer_to_failure(429, b"{}", 7.0)).retry_after == 7.0
-    assert failure_to_error(http_answer_to_failure(503, b"{}", 7.0)).retry_after == 7.0
+    assert http_answer_to_error(429, b"{}", 7.0).retry_after == 7.0
+    assert http_answer_to_error(503, b"{}", 7.0).retry_after == 7.0
+
+
+# (HTTP status, the engine's words) of failures that no other attempt can do anything about.
+FUTILE = [
+    (400, "Expected 'messages' to be an array"),
+    (400, "the request exceeds the available context size"),
+    (401, "Invalid API Key"),
+    (403, "Forbidden"),
+    (404, "model 'nope' not found"),
+    (404, "Not Found"),
+    (422, "wrong"),
+]
+
+
+@pytest.mark.parametrize(("status", "words"), FUTILE)
+def test_where_another_attempt_is_futile_nobody_is_asked_to_wait_for_one(status: int, words: str) -> None:
+    error = http_answer_to_error(status, msgspec.json.encode({"error": {"message": words}}), 7.0)
+    assert error.retry_after is None
+    assert error.retry_headers == {"x-should-retry": "false"}
+
+
+def test_what_the_engine_says_about_another_attempt_counts_more_than_its_status() -> None:
+    wanted = http_answer_to_error(400, b"{}", 7.0, should_retry=True)
+    assert wanted.retry_headers == {"x-should-retry": "true", "Retry-After": "7"}
+    unwanted = http_answer_to_error(503, b"{}", 7.0, should_retry=False)
+    assert unwanted.retry_headers == {"x-should-retry": "false"}
+
+
+@pytest.mark.parametrize(("seconds", "header"), [(0.0, "1"), (0.2, "1"), (1.0, "1"), (1.2, "2"), (3600.0, "3600")])
+def test_a_client_gets_whole_seconds_rounded_up(seconds: float, header: str) -> None:
+    assert http_answer_to_error(429, b"{}", seconds).retry_headers["Retry-After"] == header
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,9 @@
 """Custom tools with a grammar: what follows it, what is said of the rest, and what can be mended."""
 
+import sys
+from pathlib import Path
+from typing import Any, ClassVar
+
 import pytest
 
 from antiphon.core.grammars import Unreadable, complaint, complaint_about, repair
@@ -79,3 +83,47 @@ def test_a_pattern_that_takes_for_ever_is_given_up() -> None:
     endless = Grammar(type="grammar", syntax="regex", definition=r"(a|aa|a?a)+(b|c)\1{5}")
     assert complaint_about(endless) is None
     assert complaint(endless, "a" * 5000) in (None, "the text does not match the pattern")
+
+
+class OpenedFiles:
+    """Every path that the interpreter opens while one of these is entered. Audit hooks cannot be removed, so there is one."""
+
+    watching: ClassVar["OpenedFiles | None"] = None
+    is_hooked: ClassVar[bool] = False
+
+    def __init__(self) -> None:
+        self.paths: list[str] = []
+
+    @classmethod
+    def audit(cls, event: str, arguments: tuple[Any, ...]) -> None:
+        if cls.watching is not None and event == "open":
+            cls.watching.paths.append(str(arguments[0]))
+
+    def __enter__(self) -> "OpenedFiles":
+        if not OpenedFiles.is_hooked:
+            sys.addaudithook(OpenedFiles.audit)
+            OpenedFiles.is_hooked = True
+        OpenedFiles.watching = self
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        OpenedFiles.watching = None
+
+
+@pytest.mark.parametrize("path", ["secret.WORD", ".secret.WORD", "python.NAME", "unicode.LETTER", "lark.RULE"])
+def test_no_file_is_opened_for_a_grammar_that_imports_anything_but_common(path: str) -> None:
+    name = path.rpartition(".")[2]
+    grammar = Grammar(type="grammar", syntax="lark", definition=f"start: {name}\n%import {path}")
+    with OpenedFiles() as opened:
+        reason = complaint_about(grammar)
+    assert reason is not None
+    assert "only `common` can be imported" in reason
+    assert opened.paths == []
+
+
+def test_a_grammar_that_imports_common_opens_that_file_alone() -> None:
+    grammar = Grammar(type="grammar", syntax="lark", definition="start: HEXDIGIT+\n%import common.HEXDIGIT")
+    with OpenedFiles() as opened:
+        assert complaint_about(grammar) is None
+    assert {Path(path).name for path in opened.paths} == {"common.lark"}
+    assert complaint(grammar, "beef") is None

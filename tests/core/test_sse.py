@@ -20,7 +20,11 @@ CASES = {
     "carriage returns": (b"data: a\r\n\r\ndata: b\r\rdata: c\n\n", [b"a", b"b", b"c"]),
     "a byte order mark": (b"\xef\xbb\xbfdata: a\n\n", [b"a"]),
     "blank lines before the first frame": (b"\n\r\n\ndata: a\n\n", [b"a"]),
-    "an empty frame": (b"data:\n\n", [b""]),
+    "an empty frame is a ping": (b"data:\n\ndata: \n\ndata: a\n\n", [b"a"]),
+    "white space and unknown fields": (b" \nx-odd: 1\nodd\ndata: a\n\n", [b"a"]),
+    "the end without its field": (b"data: a\n\n[DONE]\n\n", [b"a", b"[DONE]"]),
+    "a page": (b"data: a\n\n<html>\n", [b"a", b"<html>"]),
+    "garbage": (b"data: a\n\n\x00\xff\xfe\n", [b"a", b"\x00\xff\xfe"]),
 }
 
 
@@ -50,6 +54,20 @@ def test_a_last_frame_without_its_blank_line_is_read_at_the_end() -> None:
 
 def test_a_json_document_in_place_of_a_stream_is_one_frame() -> None:
     assert read([b' {"error":\n', b"\n1}"]) == [b'{"error":\n\n1}']
+
+
+def test_a_line_that_no_event_stream_has_is_a_frame_at_once() -> None:
+    reader = FrameReader()
+    assert reader.receive(b"data: a\n\n502 Bad Gateway\n") == [b"a", b"502 Bad Gateway"]
+
+
+def test_a_long_line_is_copied_once_however_many_pieces_it_has() -> None:
+    reader = FrameReader()
+    reader.receive(b"data: ")
+    for _ in range(1000):
+        assert reader.receive(b"x" * 100) == []
+    assert [len(piece) for piece in reader._rest] == [6, *[100] * 1000]
+    assert reader.receive(b"\n\n") == [b"x" * 100_000]
 
 
 def test_a_frame_without_an_end_is_given_up() -> None:

@@ -33,7 +33,10 @@ def test_text_comes_as_soon_as_it_is_certain() -> None:
     assert member.receive("}") == ""
 
 
-@pytest.mark.parametrize("written", [r"\\ud83d", r"\\\ud83d\ude00", r"\d \n \x41", r"\ud83d\ud83d\ude00", r"\ud83d\n"])
+@pytest.mark.parametrize(
+    "written",
+    [r"\\ud83d", r"\\\ud83d\ude00", r"\d \n \x41", r"\ud83d\ud83d\ude00", r"\ud83d\n", r"C:\users", r"\ud83d\users", r"\u12\u"],
+)
 def test_escapes_mean_the_same_at_every_split(written: str) -> None:
     arguments = f'{{"input": "{written}"}}'
     whole = read([arguments])
@@ -65,3 +68,10 @@ def test_what_was_cut_off_is_not_lost() -> None:
 )
 def test_arguments_of_another_shape_are_read_as_they_are_most_likely_meant(arguments: str, meant: str) -> None:
     assert whole_input(arguments) == meant
+
+
+def test_what_json_does_not_have_is_text_and_ends_with_the_string() -> None:
+    assert read([r'{"input": "cd C:\users\u12"}']) == r"cd C:\users\u12"
+    member = StringMember()
+    assert member.receive(r'{"input": "cd C:\us') == r"cd C:\us"
+    assert member.receive("ers") == "ers"

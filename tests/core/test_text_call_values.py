@@ -45,6 +45,11 @@ def test_a_long_script_is_repaired_too() -> None:
     assert calls(has_a_comma) == [("exec", {"cmd": script})]
 
 
+def test_commas_that_nothing_follows_are_left_out_but_not_those_in_strings() -> None:
+    text = '<tool_call>{"name": "exec", "arguments": {"cmd": "f(a, )\\", ]", "more": [1, {"b": 2, }, ], },}</tool_call>'
+    assert calls(text) == [("exec", {"cmd": 'f(a, )", ]', "more": [1, {"b": 2}]})]
+
+
 def test_line_breaks_inside_a_string_are_kept_where_the_tool_was_not_offered() -> None:
     assert_is_text('{"name": "rm", "arguments": {"cmd": "a\nb"}}', NAMES)
     assert_is_text('<tools>{"name": "rm", "arguments": {"cmd": "a\nb"}}</tools>', NAMES)

@@ -61,6 +61,53 @@ async def test_the_engines_retry_header_is_followed(
     assert len(engine.requests) == tries
 
 
+# What an engine sends with a 429 → what its client gets as `Retry-After`.
+LONG_WAITS: dict[str, tuple[dict[str, str], str | None]] = {
+    "a fraction": ({"Retry-After": "6.2"}, "7"),
+    "inf": ({"Retry-After": "inf"}, "3600"),
+    "huge": ({"Retry-After": "1e99"}, "3600"),
+    "milliseconds": ({"retry-after-ms": "61000", "Retry-After": "7"}, "61"),
+    "a date": ({"Retry-After": "Sun, 06 Nov 1994 08:50:37 GMT", "Date": "Sun, 06 Nov 1994 08:49:37 GMT"}, "60"),
+}
+
+
+@pytest.mark.parametrize("name", LONG_WAITS)
+async def test_a_wait_in_any_form_is_passed_on_in_whole_seconds(
+    gateway: GatewayUnderTest, engine: MockEngine, name: str
+) -> None:
+    headers, expected = LONG_WAITS[name]
+    engine.will(Refusal(429, SLOW_DOWN, headers))
+    status, body = await gateway.post({"input": "Hi"})
+    assert (status, body["error"]["code"]) == (429, "rate_limit_exceeded")
+    assert gateway.headers["Retry-After"] == expected
+    assert len(engine.requests) == 1
+
+
+@pytest.mark.parametrize("wait", ["nan", "-1", "soon", "-inf", ""])
+async def test_a_wait_that_is_none_does_not_keep_an_engine_from_being_tried_again(
+    gateway: GatewayUnderTest, engine: MockEngine, wait: str
+) -> None:
+    engine.will(Refusal(429, SLOW_DOWN, {"Retry-After": wait}), text("Hi"))
+    assert (await gateway.create())["output_text"] == "Hi"
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "expected"),
+    [
+        (503, {"x-should-retry": "false", "Retry-After": "9"}, {"x-should-retry": "false"}),
+        (500, {"x-should-retry": "true", "Retry-After": "9"}, {"x-should-retry": "true", "Retry-After": "9"}),
+        (401, {"Retry-After": "9"}, {"x-should-retry": "false"}),
+        (400, {"Retry-After": "9"}, {"x-should-retry": "false"}),
+    ],
+)
+async def test_the_client_learns_whether_another_attempt_is_of_use(
+    gateway: GatewayUnderTest, engine: MockEngine, status: int, headers: dict[str, str], expected: dict[str, str]
+) -> None:
+    engine.will(Refusal(status, {"error": {"message": "no"}}, headers))
+    await gateway.post({"input": "Hi"})
+    assert {name: gateway.headers[name] for name in ("x-should-retry", "Retry-After") if name in gateway.headers} == expected
+
+
 async def test_a_connection_that_breaks_before_the_first_byte_is_tried_again(
     gateway: GatewayUnderTest, engine: MockEngine
 ) -> None:
@@ -171,9 +218,10 @@ async def test_a_compressed_answer_is_read(gateway: GatewayUnderTest, engine: Mo
 
 async def test_the_engine_gets_its_own_key_and_not_the_clients(engine: MockEngine) -> None:
     async with running_gateway(engine, upstream_key="engine-key", api_key=("client-key",)) as gateway:
-        status, _ = await gateway.post({"input": "Hi"}, headers={"Authorization": "Bearer client-key"})
+        status, _ = await gateway.post({"input": "Hi"}, headers={"Authorization": "Bearer client-key", "Cookie": "a=client"})
     assert status == 200
     assert engine.headers[-1]["Authorization"] == "Bearer engine-key"
+    assert "Cookie" not in engine.headers[-1]
 
 
 async def test_a_base_url_may_end_in_v1(engine: MockEngine) -> None:

@@ -9,6 +9,7 @@ from support.gateway import CHECKER
 
 from antiphon.app import Extensions, make_app, make_runner
 from antiphon.core.fast_path import AnyEvent, expand
+from antiphon.core.limits import RequestLimits
 from antiphon.gateway.client_protocol import ClientProtocol
 from antiphon.gateway.sinks import EncodedSink
 from antiphon.http.keys import GATEWAY, TRANSPORT
@@ -34,7 +35,7 @@ class TextEncoder:
         return b""
 
 
-def read_text(body: bytes) -> tuple[CreateResponse, list[str]]:
+def read_text(body: bytes, limits: RequestLimits) -> tuple[CreateResponse, list[str]]:
     tools = [{"type": "function", "name": "look"}]
     return CreateResponse(input=body.decode(), tools=tools, stream=True, store=False), []
 

@@ -13,9 +13,10 @@ import pytest_asyncio
 from support.engine import MockEngine, Writer, answer, call
 from support.gateway import GatewayUnderTest, running_gateway
 from support.pdfs import make_pdf
+from support.streams import check_stream, parse
 
 from antiphon.app import Extensions
-from antiphon.core.check_work import CheckOutcome, DefinitionWork, DocumentWork, GrammarWork, SchemaWork
+from antiphon.core.check_work import CheckOutcome, CheckWork, DefinitionWork, DocumentWork, GrammarWork, SchemaWork
 from antiphon.core.tools import Grammar
 from antiphon.gateway.checker import Checker
 
@@ -132,8 +133,8 @@ async def test_no_grammar_stops_the_gateway(impatient: GatewayUnderTest, engine:
 
 async def test_a_definition_that_takes_too_long_is_said(impatient: GatewayUnderTest, engine: MockEngine) -> None:
     """Its calls are not checked."""
-    literals = " | ".join(f'"{number:05}"' for number in range(60_000))
-    format = {"type": "grammar", "syntax": "lark", "definition": f"start: {literals}"}
+    optional = " ".join(f'["{number}"]' for number in range(24))
+    format = {"type": "grammar", "syntax": "lark", "definition": f"start: {optional}"}
     for _ in range(2):
         engine.will(answer(call("say", '{"input": "1"}')))
         await impatient.create("Hi", tools=[{"type": "custom", "name": "say", "format": format}])
@@ -157,3 +158,36 @@ async def test_a_bug_behind_a_check_ends_the_stream_properly(
     events = await gateway.stream("Hi", tools=[tool])
     assert events[-1]["type"] == "response.failed"
     assert "bug" in caplog.text
+
+
+class WaitingChecker(Checker):
+    """Checks answers only once it may."""
+
+    def __init__(self) -> None:
+        super().__init__(deadline=30)
+        self.may_check = asyncio.Event()
+
+    async def run(self, work: CheckWork) -> CheckOutcome:
+        if isinstance(work, SchemaWork):
+            await self.may_check.wait()
+        return await super().run(work)
+
+
+async def test_signs_of_life_during_a_check_are_sent_once(engine: MockEngine) -> None:
+    checker = WaitingChecker()
+    tool = {"type": "function", "name": "f", "strict": True, "parameters": msgspec.Raw(NUMBER)}
+    body = msgspec.json.encode({"model": "mock", "input": "Hi", "stream": True, "tools": [tool]})
+    engine.will(answer(call("f", '{"n": 7}'), finish="tool_calls"))
+    received = b""
+    async with (
+        running_gateway(engine, extensions=Extensions(checker=checker), heartbeat=0.02) as gateway,
+        gateway.client.post(f"{gateway.url}/v1/responses", data=body) as streamed,
+    ):
+        while received.count(b"event: response.in_progress") < 3:
+            received += await streamed.content.readany()
+        checker.may_check.set()
+        received += await streamed.read()
+    checker.close()
+    events = parse(received)
+    check_stream(events)
+    assert events[-1]["type"] == "response.completed"

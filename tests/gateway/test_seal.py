@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 from antiphon.gateway.seal import load_key, make_sealer
 
-SEALER = make_sealer(load_key("one", Path()))
+KEY = load_key("one", Path())
+SEALER = make_sealer(KEY)
+OLD_SEAL = (Path(__file__).parent / "seals" / "without_owner.txt").read_text().strip()
 
 
 @given(st.text())
@@ -21,6 +23,7 @@ def test_sealed_text_can_be_opened(text: str) -> None:
 def test_other_text_cannot_be_opened_and_is_no_error(blob: str) -> None:
     assert SEALER.open(blob) is None
     assert SEALER.open("antiphon1." + blob) is None
+    assert make_sealer(KEY, "ada").open("antiphon2." + blob) is None
 
 
 def test_another_key_or_a_damaged_blob_opens_nothing() -> None:
@@ -28,6 +31,27 @@ def test_another_key_or_a_damaged_blob_opens_nothing() -> None:
     assert "secret" not in blob
     assert make_sealer(load_key("two", Path())).open(blob) is None
     assert SEALER.open(blob[:-6] + "AAAAAA") is None
+
+
+def test_a_seal_opens_for_its_owner_and_for_nobody_else() -> None:
+    blob = make_sealer(KEY, "ada").seal("secret")
+    assert make_sealer(KEY, "ada").open(blob) == "secret"
+    for other in ("", "bob", "ad", "ada2", "Ada"):
+        assert make_sealer(KEY, other).open(blob) is None
+    # The version in front is bound, too.
+    assert make_sealer(KEY, "ada").open(blob.replace("antiphon2.", "antiphon1.")) is None
+
+
+def test_a_seal_opens_for_the_owner_that_its_owner_has_become() -> None:
+    blob = make_sealer(KEY, "hash").seal("secret")
+    assert make_sealer(KEY, "ada", ["other", "hash"]).open(blob) == "secret"
+    assert make_sealer(KEY, "ada", ["other"]).open(blob) is None
+
+
+def test_a_seal_that_was_made_without_owners_opens_for_all_who_have_the_key() -> None:
+    for owner in ("", "ada"):
+        assert make_sealer(load_key("for the tests", Path()), owner).open(OLD_SEAL) == "I think so."
+        assert make_sealer(KEY, owner).open(OLD_SEAL) is None
 
 
 def test_a_key_is_generated_once_and_only_its_user_can_read_it(tmp_path: Path) -> None:

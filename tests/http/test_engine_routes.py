@@ -1,12 +1,10 @@
-"""Models, readiness, and the routes that are passed through unchanged."""
+"""Models and readiness."""
 
-import asyncio
-
-import aiohttp
-import msgspec
 import pytest
-from support.engine import CUT, MockEngine, Refusal, Writer, chunk, text
-from support.gateway import GatewayUnderTest, running_gateway, standing_before
+from support.engine import MockEngine, Refusal
+from support.gateway import GatewayUnderTest, free_port, running_gateway
+
+from antiphon.app import Intervals
 
 
 async def test_models_are_listed_as_by_openai(gateway: GatewayUnderTest) -> None:
@@ -26,59 +24,48 @@ async def test_ready_lists_the_engines(gateway: GatewayUnderTest, engine: MockEn
     async with gateway.client.get(gateway.url + "/ready") as answer:
         assert await answer.json() == {
             "status": "ready",
-            "engines": [{"url": engine.url, "dialect": "plain", "models": ["mock"]}],
+            "engines_ready": 1,
+            "engines_total": 1,
+            "engines": [{"url": engine.url, "status": "ready", "dialect": "plain", "models": ["mock"]}],
         }
 
 
-async def test_a_chat_request_is_passed_through_byte_for_byte(gateway: GatewayUnderTest, engine: MockEngine) -> None:
-    body = {"model": "mock", "messages": [{"role": "user", "content": "Hi"}], "stream": True}
-    engine.will(text("one", "two"))
-    async with gateway.client.post(gateway.url + "/v1/chat/completions", json=body) as answer:
-        assert answer.status == 200
-        assert answer.content_type == "text/event-stream"
-        assert await answer.read() == text("one", "two")
-    assert engine.last == body
+KEY = {"Authorization": "Bearer client-key"}
 
 
-async def test_an_error_of_the_engine_is_passed_through_too(gateway: GatewayUnderTest, engine: MockEngine) -> None:
-    engine.will(Refusal(418, {"error": {"message": "teapot"}}, {"x-odd": "1"}))
-    status, answer = await gateway.post(
-        {"model": "mock", "messages": [{"role": "user", "content": "Hi"}]}, path="/v1/chat/completions"
-    )
-    assert (status, answer) == (418, {"error": {"message": "teapot"}})
-    assert gateway.headers["x-odd"] == "1"
+async def test_ready_says_why_an_engine_is_not(engine: MockEngine) -> None:
+    gone = f"http://127.0.0.1:{await free_port()}"
+    busy = MockEngine()
+    await busy.start()
+    busy.list_answer = Refusal(503, {})
+    async with running_gateway(engine, gone, busy) as gateway:
+        await gateway.gateway.pool.identify()
+        status, body = await gateway.get("/ready")
+    await busy.stop()
+    assert (status, body["engines_ready"], body["engines_total"]) == (200, 1, 3)
+    assert body["engines"][1:] == [
+        {"url": gone, "status": "not ready", "reason": "It does not answer."},
+        {"url": busy.url, "status": "not ready", "reason": "It is not ready yet (HTTP 503)."},
+    ]
 
 
-@pytest.mark.parametrize("path", ["/v1/completions", "/v1/embeddings"])
-async def test_other_routes_are_passed_through(path: str) -> None:
-    engine = MockEngine(paths={path: lambda body: {"echo": body}})
-    await engine.start()
-    async with running_gateway(engine) as gateway:
-        assert await gateway.post({"input": "x"}, path=path) == (200, {"echo": {"input": "x"}})
-    await engine.stop()
+@pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer wrong"}])
+async def test_without_a_key_ready_says_nothing_of_the_engines_but_their_number(
+    engine: MockEngine, headers: dict[str, str]
+) -> None:
+    async with running_gateway(engine, api_key=("client-key",)) as gateway:
+        status, body = await gateway.get("/ready", headers=headers)
+        assert (status, body) == (200, {"status": "ready", "engines_ready": 1, "engines_total": 1})
+        status, body = await gateway.get("/ready", headers=KEY)
+        assert (status, body["engines"][0]["url"]) == (200, engine.url)
 
 
-async def test_a_cut_in_a_passed_through_stream_is_seen_by_the_client(gateway: GatewayUnderTest, engine: MockEngine) -> None:
-    seen = asyncio.Event()
-
-    async def cut(write: Writer) -> None:
-        await write(chunk({"content": "half"}))
-        await seen.wait()
-        await write(CUT)
-
-    engine.will(cut)
-    body = {"model": "mock", "messages": [{"role": "user", "content": "Hi"}], "stream": True}
-    async with gateway.client.post(gateway.url + "/v1/chat/completions", data=msgspec.json.encode(body)) as answer:
-        await answer.content.readuntil(b"half")
-        seen.set()
-        with pytest.raises(aiohttp.ClientError):
-            await answer.content.read()
-
-
-async def test_an_engine_that_closes_its_connections_is_asked_to() -> None:
-    """llama.cpp announces that it keeps a connection, and closes it after the stream: the next request would run into that."""
-    async with standing_before("llamacpp", text("one")) as (gateway, engine):
-        body = {"model": "mock", "messages": [{"role": "user", "content": "Hi"}], "stream": True}
-        async with gateway.client.post(gateway.url + "/v1/chat/completions", json=body) as answered:
-            assert await answered.read() == text("one")
-    assert engine.headers[-1]["Connection"] == "close"
+async def test_without_a_key_nothing_is_said_of_an_engine_that_is_not_ready(engine: MockEngine) -> None:
+    engine.list_answer = Refusal(401, {})
+    async with running_gateway(engine, api_key=("client-key",), intervals=Intervals(engine_retry=600)) as gateway:
+        status, body = await gateway.get("/ready")
+        assert (status, body["error"]["message"]) == (503, "No engine is ready (0 of 1).")
+        assert int(gateway.headers["Retry-After"]) >= 1
+        status, body = await gateway.get("/ready", headers=KEY)
+        assert status == 503
+        assert engine.url in body["error"]["message"]

@@ -7,7 +7,7 @@ from msgspec import structs
 from support.stores import BEGINNING, Clock, conversation, events, items, queued, record
 
 from antiphon.store import IdTaken, Store
-from antiphon.store.records import Job
+from antiphon.store.records import Event, Job, Progress
 
 
 async def claimed(store: Store, worker: str = "w1", lease: float = 60, most_attempts: int = 3) -> Job:
@@ -56,6 +56,48 @@ async def test_events_are_read_after_any_number_with_the_status(store: Store) ->
         assert progress is not None
         assert (progress.status, progress.attempt) == ("in_progress", 1)
         assert progress.events == events(*range(after + 1, 6))
+
+
+async def test_events_are_read_in_pages_of_about_so_many_bytes(store: Store) -> None:
+    await store.enqueue(queued("r1"), b"{}")
+    assert (await store.events("ada", "r1", most_bytes=1)) == Progress("queued", 0, [])
+    job = await claimed(store)
+    stored = [Event(number, b"x" * 1000) for number in range(200)]
+    for event in stored:
+        assert await store.append_events("r1", "w1", job.attempt, [event])
+    read: list[Event] = []
+    more = True
+    while more:
+        progress = await store.events("ada", "r1", read[-1].number if read else -1, 10_500)
+        assert progress is not None
+        assert 0 < len(progress.events) <= 10
+        read += progress.events
+        more = progress.more
+    assert read == stored
+    assert await store.events("ada", "r1", 199, 10_500) == Progress("in_progress", 1, [])
+    assert await store.events("bob", "r1", -1, 10_500) is None
+
+
+@pytest.mark.parametrize("size", [1, 64 * 1024 - 1, 64 * 1024, 70_000, 200_000])
+async def test_an_event_of_any_size_is_read_whole(store: Store, size: int) -> None:
+    await store.enqueue(queued("r1"), b"{}")
+    job = await claimed(store)
+    stored = [Event(number, bytes([number]) * size) for number in range(3)]
+    for event in stored:
+        assert await store.append_events("r1", "w1", job.attempt, [event])
+    whole = await store.events("ada", "r1")
+    assert whole is not None
+    assert whole.events == stored
+    page = await store.events("ada", "r1", 0, 1)
+    assert page == Progress("in_progress", 1, [stored[1]], more=True)
+
+
+async def test_the_jobs_of_some_owners_can_be_left_alone(store: Store) -> None:
+    for number, owner in enumerate(["ada", "ada", "bob", "eve"]):
+        await store.enqueue(queued(f"r{number}", owner), b"{}")
+    taken = [await store.claim("w1", 60, 3, ["ada"]), await store.claim("w1", 60, 3, {"ada", "eve"})]
+    assert [job.record.id if job is not None else None for job in taken] == ["r2", None]
+    assert (await claimed(store)).record.id == "r0"
 
 
 async def test_finishing_stores_the_last_events_with_the_record_and_ends_the_job(store: Store, clock: Clock) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
+from support.commands import python_path
 from support.stores import BEGINNING, DAY, Clock, conversation, events, item, items, put_as_before, queued, record
 
 from antiphon.errors import StoreUnavailable
@@ -65,7 +66,7 @@ async def test_acknowledged_writes_survive_when_the_writer_is_killed(tmp_path: P
     acknowledged: list[str] = []
     for number in range(6):
         command = [sys.executable, str(WRITER), url_of(path), f"writer{number}"]
-        environment = os.environ | {"PYTHONPATH": str(WRITER.parents[1])}
+        environment = os.environ | {"PYTHONPATH": python_path()}
         writer = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE, env=environment)
         assert writer.stdout is not None
         # At a different point in each round.

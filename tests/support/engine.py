@@ -181,7 +181,8 @@ class MockEngine:
 
     async def _list_models(self, request: web.Request) -> web.Response:
         if isinstance(self.list_answer, Refusal):
-            return web.json_response(self.list_answer.body, status=self.list_answer.status)
+            refusal = self.list_answer
+            return web.json_response(refusal.body, status=refusal.status, headers=refusal.headers)
         if self.list_answer is not None:
             return web.Response(body=self.list_answer)
         if self._models.get("data") == []:

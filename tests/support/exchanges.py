@@ -64,6 +64,7 @@ class GivenDeltas:
 
     template_opens_thought = False
     has_logprobs = False
+    failed = False
 
     def __init__(self, deltas: Iterable[Delta], *, ended: bool) -> None:
         self._deltas = list(deltas)

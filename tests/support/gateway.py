@@ -15,6 +15,7 @@ from antiphon.embedded.process import EngineProcess
 from antiphon.gateway.checker import Checker
 from antiphon.http.keys import GATEWAY
 from antiphon.http.websocket import CONNECTIONS
+from antiphon.reload import Reloader, Running
 from antiphon.settings import Settings
 from antiphon.store import Store, open_store
 from antiphon.store.wakeups import POLL_SECONDS
@@ -29,8 +30,10 @@ CHECKER = Checker(deadline=30)
 
 
 class GatewayUnderTest:
-    def __init__(self, url: str, app: aiohttp.web.Application, client: aiohttp.ClientSession) -> None:
+    def __init__(self, url: str, app: aiohttp.web.Application, client: aiohttp.ClientSession, reloader: Reloader) -> None:
         self.url = url
+        self._reloader = reloader
+        self.app = app
         self.gateway = app[GATEWAY]
         self.examiner = app[EXAMINER]
         self.connections = app[CONNECTIONS]
@@ -69,6 +72,10 @@ class GatewayUnderTest:
         check_stream(events)
         return events
 
+    async def reload(self, settings: Settings) -> None:
+        """As the signal does it."""
+        await self._reloader.reload(lambda: settings)
+
     async def probed(self) -> None:
         """Waits until the engines have been found, and probed."""
         await self.gateway.pool.ready_event.wait()
@@ -101,7 +108,8 @@ async def running_gateway(
         site = aiohttp.web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()
         try:
-            yield GatewayUnderTest(f"http://127.0.0.1:{runner.addresses[0][1]}", app, client)
+            reloader = Reloader(Running(app, session, None), chosen)
+            yield GatewayUnderTest(f"http://127.0.0.1:{runner.addresses[0][1]}", app, client, reloader)
         finally:
             await runner.cleanup()
 

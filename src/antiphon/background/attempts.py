@@ -47,15 +47,23 @@ class Attempt:
         self._end: ApiError | None = None
         self._request = self._read(job.request)
         self._journal = Journal(
-            gateway.store, self._request.request, job, worker, retention=gateway.retention, lease=options.lease
+            gateway.store,
+            self._request.request,
+            job,
+            worker,
+            retention=gateway.retention,
+            owners=gateway.owners,
+            lease=options.lease,
         )
         self._run: ResponseRun | None = None
         self._waiting: asyncio.Timeout | None = None
+        # Among the responses of its owner, as `place` is among those of the workers.
+        self._owner_place = gateway.admission.patient_place(job.record.owner)
 
     def _read(self, body: bytes) -> ReadRequest:
         """A request that cannot be read, because another version wrote it or it was damaged, fails at once."""
         try:
-            return ReadRequest(*body_to_request(body))
+            return ReadRequest(*body_to_request(body, self._gateway.environment.limits), len(body))
         except InvalidRequest as wrong:
             self._end = _unreadable(wrong)
             return ReadRequest(CreateResponse(), ())
@@ -72,6 +80,7 @@ class Attempt:
             # Another worker has it, or will have it when the lease has run out.
             pass
         finally:
+            self._owner_place.leave()
             self._note()
 
     def end(self, error: ApiError) -> None:
@@ -106,6 +115,8 @@ class Attempt:
         if self.job.purpose == "fail":
             raise EngineError(f"The response was begun {self.job.lost} times, and each time its gateway died.")
         loop = asyncio.get_running_loop()
+        if not self._owner_place.take_at_once():
+            await self._wait(0)
         until = loop.time() + self._options.patience
         while True:
             if self._end is not None:
@@ -117,16 +128,18 @@ class Attempt:
             except (Conflict, EngineUnavailable, StoreUnavailable):
                 if loop.time() >= until:
                     raise
-            await self._wait()
+            self._owner_place.leave()
+            await self._wait(self._options.retry_interval)
 
-    async def _wait(self) -> None:
-        """For a while, in which another response has its place, and then for a place. The end is not delayed by that."""
+    async def _wait(self, seconds: float) -> None:
+        """For a while, in which another response has its place, and then for its places. The end is not delayed by that."""
         if self._end is not None:
             return
         self.place.leave()
         try:
             async with asyncio.timeout(None) as self._waiting:
-                await asyncio.sleep(self._options.retry_interval)
+                await asyncio.sleep(seconds)
+                await self._owner_place.take()
                 await self.place.take()
         except TimeoutError:
             pass

@@ -17,12 +17,15 @@ from antiphon.core.numbering import Numbering
 from antiphon.core.sse import DONE, event_to_frame
 from antiphon.gateway.record_format import record_to_response
 from antiphon.store.protocol import Store
-from antiphon.store.records import UNFINISHED, Progress, Record
+from antiphon.store.records import UNFINISHED, Record
 
 # The number of the terminal event of a response that was never begun: its first two events come before any attempt.
 END_WITHOUT_ATTEMPT = 2
 # Nothing to a client, but it keeps the connection from being taken for dead.
 STILL_HERE = b": still here\n\n"
+# A follower reads so many bytes of events at once, and only when its client has taken those before. A single event may be
+# larger.
+PAGE_BYTES = 256 * 1024
 
 
 async def follow(store: Store, record: Record, after: int, heartbeat: float) -> AsyncGenerator[bytes, None]:
@@ -31,16 +34,27 @@ async def follow(store: Store, record: Record, after: int, heartbeat: float) -> 
     last_sent = loop.time()
     with store.follow(record.id) as wakeup:
         while True:
-            progress = await store.events(record.owner, record.id, after)
+            progress = await store.events(record.owner, record.id, after, PAGE_BYTES)
+            if progress is None and (owner := await store.owner_of(record.id)) is not None:
+                # Its owner's key has got a name.
+                record = structs.replace(record, owner=owner)
+                progress = await store.events(owner, record.id, after, PAGE_BYTES)
+            has_events = progress is not None and bool(progress.events)
             if progress is not None and progress.events:
                 after = progress.events[-1].number
-                yield b"".join(event.data for event in progress.events)
+                frames = b"".join(event.data for event in progress.events)
+                # A client that reads slowly makes this wait for long: only what it is sent is kept meanwhile.
+                progress = structs.replace(progress, events=[])
+                yield frames
+                del frames
                 last_sent = loop.time()
             elif loop.time() - last_sent >= heartbeat:
                 yield STILL_HERE
                 last_sent = loop.time()
+            if progress is not None and progress.more:
+                continue
             if progress is None or progress.status not in UNFINISHED:
-                if progress is None or not progress.events:
+                if not has_events:
                     async for frame in _end(store, record, after):
                         yield frame
                 break
@@ -60,8 +74,7 @@ def _opening(record: Record) -> list[bytes]:
 
 async def _end(store: Store, record: Record, after: int) -> AsyncIterator[bytes]:
     """The end, for a client that has not got it from an event of the current attempt."""
-    whole = await store.events(record.owner, record.id)
-    if whole is not None and _has_end(whole, after):
+    if await _has_end(store, record, after):
         return
     final = await store.get(record.owner, record.id) or structs.replace(record, status="cancelled")
     if after < 1:
@@ -70,13 +83,16 @@ async def _end(store: Store, record: Record, after: int) -> AsyncIterator[bytes]
     yield event_to_frame(Numbering(after + 1).number(terminal_event(record_to_response(final))))
 
 
-def _has_end(whole: Progress, after: int) -> bool:
-    """Whether a client that asks for the events after this one has the last one, or claims so. Numbers of several attempts
-    cannot be compared."""
-    if whole.attempt == 0:
+async def _has_end(store: Store, record: Record, after: int) -> bool:
+    """Whether a client that asks for the events after this one, of which there are none, has the last one, or claims so.
+    Numbers of several attempts cannot be compared."""
+    first = await store.events(record.owner, record.id, most_bytes=1)
+    if first is None:
+        return False
+    if first.attempt == 0:
         # It was cancelled before any worker had begun it.
         return after >= END_WITHOUT_ATTEMPT
-    return whole.attempt == 1 and bool(whole.events) and after >= whole.events[-1].number
+    return first.attempt == 1 and bool(first.events)
 
 
 async def ended(store: Store, owner: str, id: str, patience: float) -> Record | None:

@@ -2,25 +2,36 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 from msgspec import structs
 
-from antiphon.core.fast_path import AnyEvent
+from antiphon.core.fast_path import AnyEvent, PlainDelta
 from antiphon.core.sse import SseEncoder
 from antiphon.errors import StoreUnavailable
+from antiphon.gateway.owners import Owners
 from antiphon.gateway.record_format import Item, decode_items, encode_settings
 from antiphon.gateway.recorder import ResponseRecorder, items_to_keep
 from antiphon.store.protocol import Store
 from antiphon.store.records import Event, Job, Record
 from antiphon.store.records import Item as StoredItem
+from antiphon.wire.events import Event as WireEvent
 from antiphon.wire.responses import CreateResponse, Response
 
 # Seconds between two writes. Followers get events when they are durable.
 WRITE_INTERVAL = 0.05
 # An engine that is faster than the store pauses when so many bytes are not written yet.
 MOST_UNWRITTEN = 256 * 1024
+# A write ends with the event that makes it this large, in bytes: what is read and written at once stays small.
+LARGEST_WRITE = 256 * 1024
+# What an event counts that is encoded only when it is written, in bytes.
+NOMINAL_SIZE = 1024
 # Seconds after which a store that did not answer is asked again.
 RETRY_INTERVAL = 0.5
+
+
+# Deltas are encoded at once, other events when they are written.
+Unwritten = Event | WireEvent
 
 
 class Lost(Exception):
@@ -28,14 +39,24 @@ class Lost(Exception):
 
 
 class Journal(ResponseRecorder):
-    def __init__(self, store: Store, request: CreateResponse, job: Job, worker: str, *, retention: int, lease: float) -> None:
-        super().__init__(store, job.record.owner, request, response_id=job.record.id, retention=retention)
+    def __init__(
+        self,
+        store: Store,
+        request: CreateResponse,
+        job: Job,
+        worker: str,
+        *,
+        retention: int,
+        owners: Owners,
+        lease: float,
+    ) -> None:
+        super().__init__(store, job.record.owner, request, response_id=job.record.id, retention=retention, owners=owners)
         self.created_at = job.record.created_at
         self._job = job
         self._worker = worker
         self._lease = lease
         self._encoder = SseEncoder()
-        self._unwritten: list[Event] = []
+        self._unwritten: list[Unwritten] = []
         self._unwritten_bytes = 0
         self._has_unwritten = asyncio.Event()
         self._all_written = asyncio.Event()
@@ -46,6 +67,8 @@ class Journal(ResponseRecorder):
         self.finished = False
 
     async def read(self, own: Sequence[Item], *, locks: bool = True) -> list[Item]:
+        # Its key may have got a name while it was queued.
+        self._owner = await self._owners.settled(self._owner)
         # The ids of its items were given when it was queued.
         self._input = items_to_keep(decode_items(self._job.record.input))
         return await super().read(own, locks=locks)
@@ -69,9 +92,14 @@ class Journal(ResponseRecorder):
         if self.closed:
             return False
         for event in events:
-            data = self._encoder.encode(event)
-            self._unwritten.append(Event(event.sequence_number, data))
-            self._unwritten_bytes += len(data)
+            if isinstance(event, PlainDelta):
+                encoded = self._encode(event)
+                self._unwritten.append(encoded)
+                self._unwritten_bytes += len(encoded.data)
+            else:
+                # At the end of an item, each of several events has all of its text: they are encoded one after another.
+                self._unwritten.append(event)
+                self._unwritten_bytes += NOMINAL_SIZE
         self._has_unwritten.set()
         self._all_written.clear()
         return self._unwritten_bytes > MOST_UNWRITTEN
@@ -86,23 +114,40 @@ class Journal(ResponseRecorder):
             async with self._writing:
                 await self._append(self._take())
 
-    def _take(self) -> list[Event]:
+    def _encode(self, event: AnyEvent) -> Event:
+        return Event(event.sequence_number, self._encoder.encode(event))
+
+    def _take(self) -> list[Unwritten]:
         events, self._unwritten, self._unwritten_bytes = self._unwritten, [], 0
         self._has_unwritten.clear()
         return events
 
-    async def _append(self, events: list[Event]) -> None:
+    async def _append(self, events: list[Unwritten]) -> None:
         id, attempt = self.response_id, self._job.attempt
-        if events and not await self._retried(lambda: self._store.append_events(id, self._worker, attempt, events)):
-            raise self.lost()
+        events.reverse()
+        while row := self._next_write(events):
+            if not await self._retried(partial(self._store.append_events, id, self._worker, attempt, row)):
+                raise self.lost()
+            # Before the next ones are encoded.
+            del row
         if not self._unwritten:
             self._all_written.set()
+
+    def _next_write(self, backwards: list[Unwritten]) -> list[Event]:
+        """The events that are written next, taken from the end of the list."""
+        row: list[Event] = []
+        size = 0
+        while backwards and size < LARGEST_WRITE:
+            event = backwards.pop()
+            row.append(event if isinstance(event, Event) else self._encode(event))
+            size += len(row[-1].data)
+        return row
 
     # ---- the end -----------------------------------------------------------------------------------------------------
 
     async def record(self, response: Response, last: Sequence[AnyEvent]) -> None:
         await self._keep_history()
-        await self._finish(self.to_record(response), self._new_items(response), last)
+        await self._finish(lambda: self.to_record(response), lambda: self._new_items(response), last)
 
     async def record_not_run(self, response: Response, events: Sequence[AnyEvent]) -> None:
         """The end of a response that was never run: what was queued stays as it was, readable or not."""
@@ -110,16 +155,21 @@ class Journal(ResponseRecorder):
         record = structs.replace(
             self._job.record, status=response.status, expires_at=self._expires_at(), output=b"[]", settings=settings
         )
-        await self._finish(record, (), events)
+        await self._finish(lambda: record, tuple, events)
 
-    async def _finish(self, record: Record, items: Sequence[StoredItem], last: Sequence[AnyEvent]) -> None:
+    async def _finish(
+        self, record: Callable[[], Record], items: Callable[[], Sequence[StoredItem]], last: Sequence[AnyEvent]
+    ) -> None:
+        """The record, its items and the terminal event are one write. All other events are written before they are made."""
         async with self._writing:
-            self.write(last)
+            self.write(last[:-1])
             self.closed = True
-            events = self._take()
+            await self._append(self._take())
             self._all_written.set()
-            work = (record, self._worker, self._job.attempt, events, items)
-            if not await self._retried(lambda: self._store.finish(*work)):
+            # As it was claimed. The store knows if that owner has another name by now.
+            claimed = structs.replace(record(), owner=self._job.record.owner)
+            work = (claimed, self._worker, self._job.attempt, [self._encode(last[-1])], items())
+            if not await self._retried(partial(self._store.finish, *work)):
                 raise self.lost()
             # The conversation was unlocked with it.
             self._has_lock = False

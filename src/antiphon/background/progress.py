@@ -5,12 +5,13 @@ from collections.abc import Iterable
 
 from msgspec import structs
 
+from antiphon.background.followers import PAGE_BYTES
 from antiphon.core.lifecycle import output_text
-from antiphon.core.output_so_far import output_so_far
+from antiphon.core.output_so_far import OutputSoFar
 from antiphon.core.stored_events import frame_to_event
 from antiphon.gateway.record_format import record_to_response
 from antiphon.store.protocol import Store
-from antiphon.store.records import UNFINISHED, Event, Record
+from antiphon.store.records import UNFINISHED, Event, Progress, Record
 from antiphon.wire.responses import OutputItem, Response
 
 
@@ -18,11 +19,10 @@ async def current_response(store: Store, record: Record) -> Response | None:
     """None: it was deleted."""
     if record.status != "in_progress":
         return record_to_response(record)
-    progress = await store.events(record.owner, record.id)
+    progress, output = await _read_output(store, record)
     if progress is not None and progress.status in UNFINISHED:
         response = record_to_response(structs.replace(record, status=progress.status))
-        # A long one takes a while: others are served meanwhile.
-        response.output = await asyncio.to_thread(stored_output, progress.events)
+        response.output = await asyncio.to_thread(output.items)
         response.output_text = output_text(response.output)
         return response
     # It has ended since the record was read.
@@ -30,5 +30,33 @@ async def current_response(store: Store, record: Record) -> Response | None:
     return record_to_response(ended) if ended is not None else None
 
 
+async def _read_output(store: Store, record: Record) -> tuple[Progress | None, OutputSoFar]:
+    """Page by page: all events of a long answer are many times as large as its text."""
+    output, attempt, after = OutputSoFar(), None, -1
+    while True:
+        progress = await store.events(record.owner, record.id, after, PAGE_BYTES)
+        if progress is None or progress.status not in UNFINISHED:
+            return progress, output
+        if attempt != progress.attempt and after >= 0:
+            # Another attempt has begun, and its events with it.
+            output, attempt, after = OutputSoFar(), None, -1
+            continue
+        attempt = progress.attempt
+        if progress.events:
+            after = progress.events[-1].number
+            # A large page takes a while: others are served meanwhile.
+            await asyncio.to_thread(_add, output, progress.events)
+        if not progress.more:
+            return progress, output
+
+
+def _add(output: OutputSoFar, stored: Iterable[Event]) -> None:
+    for each in stored:
+        if (event := frame_to_event(each.data)) is not None:
+            output.add(event)
+
+
 def stored_output(stored: Iterable[Event]) -> list[OutputItem]:
-    return output_so_far(frame_to_event(event.data) for event in stored)
+    output = OutputSoFar()
+    _add(output, stored)
+    return output.items()

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from contextlib import suppress
+from functools import partial
 
 from antiphon.background.attempts import Attempt, BackgroundOptions
 from antiphon.background.places import Place
@@ -30,6 +31,8 @@ class Workers:
         self._places = asyncio.Semaphore(options.workers)
         self._wakeup: Wakeup | None = None
         self._stopped = False
+        # The owners that have had their turn.
+        self._served: set[str] = set()
         self._working: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -39,6 +42,8 @@ class Workers:
     async def _work(self) -> None:
         with self._gateway.store.follow_jobs() as wakeup:
             self._wakeup = wakeup
+            # A job that was left alone because of its owner may be claimed now.
+            self._gateway.admission.when_freed = wakeup.wake
             while not self._stopped:
                 try:
                     await self._claim()
@@ -95,7 +100,17 @@ class Workers:
             task.add_done_callback(self._over)
 
     async def _ask(self) -> Job | None:
-        return await self._gateway.store.claim(self._name, self._options.lease, self._options.attempts)
+        """A job of an owner that may begin a response. Owners take turns, so that nobody's jobs wait until all of another's
+        have been run."""
+        claim = partial(self._gateway.store.claim, self._name, self._options.lease, self._options.attempts)
+        full = self._gateway.admission.full_owners()
+        job = await claim(self._served | full) if self._served else None
+        if job is None:
+            self._served.clear()
+            job = await claim(full)
+        if job is not None:
+            self._served.add(job.record.owner)
+        return job
 
     def _over(self, task: asyncio.Task[None]) -> None:
         del self._running[task]

@@ -18,6 +18,7 @@ import typer
 from antiphon.cli.codex_arguments import named_model
 from antiphon.cli.codex_config import KEY_VARIABLE, LEAN_SETTINGS, configuration, known_settings, lean_part
 from antiphon.cli.models import better_model
+from antiphon.client_keys import needs_key, plain_key
 from antiphon.core.help import Help
 from antiphon.gateway.codex_catalog import catalog_entry
 from antiphon.settings import Settings, data_directory
@@ -64,7 +65,7 @@ def run_codex(settings: Settings, arguments: Sequence[str], *, show: bool, full:
         chosen = named if named is not None and any(entry["slug"] == named for entry in models) else model
         help = helped.get(chosen, {})
         lean = _lean(binary, help["reason"]) if help.get("lean_codex") and not full else ""
-        config = configuration(url, model, catalog, has_key=bool(settings.api_key), lean=lean)
+        config = configuration(url, model, catalog, has_key=needs_key(settings), lean=lean)
         if show:
             typer.echo(config, nl=False)
             return 0
@@ -73,7 +74,7 @@ def run_codex(settings: Settings, arguments: Sequence[str], *, show: bool, full:
             typer.echo(LEAN.format(reason=help["reason"]), err=True)
         if is_ours and (better := _better_model(settings, chosen)) is not None:
             typer.echo(better, err=True)
-        environment = os.environ | {"CODEX_HOME": str(home), KEY_VARIABLE: (settings.api_key or ("none",))[0]}
+        environment = os.environ | {"CODEX_HOME": str(home), KEY_VARIABLE: _key(settings)}
         assert binary is not None
         # Ctrl-C is for Codex: it must not end this process first.
         with contextlib.suppress(KeyboardInterrupt):
@@ -160,9 +161,15 @@ def _answers(url: str) -> bool:
         return False
 
 
+def _key(settings: Settings) -> str:
+    key = plain_key(settings) or os.environ.get(KEY_VARIABLE)
+    if key is None and needs_key(settings):
+        raise CannotStart(f"The settings have only hashes of keys. Set {KEY_VARIABLE} to a key, then run this again.")
+    return key or "none"
+
+
 def fetch(address: str, settings: Settings) -> Any:
-    key = (settings.api_key or ("none",))[0]
-    request = urllib.request.Request(address, headers={"Authorization": f"Bearer {key}"})
+    request = urllib.request.Request(address, headers={"Authorization": f"Bearer {_key(settings)}"})
     try:
         with urllib.request.urlopen(request, timeout=30) as answer:
             return msgspec.json.decode(answer.read())

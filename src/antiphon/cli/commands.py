@@ -1,5 +1,6 @@
 """The commands and their flags."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -11,11 +12,13 @@ from antiphon.cli.backup import CannotBackUp, run_backup
 from antiphon.cli.codex import CannotStart, run_codex
 from antiphon.cli.codex_arguments import split_arguments
 from antiphon.cli.doctor import run_doctor
+from antiphon.cli.keys import key_lines
 from antiphon.cli.models import run_models, run_pull
 from antiphon.cli.serve import NoEngine, serve_forever
 from antiphon.core.replay import replay as replay_stream
 from antiphon.dialects import BY_NAME
 from antiphon.embedded import CannotEmbed
+from antiphon.reload import load_settings
 from antiphon.store import CannotOpen
 
 # Help texts say "Default: x." rather than "[x]": rich takes most of the latter for markup and leaves it out.
@@ -26,6 +29,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+key = typer.Typer(help="Keys of clients.", no_args_is_help=True)
+app.add_typer(key, name="key")
 
 CHAT_TEMPLATE_HELP = "File with the chat template of engines that do not show it: a .jinja file or a tokenizer_config.json."
 
@@ -43,14 +49,9 @@ def _fail(message: str) -> NoReturn:
 
 def _load(flags: dict[str, Any], config: Path | None) -> settings.Settings:
     try:
-        chosen = settings.load(flags, file=config)
-        # Now, rather than after the engines have been searched for.
-        settings.read_chat_template(chosen)
+        return load_settings(flags, config)
     except settings.SettingsError as invalid:
         _fail(str(invalid))
-    if chosen.dialect is not None and chosen.dialect not in BY_NAME:
-        _fail(f"unknown dialect {chosen.dialect!r}. It must be one of: {', '.join(BY_NAME)}")
-    return chosen
 
 
 @app.callback()
@@ -149,7 +150,7 @@ def serve(
     }
     chosen = _load(flags, config)
     try:
-        serve_forever(chosen)
+        serve_forever(chosen, partial(load_settings, flags, config))
     except (NoEngine, CannotEmbed, CannotOpen, settings.SettingsError) as reason:
         _fail(str(reason))
     except OSError as failed:
@@ -241,6 +242,21 @@ def pull(
     except KeyboardInterrupt:
         typer.echo("antiphon: interrupted. What has arrived is kept: run this again to continue.", err=True)
         raise typer.Exit(130) from None
+
+
+@key.command("new")
+def new_key(
+    name: Annotated[str, typer.Argument(help="Whose key it is. What is stored with it belongs to this name.")],
+    hashed: Annotated[bool, typer.Option("--hashed", help="Write only a hash of the key into the file.")] = False,
+    config: Annotated[
+        Path | None, typer.Option(help="TOML file with settings. Default: antiphon.toml, if there is one.")
+    ] = None,
+) -> None:
+    """Make a key for a client, and print it with the line for the file. It is stored nowhere."""
+    try:
+        typer.echo(key_lines(_load({}, config), name, hashed=hashed))
+    except settings.SettingsError as invalid:
+        _fail(str(invalid))
 
 
 @app.command()

@@ -5,8 +5,9 @@ import contextlib
 import gc
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import aiohttp
 import msgspec
@@ -15,6 +16,7 @@ from aiohttp import web
 
 from antiphon import logs
 from antiphon.app import EXAMINER, make_app, make_runner
+from antiphon.cli.hangup import reload_at_hangup
 from antiphon.cli.models import better_model, this_machine
 from antiphon.core.help import HelpSetting
 from antiphon.core.knowledge import Model
@@ -24,6 +26,7 @@ from antiphon.engines.detection import WELL_KNOWN_PORTS, find_local_engines
 from antiphon.engines.pool import ENGINE_RETRY_INTERVAL
 from antiphon.engines.upstream import Engine
 from antiphon.http.keys import GATEWAY
+from antiphon.reload import Reloader, Running
 from antiphon.settings import Settings, data_directory, models_directory
 from antiphon.store import default_url, open_store
 from antiphon.transport import make_session
@@ -70,10 +73,11 @@ class Address:
         return f"http://{host}:{self.port}"
 
 
-def serve_forever(settings: Settings) -> None:
+def serve_forever(settings: Settings, load: Callable[[], Settings]) -> None:
+    """`load` reads the settings again."""
     logs.configure(settings.log_level)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_serve(settings))
+        runner.run(_serve(settings, load))
 
 
 def _loop_factory() -> type[asyncio.AbstractEventLoop] | None:
@@ -84,11 +88,13 @@ def _loop_factory() -> type[asyncio.AbstractEventLoop] | None:
     return uvloop.Loop
 
 
-async def _serve(settings: Settings) -> None:
-    async with make_session(settings.transport) as session, contextlib.AsyncExitStack() as opened:
-        settings, embedded = await choose_engines(settings, session)
+async def _serve(given: Settings, load: Callable[[], Settings]) -> None:
+    async with make_session(given.transport) as session, contextlib.AsyncExitStack() as opened:
+        settings, embedded = await choose_engines(given, session)
         store = await opened.enter_async_context(open_store(settings.store or default_url(data_directory(settings))))
         app = make_app(settings, session, store, embedded)
+        embedded_engine = app[GATEWAY].pool.engines[-1] if embedded is not None else None
+        reloader = Reloader(Running(app, session, embedded_engine), given)
         runner = make_runner(app)
         await runner.setup()
         running: asyncio.Task[None] | None = None
@@ -100,7 +106,7 @@ async def _serve(settings: Settings) -> None:
             running = asyncio.create_task(embedded.run()) if embedded is not None else None
             # What was allocated so far stays. The garbage collector need not scan it again and again.
             gc.freeze()
-            await _until_stopped(running)
+            await _until_stopped(running, partial(reloader.reload, load))
             announcing.cancel()
             logs.log("stopping", seconds_at_most=settings.shutdown_timeout)
         finally:
@@ -137,9 +143,9 @@ async def choose_engines(
     return settings, EngineProcess(this_machine(settings).default().name, model_options(settings))
 
 
-async def _until_stopped(running: asyncio.Task[None] | None) -> None:
+async def _until_stopped(running: asyncio.Task[None] | None, reload: Callable[[], Awaitable[None]]) -> None:
     """Returns at the signal to stop. Raises the error of an embedded engine that cannot start."""
-    signalled = asyncio.create_task(_signal_to_stop())
+    signalled = asyncio.create_task(_signal_to_stop(reload))
     try:
         await asyncio.wait({signalled, running} if running is not None else {signalled}, return_when=asyncio.FIRST_COMPLETED)
         if running is not None and running.done():
@@ -201,12 +207,16 @@ def _describe_model(engine: Engine, model: Model, setting: HelpSetting) -> str:
     return f"{model.id} ({window}{', '.join(able)}{helped})"
 
 
-async def _signal_to_stop() -> None:
+async def _signal_to_stop(reload: Callable[[], Awaitable[None]]) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    await stop.wait()
+    reloading = asyncio.create_task(reload_at_hangup(reload, stop.set))
+    try:
+        await stop.wait()
+    finally:
+        await _end(reloading)
     # From here on, a second signal ends the process at once.
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.remove_signal_handler(number)

@@ -65,17 +65,19 @@ class AnswerReader:
     def receive(self, data: bytes) -> list[AnyEvent]:
         sequence = self._sequence
         if not self._stream.continue_part(data, sequence):
-            try:
-                self._pass_on(self._stream.receive(data))
-            except ApiError as error:
-                self._pass_on([EngineFailed(error)])
+            self._pass_on(self._stream.receive(data))
         events, sequence.events = sequence.events, []
         return events
 
     def finish(self, error: ApiError | None) -> None:
         """The body is at its end, or broke off with an error."""
-        self._pass_on(self._stream.close())
-        self._pass_on(self._calls_in_thought() if error is None else [EngineFailed(error)])
+        last = self._stream.close()
+        if error is None:
+            self._pass_on(last)
+            self._pass_on(self._calls_in_thought())
+        else:
+            # A frame that was cut off is no failure of its own: what cut it off is.
+            self._pass_on([*(delta for delta in last if not isinstance(delta, EngineFailed)), EngineFailed(error)])
         if isinstance(self._finder, WithoutOwnWords):
             self.parroted |= self._finder.parroted
         self.reading = False
@@ -119,7 +121,8 @@ class AnswerReader:
     def _look_at_output(self) -> None:
         sequence = self._sequence
         self.check = sequence.check
-        # An engine that has finished an answer which was rejected still has its usage to report.
-        if self._stream.ended or (sequence.error is not None and self._output.reason is None):
+        # An engine that has finished an answer which was rejected still has its usage to report, unless it has failed.
+        stream = self._stream
+        if stream.ended or stream.failed or (sequence.error is not None and self._output.reason is None):
             self.reading = False
         self.needs_caller = not self.reading or self.check is not None

@@ -4,7 +4,7 @@ The engine calls functions, whatever the tool is. The name of the function says 
 which events the client gets.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
 import msgspec
@@ -16,6 +16,7 @@ from antiphon.core.deltas import CallDelta
 from antiphon.core.event_style import EventStyle
 from antiphon.core.fast_path import DeltaTemplate, FastPath
 from antiphon.core.json_ending import missing_brackets
+from antiphon.core.object_end import ObjectEnd, is_json_object
 from antiphon.core.requirements import Check, Tools
 from antiphon.core.string_member import StringMember, whole_input
 from antiphon.core.tools import Native, ToolResult
@@ -68,6 +69,8 @@ class FunctionForm:
     def finish(self, status: Status) -> Iterable[Event]:
         if status == "completed" and (end := missing_end(self.arguments)):
             yield from self.feed(end)
+        # From now on there is one copy of them, however often they are asked for.
+        self._arguments[:] = [self.arguments]
         yield events.FunctionCallArgumentsDone(
             item_id=self._id, output_index=self._index, name=self._native.name, arguments=self.arguments
         )
@@ -89,6 +92,11 @@ class FunctionForm:
     @property
     def arguments(self) -> str:
         return "".join(self._arguments)
+
+    @property
+    def pieces(self) -> Sequence[str]:
+        """The arguments as they came."""
+        return self._arguments
 
     def _delta(self, arguments: str) -> DeltaEvent:
         padding = self._style.obfuscation(arguments)
@@ -230,6 +238,8 @@ class CallState:
         self._index: int | None = None
         self._waiting: list[str] = []
         self._form: FunctionForm | None = None
+        # Of the pieces that wait, or of those that its form has.
+        self._end = ObjectEnd()
         self._waived = False
         self._finished = False
         # Its form has other arguments than the model wrote.
@@ -249,6 +259,7 @@ class CallState:
         form = kind(self.native, self._new_id(kind.prefix), self.call_id, output_index, self._style)
         waiting = self._to_feed()
         self._form = form
+        self._end = ObjectEnd()
         if self.outcome is None and self.engine_index is not None and not self._is_buffered:
             self.fast_path = form.fast_path(self.engine_index)
         empty = self.item
@@ -310,7 +321,7 @@ class CallState:
         return self._finished
 
     def finishable(self) -> bool:
-        return is_json_object(self.arguments if self._form is None else self._form.arguments)
+        return self._end.is_reached(self._waiting if self._form is None else self._form.pieces)
 
     def ready(self) -> bool:
         return bool(self.name) and (not (self._is_buffered or self._kind.opens_whole) or self.finishable())
@@ -348,15 +359,6 @@ class CallState:
     def item(self) -> CallItem:
         assert self._form is not None
         return self._form.item(self._status)
-
-
-def is_json_object(text: str) -> bool:
-    if not text.rstrip().endswith("}"):
-        return False
-    try:
-        return isinstance(msgspec.json.decode(text), dict)
-    except UNREADABLE:
-        return False
 
 
 def missing_end(arguments: str) -> str:

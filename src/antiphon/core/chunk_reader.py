@@ -22,7 +22,7 @@ from antiphon.core.deltas import (
 from antiphon.core.failures import error_object_to_failure, failure_to_error
 from antiphon.core.text_calls import CallFinder
 from antiphon.core.think_tags import Start, ThinkTags
-from antiphon.errors import EngineDisagrees
+from antiphon.errors import ApiError, EngineDisagrees
 from antiphon.wire import UNREADABLE, chat, responses
 
 _decode = msgspec.json.Decoder(chat.Chunk).decode
@@ -70,11 +70,22 @@ def _to_logprobs(tokens: list[chat.Logprob]) -> list[responses.Logprob]:
 
 # What clients require of a citation, and what an engine may leave out.
 URL_CITATION = {"url": "", "title": "", "start_index": 0, "end_index": 0}
+# What is nested more deeply than that may be decoded and then not encoded.
+DEEPEST_ANNOTATION = 32
 
 
 def _to_annotations(given: Any) -> list[dict[str, Any]]:
     """Chat Completions has the members of a citation in an object of their own. Other types are passed on as they are."""
+    if _is_deeper(given, DEEPEST_ANNOTATION):
+        raise msgspec.ValidationError("annotations are nested too deeply")
     return [_to_annotation(each) for each in given if isinstance(each, dict)] if isinstance(given, list) else []
+
+
+def _is_deeper(value: Any, than: int) -> bool:
+    if not isinstance(value, dict | list):
+        return False
+    members = value.values() if isinstance(value, dict) else value
+    return than == 0 or any(_is_deeper(member, than - 1) for member in members)
 
 
 def _to_annotation(given: dict[str, Any]) -> dict[str, Any]:
@@ -99,7 +110,7 @@ def _is_bare_error(chunk: chat.Chunk) -> bool:
 class ChunkReader:
     """`receive()` the data of each frame, then `close()`. Text is searched for calls, if there is a finder."""
 
-    __slots__ = ("_annotations", "_finder", "_logprobs", "_tags", "_thinks", "has_logprobs")
+    __slots__ = ("_annotations", "_finder", "_logprobs", "_tags", "_thinks", "failed", "has_logprobs")
 
     def __init__(self, start: Start = Start.UNKNOWN, finder: CallFinder | None = None) -> None:
         self._tags = ThinkTags(start)
@@ -108,6 +119,7 @@ class ChunkReader:
         self._logprobs: list[responses.Logprob] = []
         # Some have come.
         self.has_logprobs = False
+        self.failed = False
         # Of the text so far. They wait for its end, because a part of it may be buffered.
         self._annotations: list[dict[str, Any]] = []
 
@@ -117,12 +129,18 @@ class ChunkReader:
 
     def receive(self, data: bytes) -> list[Delta]:
         try:
-            chunk = _decode(data)
+            return self._read(_decode(data))
         except UNREADABLE as broken:
-            return [EngineFailed(EngineDisagrees(f"The engine sent a chunk that is not one of Chat Completions: {broken}"))]
+            return [self.fail(EngineDisagrees(f"The engine sent a chunk that is not one of Chat Completions: {broken}"))]
+
+    def fail(self, error: ApiError) -> EngineFailed:
+        self.failed = True
+        return EngineFailed(error)
+
+    def _read(self, chunk: chat.Chunk) -> list[Delta]:
         if chunk.error is not None or (not chunk.choices and _is_bare_error(chunk)):
             error = chunk.error if chunk.error is not None else msgspec.to_builtins(chunk)
-            return [EngineFailed(failure_to_error(error_object_to_failure(error)))]
+            return [self.fail(failure_to_error(error_object_to_failure(error)))]
         deltas: list[Delta] = []
         for choice in chunk.choices or ():
             if choice.index == 0:

@@ -12,6 +12,7 @@ from antiphon.core.item_sequence import ItemSequence
 from antiphon.core.sse import FrameReader
 from antiphon.core.text_calls import CallFinder
 from antiphon.core.think_tags import Start
+from antiphon.errors import ApiError
 
 DONE = b"[DONE]"
 
@@ -34,7 +35,8 @@ MEMBERS: dict[bytes, type[Delta]] = {
 
 
 class EngineStream:
-    """`receive()` bytes, then `close()`. `ended` is true once the engine has sent `[DONE]`."""
+    """`receive()` bytes, then `close()`. `ended`: the engine has sent `[DONE]`. `failed`: it has sent an error, or what
+    is not a chunk."""
 
     __slots__ = ("_frames", "_reader", "_template", "ended")
 
@@ -51,6 +53,10 @@ class EngineStream:
     @property
     def has_logprobs(self) -> bool:
         return self._reader.has_logprobs
+
+    @property
+    def failed(self) -> bool:
+        return self._reader.failed
 
     def continue_part(self, data: bytes, sequence: ItemSequence) -> bool:
         """The fast path: the bytes only continue what is open. False: they have to be received."""
@@ -69,7 +75,12 @@ class EngineStream:
         return self._reader.continues(kind, text) and sequence.continue_part(kind, text, call)
 
     def receive(self, data: bytes) -> list[Delta]:
-        deltas = self._read(self._frames.receive(data))
+        try:
+            frames = self._frames.receive(data)
+        except ApiError as error:
+            self._template = None
+            return [self._reader.fail(error)]
+        deltas = self._read(frames)
         self._template = self._to_template(data, deltas[0]) if len(deltas) == 1 and self._frames.empty else None
         return deltas
 

@@ -10,6 +10,7 @@ from antiphon.core.calls import FORMS, Forms, FunctionForm
 from antiphon.core.documents import KnownDocuments, digest_of
 from antiphon.core.event_style import REASONING_TEXT, ReasoningEvents
 from antiphon.core.help import HelpSetting
+from antiphon.core.limits import DEFAULT_LIMITS, RequestLimits
 from antiphon.core.sealed_text import NO_SEALER, Sealer
 from antiphon.core.tools import DEFINITIONS, Define, Grammar
 
@@ -78,6 +79,8 @@ class Environment:
     tools: Mapping[str, GatewayTool] = field(default_factory=dict)
     # A model that calls the gateway's tools without end is stopped after this many engine answers.
     most_rounds: int = 10
+    # How large the parts of a request may be.
+    limits: RequestLimits = DEFAULT_LIMITS
     definitions: KnownDefinitions = field(default_factory=KnownDefinitions)
     documents: KnownDocuments = field(default_factory=KnownDocuments)
 

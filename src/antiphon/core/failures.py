@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -73,55 +73,64 @@ TABLE: tuple[Row, ...] = (
     Row(_invalid, words=TEMPLATE),
     Row(
         lambda f: EngineError(
-            f"The engine rejected the gateway's key (HTTP {f.status}). Check --upstream-key.", code="engine_key"
+            f"The engine rejected the gateway's key (HTTP {f.status}). Check --upstream-key.", code="engine_key", may_pass=False
         ),
         statuses=frozenset({401, 403}),
     ),
     Row(
-        lambda f: EngineDisagrees("The engine has no /v1/chat/completions (HTTP 404). Check --upstream."),
+        lambda f: EngineDisagrees("The engine has no /v1/chat/completions (HTTP 404). Check --upstream.", may_pass=False),
         statuses=frozenset({404, 405}),
     ),
-    Row(lambda f: RateLimited(f.message, retry_after=f.retry_after), statuses=frozenset({429})),
+    Row(lambda f: RateLimited(f.message), statuses=frozenset({429})),
     Row(
-        lambda f: EngineUnavailable(f"The engine is not ready: {f.message}", retry_after=f.retry_after or 2),
+        lambda f: EngineUnavailable(f"The engine is not ready: {f.message}", retry_after=2),
         statuses=frozenset({408, 503}),
     ),
     Row(_invalid, statuses=frozenset(range(400, 500))),
-    Row(lambda f: EngineError(f"The engine failed: {f.message}", retry_after=f.retry_after or 1)),
+    Row(lambda f: EngineError(f"The engine failed: {f.message}", retry_after=1)),
 )
 
 
 def failure_to_error(failure: EngineFailure) -> ApiError:
+    """What the engine says about another attempt counts more than what its failure looks like."""
     error = next(row for row in TABLE if row.matches(failure)).error(failure)
     error.failure = failure
+    if failure.should_retry is not None:
+        error.may_pass = failure.should_retry
+    if failure.retry_after is not None:
+        error.retry_after = failure.retry_after
+    if not error.may_pass:
+        error.retry_after = None
     return error
 
 
-def error_object_to_failure(error: Any, *, status: int = 500, retry_after: float | None = None) -> EngineFailure:
+def error_object_to_failure(error: Any, *, status: int = 500) -> EngineFailure:
     """An `error` member in any of the shapes that engines use: an object, a string, a number in `code`, nothing."""
     if isinstance(error, str):
-        return EngineFailure(status, "", error[:LONGEST_MESSAGE] or NO_REASON, retry_after)
+        return EngineFailure(status, "", error[:LONGEST_MESSAGE] or NO_REASON)
     if not isinstance(error, dict):
-        return EngineFailure(status, "", NO_REASON, retry_after)
+        return EngineFailure(status, "", NO_REASON)
     code = error.get("code")
     if isinstance(code, int) and 400 <= code <= 599:
         status = code
     message = error.get("message") or error.get("detail") or NO_REASON
-    return EngineFailure(status, str(error.get("type") or ""), str(message)[:LONGEST_MESSAGE], retry_after)
+    return EngineFailure(status, str(error.get("type") or ""), str(message)[:LONGEST_MESSAGE])
 
 
-def http_answer_to_error(status: int, body: bytes, retry_after: float | None = None) -> ApiError:
-    """The error for `Exchange.refused()`, from an engine's HTTP answer whose status is not 200."""
-    return failure_to_error(http_answer_to_failure(status, body, retry_after))
+def http_answer_to_error(
+    status: int, body: bytes, retry_after: float | None = None, *, should_retry: bool | None = None
+) -> ApiError:
+    """The error for `Exchange.refused()`, from an engine's HTTP answer whose status is not 200. `retry_after`, in seconds, and
+    `should_retry`: what its headers say about another attempt."""
+    return failure_to_error(replace(http_answer_to_failure(status, body), retry_after=retry_after, should_retry=should_retry))
 
 
-def http_answer_to_failure(status: int, body: bytes, retry_after: float | None = None) -> EngineFailure:
+def http_answer_to_failure(status: int, body: bytes) -> EngineFailure:
     try:
         answer = msgspec.json.decode(body)
     except UNREADABLE:
         text = body.decode("utf-8", "replace").strip()
-        return EngineFailure(status, "", text[:LONGEST_MESSAGE] or f"HTTP {status}", retry_after)
+        return EngineFailure(status, "", text[:LONGEST_MESSAGE] or f"HTTP {status}")
     error = answer.get("error", answer) if isinstance(answer, dict) else answer
-    failure = error_object_to_failure(error, status=status, retry_after=retry_after)
     # The HTTP status counts: `code` only repeats it, and some engines get it wrong.
-    return EngineFailure(status, failure.kind, failure.message, retry_after)
+    return replace(error_object_to_failure(error), status=status)

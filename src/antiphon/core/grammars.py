@@ -3,11 +3,13 @@
 import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache
+from typing import Any
 
 import msgspec
 import regex
 from lark import Lark
-from lark.exceptions import LarkError, UnexpectedInput
+from lark.exceptions import GrammarError, LarkError, UnexpectedInput
+from lark.load_grammar import FromPackageLoader
 
 from antiphon.core.check_work import CheckOutcome
 from antiphon.core.easier_tools.patches import BEGIN, END
@@ -21,6 +23,10 @@ LONGEST_REASON = 200
 # Lark has no terminals that may be empty. Tools use them for "the rest of the line, if any".
 _MAYBE_EMPTY = re.compile(r"/\(?\.\*\)?/")
 _FENCE = re.compile(r"\s*```[a-z_]*\n(?P<inside>.*?)\n?```\s*", re.DOTALL)
+
+# Rules that come with Lark itself. The loader is tried first, and an error of it ends the search.
+COMMON = "common.lark"
+_own_grammars = FromPackageLoader("lark", ("grammars",))
 
 Complaint = Callable[[str], str | None]
 
@@ -64,13 +70,20 @@ def _checker(grammar: Grammar) -> Complaint:
         raise Unreadable(str(wrong).partition("\n")[0][:LONGEST_REASON]) from None
 
 
+def _load_common(base_path: Any, grammar_path: str) -> Any:
+    """The only file that a grammar may import from. Lark would look beside the program, and open what it finds there."""
+    if grammar_path != COMMON:
+        raise GrammarError(f"%import of {grammar_path.removesuffix('.lark')!r}: only `common` can be imported")
+    return _own_grammars(None, grammar_path)
+
+
 def _lark(definition: str) -> Complaint:
     source = _MAYBE_EMPTY.sub("(/.+/)?", definition)
     try:
         # Much faster, where the grammar allows it.
-        parser = Lark(source, parser="lalr")
+        parser = Lark(source, parser="lalr", import_paths=[_load_common])
     except LarkError:
-        parser = Lark(source, parser="earley")
+        parser = Lark(source, parser="earley", import_paths=[_load_common])
 
     def check(text: str) -> str | None:
         try:

@@ -27,6 +27,8 @@ class ItemSequence:
         self.opened: list[ItemState] = []
         self.live: ItemState | None = None
         self.waiting: deque[ItemState] = deque()
+        # Of the calls that are shown, or wait to be.
+        self.call_ids: set[str] = set()
         # What the model wrote that is not shown.
         self.withheld: list[str] = []
         # The check that blocks the sequence, and the item that it is for.
@@ -64,7 +66,18 @@ class ItemSequence:
 
     def add(self, state: ItemState) -> None:
         self.waiting.append(state)
+        if isinstance(state, CallState):
+            self.call_ids.add(state.call_id)
         self.advance()
+
+    def forget_waiting(self) -> None:
+        while self.waiting:
+            self._forget(self.waiting.popleft())
+
+    def _forget(self, state: ItemState) -> None:
+        """It is not shown, so another call may have its id."""
+        if isinstance(state, CallState):
+            self.call_ids.discard(state.call_id)
 
     def feed(self, fed: Iterable[Event]) -> None:
         """The events of an item that got another piece; it may be whole now."""
@@ -97,7 +110,7 @@ class ItemSequence:
             return False
         state = self.waiting[0]
         if isinstance(state, CallState) and not state.name:
-            self.waiting.popleft()
+            self._forget(self.waiting.popleft())
             if state.arguments and self.error is None:
                 self.error = EngineDisagrees("The engine sent a tool call without a name.")
             return True
@@ -121,6 +134,7 @@ class ItemSequence:
             self.opened.append(state)
             self._emit(state.open(len(self.opened) - 1))
             return
+        self._forget(state)
         self.withheld.append(state.written)
         if verdict is Verdict.FAIL:
             self.error = self.error or self._enforcement.failure

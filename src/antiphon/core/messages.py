@@ -55,6 +55,8 @@ class TextPart:
             yield events.OutputTextAnnotationAdded(**self._place, annotation_index=at, annotation=annotation)
 
     def close(self) -> Iterable[Event]:
+        # From now on there is one copy of the text, however often it is asked for.
+        self._pieces[:] = [self.written]
         part = self.part
         yield events.OutputTextDone(**self._place, text=part.text, logprobs=self._logprobs)
         yield events.ContentPartDone(**self._place, part=part)
@@ -89,6 +91,7 @@ class RefusalPart:
         return events.RefusalDelta(**self._place, delta=text, obfuscation=self._style.obfuscation(text))
 
     def close(self) -> Iterable[Event]:
+        self._pieces[:] = [self.written]
         yield events.RefusalDone(**self._place, refusal=self.part.refusal)
         yield events.ContentPartDone(**self._place, part=self.part)
 

@@ -73,7 +73,7 @@ class Output:
 
     def start_over(self) -> None:
         """Forgets the engine's failure, because the engine is asked again. What was emitted before it stays."""
-        self._sequence.waiting.clear()
+        self._sequence.forget_waiting()
         self._sequence.error = None
         self._sequence.close_unchecked()
         self.begin_answer()
@@ -163,6 +163,7 @@ class Output:
             state = self._new_call(delta)
         elif delta.id and state.engine_id is None:
             state.engine_id = delta.id
+            self._pieces.name(state)
         if delta.name and not state.name:
             state.name = delta.name
             self._sequence.advance()
@@ -193,9 +194,7 @@ class Output:
 
     def _call_id(self, given: str | None) -> str:
         """The engine's own, unless another call has it: results are assigned to calls by their ids."""
-        states = (*self._sequence.opened, *self._sequence.waiting)
-        taken = any(isinstance(state, CallState) and state.call_id == given for state in states)
-        return self._new_id("call") if not given or taken else given
+        return self._new_id("call") if not given or given in self._sequence.call_ids else given
 
     def _receive_thought_end(self, delta: ThoughtEnded) -> None:
         if isinstance(self._sequence.live, MessageState) and not self._sequence.waiting:

@@ -5,7 +5,7 @@ came since it was added.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -41,37 +41,64 @@ DELTAS: dict[type[Event], Callable[[Any], Path]] = {
     events.ShellCallCommandDelta: lambda event: ("action", "commands", event.command_index),
 }
 
+# How many pieces of a text are kept one by one.
+JOINED_PIECES = 4096
 
-def output_so_far(emitted: Iterable[Event | None]) -> list[OutputItem]:
-    items: list[OutputItem] = []
-    since: list[Event] = []
-    for event in emitted:
+
+class OutputSoFar:
+    """`add()` each event, then ask for the `items()`."""
+
+    def __init__(self) -> None:
+        self._items: list[OutputItem] = []
+        # The last item, once an event has continued it; and its texts, by where they are in it.
+        self._open: Item | None = None
+        self._texts: defaultdict[Path, LongText] = defaultdict(LongText)
+
+    def add(self, event: Event) -> None:
         if isinstance(event, events.OutputItemAdded | events.OutputItemDone):
-            items[event.output_index :] = [event.item]
-            since.clear()
-        elif event is not None:
-            since.append(event)
-    if items and since:
-        items[-1] = _continued(items[-1], since)
-    return items
-
-
-def _continued(item: OutputItem, since: Iterable[Event]) -> OutputItem:
-    """Pieces are joined at the end, so that a long text is copied once."""
-    built: Item = msgspec.to_builtins(item)
-    pieces: defaultdict[Path, list[str]] = defaultdict(list)
-    for event in since:
-        if (part := PARTS.get(type(event))) is not None:
-            _begin(built, *part(event))
-        elif (path_of := DELTAS.get(type(event))) is not None:
+            self._items[event.output_index :] = [event.item]
+            self._open = None
+            self._texts.clear()
+        elif self._items and (part := PARTS.get(type(event))) is not None:
+            _begin(self._opened(), *part(event))
+        elif self._items and (path_of := DELTAS.get(type(event))) is not None:
             path = path_of(event)
-            pieces[path].append(_delta(event))
+            self._texts[path].add(_delta(event))
             if isinstance(event, events.OutputTextDelta) and event.logprobs:
-                _inside(built, path[:-1])["logprobs"] += msgspec.to_builtins(event.logprobs)
-    for path, texts in pieces.items():
-        _inside(built, path[:-1])[path[-1]] += "".join(texts)
-    whole: OutputItem = msgspec.convert(built, OutputItem)
-    return whole
+                _inside(self._opened(), path[:-1])["logprobs"] += msgspec.to_builtins(event.logprobs)
+
+    def _opened(self) -> Item:
+        if self._open is None:
+            self._open = msgspec.to_builtins(self._items[-1])
+        return self._open
+
+    def items(self) -> list[OutputItem]:
+        if self._open is None and not self._texts:
+            return self._items
+        whole = self._opened()
+        for path, text in self._texts.items():
+            _inside(whole, path[:-1])[path[-1]] += text.whole()
+        last: OutputItem = msgspec.convert(whole, OutputItem)
+        return [*self._items[:-1], last]
+
+
+class LongText:
+    """A text from its pieces. Those that came are joined from time to time: a small piece takes several times its length."""
+
+    __slots__ = ("_joined", "_pieces")
+
+    def __init__(self) -> None:
+        self._joined: list[str] = []
+        self._pieces: list[str] = []
+
+    def add(self, piece: str) -> None:
+        self._pieces.append(piece)
+        if len(self._pieces) >= JOINED_PIECES:
+            self._joined.append("".join(self._pieces))
+            self._pieces.clear()
+
+    def whole(self) -> str:
+        return "".join([*self._joined, *self._pieces])
 
 
 def _delta(event: Any) -> str:

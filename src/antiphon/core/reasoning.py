@@ -155,6 +155,8 @@ class ReasoningState:
         assert self._part is not None
         assert self._index is not None
         thought = self.written
+        # From now on there is one copy of it, however often it is asked for.
+        self._pieces[:] = [thought]
         self._status = status
         if self._style.seals_reasoning or self._kind.shown(thought) != thought:
             # Without a key there is no seal.

@@ -5,8 +5,9 @@ from typing import Any, NamedTuple
 
 Item = dict[str, Any]
 
-# A version in front, so that a later format can be distinguished.
+# A version in front, so that formats can be distinguished: without an owner, and with one.
 PREFIX = "antiphon1."
+OWNED_PREFIX = "antiphon2."
 
 
 class Sealer(NamedTuple):

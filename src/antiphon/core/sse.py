@@ -1,5 +1,6 @@
 """Server-sent events: the engine's bytes → frames, our events → bytes."""
 
+import re
 from typing import ClassVar, NamedTuple, Protocol
 
 import msgspec
@@ -14,6 +15,9 @@ LARGEST_FRAME = 32 * 1024 * 1024
 
 DONE = b"data: [DONE]\n\n"
 
+# A line that an event stream may have and a chat stream does not need: a comment, white space, or a field of any other name.
+_NOT_NEEDED = re.compile(rb":|\s*\Z|[A-Za-z0-9_-]+(:|\Z)")
+
 
 class FrameReader:
     """Cuts a byte stream into the `data` of its frames, however the bytes are split.
@@ -22,7 +26,8 @@ class FrameReader:
     """
 
     def __init__(self) -> None:
-        self._rest = b""
+        # The pieces of a line that has not ended yet.
+        self._rest: list[bytes] = []
         self._data: list[bytes] = []
         self._after_cr = False
         self._document: list[bytes] | None = None
@@ -36,8 +41,7 @@ class FrameReader:
 
     def receive(self, data: bytes) -> list[bytes]:
         if not self._started:
-            data = (self._rest + data).lstrip(b"\xef\xbb\xbf \r\n\t")
-            self._rest = b""
+            data = data.lstrip(b"\xef\xbb\xbf \r\n\t")
             if not data:
                 return []
             self._started = True
@@ -52,9 +56,13 @@ class FrameReader:
         self._after_cr = data.endswith(b"\r")
         if b"\r" in data:
             data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        lines = (self._rest + data).split(b"\n")
-        self._rest = lines.pop()
         frames: list[bytes] = []
+        lines = data.split(b"\n")
+        if len(lines) > 1:
+            lines[0] = b"".join((*self._rest, lines[0]))
+            self._rest.clear()
+        if last := lines.pop():
+            self._rest.append(last)
         for line in lines:
             self._line(line, frames)
         if not frames:
@@ -68,15 +76,17 @@ class FrameReader:
         if self._document is not None:
             return [b"".join(self._document)]
         frames: list[bytes] = []
-        self._line(self._rest, frames)
+        self._line(b"".join(self._rest), frames)
         self._line(b"", frames)
-        self._rest = b""
+        self._rest.clear()
         return frames
 
     def _line(self, line: bytes, frames: list[bytes]) -> None:
         if not line:
             if self._data:
-                frames.append(self._data[0] if len(self._data) == 1 else b"\n".join(self._data))
+                # A frame without data is a sign of life.
+                if frame := self._data[0] if len(self._data) == 1 else b"\n".join(self._data):
+                    frames.append(frame)
                 self._data.clear()
         elif line.startswith(b"data:"):
             self._data.append(line[6:] if line.startswith(b"data: ") else line[5:])
@@ -86,7 +96,9 @@ class FrameReader:
         elif line.startswith(b"{"):
             # A server that fails in the middle may forget that it streams.
             self._data.append(line)
-        # A chat stream needs no other field, and no comments (":").
+        elif not _NOT_NEEDED.match(line):
+            # A page, a trace or plain garbage: what reads the frames reports it, and does not wait for more.
+            frames.append(line)
 
     def _limit(self, size: int) -> None:
         self._buffered += size
@@ -156,7 +168,7 @@ class SseEncoder(MessageEncoder):
     end: ClassVar[tuple[bytes, ...]] = (DONE,)
 
     def _frame(self, event: Event) -> bytes:
-        return _HEADS[type(event)] + _to_json(event) + b"\n\n"
+        return event_to_frame(event)
 
 
 class _Heads(dict[type[Event], bytes]):
@@ -171,5 +183,5 @@ _HEADS = _Heads()
 
 
 def event_to_frame(event: Event) -> bytes:
-    """One event as it is sent and stored."""
-    return _HEADS[type(event)] + _to_json(event) + b"\n\n"
+    """One event as it is sent and stored. Joined in one go: the last event of a stream may be twice as large as its answer."""
+    return b"".join((_HEADS[type(event)], _to_json(event), b"\n\n"))

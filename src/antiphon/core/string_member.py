@@ -3,13 +3,19 @@
 import json
 import re
 
-# Up to the first character of the value.
-_OPENING = re.compile(r'\s*\{\s*"input"\s*:\s*"')
+import regex
+
+# Up to the first character of the value. Unlike `re`, `regex` reports a partial match.
+_OPENING = regex.compile(r'\s{0,99}\{\s{0,99}"input"\s{0,99}:\s{0,99}"')
 # The complete part of a JSON string: an escape sequence that is cut off is left for later, and so is the first half of a
 # character that JSON writes as two of them.
 _HEX = "[0-9a-fA-F]"
+# What JSON does not have, such as the path C:\\users, is text.
+_NO_CODE = rf"\\u(?={_HEX}{{0,3}}[^0-9a-fA-F])"
 _WHOLE = re.compile(
-    rf'(?:[^"\\]|\\[^u]|\\u(?![dD][89abAB]){_HEX}{{4}}|\\u[dD][89abAB]{_HEX}{{2}}(?=[^\\]|\\[^u]|\\u{_HEX}{{4}}))*', re.DOTALL
+    rf'(?:[^"\\]|\\[^u]|\\u(?![dD][89abAB]){_HEX}{{4}}|\\u[dD][89abAB]{_HEX}{{2}}(?=[^\\]|\\[^u]|\\u{_HEX}{{4}}|{_NO_CODE})'
+    rf"|{_NO_CODE})*+",
+    re.DOTALL,
 )
 _ESCAPES = re.compile(rf"(?:\\u{_HEX}{{4}})+|\\.", re.DOTALL)
 # What is left of an escape sequence that was cut off.
@@ -58,14 +64,17 @@ class StringMember:
         self._head = ""
         self._value = JsonString()
         self.opened = False
+        # Something else has come in its place.
+        self._is_other = False
 
     def receive(self, piece: str) -> str:
-        if self._value.closed:
+        if self._value.closed or self._is_other:
             return ""
         if not self.opened:
             self._head += piece
-            opening = _OPENING.match(self._head)
-            if opening is None:
+            opening = _OPENING.match(self._head, partial=True)
+            if opening is None or opening.partial:
+                self._is_other = opening is None
                 return ""
             self.opened = True
             piece, self._head = self._head[opening.end() :], ""

@@ -88,6 +88,8 @@ class ThinkTags:
         "_last",
         "_reported",
         "_rest",
+        "_skipped",
+        "_skips",
         "_start",
         "_state",
         "_thought",
@@ -104,6 +106,9 @@ class ThinkTags:
         # Text that waits for a closing tag, and its end: what is new is searched, and not all of it again.
         self._waiting: list[str] = []
         self._end = ""
+        # What precedes JSON, and whether it is more than white space.
+        self._skipped: list[str] = []
+        self._skips = False
         self._last = ""
         self._assumed: list[str] = []
         # The thought so far, from the place where it came first, and what comes in the other place.
@@ -138,7 +143,8 @@ class ThinkTags:
         return False
 
     def _take_rest(self) -> str:
-        rest = "".join((*self._waiting, self._rest))
+        rest = "".join((*self._skipped, *self._waiting, self._rest))
+        self._skipped.clear()
         self._waiting.clear()
         self._rest = ""
         return rest
@@ -303,11 +309,16 @@ class ThinkTags:
 
     def _prompt(self, deltas: list[Delta]) -> bool:
         visible = self._rest.lstrip()
-        if visible and visible[0] not in JSON_STARTS:
+        if visible and (self._skips or visible[0] not in JSON_STARTS):
+            self._skips = True
             begins = [at for bracket in "{[" if (at := visible.find(bracket)) >= 0]
             visible = visible[min(begins) :] if begins else ""
         if not visible:
+            # Kept for the case that no JSON comes at all, and not read again.
+            self._skipped.append(self._rest)
+            self._rest = ""
             return False
+        self._skipped.clear()
         self._rest = visible
         self._state = State.PLAIN
         return True

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from antiphon.core.chat_fields import refuse_chat_fields
 from antiphon.core.field_errors import complaint_to_error
+from antiphon.core.limits import DEFAULT_LIMITS, RequestLimits, check_nesting, check_request
 from antiphon.errors import InvalidRequest
 from antiphon.wire import UNREADABLE
 from antiphon.wire.responses import CreateResponse, ReasoningOptions, StreamOptions, TextFormat, TextOptions
@@ -36,11 +37,12 @@ def convert(value: Any, kind: type[T], where: str, *, strict: bool = True) -> T:
         raise complaint_to_error(str(wrong), kind, where, value) from None
 
 
-def body_to_request(body: bytes) -> tuple[CreateResponse, list[str]]:
+def body_to_request(body: bytes, limits: RequestLimits = DEFAULT_LIMITS) -> tuple[CreateResponse, list[str]]:
     """The request, and the names of the fields that are not part of the API."""
-    value = _object(body)
+    value = _object(body, limits)
     refuse_chat_fields(value)
     request = convert(value, CreateResponse, "")
+    check_request(request, limits)
     if (request.prompt_cache_options or {}).get("prewarm") is True:
         # The client wants no answer.
         request.generate = False
@@ -55,9 +57,9 @@ def _unknown(value: dict[str, Any], kind: type[Struct], path: str = "") -> Itera
             yield from _unknown(member, inner, f"{path}{name}.")
 
 
-def message_to_request(message: bytes) -> tuple[CreateResponse, list[str]]:
+def message_to_request(message: bytes, limits: RequestLimits = DEFAULT_LIMITS) -> tuple[CreateResponse, list[str]]:
     """`response.create` over a WebSocket: the answer is always streamed, and never made in the background."""
-    request, unknown = body_to_request(message)
+    request, unknown = body_to_request(message, limits)
     if "stream_id" in unknown:
         # The client would wait for events that carry this id.
         problem = "`stream_id` is not supported: leave it out. A connection has one stream."
@@ -71,11 +73,12 @@ def body_to_struct(body: bytes, kind: type[T]) -> T:
     return convert(_object(body), kind, "")
 
 
-def _object(body: bytes) -> dict[str, Any]:
+def _object(body: bytes, limits: RequestLimits = DEFAULT_LIMITS) -> dict[str, Any]:
     try:
         value = msgspec.json.decode(body)
     except UNREADABLE as broken:
         raise InvalidRequest(f"The body is not JSON: {broken}.", code="invalid_json") from None
     if not isinstance(value, dict):
         raise InvalidRequest("The body must be a JSON object.", code="invalid_json")
+    check_nesting(value, limits)
     return value

@@ -12,6 +12,8 @@ import msgspec
 from antiphon.core.dialect import Dialect, Lookup, Sign
 from antiphon.core.knowledge import Model
 from antiphon.dialects import KNOWN, PLAIN
+from antiphon.engines.bodies import read_document
+from antiphon.errors import ApiError
 from antiphon.wire import UNREADABLE
 
 DETECTION_TIMEOUT = aiohttp.ClientTimeout(total=5, sock_connect=2)
@@ -53,6 +55,7 @@ class EngineDocuments:
         self._headers = headers
         self._documents: dict[str, Any] = {}
         self._statuses: dict[str, int] = {}
+        self._locations: dict[str, str] = {}
 
     async def get(self, path: str, body: bytes | None = None) -> Any:
         request = f"{path} {body!r}"
@@ -63,6 +66,10 @@ class EngineDocuments:
     def status(self, path: str) -> int | None:
         """Of the answer to a GET that was sent before; None: there was no answer."""
         return self._statuses.get(path)
+
+    def location(self, path: str) -> str | None:
+        """Where the answer to such a GET points, if it is a redirect."""
+        return self._locations.get(path)
 
     async def has_sign(self, sign: Sign) -> bool:
         value = follow(await self.get(sign.path), sign.key)
@@ -79,25 +86,25 @@ class EngineDocuments:
 
     async def _fetch(self, path: str, body: bytes | None) -> Any:
         method = "GET" if body is None else "POST"
-        request = self._session.request(method, self._root + path, data=body, headers=self._headers, timeout=DETECTION_TIMEOUT)
+        request = self._session.request(
+            method,
+            self._root + path,
+            data=body,
+            headers=self._headers,
+            timeout=DETECTION_TIMEOUT,
+            # The key is for this engine alone.
+            allow_redirects=False,
+        )
         try:
             async with request as response:
-                document = await _read(response) if response.status == 200 else b""
+                document = await read_document(response, LARGEST_DOCUMENT) if response.status == 200 else b""
                 # Only now: a document that was cut off is no answer.
                 self._statuses[path] = response.status
+                if 300 <= response.status < 400:
+                    self._locations[path] = response.headers.get("Location", "")
                 return msgspec.json.decode(document)
-        except (aiohttp.ClientError, OSError, *UNREADABLE):
+        except (ApiError, aiohttp.ClientError, OSError, *UNREADABLE):
             return None
-
-
-async def _read(response: aiohttp.ClientResponse) -> bytes:
-    """All of the document, which may arrive in many pieces."""
-    document = bytearray()
-    async for piece in response.content.iter_any():
-        document += piece
-        if len(document) > LARGEST_DOCUMENT:
-            return b""
-    return bytes(document)
 
 
 def follow(value: Any, key: str) -> Any:

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from antiphon import logs
 from antiphon.core.model_names import ModelChoice, ModelNames
-from antiphon.engines.upstream import Engine
-from antiphon.errors import EngineUnavailable, NotFound
+from antiphon.engines.upstream import REDIRECT_CODE, Engine
+from antiphon.errors import EngineError, EngineUnavailable, NotFound
 
 # Seconds until an engine that did not answer is tried again.
 ENGINE_RETRY_INTERVAL = 1.0
@@ -122,12 +122,14 @@ class Pool:
         await asyncio.gather(*(engine.read_models() for engine in self.engines))
         self._lists_read = asyncio.get_running_loop().time()
 
-    def unavailable(self, engines: Iterable[Engine]) -> EngineUnavailable:
+    def unavailable(self, engines: Iterable[Engine]) -> EngineError:
         """Says of each engine why it cannot be used."""
         engines = list(engines)
         reasons = [f"The engine at {engine.root} {engine.unusable}" for engine in engines if engine.unusable is not None]
         if silent := [engine.root for engine in engines if engine.unusable is None]:
             reasons.append(f"No engine answers at {', '.join(silent)} yet.")
+        if engines and all(engine.redirects for engine in engines):
+            return EngineError(" ".join(reasons), code=REDIRECT_CODE, may_pass=False)
         return EngineUnavailable(" ".join(reasons), retry_after=self._retry_interval)
 
     def _ordered(self, engines: list[Engine], key: str | None) -> list[Engine]:
@@ -146,6 +148,13 @@ class Pool:
     def serving(self, model: str | None) -> list[Engine]:
         """The engines that are ready to serve the model."""
         return [engine for engine in self._candidates(model) if engine.ready]
+
+    def replace(self, engines: Sequence[Engine]) -> list[Engine]:
+        """From the next request on, these are the engines. Returns those that are not any more: what they answer goes on."""
+        gone = [engine for engine in self.engines if engine not in engines]
+        self.engines = list(engines)
+        self._logged = {engine: reason for engine, reason in self._logged.items() if engine not in gone}
+        return gone
 
     async def watch(self) -> None:
         """Keeps trying the engines that are away, so that readiness is known before a request needs it."""

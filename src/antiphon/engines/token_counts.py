@@ -5,6 +5,7 @@ import asyncio
 import msgspec
 
 from antiphon.core.request import chat_to_bytes
+from antiphon.engines.bodies import read_document
 from antiphon.engines.upstream import Engine, ours
 from antiphon.errors import ApiError
 from antiphon.wire import UNREADABLE
@@ -22,7 +23,7 @@ async def count_by_template(engine: Engine, chat: ChatRequest) -> int | None:
     try:
         async with ours(engine.root), asyncio.timeout(RENDER_TIMEOUT):
             answer = await engine.post(template.path, chat_to_bytes(chat))
-            value = msgspec.json.decode(await answer.read())
+            value = msgspec.json.decode(await read_document(answer))
     except (ApiError, *UNREADABLE):
         return None
     prompt = value.get(template.prompt_key) if isinstance(value, dict) else None

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -13,14 +14,16 @@ from antiphon.core.dialect import Dialect
 from antiphon.core.failures import http_answer_to_error
 from antiphon.core.knowledge import EngineKnowledge, Model
 from antiphon.core.request import chat_to_bytes
+from antiphon.core.retry_advice import headers_to_advice
 from antiphon.dialects import BY_NAME, PLAIN
+from antiphon.engines.addresses import location_to_words, split_credentials
+from antiphon.engines.bodies import LimitedReceiver, TooLarge, read_document, read_error
 from antiphon.engines.detection import MODELS, EngineDocuments, detect, list_models
 from antiphon.errors import ApiError, EngineDisagrees, EngineError, EngineStalled, EngineUnavailable
-from antiphon.transport import Receiver, transport_of
+from antiphon.transport import NotHttp, Receiver, transport_of
 from antiphon.wire import UNREADABLE
 from antiphon.wire.chat import ChatRequest
 
-LARGEST_ERROR = 64 * 1024
 # A longer Retry-After of an engine is not waited for here, but passed on to the client.
 LONGEST_WAIT = 5.0
 RETRIED = frozenset({408, 429, 502, 503, 504})
@@ -34,6 +37,8 @@ FOREIGN: tuple[tuple[type[Exception], type[EngineError], str], ...] = (
     (aiohttp.ConnectionTimeoutError, EngineUnavailable, "The engine at {root} did not answer in time."),
     (aiohttp.ServerDisconnectedError, EngineUnavailable, "The engine at {root} closed the connection."),
     (aiohttp.ClientConnectorError, EngineUnavailable, "The engine at {root} is not reachable."),
+    (NotHttp, EngineDisagrees, "The engine at {root} did not answer as an HTTP server does."),
+    (TooLarge, EngineDisagrees, "The compressed answer of the engine at {root} is too large."),
     (aiohttp.ClientPayloadError, EngineError, "The connection to the engine was cut."),
     (aiohttp.ClientConnectionError, EngineUnavailable, "The connection to the engine was lost."),
     (asyncio.TimeoutError, EngineStalled, "The engine at {root} did not answer in time."),
@@ -43,6 +48,8 @@ FOREIGN: tuple[tuple[type[Exception], type[EngineError], str], ...] = (
     # What aiohttp raises for a read on a connection that has just been closed.
     (RuntimeError, EngineError, "The connection to the engine was cut."),
 )
+# Those of them that no other attempt can do anything about.
+FUTILE = (aiohttp.InvalidURL, TooLarge)
 
 # What a server answers that is not used as an engine → why, and what to do.
 UNUSABLE: Mapping[int, str] = {
@@ -52,6 +59,9 @@ UNUSABLE: Mapping[int, str] = {
     504: "is not there yet: the proxy in front of it answers HTTP 504.",
 }
 NOT_AN_ENGINE = "does not answer /v1/models as an engine does (HTTP {status}). Check --upstream."
+# A redirect is never followed: the prompt and the key are for the engine that the settings name, and nobody else.
+REDIRECTS = "redirects to {location} (HTTP {status}), which is not followed. Set --upstream to the engine's own address."
+REDIRECT_CODE = "engine_redirect"
 
 
 @asynccontextmanager
@@ -66,8 +76,19 @@ async def ours(root: str) -> AsyncIterator[None]:
 def foreign_to_error(foreign: BaseException, root: str) -> ApiError:
     for kind, error, message in FOREIGN:
         if isinstance(foreign, kind):
-            return error(message.format(root=root), retry_after=1)
+            may_pass = not isinstance(foreign, FUTILE)
+            return error(message.format(root=root), retry_after=1 if may_pass else None, may_pass=may_pass)
     return EngineDisagrees(f"The engine at {root} did not answer as an HTTP server does.", retry_after=1)
+
+
+def is_redirect(status: int) -> bool:
+    return 300 <= status < 400
+
+
+def redirect_to_error(root: str, answer: aiohttp.ClientResponse) -> EngineError:
+    location = location_to_words(answer.headers.get("Location", ""))
+    words = REDIRECTS.format(location=location, status=answer.status)
+    return EngineError(f"The engine at {root} {words}", code=REDIRECT_CODE, may_pass=False)
 
 
 class Reply:
@@ -80,12 +101,8 @@ class Reply:
         self._given_up = False
 
     def push(self, receiver: Receiver) -> None:
-        self._body.push(receiver)
-
-    async def read(self) -> bytes:
-        """All of the body."""
-        async with ours(self._engine.root):
-            return await self._answer.read()
+        compressed = "Content-Encoding" in self._answer.headers
+        self._body.push(LimitedReceiver(receiver, self._body.pause) if compressed else receiver)
 
     def error(self, foreign: BaseException) -> ApiError:
         """What ended the body, as one of our errors."""
@@ -150,7 +167,8 @@ class Engine:
     """One engine: what is known of it, and how it is asked."""
 
     def __init__(self, url: str, session: aiohttp.ClientSession, options: EngineOptions = EngineOptions()) -> None:  # noqa: B008
-        self.root = url.rstrip("/").removesuffix("/v1")
+        # As it is shown, too: without the credentials that the address may have.
+        self.root, credentials = split_credentials(url.rstrip("/").removesuffix("/v1"))
         self.knowledge = EngineKnowledge(BY_NAME[options.dialect] if options.dialect else PLAIN, name=self.root)
         self.version: str | None = None
         self.ready = False
@@ -160,13 +178,16 @@ class Engine:
         self.when_asked_for: Callable[[Engine, str], Awaitable[None]] = _nothing_to_ask
         # A server answers there, but cannot be used: the reason, as the rest of a sentence.
         self.unusable: str | None = None
+        # It answers with redirects: only other settings can help.
+        self.redirects = False
         self._away = True
         self._session = session
         self.open_body = transport_of(session).open_body
         self._options = options
         self._headers = {"Content-Type": "application/json"}
-        if options.key:
-            self._headers["Authorization"] = f"Bearer {options.key}"
+        # The key is for all engines, credentials in an address are for this one.
+        if authorization := credentials or (f"Bearer {options.key}" if options.key else None):
+            self._headers["Authorization"] = authorization
         self._detecting: asyncio.Task[None] | None = None
 
     # ---- what it is --------------------------------------------------------------------------------------------------
@@ -197,10 +218,10 @@ class Engine:
         found = await detect(documents, lists_models=False)
         if found is None:
             self._away = True
-            status = documents.status(MODELS)
-            self.unusable = UNUSABLE.get(status, NOT_AN_ENGINE.format(status=status)) if status is not None else None
+            self.unusable = _why_unusable(documents)
+            self.redirects = documents.location(MODELS) is not None
             return
-        self.unusable = None
+        self.unusable, self.redirects = None, False
         known = {model.id for model in self.models}
         # After a lost connection it may be the same engine as before.
         is_new = self._away or known != {model.id for model in found.models}
@@ -255,28 +276,32 @@ class Engine:
     async def _try_chat(self, chat: ChatRequest) -> Reply:
         try:
             answer = await self.post("/v1/chat/completions", chat_to_bytes(chat))
-            if answer.status == 200:
-                return Reply(self, answer)
-            async with ours(self.root):
-                body = await answer.content.read(LARGEST_ERROR)
         except EngineUnavailable as unavailable:
             self.lost()
             raise Refused(unavailable, may_pass=True) from unavailable
-        answer.close()
-        retry_after = read_retry_after(answer.headers)
-        error = http_answer_to_error(answer.status, body, retry_after)
-        word = answer.headers.get("x-should-retry")
-        raise Refused(error, may_pass=word == "true" or (answer.status in RETRIED and word != "false"), retry_after=retry_after)
+        if answer.status == 200:
+            return Reply(self, answer)
+        advice = headers_to_advice(answer.headers, time.time())
+        error = http_answer_to_error(answer.status, await read_error(answer), advice.after, should_retry=advice.wanted)
+        may_pass = answer.status in RETRIED if advice.wanted is None else advice.wanted
+        raise Refused(error, may_pass=may_pass, retry_after=advice.after)
 
     async def post(self, path: str, body: bytes, headers: dict[str, str] | None = None) -> aiohttp.ClientResponse:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=self._options.connect_timeout)
         if not self.dialect.keeps_connections:
             headers = CLOSE_CONNECTION | (headers or {})
-        async with ours(self.root):
-            async with asyncio.timeout(self._options.first_byte_timeout):
-                return await self._session.post(
-                    self.root + path, data=body, headers=self._headers | (headers or {}), timeout=timeout
-                )
+        async with ours(self.root), asyncio.timeout(self._options.first_byte_timeout):
+            answer = await self._session.post(
+                self.root + path,
+                data=body,
+                headers=self._headers | (headers or {}),
+                timeout=timeout,
+                allow_redirects=False,
+            )
+        if is_redirect(answer.status):
+            answer.close()
+            raise redirect_to_error(self.root, answer)
+        return answer
 
     async def count_tokens(self, text: str, model: str) -> int | None:
         """By the engine's own tokenizer, where it has an endpoint for it."""
@@ -287,7 +312,7 @@ class Engine:
         try:
             async with ours(self.root), asyncio.timeout(2):
                 answer = await self.post(tokenizer.path, body)
-                value = msgspec.json.decode(await answer.read())
+                value = msgspec.json.decode(await read_document(answer))
             tokens = value.get(tokenizer.tokens_key) if isinstance(value, dict) else None
             return len(tokens) if isinstance(tokens, list) else None
         except (ApiError, *UNREADABLE):
@@ -298,9 +323,11 @@ def _back_off(attempt: int) -> float:
     return 0.1 * 4.0**attempt
 
 
-def read_retry_after(headers: Mapping[str, str]) -> float | None:
-    """In seconds. A date is not read: no engine sends one."""
-    try:
-        return max(0.0, float(headers.get("Retry-After", "")))
-    except ValueError:
+def _why_unusable(documents: EngineDocuments) -> str | None:
+    """Of a server whose answer to a request for its models is not that of an engine; None: there was no answer."""
+    status, location = documents.status(MODELS), documents.location(MODELS)
+    if status is None:
         return None
+    if location is not None:
+        return REDIRECTS.format(location=location_to_words(location), status=status)
+    return UNUSABLE.get(status, NOT_AN_ENGINE.format(status=status))

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+from antiphon.core.limits import RequestLimits
 from antiphon.core.sse import Encoder, MessageEncoder, SseEncoder
 from antiphon.core.validation import body_to_request, message_to_request
 from antiphon.wire.responses import CreateResponse
@@ -10,7 +11,7 @@ from antiphon.wire.responses import CreateResponse
 
 class ClientProtocol(NamedTuple):
     # The request, and the names of the fields that are not part of the API.
-    read: Callable[[bytes], tuple[CreateResponse, list[str]]]
+    read: Callable[[bytes, RequestLimits], tuple[CreateResponse, list[str]]]
     # One encoder for each stream.
     make_encoder: Callable[[], Encoder]
 

@@ -2,12 +2,14 @@
 
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 from antiphon.core.history import check_items, items_to_stored_form, needs_items_before
 from antiphon.core.references import is_reference, stands_for
 from antiphon.errors import InvalidRequest, NotFound
 from antiphon.gateway.ids import new_id
+from antiphon.gateway.large_requests import LARGE_HISTORY, run_aside
 from antiphon.gateway.record_format import (
     Item,
     decode_found,
@@ -78,7 +80,8 @@ class Conversations:
         """The items as they are stored: each with an id and a type."""
         _check_count(items)
         items = await self._with_thoughts(owner, items)
-        notices = check_items(items, before=await self._items_before(owner, id, items))
+        before = await self._items_before(owner, id, items)
+        notices = await run_aside(partial(check_items, items, before=before), large=len(before) >= LARGE_HISTORY)
         stored = _to_stored(items)
         if not await self._store.add_items(owner, id, stored, self._expires_at()):
             raise _not_found(id)

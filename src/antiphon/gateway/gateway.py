@@ -1,8 +1,10 @@
 """Requests become runs: the one place that brings engines, the store and the core together."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 from msgspec import structs
@@ -12,15 +14,19 @@ from antiphon.core.exchange import Exchange
 from antiphon.core.knowledge import EngineKnowledge
 from antiphon.core.model_names import ModelChoice
 from antiphon.core.request_fields import request_to_items
+from antiphon.core.sealed_text import Sealer
 from antiphon.core.steps import Check
 from antiphon.dialects import PLAIN
 from antiphon.engines.pool import Pool
 from antiphon.engines.token_counts import count_by_template
 from antiphon.engines.upstream import Engine
 from antiphon.errors import EngineError, EngineUnavailable, InvalidRequest
+from antiphon.gateway.admission import Admission, EngineSeat
 from antiphon.gateway.client_protocol import RESPONSES, ClientProtocol
 from antiphon.gateway.ids import new_id
+from antiphon.gateway.large_requests import LARGE_BODY, LARGE_HISTORY, run_aside
 from antiphon.gateway.observers import MakeObserver
+from antiphon.gateway.owners import Owners
 from antiphon.gateway.recent_histories import RecentHistories
 from antiphon.gateway.recorder import NoRecorder, ResponseRecorder
 from antiphon.gateway.run import Equipment, ResponseRun
@@ -37,6 +43,11 @@ class ReadRequest(NamedTuple):
 
     request: CreateResponse
     unknown: Sequence[str]
+    # Of its body, in bytes.
+    size: int = 0
+
+    def is_large(self, history: Sequence[object]) -> bool:
+        return self.size >= LARGE_BODY or len(history) >= LARGE_HISTORY
 
     @property
     def notices(self) -> list[str]:
@@ -69,15 +80,21 @@ class Gateway:
         store: Store,
         environment: Environment,
         equipment: Equipment,
+        admission: Admission,
         *,
         retention: int,
+        owners: Owners,
+        make_sealer: Callable[[str, Sequence[str]], Sealer],
         observers: Sequence[MakeObserver] = (),
     ) -> None:
-        """`retention`: how long responses are stored, in seconds."""
+        """`retention`: how long responses are stored, in seconds. `make_sealer`: for an owner, and those that it was before."""
         self.pool = pool
         self.store = store
         self.environment = environment
+        self.owners = owners
+        self._make_sealer = make_sealer
         self._equipment = equipment
+        self.admission = admission
         self.retention = retention
         self._observers = observers
         self._running: set[ResponseRun] = set()
@@ -88,6 +105,12 @@ class Gateway:
     @property
     def heartbeat(self) -> float:
         return self._equipment.timeouts.heartbeat
+
+    def sealer_of(self, owner: str) -> Sealer:
+        return self._make_sealer(owner, self.owners.earlier(owner))
+
+    def _environment_of(self, owner: str) -> Environment:
+        return replace(self.environment, sealer=self.sealer_of(owner))
 
     # ---- from a request to a run -------------------------------------------------------------------------------------
 
@@ -101,7 +124,9 @@ class Gateway:
         histories: RecentHistories | None = None,
     ) -> ResponseRun:
         """Reads a request and prepares its run; no engine has been asked yet."""
-        request, unknown = protocol.read(body)
+        self.admission.count(owner)
+        read = await self._read(body, protocol)
+        request = read.request
         if compact:
             if request.model is None:
                 raise InvalidRequest("`model` is required.", param="model", code="missing_required_parameter")
@@ -109,38 +134,65 @@ class Gateway:
         # The caller waits for it.
         request.background = None
         recorder = self._recorder(request, owner, histories)
-        return await self.prepare(ReadRequest(request, unknown), recorder, compact=compact)
+        return await self._admit(read, recorder, compact=compact)
 
     async def begin_or_enqueue(self, body: bytes, owner: str) -> ResponseRun | Enqueued:
         """Like `begin`, but a background response is put into the queue."""
-        request, unknown = RESPONSES.read(body)
-        recorder = self._recorder(request, owner)
-        if request.background:
-            return await self._enqueue(body, ReadRequest(request, unknown), recorder)
-        return await self.prepare(ReadRequest(request, unknown), recorder)
+        self.admission.count(owner)
+        read = await self._read(body)
+        recorder = self._recorder(read.request, owner)
+        if read.request.background:
+            return await self._enqueue(body, read, recorder)
+        return await self._admit(read, recorder)
+
+    async def _read(self, body: bytes, protocol: ClientProtocol = RESPONSES) -> ReadRequest:
+        limits = self.environment.limits
+        request, unknown = await run_aside(lambda: protocol.read(body, limits), large=len(body) >= LARGE_BODY)
+        return ReadRequest(request, unknown, len(body))
+
+    async def _admit(self, read: ReadRequest, recorder: ResponseRecorder, *, compact: bool = False) -> ResponseRun:
+        """Prepares a run with a place among the responses of its owner, which it leaves at its end."""
+        place = self.admission.enter(recorder.owner)
+        try:
+            run = await self.prepare(read, recorder, compact=compact)
+        except BaseException:
+            place.leave()
+            raise
+        run.place = place
+        return run
 
     def _recorder(self, request: CreateResponse, owner: str, histories: RecentHistories | None = None) -> ResponseRecorder:
         return ResponseRecorder(
-            self.store, owner, request, response_id=new_id("resp"), retention=self.retention, histories=histories
+            self.store,
+            owner,
+            request,
+            response_id=new_id("resp"),
+            retention=self.retention,
+            owners=self.owners,
+            histories=histories,
         )
 
     async def prepare(self, read: ReadRequest, recorder: ResponseRecorder, *, compact: bool = False) -> ResponseRun:
         chosen = await self.pool.choose(read.request.model, read.request.prompt_cache_key)
         history = await recorder.read(request_to_items(read.request))
+        large = read.is_large(history)
         try:
-            exchange = Exchange(
+            make_exchange = partial(
+                Exchange,
                 # A copy: a background response may have to be prepared again.
                 structs.replace(read.request, model=chosen.model),
                 [engine.knowledge for engine in chosen.engines],
-                self.environment,
+                self._environment_of(recorder.owner),
                 history=history,
                 compact=compact,
                 response_id=recorder.response_id,
                 created_at=recorder.created_at,
                 notices=[*read.notices, *chosen.notices, *recorder.notices],
             )
+            exchange = await run_aside(make_exchange, large=large)
             observers = [observer for make in self._observers if (observer := make()) is not None]
-            return ResponseRun(exchange, chosen.engines, recorder, self._equipment, observers=observers)
+            seat = EngineSeat(self.admission, recorder.owner, patient=exchange.response.background)
+            return ResponseRun(exchange, chosen.engines, recorder, self._equipment, seat, observers=observers, large=large)
         except BaseException:
             await recorder.unlock()
             raise
@@ -160,23 +212,31 @@ class Gateway:
         with suppress(EngineUnavailable):
             chosen = await self.pool.choose_model(request.model)
         ready = next((engine.knowledge for engine in self.pool.serving(chosen.model)), EngineKnowledge(PLAIN))
-        exchange = Exchange(
+        make_exchange = partial(
+            Exchange,
             structs.replace(request, model=chosen.model),
             [ready],
-            self.environment,
+            self._environment_of(recorder.owner),
             history=history,
             response_id=recorder.response_id,
             created_at=recorder.created_at,
             notices=[*read.notices, *([chosen.notice] if chosen.notice else ()), *recorder.notices],
         )
-        await self._check_definitions(exchange)
-        record = recorder.to_record(exchange.response)
+        large = read.is_large(history)
+        exchange = await run_aside(make_exchange, large=large)
+        await self._check_definitions(exchange, large=large)
+        record = await run_aside(partial(recorder.to_record, exchange.response), large=large)
         await self.store.enqueue(record, body)
+        await self.owners.catch_up(record.owner)
         return Enqueued(record, bool(request.stream), exchange.notices)
 
     async def count_input(self, body: bytes, owner: str) -> TokenCount:
         """How many tokens the prompt of a request has. The request is not answered."""
-        read = ReadRequest(*RESPONSES.read(body))
+        async with self.admission.entered(owner) as seat:
+            return await self._count_input(body, owner, seat)
+
+    async def _count_input(self, body: bytes, owner: str, seat: EngineSeat) -> TokenCount:
+        read = await self._read(body)
         request = read.request
         engines, request.model, notices = await self.pool.choose(request.model, request.prompt_cache_key)
         recorder = self._recorder(request, owner)
@@ -185,15 +245,17 @@ class Gateway:
         request.max_output_tokens, request.stream, request.background, request.generate = 1, False, None, None
         # The prompt is counted as it is.
         request.context_management = None
-        exchange = Exchange(request, [engines[0].knowledge], self.environment, history=history, asks_again=False)
-        await self._check_definitions(exchange)
+        knowledge, environment, large = [engines[0].knowledge], self._environment_of(recorder.owner), read.is_large(history)
+        make_exchange = partial(Exchange, request, knowledge, environment, history=history, asks_again=False)
+        exchange = await run_aside(make_exchange, large=large)
+        await self._check_definitions(exchange, large=large)
         method, counted = BY_TEMPLATE, await count_by_template(engines[0], exchange.chat)
         if counted is None:
-            counted, method = await self._count_by_asking(exchange, engines[0])
+            counted, method = await self._count_by_asking(exchange, engines[0], seat)
         return TokenCount(counted, [method, *read.notices, *notices, *recorder.notices])
 
-    async def _count_by_asking(self, exchange: Exchange, engine: Engine) -> tuple[int, str]:
-        run = ResponseRun(exchange, [engine], NoRecorder(), self._equipment)
+    async def _count_by_asking(self, exchange: Exchange, engine: Engine, seat: EngineSeat) -> tuple[int, str]:
+        run = ResponseRun(exchange, [engine], NoRecorder(), self._equipment, seat)
         async with self.running(run):
             await run.connect()
             await run.run(NoSink())
@@ -203,10 +265,11 @@ class Gateway:
         reported = engine.knowledge.dialect_for(exchange.chat.model).reports_usage
         return usage.input_tokens, BY_ASKING if reported else BY_LENGTH
 
-    async def _check_definitions(self, exchange: Exchange) -> None:
+    async def _check_definitions(self, exchange: Exchange, *, large: bool) -> None:
         """Raises for a schema that cannot be compiled, where no engine is going to be asked."""
         while isinstance(step := exchange.step, Check):
-            exchange.checked(await self._equipment.checker.run(step.work))
+            outcome = await self._equipment.checker.run(step.work)
+            await run_aside(partial(exchange.checked, outcome), large=large)
         if exchange.error is not None:
             raise exchange.error
 
@@ -224,6 +287,7 @@ class Gateway:
             self._running.discard(run)
             if not self._running:
                 self._idle.set()
+            run.leave_places()
             if (closing := run.close()) is not None:
                 # In a task of its own: a client that closes right after its last event cancels what is awaited here.
                 task = asyncio.create_task(closing)

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 
 from antiphon.core.fast_path import AnyEvent
 from antiphon.core.history import items_to_stored_form
@@ -12,6 +12,8 @@ from antiphon.core.references import resolved, stands_for, unresolved
 from antiphon.core.request_fields import conversation_of
 from antiphon.errors import Conflict, InvalidRequest, NotFound, StoreUnavailable
 from antiphon.gateway.ids import new_id
+from antiphon.gateway.large_requests import LARGE_HISTORY, run_aside
+from antiphon.gateway.owners import Owners
 from antiphon.gateway.recent_histories import RecentHistories
 from antiphon.gateway.record_format import (
     Item,
@@ -52,11 +54,13 @@ class ResponseRecorder:
         *,
         response_id: str,
         retention: int,
+        owners: Owners,
         histories: RecentHistories | None = None,
     ) -> None:
         """`retention`: how long the response is stored, in seconds. `histories`: what the connection knows, read first."""
         self._store = store
         self._owner = owner
+        self._owners = owners
         self._retention = retention
         self._request = request
         self.response_id = response_id
@@ -70,6 +74,11 @@ class ResponseRecorder:
         self._links: Sequence[Link] = ()
         # What the client should know of its history.
         self.notices: list[str] = []
+
+    @property
+    def owner(self) -> str:
+        """Its key may get a name while it runs."""
+        return self._owners.current(self._owner)
 
     # ---- before it runs ----------------------------------------------------------------------------------------------
 
@@ -194,7 +203,7 @@ class ResponseRecorder:
         assert self._conversation is not None
         while True:
             await asyncio.sleep(RENEWAL)
-            await self._store.lock_conversation(self._owner, self._conversation, self.response_id, LEASE)
+            await self._store.lock_conversation(self.owner, self._conversation, self.response_id, LEASE)
 
     # ---- at its end --------------------------------------------------------------------------------------------------
 
@@ -207,11 +216,12 @@ class ResponseRecorder:
         await self._keep_history()
         if self._conversation is None:
             if stores:
-                await self._store.put(self.to_record(response))
+                await self._store.put(await self._to_record_aside(response))
+                await self._owners.catch_up(self._owner)
         elif not stores:
             if items := self._new_items(response):
-                await self._store.add_items(self._owner, self._conversation, items, self._expires_at())
-        elif await self._store.put_and_unlock(self.to_record(response), self._new_items(response)):
+                await self._store.add_items(self.owner, self._conversation, items, self._expires_at())
+        elif await self._store.put_and_unlock(await self._to_record_aside(response), self._new_items(response)):
             self._has_lock = False
         else:
             raise Conflict("The conversation was deleted, or another response locked it.", code="conversation_locked")
@@ -221,7 +231,7 @@ class ResponseRecorder:
 
     def _new_items(self, response: Response) -> list[StoredItem]:
         """What it adds to its conversation: nothing if it failed or was cancelled, because the client tries again."""
-        if response.status not in ANSWERED:
+        if self._conversation is None or response.status not in ANSWERED:
             return []
         return items_to_stored([*self._input, *output_to_items(response.output)])
 
@@ -234,6 +244,9 @@ class ResponseRecorder:
             # If this fails, the next response does it.
             with contextlib.suppress(StoreUnavailable):
                 await self._store.keep_until(self._owner, early, expires_at)
+
+    async def _to_record_aside(self, response: Response) -> Record:
+        return await run_aside(partial(self.to_record, response), large=len(self._own) >= LARGE_HISTORY)
 
     def to_record(self, response: Response) -> Record:
         return Record(

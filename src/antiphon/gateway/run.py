@@ -6,8 +6,9 @@ one go, without a task that wakes for each of them.
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from antiphon.core.exchange import Exchange
@@ -17,7 +18,9 @@ from antiphon.core.tools import ToolResult
 from antiphon.engines.estimates import count_prompt, estimate_usage
 from antiphon.engines.upstream import Engine, Reply
 from antiphon.errors import ApiError, EngineError, EngineStalled
+from antiphon.gateway.admission import BorrowedSeat, EngineSeat, Place, out_of_time
 from antiphon.gateway.checker import Checker
+from antiphon.gateway.large_requests import run_aside
 from antiphon.gateway.observers import ChatsOnly, Observer
 from antiphon.gateway.recorder import NoRecorder, ResponseRecorder
 from antiphon.gateway.sinks import NoSink, Sink, WriteBatch
@@ -48,10 +51,16 @@ class ResponseRun:
         engines: Sequence[Engine],
         recorder: ResponseRecorder | NoRecorder,
         equipment: Equipment,
+        seat: EngineSeat,
         *,
         observers: Sequence[Observer] = (),
+        large: bool = False,
     ) -> None:
+        """`seat`: its place at an engine, which it takes when it asks one. `large`: the request is converted in a thread."""
         self._exchange = exchange
+        self._large = large
+        # The exchange is in use in a thread: nobody else may call it.
+        self._is_aside = False
         self._answer = exchange.answer
         self._engines = engines
         self.recorder = recorder
@@ -72,6 +81,10 @@ class ResponseRun:
         self._resuming: asyncio.Task[None] | None = None
         self._watch = EngineWatch(equipment.timeouts)
         self._answer_ended = False
+        self._seat = seat
+        # Its place among the responses of its owner, if it was given one.
+        self.place: Place | None = None
+        self._deadline: asyncio.TimerHandle | None = None
         for observer in observers:
             observer.request(exchange.response.id, exchange.request)
 
@@ -113,6 +126,8 @@ class ResponseRun:
 
         After that the response can be run: an engine that is still silent may be reading a long prompt.
         """
+        if (most := self._equipment.timeouts.total) is not None:
+            self._deadline = self._loop.call_later(most, self.abort, out_of_time(most))
         self._opening = asyncio.create_task(self._open())
         await asyncio.wait({self._opening}, timeout=patience)
         if self._aborted is not None:
@@ -140,6 +155,8 @@ class ResponseRun:
             self.abort(EngineError(BUG, code="internal_error"))
         finally:
             self._watch.stop()
+        # The engine has nothing more to do, however long the rest takes.
+        self._seat.leave()
         await self._end()
 
     async def _drive(self) -> None:
@@ -168,11 +185,23 @@ class ResponseRun:
         self._unsent = []
         self._observe(last)
         self._sink.write(last, last=True)
-        await self._sink.drain()
+        await self._drain()
+
+    async def _drain(self) -> None:
+        """A client that does not read gets no more time than others. Raises ConnectionResetError: it has to be left."""
+        until = self._deadline.when() + self._equipment.timeouts.heartbeat if self._deadline is not None else None
+        try:
+            async with asyncio.timeout_at(until):
+                await self._sink.drain()
+        except TimeoutError:
+            raise ConnectionResetError(f"The client did not read the end of {self.response.id}.") from None
 
     def abort(self, error: ApiError) -> None:
         """Ends the response with this error, and gives the engine up."""
         self._aborted = self._aborted or error
+        if self._is_aside:
+            # As soon as the exchange may be called again.
+            return
         self._unsent += self._exchange.abort(error)
         if self._checking is not None:
             self._checking.cancel()
@@ -186,6 +215,8 @@ class ResponseRun:
     def close(self) -> Coroutine[Any, Any, None] | None:
         """Leaves nothing running. What it returns is still to be awaited: the connection is kept if its body ends soon."""
         self._read.cancel()
+        if self._deadline is not None:
+            self._deadline.cancel()
         for task in (self._checking, self._resuming):
             if task is not None:
                 task.cancel()
@@ -193,6 +224,12 @@ class ResponseRun:
         if opening is not None and not opening.cancel() and not opening.cancelled() and opening.exception() is None:
             self._reply = self._reply or opening.result()
         return self._leave()
+
+    def leave_places(self) -> None:
+        """Others may run."""
+        self._seat.leave()
+        if self.place is not None:
+            self.place.leave()
 
     def _leave(self) -> Coroutine[Any, Any, None] | None:
         """Gives the engine's connection back, or closes it."""
@@ -222,7 +259,7 @@ class ResponseRun:
                     self._unsent += self._exchange.estimated(usages)
                 case Count():
                     tokens = await count_prompt(self._engines[step.engine], step.chat)
-                    self._unsent += self._exchange.counted(tokens)
+                    await self._report(partial(self._exchange.counted, tokens))
                 case Compact() if not self._begun:
                     # It takes as long as an answer, and has an item to show.
                     return None
@@ -232,16 +269,29 @@ class ResponseRun:
                     return None
             self.flush()
 
+    async def _report(self, call: Callable[[], list[AnyEvent]]) -> None:
+        """Reports something to the exchange that may make it convert its request anew."""
+        # A check that runs may report its outcome at any time. Until then there is nothing to convert.
+        self._is_aside = self._large and self._checking is None
+        try:
+            events = await run_aside(call, large=self._is_aside)
+        finally:
+            self._is_aside = False
+        self._unsent += events
+        if self._large and self._aborted is not None:
+            self.abort(self._aborted)
+
     async def _ask(self, step: Ask) -> Reply | None:
         if (leaving := self._leave()) is not None:
             await leaving
         engine = self._engines[step.engine]
-        for observer in self._observers:
-            observer.chat(step.chat, engine.root)
         try:
+            await self._seat.take(engine)
+            for observer in self._observers:
+                observer.chat(step.chat, engine.root)
             return await engine.open_chat(step.chat)
         except ApiError as error:
-            self._unsent += self._exchange.refused(error)
+            await self._report(partial(self._exchange.refused, error))
             return None
 
     async def _compact(self) -> None:
@@ -249,20 +299,29 @@ class ResponseRun:
         compaction = self._exchange.compaction
         assert compaction is not None
         observers = [ChatsOnly(observer) for observer in self._observers]
-        run = ResponseRun(compaction, self._engines, NoRecorder(), self._equipment, observers=observers)
+        run = ResponseRun(
+            compaction,
+            self._engines,
+            NoRecorder(),
+            self._equipment,
+            BorrowedSeat(self._seat),
+            observers=observers,
+            large=self._large,
+        )
         try:
             await run.run(NoSink())
         finally:
             if (leaving := run.close()) is not None:
                 await leaving
-        self._unsent += self._exchange.compacted()
+        await self._report(self._exchange.compacted)
 
     async def _check_once(self, step: Check) -> None:
         if (checking := self._checking) is not None:
             await asyncio.wait({checking})
             checking.result()
         else:
-            self._unsent += self._exchange.checked(await self._equipment.checker.run(step.work))
+            outcome = await self._equipment.checker.run(step.work)
+            await self._report(partial(self._exchange.checked, outcome))
 
     async def _run_tools(self, step: RunTools) -> None:
         """All at once; each result is shown as soon as those before it are."""
@@ -300,7 +359,7 @@ class ResponseRun:
             error = broken
         self._answer_ended = self._exchange.answer_ended
         if self._aborted is None:
-            self._unsent += self._exchange.finish(error)
+            await self._report(partial(self._exchange.finish, error))
 
     def receive(self, data: bytes) -> None:
         """One piece of the engine's body, straight from the socket."""
@@ -336,7 +395,9 @@ class ResponseRun:
         exchange = self._exchange
         try:
             while (work := exchange.check) is not None:
-                self._unsent += exchange.checked(await self._equipment.checker.run(work))
+                # Not in one line: what was sent meanwhile would be added again.
+                outcome = await self._equipment.checker.run(work)
+                self._unsent += exchange.checked(outcome)
                 self.flush()
             if not exchange.reading and not self._read.done():
                 self._read.set_result(None)
@@ -374,7 +435,7 @@ class ResponseRun:
 
     @property
     def is_asking(self) -> bool:
-        return isinstance(self._exchange.step, Ask)
+        return isinstance(self._exchange.step, Ask) and not self._seat.waits
 
     @property
     def is_paused(self) -> bool:
@@ -382,7 +443,7 @@ class ResponseRun:
 
     def when_quiet(self) -> None:
         # A journal keeps every event; its followers get signs of life by other means.
-        if self.streams and not self.in_background:
+        if self.streams and not self.in_background and not self._is_aside:
             self._unsent += self._exchange.heartbeat()
             self.flush()
 

@@ -5,12 +5,14 @@ import binascii
 import hashlib
 import os
 import secrets
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from antiphon.core.sealed_text import PREFIX, Sealer
+from antiphon.core.sealed_text import OWNED_PREFIX, PREFIX, Sealer
 
 NONCE_BYTES = 12
 KEY_FILE = "seal.key"
@@ -39,21 +41,42 @@ def load_key(given: str | None, directory: Path) -> bytes:
         return secrets.token_bytes(32)
 
 
-def make_sealer(key: bytes) -> Sealer:
+def make_sealer(key: bytes, owner: str = "", earlier: Sequence[str] = ()) -> Sealer:
+    """What is sealed for one owner opens for no other. `earlier`: the owners that this one was before; theirs open too.
+
+    Without an owner, because no keys are set, a seal opens for all, like those of the versions that knew no owners.
+    """
     cipher = AESGCM(key)
+    bound = OWNED_PREFIX if owner else PREFIX
 
     def seal(text: str) -> str:
         nonce = secrets.token_bytes(NONCE_BYTES)
-        sealed = nonce + cipher.encrypt(nonce, text.encode("utf-8", "replace"), PREFIX.encode())
-        return PREFIX + base64.urlsafe_b64encode(sealed).decode()
+        sealed = nonce + cipher.encrypt(nonce, text.encode("utf-8", "replace"), _associated(bound, owner))
+        return bound + base64.urlsafe_b64encode(sealed).decode()
 
     def open_sealed(blob: str) -> str | None:
-        if not blob.startswith(PREFIX):
-            return None
-        try:
-            sealed = base64.urlsafe_b64decode(blob.removeprefix(PREFIX))
-            return cipher.decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], PREFIX.encode()).decode()
-        except (binascii.Error, ValueError, InvalidTag):
-            return None
+        if blob.startswith(PREFIX):
+            return _decrypt(cipher, blob.removeprefix(PREFIX), [_associated(PREFIX, "")])
+        if blob.startswith(OWNED_PREFIX):
+            owners = [each for each in (owner, *earlier) if each]
+            return _decrypt(cipher, blob.removeprefix(OWNED_PREFIX), [_associated(OWNED_PREFIX, each) for each in owners])
+        return None
 
     return Sealer(seal, open_sealed)
+
+
+def _associated(prefix: str, owner: str) -> bytes:
+    """What a seal is bound to, beside its text."""
+    return f"{prefix}{owner}".encode()
+
+
+def _decrypt(cipher: AESGCM, encoded: str, associated: Sequence[bytes]) -> str | None:
+    """None: it is damaged, or bound to something else."""
+    try:
+        sealed = base64.urlsafe_b64decode(encoded)
+    except (binascii.Error, ValueError):
+        return None
+    for each in associated:
+        with suppress(ValueError, InvalidTag):
+            return cipher.decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], each).decode()
+    return None

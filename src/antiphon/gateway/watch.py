@@ -14,6 +14,8 @@ class Timeouts:
     # An engine that is silent for longer is given up: before its first byte, when it reads the prompt, and after it.
     first_byte: float
     idle: float
+    # A response that takes longer in all is ended. None: it may take any time.
+    total: float | None = None
 
 
 class Watched(Protocol):

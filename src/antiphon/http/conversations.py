@@ -8,7 +8,7 @@ from msgspec import Struct
 from antiphon.core.validation import body_to_struct
 from antiphon.http.answers import notice_header, to_json
 from antiphon.http.keys import CONVERSATIONS
-from antiphon.http.middlewares import OWNER
+from antiphon.http.middlewares import OWNER, owner_seen
 from antiphon.http.pages import query_to_page, to_list, to_whole_list
 from antiphon.http.views import query_to_view
 from antiphon.wire.responses import Metadata
@@ -34,7 +34,8 @@ async def create(request: web.Request) -> web.Response:
 
 
 async def retrieve(request: web.Request) -> web.Response:
-    return to_json(await request.app[CONVERSATIONS].get(request[OWNER], request.match_info["id"]))
+    id = request.match_info["id"]
+    return to_json(await request.app[CONVERSATIONS].get(await owner_seen(request, id), id))
 
 
 async def update(request: web.Request) -> web.Response:
@@ -44,7 +45,7 @@ async def update(request: web.Request) -> web.Response:
 
 async def delete(request: web.Request) -> web.Response:
     id = request.match_info["id"]
-    await request.app[CONVERSATIONS].delete(request[OWNER], id)
+    await request.app[CONVERSATIONS].delete(await owner_seen(request, id), id)
     return to_json({"id": id, "object": "conversation.deleted", "deleted": True})
 
 
@@ -59,10 +60,10 @@ async def create_items(request: web.Request) -> web.Response:
 
 
 async def list_items(request: web.Request) -> web.Response:
-    page, view = query_to_page(request.query), query_to_view(request)
+    page, view, id = query_to_page(request.query), query_to_view(request), request.match_info["id"]
     items = await request.app[CONVERSATIONS].list_items(
-        request[OWNER],
-        request.match_info["id"],
+        await owner_seen(request, id),
+        id,
         after=page.after,
         before=page.before,
         limit=page.limit + 1,
@@ -72,11 +73,12 @@ async def list_items(request: web.Request) -> web.Response:
 
 
 async def retrieve_item(request: web.Request) -> web.Response:
-    view, match = query_to_view(request), request.match_info
-    return to_json(view.item(await request.app[CONVERSATIONS].get_item(request[OWNER], match["id"], match["item_id"])))
+    view, id, item_id = query_to_view(request), request.match_info["id"], request.match_info["item_id"]
+    return to_json(view.item(await request.app[CONVERSATIONS].get_item(await owner_seen(request, id), id, item_id)))
 
 
 async def delete_item(request: web.Request) -> web.Response:
     """The conversation without it is the answer."""
-    await request.app[CONVERSATIONS].delete_item(request[OWNER], request.match_info["id"], request.match_info["item_id"])
+    id, item_id = request.match_info["id"], request.match_info["item_id"]
+    await request.app[CONVERSATIONS].delete_item(await owner_seen(request, id), id, item_id)
     return await retrieve(request)

@@ -6,7 +6,10 @@ from aiohttp import web
 
 ALL_ORIGINS = "*"
 # What a page may read of an answer beside its body.
-EXPOSED = "x-request-id, antiphon-notice, retry-after, x-should-retry, openai-processing-ms"
+EXPOSED = (
+    "x-request-id, antiphon-notice, retry-after, x-should-retry, openai-processing-ms, "
+    "x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests"
+)
 METHODS = "GET, POST, DELETE, OPTIONS"
 # Seconds for which a browser need not ask again.
 PREFLIGHT_LIFETIME = "600"

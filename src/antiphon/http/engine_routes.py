@@ -1,4 +1,4 @@
-"""The engines' own: their models, their readiness, and the routes that are passed through unchanged."""
+"""The engines' own: their models, and their readiness."""
 
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -8,36 +8,12 @@ from aiohttp import web
 
 from antiphon.core.help import NO_HELP, Help
 from antiphon.core.knowledge import Model
-from antiphon.engines.upstream import ours
-from antiphon.errors import EngineError, NotFound
+from antiphon.engines.upstream import Engine
+from antiphon.errors import EngineError, EngineUnavailable, NotFound
 from antiphon.gateway.codex_catalog import catalog_entry
-from antiphon.http.answers import notice_header, to_json
-from antiphon.http.bodies import model_of, read_body, with_model
+from antiphon.http.answers import to_json
 from antiphon.http.keys import GATEWAY, LIMITS
-from antiphon.http.middlewares import LOGGED
-from antiphon.http.paths import canonical_path
-
-# Headers about one connection or about the coding of a body, and not about the answer; and those that the gateway decides on.
-NOT_PASSED_ON = frozenset(
-    {
-        "access-control-allow-credentials",
-        "access-control-allow-origin",
-        "access-control-expose-headers",
-        "connection",
-        "content-encoding",
-        "content-length",
-        "date",
-        "keep-alive",
-        "openai-processing-ms",
-        "proxy-authenticate",
-        "server",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-        "x-request-id",
-    }
-)
+from antiphon.http.middlewares import is_trusted
 
 
 async def health(request: web.Request) -> web.Response:
@@ -45,17 +21,26 @@ async def health(request: web.Request) -> web.Response:
 
 
 async def ready(request: web.Request) -> web.Response:
-    engines = await request.app[GATEWAY].pool.ready_engines()
+    """For anybody, whether the gateway is ready. What is behind it is shown to those who have a key, if keys are set."""
+    pool, trusted = request.app[GATEWAY].pool, is_trusted(request)
+    if not trusted:
+        with suppress(EngineError):
+            await pool.ready_engines()
+    else:
+        await pool.ready_engines()
     await request.app[GATEWAY].store.check()
-    return to_json(
-        {
-            "status": "ready",
-            "engines": [
-                {"url": engine.root, "dialect": engine.dialect.name, "models": [model.id for model in engine.models]}
-                for engine in engines
-            ],
-        }
-    )
+    count = sum(engine.ready for engine in pool.engines)
+    if not count:
+        raise EngineUnavailable(f"No engine is ready (0 of {len(pool.engines)}).", retry_after=1)
+    counts = {"status": "ready", "engines_ready": count, "engines_total": len(pool.engines)}
+    return to_json(counts | {"engines": [_state(engine) for engine in pool.engines]} if trusted else counts)
+
+
+def _state(engine: Engine) -> dict[str, Any]:
+    if not engine.ready:
+        return {"url": engine.root, "status": "not ready", "reason": f"It {engine.unusable or 'does not answer.'}"}
+    models = [model.id for model in engine.models]
+    return {"url": engine.root, "status": "ready", "dialect": engine.dialect.name, "models": models}
 
 
 async def models(request: web.Request) -> web.Response:
@@ -81,38 +66,6 @@ async def model(request: web.Request) -> web.Response:
     if found is None:
         raise NotFound(f"The model {name!r} does not exist.", param="model", code="model_not_found")
     return to_json(_to_openai(found))
-
-
-async def passed_through(request: web.Request) -> web.StreamResponse:
-    """The body goes to the engine as it came, except for the model if another one answers. The answer comes back as it is."""
-    body = await read_body(request)
-    asked = model_of(body)
-    chosen = await request.app[GATEWAY].pool.choose(asked, None)
-    if chosen.model is not None and chosen.model != asked:
-        body = with_model(body, chosen.model)
-    engine = chosen.engines[0]
-    request[LOGGED]["engine"] = engine.root
-    answer = await engine.post(canonical_path(request), body)
-    response = web.StreamResponse(
-        status=answer.status,
-        headers={name: value for name, value in answer.headers.items() if name.lower() not in NOT_PASSED_ON},
-    )
-    response.headers.update(notice_header(chosen.notices))
-    try:
-        await response.prepare(request)
-        async with ours(engine.root):
-            while data := await answer.content.readany():
-                await response.write(data)
-        await response.write_eof()
-        return response
-    except EngineError:
-        # The status has been sent: only a closed connection can still show the client that this was not the end.
-        if not response.prepared or request.transport is None:
-            raise
-        request.transport.close()
-        return response
-    finally:
-        answer.close() if not answer.content.at_eof() else answer.release()
 
 
 async def _models(request: web.Request) -> dict[str, Model]:

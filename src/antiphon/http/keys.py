@@ -6,6 +6,7 @@ from aiohttp import web
 
 from antiphon.gateway.conversations import Conversations
 from antiphon.gateway.gateway import Gateway
+from antiphon.http.keyring import Keyring
 from antiphon.transport import Transport
 
 
@@ -21,6 +22,7 @@ class HttpLimits(NamedTuple):
     websocket_farewell: float
 
 
+KEYRING = web.AppKey("keyring", Keyring)
 GATEWAY = web.AppKey("gateway", Gateway)
 CONVERSATIONS = web.AppKey("conversations", Conversations)
 TRANSPORT = web.AppKey("transport", Transport)

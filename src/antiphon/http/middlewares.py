@@ -1,12 +1,9 @@
 """Around every request: its id, its key, its headers, its errors as OpenAI's envelope, and one line in the log."""
 
 import asyncio
-import hashlib
-import hmac
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -16,10 +13,14 @@ from antiphon.errors import ApiError, BodyTooLarge, EngineError, InvalidRequest,
 from antiphon.gateway.ids import new_id
 from antiphon.gateway.run import BUG
 from antiphon.http.cors import CROSS_ORIGIN, Handler
+from antiphon.http.keyring import ADMIN
+from antiphon.http.keys import GATEWAY, KEYRING
+from antiphon.http.rate_headers import rate_headers
 from antiphon.logs import log
 
 REQUEST_ID = web.RequestKey("request_id", str)
-# Whose request it is: a hash of its key, "" if no keys are set. What one owner has stored no other can see.
+# Whose request it is: the name of its key; a hash of it, if it has no name; "" if no keys are set. What one owner has stored no
+# other can see, except for the admin key.
 OWNER = web.RequestKey("owner", str)
 LOGGED = web.RequestKey("logged", dict[str, Any])
 BEGAN = web.RequestKey("began", float)
@@ -64,6 +65,8 @@ async def add_headers(request: web.Request, response: web.StreamResponse) -> Non
     response.headers["x-request-id"] = request[REQUEST_ID]
     response.headers["openai-processing-ms"] = str(round((time.perf_counter() - request[BEGAN]) * 1000))
     response.headers.update(request.app[CROSS_ORIGIN].headers(request.headers.get("Origin")))
+    if (owner := request.get(OWNER)) is not None:
+        response.headers.update(rate_headers(request.app[GATEWAY].admission.rate(owner)))
 
 
 @web.middleware
@@ -91,23 +94,36 @@ async def enveloped(request: web.Request, handler: Handler) -> web.StreamRespons
     return error_to_answer(answer)
 
 
-def authenticated(keys: Sequence[str]) -> Callable[..., Awaitable[web.StreamResponse]]:
-    known = [key.encode() for key in keys]
+@web.middleware
+async def authenticated(request: web.Request, handler: Handler) -> web.StreamResponse:
+    request[OWNER] = "" if request.path in OPEN_PATHS else await owner_of_key(request)
+    return await handler(request)
 
-    @web.middleware
-    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
-        request[OWNER] = ""
-        if known and request.path not in OPEN_PATHS:
-            given = _key_of(request)
-            if not given:
-                raise Unauthorized("No API key: send `Authorization: Bearer KEY`, or `api-key: KEY`.")
-            # Every key is compared, and each in constant time.
-            if sum(hmac.compare_digest(given, key) for key in known) == 0:
-                raise Unauthorized("Incorrect API key provided.")
-            request[OWNER] = hashlib.blake2b(given, digest_size=16).hexdigest()
-        return await handler(request)
 
-    return check
+async def owner_of_key(request: web.Request) -> str:
+    """By the keys as they are now: while a WebSocket is open, they may change. Raises Unauthorized."""
+    keyring = request.app[KEYRING]
+    if not keyring:
+        return ""
+    given = _key_of(request)
+    if not given:
+        raise Unauthorized("No API key: send `Authorization: Bearer KEY`, or `api-key: KEY`.")
+    owner = keyring.owner_of(given)
+    if owner is None:
+        raise Unauthorized("Incorrect API key provided.")
+    return await request.app[GATEWAY].owners.settled(owner)
+
+
+def is_trusted(request: web.Request) -> bool:
+    """Whether it may see what is behind the gateway: it has a valid key, or no keys are set."""
+    keyring = request.app[KEYRING]
+    return not keyring or keyring.owner_of(_key_of(request)) is not None
+
+
+async def owner_seen(request: web.Request, id: str) -> str:
+    """Whose response or conversation a request may read and delete: its own, and with the admin key everybody's."""
+    owner = request[OWNER]
+    return await request.app[GATEWAY].store.owner_of(id) or owner if owner == ADMIN else owner
 
 
 def _key_of(request: web.Request) -> bytes:
@@ -118,12 +134,9 @@ def _key_of(request: web.Request) -> bytes:
 
 
 def error_to_answer(error: ApiError) -> web.Response:
-    headers = {}
-    if not error.may_pass:
-        # The openai SDK would try a 409 or a 5xx again.
-        headers["x-should-retry"] = "false"
-    if error.retry_after is not None:
-        headers["Retry-After"] = str(max(1, round(error.retry_after)))
     return web.Response(
-        status=error.status, body=msgspec.json.encode(error.envelope()), content_type="application/json", headers=headers
+        status=error.status,
+        body=msgspec.json.encode(error.envelope()),
+        content_type="application/json",
+        headers=error.retry_headers,
     )

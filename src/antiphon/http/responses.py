@@ -1,6 +1,6 @@
 """POST /v1/responses: as JSON, or as server-sent events."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -22,6 +22,9 @@ from antiphon.http.middlewares import FINISHED, LOGGED, OWNER
 from antiphon.http.views import ALL_AS_STORED, View
 from antiphon.store.records import Record
 from antiphon.wire.responses import CompactedResponse
+
+# Of the events of a background response, so many bytes are written at once.
+LARGEST_PIECE = 256 * 1024
 
 
 async def create(request: web.Request) -> web.StreamResponse:
@@ -80,7 +83,13 @@ async def _stream(request: web.Request, run: ResponseRun, patience: float) -> we
     await run.connect(patience)
     response = _event_stream(run.notices)
     async with request.app[TRANSPORT].open_events(request, response) as stream:
-        await run.run(EncodedSink(stream, RESPONSES.make_encoder()))
+        try:
+            await run.run(EncodedSink(stream, RESPONSES.make_encoder()))
+        except ConnectionError:
+            # What it has not read is not kept for it.
+            if request.transport is not None:
+                request.transport.abort()
+            raise
         # A client may close the connection now, before the end of the body.
         request[FINISHED] = True
     return response
@@ -117,10 +126,28 @@ async def answer_followed(
     await response.prepare(request)
     async with aclosing(follow(gateway.store, record, after, gateway.heartbeat)) as frames:
         async for frame in frames:
-            await response.write(view.frames(frame))
+            for piece in in_pieces(view.frames(frame)):
+                await response.write(piece)
     request[FINISHED] = True
     await response.write_eof()
     return response
+
+
+def in_pieces(frames: bytes, size: int = LARGEST_PIECE) -> Iterator[bytes | memoryview]:
+    """The next piece waits until the client has taken the one before: a long event is not copied for each that follows it.
+
+    No piece begins with the end of a frame: a parser may drop it.
+    """
+    if len(frames) <= 2 * size:
+        yield frames
+        return
+    whole, start = memoryview(frames), 0
+    while start < len(frames):
+        end = min(start + size, len(frames))
+        while frames[end : end + 1] == b"\n":
+            end += 1
+        yield whole[start:end]
+        start = end
 
 
 # ---- what is said of a response --------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from antiphon.errors import InvalidRequest, NotFound
 from antiphon.gateway.record_format import decode_items
 from antiphon.http.answers import to_json
 from antiphon.http.keys import GATEWAY
-from antiphon.http.middlewares import OWNER
+from antiphon.http.middlewares import owner_seen
 from antiphon.http.pages import cut, query_to_page, to_list
 from antiphon.http.responses import answer_followed
 from antiphon.http.views import query_to_view
@@ -51,7 +51,7 @@ async def retrieve(request: web.Request) -> web.StreamResponse:
 async def delete(request: web.Request) -> web.Response:
     record = await _record(request)
     await _cancel(request, record)
-    if not await request.app[GATEWAY].store.delete(request[OWNER], record.id):
+    if not await request.app[GATEWAY].store.delete(record.owner, record.id):
         raise _not_found(record.id)
     return to_json({"id": record.id, "object": "response", "deleted": True})
 
@@ -67,9 +67,9 @@ async def _cancel(request: web.Request, record: Record) -> Record:
     """The response when it has ended: cancelled if it still ran. If its worker is gone, as it is."""
     if record.status not in UNFINISHED:
         return record
-    store, owner = request.app[GATEWAY].store, request[OWNER]
-    await store.cancel(owner, record.id)
-    ended_as = await ended(store, owner, record.id, CANCEL_TIMEOUT)
+    store = request.app[GATEWAY].store
+    await store.cancel(record.owner, record.id)
+    ended_as = await ended(store, record.owner, record.id, CANCEL_TIMEOUT)
     if ended_as is None:
         raise _not_found(record.id)
     return ended_as
@@ -90,7 +90,7 @@ async def _current(request: web.Request, record: Record) -> Response:
 
 async def _record(request: web.Request) -> Record:
     id = request.match_info["id"]
-    record = await request.app[GATEWAY].store.get(request[OWNER], id)
+    record = await request.app[GATEWAY].store.get(await owner_seen(request, id), id)
     if record is None:
         raise _not_found(id)
     return record

@@ -23,6 +23,7 @@ from antiphon.core.sealed_text import item_to_sealed
 from antiphon.core.sse import event_to_frame
 from antiphon.core.stored_events import frame_to_event, split_frames
 from antiphon.http.keys import GATEWAY
+from antiphon.http.middlewares import OWNER
 from antiphon.wire import events
 from antiphon.wire.events import Event
 from antiphon.wire.responses import OutputItem, ReasoningItem, Response
@@ -87,4 +88,4 @@ ALL_AS_STORED = View(None)
 def query_to_view(request: web.Request) -> View:
     included = [value for name, value in request.query.items() if _INCLUDE.fullmatch(name)]
     refuse_unknown_includes(included)
-    return View(request.app[GATEWAY].environment.sealer.seal) if SEALED_REASONING in included else ALL_AS_STORED
+    return View(request.app[GATEWAY].sealer_of(request[OWNER]).seal) if SEALED_REASONING in included else ALL_AS_STORED

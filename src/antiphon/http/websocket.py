@@ -17,7 +17,8 @@ from antiphon.gateway.sinks import EncodedSink
 from antiphon.http.bodies import with_deployment
 from antiphon.http.cors import CROSS_ORIGIN
 from antiphon.http.keys import GATEWAY, LIMITS, TRANSPORT
-from antiphon.http.middlewares import LOGGED, OWNER, REQUEST_ID
+from antiphon.http.middlewares import LOGGED, OWNER, REQUEST_ID, owner_of_key
+from antiphon.http.rate_headers import rate_headers
 from antiphon.http.responses import logged_members
 from antiphon.logs import log
 from antiphon.transport import MessageStream, Socket
@@ -190,7 +191,9 @@ class Connection:
         begun = False
         try:
             body = with_deployment(self._request, message)
-            run = await self._gateway.begin(body, self._request[OWNER], protocol=RESPONSES_WEBSOCKET, histories=self._histories)
+            # Its key may have got a name, or be gone.
+            owner = await owner_of_key(self._request)
+            run = await self._gateway.begin(body, owner, protocol=RESPONSES_WEBSOCKET, histories=self._histories)
             async with self._gateway.running(run):
                 try:
                     await run.connect(self._gateway.heartbeat)
@@ -201,6 +204,11 @@ class Connection:
             return run.error
         except ApiError as error:
             failed = error
+        except ConnectionError:
+            # It does not read, and what was written for it is not kept.
+            if self._request.transport is not None:
+                self._request.transport.abort()
+            raise
         except Exception as bug:
             log("bug", level=logging.ERROR, exc_info=bug, request_id=self._request[REQUEST_ID])
             failed = EngineError(BUG, code="internal_error")
@@ -218,8 +226,11 @@ class Connection:
 
     def _send_error(self, error: ApiError) -> None:
         message: dict[str, Any] = {"type": "error", "status": error.status, **error.envelope()}
-        if error.retry_after is not None:
-            message["headers"] = {"retry-after": str(max(1, round(error.retry_after)))}
+        headers = rate_headers(self._gateway.admission.rate(self._request[OWNER]))
+        if (retry_after := error.retry_headers.get("Retry-After")) is not None:
+            headers["retry-after"] = retry_after
+        if headers:
+            message["headers"] = headers
         self._stream.write([msgspec.json.encode(message)])
 
 

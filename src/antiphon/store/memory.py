@@ -1,9 +1,11 @@
 """The store in the gateway's own memory: bounded, and lost with the process."""
 
 import time
+from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
+from itertools import islice
 
 from msgspec import structs
 
@@ -29,6 +31,7 @@ from antiphon.store.records import (
     Purpose,
     Record,
     deletion_expires_at,
+    fitting,
 )
 from antiphon.store.wakeups import Wakeup, Wakeups
 
@@ -53,6 +56,8 @@ class MemoryStore:
         # The responses that their owners deleted: the owner, and until when that is remembered.
         self._deleted: OrderedDict[str, tuple[str, int]] = OrderedDict()
         self._max_deleted = max_rows
+        # The owners whose rows were given to another one.
+        self._renamed: dict[str, str] = {}
         self._last_job_number = 0
         self._wakeups = wakeups or Wakeups()
 
@@ -199,7 +204,8 @@ class MemoryStore:
         return True
 
     async def unlock_conversation(self, owner: str, conversation: str, response: str) -> bool:
-        row = self._tables.conversation(owner, conversation)
+        current = self._renamed.get(owner, owner)
+        row = self._tables.conversation(owner, conversation) or self._tables.conversation(current, conversation)
         if row is None or row.locked_by != response:
             return False
         row.unlock()
@@ -207,6 +213,8 @@ class MemoryStore:
 
     async def put_and_unlock(self, record: Record, items: Sequence[Item]) -> bool:
         conversation = self._tables.conversation_locked_by(record)
+        if conversation is None and (owner := self._renamed.get(record.owner)) is not None:
+            return await self.put_and_unlock(structs.replace(record, owner=owner), items)
         if conversation is None:
             return False
         self._tables.check_id_is_free(record.id)
@@ -227,13 +235,13 @@ class MemoryStore:
         self._tables.resize(row, len(request))
         self._wakeups.wake(JOBS)
 
-    async def claim(self, worker: str, lease: float, most_attempts: int) -> Job | None:
+    async def claim(self, worker: str, lease: float, most_attempts: int, not_of: Collection[str] = ()) -> Job | None:
         now = self._clock()
         available = [
             (job.available_at, job.number, row, job)
             for row in self._tables.rows.values()
             if isinstance(row, ResponseRow) and (job := row.job) is not None
-            if job.available_at <= now < row.stored.expires_at
+            if job.available_at <= now < row.stored.expires_at and row.stored.owner not in not_of
         ]
         if not available:
             return None
@@ -278,18 +286,22 @@ class MemoryStore:
         self._wakeups.wake(row.stored.id)
         return True
 
-    async def events(self, owner: str, id: str, after: int = -1) -> Progress | None:
+    async def events(self, owner: str, id: str, after: int = -1, most_bytes: int | None = None) -> Progress | None:
         row = self._tables.response(owner, id)
         if row is None:
             return None
-        return Progress(row.stored.status, row.attempt, [event for event in row.events if event.number > after])
+        first = bisect_right(row.events, after, key=lambda event: event.number)
+        sizes = (len(event.data) for event in islice(row.events, first, None))
+        new = row.events[first : first + fitting(sizes, most_bytes)]
+        return Progress(row.stored.status, row.attempt, new, more=first + len(new) < len(row.events))
 
     async def finish(
         self, record: Record, worker: str, attempt: int, events: Sequence[Event], items: Sequence[Item] = ()
     ) -> bool:
         row = self._tables.claimed_response(record.id, worker, attempt)
-        if row is None or row.stored.owner != record.owner:
+        if row is None or row.stored.owner not in (record.owner, self._renamed.get(record.owner)):
             return False
+        record = structs.replace(record, owner=row.stored.owner)
         conversation = self._tables.conversation_locked_by(record)
         size = size_of_record(record) + size_of_events(events) + size_of_items(items)
         self._tables.make_space(size, record.id, record.conversation or "")
@@ -315,6 +327,16 @@ class MemoryStore:
         row.stored = structs.replace(row.stored, status="cancelled")
         self._tables.delete_job(row)
         return "cancelled"
+
+    # --- Owners
+
+    async def owner_of(self, id: str) -> str | None:
+        return self._tables.owner_of(id)
+
+    async def move_owner(self, earlier: str, owner: str) -> int:
+        self._renamed[earlier] = owner
+        self._deleted = OrderedDict((id, (owner if by == earlier else by, until)) for id, (by, until) in self._deleted.items())
+        return self._tables.move_owner(earlier, owner)
 
     # --- Waiting, housekeeping
 

@@ -89,6 +89,16 @@ class MemoryTables:
     def _is_visible(self, row: ResponseRow | ConversationRow, owner: str) -> bool:
         return row.stored.owner == owner and row.stored.expires_at > self.clock()
 
+    def owner_of(self, id: str) -> str | None:
+        row = self.rows.get(id)
+        return row.stored.owner if row is not None and row.stored.expires_at > self.clock() else None
+
+    def move_owner(self, earlier: str, owner: str) -> int:
+        rows = [row for row in self.rows.values() if row.stored.owner == earlier]
+        for row in rows:
+            row.stored = structs.replace(row.stored, owner=owner)
+        return len(rows)
+
     def conversation_locked_by(self, record: Record) -> ConversationRow | None:
         """The conversation of this response, if the response has the lock."""
         row = self.conversation(record.owner, record.conversation) if record.conversation is not None else None

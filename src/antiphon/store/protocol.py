@@ -139,8 +139,9 @@ class Store(Protocol):
     async def enqueue(self, record: Record, request: bytes) -> None:
         """Store a response that is still to be made, and wake a worker. `request` comes back in the Job. Raises IdTaken."""
 
-    async def claim(self, worker: str, lease: float, most_attempts: int) -> Job | None:
+    async def claim(self, worker: str, lease: float, most_attempts: int, not_of: Collection[str] = ()) -> Job | None:
         """Give this worker the job that has waited longest, or one whose lease has expired. None: there is no such job.
+        `not_of`: owners whose jobs are left alone.
 
         No other worker gets it during the lease. The events of earlier attempts are deleted. The status becomes
         `in_progress` if the job is to be run; a job that lost `most_attempts` attempts is not run again.
@@ -161,8 +162,11 @@ class Store(Protocol):
     async def append_events(self, id: str, worker: str, attempt: int, events: Sequence[Event]) -> bool:
         """Store events and wake the followers. False, and nothing is written: the lease is lost."""
 
-    async def events(self, owner: str, id: str, after: int = -1) -> Progress | None:
-        """The events of the current attempt with numbers above `after`, and the status at that time. None: no such response."""
+    async def events(self, owner: str, id: str, after: int = -1, most_bytes: int | None = None) -> Progress | None:
+        """The events of the current attempt with numbers above `after`, and the status at that time. None: no such response.
+
+        `most_bytes`: about so many of them, the first ones, and at least those of one append.
+        """
 
     async def finish(
         self, record: Record, worker: str, attempt: int, events: Sequence[Event], items: Sequence[Item] = ()
@@ -177,6 +181,19 @@ class Store(Protocol):
         """Cancel a queued response at once, or mark a running one, which its worker learns from `renew`.
 
         The followers are woken in either case, so a worker that follows its own jobs can call `renew` at once.
+        """
+
+    # --- Owners
+
+    async def owner_of(self, id: str) -> str | None:
+        """The owner of a response or conversation. None: it does not exist. For those who may see what others have stored."""
+
+    async def move_owner(self, earlier: str, owner: str) -> int:
+        """Give everything of an earlier owner to another one, in small transactions, as often as it is called.
+
+        Returns how many responses and conversations that were. Several gateways may do so at once. A response that is running
+        for the earlier owner goes on: `unlock_conversation`, `put_and_unlock` and `finish` then do what the other owner could
+        do. What the earlier owner stores afterwards stays its own until the next call.
         """
 
     # --- Waiting. Subscribe, then check the store, then wait: so no change is missed.

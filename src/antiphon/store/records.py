@@ -1,5 +1,6 @@
 """What is stored: responses, conversations, jobs and events. JSON is stored as bytes, encoded once by the code that made it."""
 
+from collections.abc import Iterable
 from typing import Literal
 
 from msgspec import Struct
@@ -19,7 +20,7 @@ class Record(Struct, frozen=True, kw_only=True):
     """A stored response."""
 
     id: str
-    # A hash of the API key that stored it, "" if there are no keys. No other owner can see it.
+    # The name of the API key that stored it, its hash if it has no name, "" if there are no keys. No other owner can see it.
     owner: str
     created_at: int
     # In seconds, like created_at. From then on it is invisible, and the sweeper removes it.
@@ -90,6 +91,17 @@ class Job(Struct, frozen=True):
     lost: int = 0
 
 
+def fitting(sizes: Iterable[int], most_bytes: int | None) -> int:
+    """How many of these, from the first one on, take no more than so many bytes together. The first one always fits."""
+    total = number = 0
+    for size in sizes:
+        total += size
+        if most_bytes is not None and total > most_bytes and number:
+            break
+        number += 1
+    return number
+
+
 class Progress(Struct, frozen=True):
     """The state of a background response. Each attempt numbers its events from the beginning."""
 
@@ -97,6 +109,8 @@ class Progress(Struct, frozen=True):
     # 0: no worker has claimed it yet.
     attempt: int
     events: list[Event]
+    # There are further events, which were not read: the page was full.
+    more: bool = False
 
 
 # The outcome of a cancel: "unknown": no such response; "cancelled": it was queued and is cancelled now; "asked": it is running

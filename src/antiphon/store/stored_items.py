@@ -31,7 +31,7 @@ class Head(Struct):
         return self.type != "reasoning" or not self._is_empty()
 
     def _is_empty(self) -> bool:
-        return all(bytes(member) in _EMPTY for member in (self.summary, self.content, self.encrypted_content))
+        return bytes(self.content) in _EMPTY and bytes(self.summary) in _EMPTY and bytes(self.encrypted_content) in _EMPTY
 
 
 _to_heads = msgspec.json.Decoder(list[Head]).decode

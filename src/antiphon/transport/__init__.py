@@ -5,17 +5,20 @@ uses aiohttp's public API only. `make_session` chooses, and everything else foll
 """
 
 from antiphon.transport.choice import choose, make_session, transport_of
-from antiphon.transport.interfaces import Body, EventStream, MessageStream, Receiver, Transport
+from antiphon.transport.interfaces import Body, EventStream, MessageStream, NotHttp, Receiver, Transport
+from antiphon.transport.plain.client import next_piece
 from antiphon.transport.websocket import Socket
 
 __all__ = [
     "Body",
     "EventStream",
     "MessageStream",
+    "NotHttp",
     "Receiver",
     "Socket",
     "Transport",
     "choose",
     "make_session",
+    "next_piece",
     "transport_of",
 ]

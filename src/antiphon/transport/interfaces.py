@@ -22,6 +22,13 @@ class Receiver(Protocol):
         """Called once: the body is complete, or the connection is lost or closed."""
 
 
+class NotHttp(aiohttp.ClientPayloadError):
+    """The middle of a body is not HTTP. aiohttp closes such a connection, and forgets those who wait for its body."""
+
+    def __init__(self) -> None:
+        super().__init__("The body is not HTTP.")
+
+
 class NoReceiver:
     """Takes the place of a receiver that has been called for the last time."""
 

@@ -6,7 +6,13 @@ from typing import Any
 
 # Class → the attributes used. An aiohttp without one of them is used by its public API only.
 NEEDED: Mapping[str, Sequence[str]] = {
-    "aiohttp.client_proto.ResponseHandler": ("data_received", "connection_lost", "pause_reading", "resume_reading"),
+    "aiohttp.client_proto.ResponseHandler": (
+        "data_received",
+        "connection_lost",
+        "exception",
+        "pause_reading",
+        "resume_reading",
+    ),
     "aiohttp.connector.Connection": ("protocol",),
     "aiohttp.connector.TCPConnector": (),
     "aiohttp.streams.StreamReader": (
@@ -25,7 +31,10 @@ NEEDED: Mapping[str, Sequence[str]] = {
     "aiohttp.http_writer.StreamWriter": ("transport", "chunked", "send_headers", "drain"),
 }
 # Attributes that only instances have: they are looked for in the code of `__init__`.
-NEEDED_OF_INSTANCES: Mapping[str, Sequence[str]] = {"aiohttp.connector.BaseConnector": ("_factory", "_loop")}
+NEEDED_OF_INSTANCES: Mapping[str, Sequence[str]] = {
+    "aiohttp.client_proto.ResponseHandler": ("_payload",),
+    "aiohttp.connector.BaseConnector": ("_factory", "_loop"),
+}
 
 
 def find_missing(

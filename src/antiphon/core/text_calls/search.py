@@ -21,6 +21,8 @@ from antiphon.core.text_calls.source import skip_whitespace
 # What looked like a call and is none is searched for calls again, and so is what looked like one inside it. So many characters
 # of an answer are read again at most; then the rest is text.
 MOST_WASTED = 4 * MAX_BUFFERED
+# A longer text is read in pieces. An answer that is not streamed may come as one text of many megabytes.
+LONGEST_PIECE = 16 * 1024
 _CHARACTERS = frozenset("<[{`")
 _BARE_OPENINGS = frozenset(("{", "[", ACTION[0]))
 # With what a call may begin that is one only at the beginning of a line.
@@ -70,7 +72,7 @@ class TextCalls:
         self._harmony: Harmony | None = None
         self._markdown = MarkdownState()
         # White space before the first visible text. It is dropped if a call comes first.
-        self._leading_space = ""
+        self._leading_space: list[str] = []
         self._text_begun = False
         self._after_call = False
         self._is_plain: Callable[[str], re.Match[str] | None] | None = None
@@ -90,7 +92,12 @@ class TextCalls:
     def receive(self, text: str) -> list[Delta]:
         if self.take_if_plain(text):
             return [TextDelta(text)]
-        deltas = self._read(text)
+        if len(text) <= LONGEST_PIECE:
+            deltas = self._read(text)
+        else:
+            # Every step copies what is left of the text.
+            pieces = (text[at : at + LONGEST_PIECE] for at in range(0, len(text), LONGEST_PIECE))
+            deltas = [delta for piece in pieces for delta in self._read(piece)]
         self._is_plain = self._plain_pattern()
         return deltas
 
@@ -106,7 +113,7 @@ class TextCalls:
         return self._finish(deltas)
 
     def _finish(self, deltas: list[Delta]) -> list[Delta]:
-        leading_space = self._leading_space
+        leading_space = "".join(self._leading_space)
         self._reset()
         return [*deltas, TextDelta(leading_space)] if leading_space else deltas
 
@@ -153,7 +160,7 @@ class TextCalls:
             if isinstance(found, Outcome):
                 return False
             if isinstance(found, Harmony):
-                self._harmony, self._leading_space = found, ""
+                self._harmony, self._leading_space = found, []
             else:
                 self._candidate = found(self._tools, 0)
             return True
@@ -224,7 +231,7 @@ class TextCalls:
     def _emit_calls(self, match: Match, deltas: list[Delta]) -> None:
         for call in match.calls:
             deltas.append(CallDelta(next(self._numbers), name=call.name, arguments=call.arguments))
-            self._leading_space = ""
+            self._leading_space = []
         self._rest = self._rest[match.end :]
         self._candidate = match.following
         self._after_call = True
@@ -232,10 +239,10 @@ class TextCalls:
 
     def _emit_text(self, text: str, deltas: list[Delta]) -> None:
         if not self._text_begun:
-            self._leading_space += text
+            self._leading_space.append(text)
             if not text or text.isspace():
                 return
-            text, self._leading_space, self._text_begun = self._leading_space, "", True
+            text, self._leading_space, self._text_begun = "".join(self._leading_space), [], True
         if not text:
             return
         if deltas and isinstance(deltas[-1], TextDelta):

@@ -14,10 +14,11 @@ from antiphon.core.dialect import Lookup, Template
 from antiphon.core.failures import UNPARSED, failure_to_error, http_answer_to_failure
 from antiphon.core.sse import FrameReader
 from antiphon.core.think_tags import Start
+from antiphon.engines.bodies import read_document, read_error
 from antiphon.engines.detection import NO_SUCH_ROUTE, follow
 from antiphon.engines.probes.findings import Failed, NoAnswer, Unparsed
 from antiphon.engines.probes.questions import HELLO
-from antiphon.engines.upstream import CLOSE_CONNECTION, LARGEST_ERROR, RETRIED, Engine, ours
+from antiphon.engines.upstream import CLOSE_CONNECTION, RETRIED, Engine, ours
 from antiphon.errors import ApiError, ContextLengthExceeded, EngineUnavailable, InvalidRequest
 from antiphon.wire import UNREADABLE
 from antiphon.wire.chat import Chunk, DeltaChunk
@@ -263,7 +264,7 @@ class ProbeClient:
     async def _read(self, response: aiohttp.ClientResponse, stop_when: Condition | None) -> Answer | Rejection:
         try:
             if response.status != 200:
-                failure = http_answer_to_failure(response.status, await response.content.read(LARGEST_ERROR))
+                failure = http_answer_to_failure(response.status, await read_error(response))
                 return _to_rejection(failure_to_error(failure))
             # An answer that is read to its end may turn out there to have begun inside a thought.
             reader = ProbeReader(Start.PATIENT if stop_when is None else Start.UNKNOWN)
@@ -315,7 +316,7 @@ class ProbeClient:
         try:
             async with asyncio.timeout(RENDER_TIME_LIMIT), ours(self.engine.root):
                 response = await self.engine.post(path, body, CLOSE_CONNECTION)
-                data = await response.read()
+                data = await read_document(response)
         except (TimeoutError, ApiError):
             return None
         if response.status in NO_SUCH_ROUTE:

@@ -1,10 +1,11 @@
 """Operations on background responses: the queue, the leases, the events."""
 
-from collections.abc import Sequence
+import struct
+from collections.abc import Collection, Sequence
 
 import msgspec
 
-from antiphon.store.records import Cancellation, Event, Item, Job, Progress, Purpose, Record
+from antiphon.store.records import Cancellation, Event, Item, Job, Progress, Purpose, Record, fitting
 from antiphon.store.sql import conversations, responses
 from antiphon.store.sql.operations import Operation, Statement, Wake, placeholders
 
@@ -13,7 +14,7 @@ JOBS = "jobs"
 
 _NEXT = """
 SELECT j.id, j.attempt, j.given_back, j.cancel, j.request FROM jobs j JOIN responses r ON r.id = j.id
-WHERE j.available_at <= $1 AND r.expires_at > $2
+WHERE j.available_at <= $1 AND r.expires_at > $2{others}
 ORDER BY j.available_at, j.number LIMIT 1 FOR UPDATE OF j SKIP LOCKED"""
 _START = f"""
 UPDATE responses SET attempt = $2, status = CASE WHEN $3 THEN 'in_progress' ELSE status END
@@ -21,10 +22,25 @@ WHERE id = $1 RETURNING {responses.COLUMNS}"""
 _EVENTS = """
 SELECT r.status, r.attempt, e.data FROM responses r LEFT JOIN events e ON e.response = r.id AND e.last > $4
 WHERE r.id = $1 AND r.owner = $2 AND r.expires_at > $3 ORDER BY e.last"""
+# A page of events: how large the next rows are, with the status at that time; then those that fit, of the same attempt.
+_SIZES = """
+SELECT r.status, r.attempt, e.last, length(e.data) FROM responses r LEFT JOIN events e ON e.response = r.id AND e.last > $4
+WHERE r.id = $1 AND r.owner = $2 AND r.expires_at > $3 ORDER BY e.last LIMIT $5"""
+_PAGE = """
+SELECT e.data FROM events e JOIN responses r ON r.id = e.response AND r.attempt = $2
+WHERE e.response = $1 AND e.last > $3 AND e.last <= $4 ORDER BY e.last"""
+# The most rows in one page.
+PAGE_ROWS = 64
 # The same events may be written twice, if the answer of the database to the first write was lost.
 _APPEND = """
 INSERT INTO events (response, last, data) VALUES ($1, $2, $3)
 ON CONFLICT (response, last) DO UPDATE SET data = excluded.data"""
+
+# An event of so many bytes is long.
+LONG_EVENT = 64 * 1024
+# How MessagePack writes bytes: none, and the head of any number.
+_NO_BYTES = b"\xc4\x00"
+_LONG_BYTES = struct.Struct(">BI")
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[Event]).decode
@@ -37,8 +53,9 @@ def enqueue(record: Record, request: bytes, now: float) -> Operation[None]:
     yield Wake(JOBS)
 
 
-def claim(worker: str, lease: float, most_attempts: int, now: float) -> Operation[Job | None]:
-    rows = yield Statement(_NEXT, (now, int(now)))
+def claim(worker: str, lease: float, most_attempts: int, not_of: Collection[str], now: float) -> Operation[Job | None]:
+    others = f" AND j.owner NOT IN ({placeholders(3, len(not_of))})" if not_of else ""
+    rows = yield Statement(_NEXT.format(others=others), (now, int(now), *not_of))
     if not rows:
         return None
     id, attempts, given_back, cancel, request = rows[0]
@@ -82,16 +99,46 @@ def append_events(id: str, worker: str, attempt: int, events: Sequence[Event]) -
 
 def _append(id: str, events: Sequence[Event]) -> Operation[None]:
     if events:
-        yield Statement(_APPEND, (id, events[-1].number, _encode(events)))
+        yield Statement(_APPEND, (id, events[-1].number, _to_row(events)))
     yield Wake(id)
+
+
+def _to_row(events: Sequence[Event]) -> bytes:
+    """The encoder needs half as much again for a long text: that of a single event is put into its place here."""
+    if len(events) > 1 or len(events[0].data) < LONG_EVENT:
+        return _encode(events)
+    head = _encode([Event(events[0].number, b"")]).removesuffix(_NO_BYTES)
+    return b"".join([head, _LONG_BYTES.pack(0xC6, len(events[0].data)), events[0].data])
 
 
 def events_after(owner: str, id: str, after: int, now: float) -> Operation[Progress | None]:
     rows = yield Statement(_EVENTS, (id, owner, int(now), after))
     if not rows:
         return None
-    new = [event for _, _, data in rows if data is not None for event in _decode(data) if event.number > after]
-    return Progress(rows[0][0], rows[0][1], new)
+    return Progress(rows[0][0], rows[0][1], _events_above(after, [row[2] for row in rows if row[2] is not None]))
+
+
+def event_page(owner: str, id: str, after: int, most_bytes: int, now: float) -> Operation[Progress | None]:
+    sizes = yield Statement(_SIZES, (id, owner, int(now), after, PAGE_ROWS))
+    if not sizes:
+        return None
+    status, attempt, first, _ = sizes[0]
+    if first is None:
+        return Progress(status, attempt, [])
+    number = fitting((row[3] for row in sizes), most_bytes)
+    rows = yield Statement(_PAGE, (id, attempt, after, sizes[number - 1][2]))
+    # Without rows, another attempt has begun in the meantime.
+    more = not rows or number < len(sizes) or number == PAGE_ROWS
+    return Progress(status, attempt, _events_above(after, [row[0] for row in rows]), more)
+
+
+def _events_above(after: int, rows: list[bytes]) -> list[Event]:
+    """Each row is freed as soon as it is decoded: its events are as large as it is."""
+    events: list[Event] = []
+    rows.reverse()
+    while rows:
+        events += [event for event in _decode(rows.pop()) if event.number > after]
+    return events
 
 
 def finish(

@@ -103,6 +103,13 @@ MIGRATIONS: Migrations = (
         "CREATE TABLE deleted_responses (id text PRIMARY KEY, owner text NOT NULL, expires_at bigint NOT NULL)",
         "CREATE INDEX deleted_responses_by_expiry ON deleted_responses (expires_at)",
     ),
+    (
+        # The owners whose rows were given to another one, because their keys got a name.
+        "CREATE TABLE renamed_owners (earlier text PRIMARY KEY, owner text NOT NULL)",
+        "CREATE INDEX responses_by_owner ON responses (owner, id)",
+        "CREATE INDEX conversations_by_owner ON conversations (owner, id)",
+        "CREATE INDEX deleted_responses_by_owner ON deleted_responses (owner, id)",
+    ),
 )
 
 

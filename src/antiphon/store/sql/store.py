@@ -4,8 +4,10 @@ from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol, TypeVar
 
+from msgspec import structs
+
 from antiphon.store.records import Cancellation, Conversation, Event, Item, Job, Link, Progress, Record
-from antiphon.store.sql import background, conversations, item_index, responses, sweeper
+from antiphon.store.sql import background, conversations, item_index, owners, responses, sweeper
 from antiphon.store.sql.operations import Operation
 from antiphon.store.sql.recent_chains import RecentChains
 from antiphon.store.wakeups import Wakeup, Wakeups
@@ -153,18 +155,24 @@ class SqlStore:
         return await self._database.write(conversations.lock(owner, conversation, response, lease, self._now()))
 
     async def unlock_conversation(self, owner: str, conversation: str, response: str) -> bool:
-        return await self._database.write(conversations.unlock(owner, conversation, response, self._now()))
+        now = self._now()
+        unlocking = owners.by_either(owner, lambda each: conversations.unlock(each, conversation, response, now))
+        return await self._database.write(unlocking)
 
     async def put_and_unlock(self, record: Record, items: Sequence[Item]) -> bool:
-        return await self._database.write(conversations.put_and_unlock(record, items, self._now()))
+        now = self._now()
+        putting = owners.by_either(
+            record.owner, lambda each: conversations.put_and_unlock(structs.replace(record, owner=each), items, now)
+        )
+        return await self._database.write(putting)
 
     # --- Background
 
     async def enqueue(self, record: Record, request: bytes) -> None:
         await self._database.write(background.enqueue(record, request, self._now()))
 
-    async def claim(self, worker: str, lease: float, most_attempts: int) -> Job | None:
-        return await self._database.write(background.claim(worker, lease, most_attempts, self._now()))
+    async def claim(self, worker: str, lease: float, most_attempts: int, not_of: Collection[str] = ()) -> Job | None:
+        return await self._database.write(background.claim(worker, lease, most_attempts, not_of, self._now()))
 
     async def renew(self, worker: str, ids: Sequence[str], lease: float) -> dict[str, bool]:
         return await self._database.write(background.renew(worker, ids, lease, self._now()))
@@ -175,19 +183,43 @@ class SqlStore:
     async def append_events(self, id: str, worker: str, attempt: int, events: Sequence[Event]) -> bool:
         return await self._database.write(background.append_events(id, worker, attempt, events))
 
-    async def events(self, owner: str, id: str, after: int = -1) -> Progress | None:
-        return await self._database.read(background.events_after(owner, id, after, self._now()))
+    async def events(self, owner: str, id: str, after: int = -1, most_bytes: int | None = None) -> Progress | None:
+        if most_bytes is None:
+            return await self._database.read(background.events_after(owner, id, after, self._now()))
+        return await self._database.read(background.event_page(owner, id, after, most_bytes, self._now()))
 
     async def finish(
         self, record: Record, worker: str, attempt: int, events: Sequence[Event], items: Sequence[Item] = ()
     ) -> bool:
-        finished = await self._database.write(background.finish(record, worker, attempt, events, items, self._now()))
+        now = self._now()
+        finishing = owners.by_either(
+            record.owner,
+            lambda each: background.finish(structs.replace(record, owner=each), worker, attempt, events, items, now),
+        )
+        finished = await self._database.write(finishing)
         if finished:
             self._recent.extend(record)
         return finished
 
     async def cancel(self, owner: str, id: str) -> Cancellation:
         return await self._database.write(background.cancel(owner, id, self._now()))
+
+    # --- Owners
+
+    async def owner_of(self, id: str) -> str | None:
+        return await self._database.read(owners.owner_of(id, self._now()))
+
+    async def move_owner(self, earlier: str, owner: str) -> int:
+        # Before anything is moved: what runs for the earlier owner meanwhile finds its rows by this.
+        await self._database.write(owners.rename(earlier, owner))
+        total = 0
+        while moved := await self._database.write(owners.move_responses(earlier, owner)):
+            total += moved
+        while moved := await self._database.write(owners.move_rows("conversations", earlier, owner)):
+            total += moved
+        while await self._database.write(owners.move_rows("deleted_responses", earlier, owner)):
+            pass
+        return total
 
     # --- Waiting, housekeeping
 

@@ -14,7 +14,7 @@ import aiohttp
 from aiohttp import StreamReader
 from aiohttp.client_proto import ResponseHandler
 
-from antiphon.transport.interfaces import NO_RECEIVER, Receiver, Transport
+from antiphon.transport.interfaces import NO_RECEIVER, NotHttp, Receiver, Transport
 
 # The hexadecimal size of a chunk and its line end take at most so many bytes.
 LONGEST_SIZE = 10
@@ -30,14 +30,27 @@ class PushingConnection(ResponseHandler):
         if receiver is not None:
             end = data.find(b"\r\n", 0, LONGEST_SIZE)
             size = data[:end]
-            if size.isalnum() and data.endswith(b"\r\n") and int(size, 16) == len(data) - end - 4 > 0:
+            try:
+                is_one_chunk = size.isalnum() and data.endswith(b"\r\n") and int(size, 16) == len(data) - end - 4 > 0
+            except ValueError:
+                # Not a size: the parser reports it.
+                is_one_chunk = False
+            if is_one_chunk:
                 receiver.receive(data[end + 2 : -2])
                 return
             self.between = None
         super().data_received(data)
+        if self.exception() is not None:
+            self._fail_body()
         # A piece of the next chunk's size may have been read already.
         if self.between is not None and not data.endswith(b"\r\n"):
             self.between = None
+
+    def _fail_body(self) -> None:
+        """aiohttp has given the connection up."""
+        body = self._payload
+        if body is not None and not body.is_eof() and body.exception() is None:
+            body.set_exception(NotHttp())
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self.between = None

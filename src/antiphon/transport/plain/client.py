@@ -4,7 +4,24 @@ import asyncio
 
 import aiohttp
 
-from antiphon.transport.interfaces import NO_RECEIVER, Receiver
+from antiphon.transport.interfaces import NO_RECEIVER, NotHttp, Receiver
+
+# Seconds without a byte after which it is looked whether there is a connection at all.
+LOOK_INTERVAL = 0.5
+
+
+async def next_piece(answer: aiohttp.ClientResponse) -> bytes:
+    """The next piece of a body, b"" at its end. A connection that stays closed has no more to give."""
+    was_closed = False
+    while True:
+        try:
+            async with asyncio.timeout(LOOK_INTERVAL):
+                return await answer.content.readany()
+        except TimeoutError:
+            is_closed = answer.connection is not None and answer.connection.closed
+            if was_closed and is_closed:
+                raise NotHttp from None
+            was_closed = is_closed
 
 
 class PulledBody:
@@ -48,7 +65,7 @@ class PulledBody:
                 self.close()
 
     async def _pull(self) -> None:
-        while data := await self._answer.content.readany():
+        while data := await next_piece(self._answer):
             await self._wanted.wait()
             self._receiver.receive(data)
 

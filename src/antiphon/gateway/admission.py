@@ -1,0 +1,264 @@
+"""Who may begin a response now, who waits, and who is refused: the limits of keys and of engines.
+
+Limits are those of this gateway: several gateways on one store count for themselves.
+"""
+
+import asyncio
+import math
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+from antiphon.core.fair_queue import FairQueue, QueueFull
+from antiphon.core.request_rates import RateState, RequestRates
+from antiphon.engines.upstream import Engine
+from antiphon.errors import EngineBusy, OutOfTime, RateLimited
+
+TOO_MANY = "{most} responses of this key are running, and no more may at once. Try again when one has ended, in about {wait} s."
+QUEUE_FULL = "The engine at {root} is busy, and its queue is full. Try again in about {wait} s."
+WAITED = "The engine at {root} is busy: the request waited for {waited:g} s, and no longer. Try again in about {wait} s."
+TOO_LONG = "The response took longer than {most:g} s, which is the limit here (`response_timeout`)."
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionLimits:
+    """None: no limit."""
+
+    # Of each key: responses that run at once, and requests in a minute.
+    responses: int | None = None
+    requests_per_minute: int | None = None
+    # Of each engine: requests that it gets at once, requests that wait for that, and for how many seconds each of them does.
+    engine_requests: int | None = None
+    engine_queue: int = 1000
+    queue_timeout: float = 60.0
+    # Seconds from the beginning of a response to its end.
+    response_timeout: float | None = None
+
+
+NO_LIMITS = AdmissionLimits()
+
+
+class Place:
+    """A place in a queue, for one request: `take()` it, and `leave()` it however the request ends."""
+
+    def __init__(self, queue: FairQueue["Place"], owner: str, *, patient: bool = False) -> None:
+        self._queue = queue
+        self._owner = owner
+        self._patient = patient
+        self._loop = asyncio.get_running_loop()
+        self._turn: asyncio.Future[None] | None = None
+
+    @property
+    def taken(self) -> bool:
+        return self._queue.runs(self)
+
+    @property
+    def waits(self) -> bool:
+        return self._turn is not None
+
+    def take_at_once(self) -> bool:
+        """False: there is none. Raises QueueFull if it could not even wait for one."""
+        displaced = self._queue.enter(self, self._owner, self._loop.time(), patient=self._patient)
+        if displaced is not None:
+            displaced._fail(QueueFull(self._queue.seconds_to_wait()))
+        return self.taken
+
+    async def take(self, within: float | None = None) -> None:
+        """Raises QueueFull, or TimeoutError after so many seconds."""
+        if self.taken or self.take_at_once():
+            return
+        self._turn = self._loop.create_future()
+        try:
+            async with asyncio.timeout(within):
+                await self._turn
+        except BaseException:
+            self.leave()
+            raise
+        finally:
+            self._turn = None
+
+    def leave(self) -> bool:
+        """False: it was not taken."""
+        was_taken = self.taken
+        begin(self._queue.leave(self, self._loop.time()))
+        return was_taken
+
+    def _begin(self) -> None:
+        # A request that is given up right now leaves by itself.
+        if self._turn is not None and not self._turn.done():
+            self._turn.set_result(None)
+
+    def _fail(self, error: Exception) -> None:
+        if self._turn is not None and not self._turn.done():
+            self._turn.set_exception(error)
+
+
+def begin(places: Iterable[Place]) -> None:
+    for place in places:
+        place._begin()
+
+
+class EngineSeat:
+    """The place of one response at the engine that it uses. It is kept from one engine answer to the next."""
+
+    def __init__(self, admission: "Admission", owner: str, *, patient: bool = False) -> None:
+        self._admission = admission
+        self._owner = owner
+        self._patient = patient
+        self._engine: Engine | None = None
+        self._place: Place | None = None
+
+    @property
+    def waits(self) -> bool:
+        return self._place is not None and self._place.waits
+
+    async def take(self, engine: Engine) -> None:
+        """Raises EngineBusy."""
+        if self._engine is engine:
+            return
+        self.leave()
+        queue, limits = self._admission.engine_queue(engine), self._admission.limits
+        self._engine, self._place = engine, Place(queue, self._owner, patient=self._patient)
+        try:
+            await self._place.take(None if self._patient else limits.queue_timeout)
+        except QueueFull as full:
+            self.leave()
+            raise _busy(QUEUE_FULL, engine, full.seconds) from None
+        except TimeoutError:
+            self.leave()
+            raise _busy(WAITED, engine, queue.seconds_to_wait(), waited=limits.queue_timeout) from None
+
+    def leave(self) -> None:
+        place, self._engine, self._place = self._place, None, None
+        if place is not None:
+            place.leave()
+
+
+class BorrowedSeat(EngineSeat):
+    """For a part of a response: the place stays with the response."""
+
+    def __init__(self, seat: EngineSeat) -> None:
+        self._seat = seat
+
+    @property
+    def waits(self) -> bool:
+        return self._seat.waits
+
+    async def take(self, engine: Engine) -> None:
+        await self._seat.take(engine)
+
+    def leave(self) -> None: ...
+
+
+class Admission:
+    def __init__(self, limits: AdmissionLimits = NO_LIMITS) -> None:
+        self.limits = limits
+        self._rates = RequestRates(limits.requests_per_minute)
+        self._owners: dict[str, FairQueue[Place]] = {}
+        self._engines: WeakKeyDictionary[Engine, FairQueue[Place]] = WeakKeyDictionary()
+        self._loop = asyncio.get_running_loop()
+        # Called when an owner that had no free place has one again.
+        self.when_freed: Callable[[], None] = lambda: None
+
+    def change(self, limits: AdmissionLimits) -> None:
+        """From now on. What runs and waits goes on."""
+        self.limits, now = limits, self._loop.time()
+        self._rates.per_minute = limits.requests_per_minute
+        for queue in self._owners.values():
+            begin(queue.resize(limits.responses, 0, now))
+        for queue in self._engines.values():
+            begin(queue.resize(limits.engine_requests, limits.engine_queue, now))
+        self.when_freed()
+
+    # ---- keys --------------------------------------------------------------------------------------------------------
+
+    def count(self, owner: str) -> None:
+        """One more request of this owner. Raises RateLimited."""
+        self._rates.count(owner, self._loop.time())
+
+    def rate(self, owner: str) -> RateState | None:
+        return self._rates.state(owner, self._loop.time())
+
+    def enter(self, owner: str) -> "OwnerPlace":
+        """A place for one more response of this owner. Raises RateLimited."""
+        place = OwnerPlace(self, self._owner_queue(owner), owner)
+        try:
+            place.take_at_once()
+        except QueueFull as full:
+            wait = _whole_seconds(full.seconds)
+            raise RateLimited(TOO_MANY.format(most=self.limits.responses, wait=wait), retry_after=wait) from None
+        return place
+
+    def patient_place(self, owner: str) -> "OwnerPlace":
+        """A place for a response that waits as long as it takes. It is not taken yet."""
+        return OwnerPlace(self, self._owner_queue(owner), owner, patient=True)
+
+    @asynccontextmanager
+    async def entered(self, owner: str) -> AsyncIterator[EngineSeat]:
+        """Counts a request, and gives it a place while it is answered."""
+        self.count(owner)
+        place, seat = self.enter(owner), EngineSeat(self, owner)
+        try:
+            yield seat
+        finally:
+            seat.leave()
+            place.leave()
+
+    def full_owners(self) -> set[str]:
+        """Those that may begin no further response now."""
+        return {owner for owner, queue in self._owners.items() if queue.is_full}
+
+    def _owner_queue(self, owner: str) -> FairQueue[Place]:
+        if owner not in self._owners:
+            self._owners[owner] = FairQueue(self.limits.responses, 0)
+        return self._owners[owner]
+
+    # ---- engines -----------------------------------------------------------------------------------------------------
+
+    def engine_queue(self, engine: Engine) -> FairQueue[Place]:
+        if engine not in self._engines:
+            self._engines[engine] = FairQueue(self.limits.engine_requests, self.limits.engine_queue)
+        return self._engines[engine]
+
+    @asynccontextmanager
+    async def in_time(self, began: float) -> AsyncIterator[None]:
+        """Ends what is done here when it has taken as long as a response may. `began`: by the loop's clock."""
+        most = self.limits.response_timeout
+        try:
+            async with asyncio.timeout_at(began + most if most is not None else None) as limit:
+                yield
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise out_of_time(most) from None
+
+
+class OwnerPlace(Place):
+    def __init__(self, admission: Admission, queue: FairQueue[Place], owner: str, *, patient: bool = False) -> None:
+        super().__init__(queue, owner, patient=patient)
+        self._admission = admission
+
+    def leave(self) -> bool:
+        was_full = self._queue.is_full
+        was_taken = super().leave()
+        if was_full and not self._queue.is_full:
+            self._admission.when_freed()
+        return was_taken
+
+
+def out_of_time(most: float | None) -> OutOfTime:
+    return OutOfTime(TOO_LONG.format(most=most))
+
+
+def _busy(message: str, engine: Engine, seconds: float, **members: float) -> EngineBusy:
+    wait = _whole_seconds(seconds)
+    return EngineBusy(message.format(root=engine.root, wait=wait, **members), retry_after=wait)
+
+
+# The longest time after which a client is asked to try again, in seconds.
+LONGEST_WAIT = 60
+
+
+def _whole_seconds(seconds: float) -> int:
+    return min(LONGEST_WAIT, max(1, math.ceil(seconds)))

@@ -1,0 +1,27 @@
+"""Large requests, whose reading and conversion would keep the event loop from everything else: they are done in a thread.
+
+Threads share the interpreter, so this makes nothing faster. But the loop gets its turn every few milliseconds, whatever the
+size of the request. Small requests, nearly all, are done in place: a thread would only delay them.
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+T = TypeVar("T")
+
+# A request is large from so many bytes, or items of a history, on: either takes a few milliseconds.
+LARGE_BODY = 64 * 1024
+LARGE_HISTORY = 250
+
+# Few: more of them would leave the loop less of the interpreter.
+_threads = ThreadPoolExecutor(2, thread_name_prefix="large-request")
+
+
+async def run_aside(work: Callable[[], T], *, large: bool) -> T:
+    """The result of the work. Who is cancelled meanwhile leaves the thread to its end, so the work must be all that uses its
+    objects."""
+    if not large:
+        return work()
+    return await asyncio.get_running_loop().run_in_executor(_threads, work)

@@ -1,0 +1,150 @@
+"""The work for an answer grows with its length, whatever is in it and however it is split. Operations are counted."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+from support.engine import DONE, chunk
+from support.exchanges import make_environment
+from support.operations import CopiedText, assert_linear, count_calls, count_copied
+
+from antiphon.core.check_work import CheckOutcome
+from antiphon.core.exchange import Exchange
+from antiphon.core.knowledge import EngineKnowledge
+from antiphon.core.steps import Check
+from antiphon.core.string_member import StringMember
+from antiphon.core.text_calls import ConstrainedCall, TextCalls
+from antiphon.core.text_calls.nearly_json import Repairs
+from antiphon.core.think_tags import Start, ThinkTags
+from antiphon.dialects import PLAIN
+from antiphon.wire.responses import CreateResponse
+
+Body = dict[str, Any]
+
+FUNCTION = {"type": "function", "name": "f", "parameters": {"type": "object"}}
+STRICT = FUNCTION | {"strict": True}
+CUSTOM = {"type": "custom", "name": "f", "format": {"type": "grammar", "syntax": "lark", "definition": "start: /.*/s"}}
+
+
+def receive_all(chunks: Iterable[bytes], **fields: Any) -> Callable[[], object]:
+    """The work for an answer. Its checks pass, and take no time."""
+    chunks = [*chunks, chunk(finish="stop"), DONE]
+
+    def work() -> None:
+        exchange = Exchange(CreateResponse(model="m", input="Hi", **fields), [EngineKnowledge(PLAIN)], make_environment())
+        while isinstance(exchange.step, Check):
+            exchange.checked(CheckOutcome())
+        exchange.start()
+        for each in chunks:
+            exchange.receive(each)
+        exchange.finish()
+        while isinstance(step := exchange.step, Check):
+            exchange.checked(CheckOutcome(step.work.text if hasattr(step.work, "text") else step.work.arguments))  # type: ignore[union-attr]
+        exchange.end()
+        assert exchange.error is None
+        assert exchange.response.output
+
+    return work
+
+
+def piece(index: int, arguments: str, **members: Any) -> bytes:
+    return chunk({"tool_calls": [{"index": index, "function": {"arguments": arguments}, **members}]})
+
+
+def opening(index: int, arguments: str = "", id: str = "") -> bytes:
+    function = {"name": "f", "arguments": arguments}
+    return chunk({"tool_calls": [{"index": index, "id": id or f"call_{index}", "type": "function", "function": function}]})
+
+
+def texts(*pieces: str) -> list[bytes]:
+    return [chunk({"content": each}) for each in pieces]
+
+
+def long_arguments(size: int, between: str = "x") -> list[bytes]:
+    return [opening(0, '{"input": "'), *[piece(0, between)] * size, piece(0, '"}')]
+
+
+def interleaved(size: int) -> list[bytes]:
+    begun = [opening(0, '{"a": "'), opening(1, '{"a": "')]
+    return [*begun, *[piece(at % 2, "x") for at in range(size)], piece(0, '"}'), piece(1, '"}')]
+
+
+TEXT_CALL = '<tool_call>{"name": "f", "arguments": {}}</tool_call>\n'
+
+ANSWERS: dict[str, tuple[Callable[[int], list[bytes]], Body]] = {
+    "calls": (lambda size: [opening(at, "{}") for at in range(size)], {"tools": [FUNCTION]}),
+    "calls with one index": (lambda size: [opening(0, "{}", f"c{at}") for at in range(size)], {"tools": [FUNCTION]}),
+    "calls with one id": (lambda size: [opening(at, "{}", "c") for at in range(size)], {"tools": [FUNCTION]}),
+    "calls that are checked": (lambda size: [opening(at, "{}") for at in range(size)], {"tools": [STRICT]}),
+    "arguments": (long_arguments, {"tools": [FUNCTION]}),
+    "arguments that are checked": (long_arguments, {"tools": [STRICT]}),
+    "input that is checked": (long_arguments, {"tools": [CUSTOM]}),
+    "input that is checked, and full of brackets": (lambda size: long_arguments(size, "}"), {"tools": [CUSTOM]}),
+    "arguments of two calls in turn": (interleaved, {"tools": [FUNCTION]}),
+    "words and thoughts in turn": (
+        lambda size: [chunk({"content": "a"}) if at % 2 else chunk({"reasoning_content": "b"}) for at in range(size)],
+        {},
+    ),
+    "text": (lambda size: texts(*["abc "] * size), {}),
+    "text with angle brackets": (lambda size: texts(*["a < b </"] * size), {"tools": [FUNCTION]}),
+    "text with backticks": (lambda size: texts(*["`a` ```\n"] * size), {"tools": [FUNCTION]}),
+    "text with brackets": (lambda size: texts(*["\n{ [ "] * size), {"tools": [FUNCTION]}),
+    "text with closing tags that are quoted": (lambda size: texts(*["`</think>` "] * size), {}),
+    "a thought in tags": (lambda size: texts("<think>", *["a <"] * size, "</think>b"), {}),
+    "calls in the text": (lambda size: texts(*[TEXT_CALL] * size), {"tools": [FUNCTION]}),
+    "calls in one piece of text": (lambda size: texts(TEXT_CALL * size), {"tools": [FUNCTION]}),
+    "calls in the text, some of them quoted": (
+        lambda size: texts(*[TEXT_CALL, f"`{TEXT_CALL}`"] * size),
+        {"tools": [FUNCTION]},
+    ),
+}
+
+
+@pytest.mark.parametrize("streams", [True, False], ids=["streamed", "whole"])
+@pytest.mark.parametrize(("make", "fields"), ANSWERS.values(), ids=ANSWERS)
+def test_the_work_for_an_answer_grows_with_its_length(make: Callable[[int], list[bytes]], fields: Body, streams: bool) -> None:
+    assert_linear(lambda size: receive_all(make(size), stream=streams, **fields), 250, count_calls)
+
+
+# ---- copies ------------------------------------------------------------------------------------------------------------
+
+
+def feed(make: Callable[[], Any], *pieces: str) -> Callable[[], None]:
+    def work() -> None:
+        reader = make()
+        for each in pieces:
+            reader.receive(CopiedText(each))
+        reader.close()
+
+    return work
+
+
+READERS: dict[str, tuple[Callable[[], Any], Callable[[int], list[str]]]] = {
+    "words where JSON should be": (lambda: ThinkTags(Start.NEVER), lambda size: ["word "] * size),
+    "white space before JSON": (lambda: ThinkTags(Start.NEVER), lambda size: ["    "] * size),
+    "text that waits for the end of a thought": (lambda: ThinkTags(Start.PATIENT), lambda size: ["a < b"] * size),
+    "white space before a call": (lambda: TextCalls(["f"]), lambda size: ["    "] * size),
+    "text with backticks": (lambda: TextCalls(["f"]), lambda size: ["a `b` "] * size),
+    "other arguments of a custom tool": (StringMember, lambda size: ['{"other": "', *["abcd"] * size]),
+    "white space in the arguments of a custom tool": (StringMember, lambda size: ["    "] * size),
+    "a path in the input of a custom tool": (StringMember, lambda size: ['{"input": "C:\\users', *["abcd"] * size]),
+    "half of a character in the input": (StringMember, lambda size: ['{"input": "\\ud83d\\users', *["abcd"] * size]),
+    "words in place of a call": (lambda: ConstrainedCall(["f"]), lambda size: ["word "] * size),
+}
+
+
+@pytest.mark.parametrize(("make", "pieces"), READERS.values(), ids=READERS)
+def test_what_is_buffered_is_not_copied_for_every_piece(make: Callable[[], Any], pieces: Callable[[int], list[str]]) -> None:
+    assert_linear(lambda size: feed(make, *pieces(size)), 2000, count_copied)
+
+
+# ---- repairs -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("broken", ['{"a": "say "hi" "', "{'a': [", "{{{{", '{"a": "\\"x", ', "[1, {a: "])
+def test_a_repair_reads_no_more_than_it_may(broken: str) -> None:
+    """However long the text is, and however many of them an answer has."""
+    repairs = Repairs()
+    texts = [broken * times for times in (10, 100, 1000, 3000)]
+    calls = count_calls(lambda: [repairs.repaired(f"{text}{at}") for text in texts for at in range(5)])
+    assert calls < 2_000_000

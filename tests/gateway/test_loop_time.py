@@ -1,0 +1,127 @@
+"""No request keeps the event loop from the others: whatever is in a body of one megabyte, no callback takes long.
+
+This is a budget, measured in CPU time of the loop's thread, and the best of several attempts counts. What grows faster than
+its input is found by tests that count operations (`tests/core/test_linear_*.py`).
+"""
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import aiohttp
+import msgspec
+import pytest
+import pytest_asyncio
+from support.engine import MockEngine, answer, call, text
+from support.items import assistant, call_output, function_call, user
+from support.loop_probe import MeasuredGateway, measured_gateway
+
+Body = dict[str, Any]
+
+# In seconds. The aim is 0.05 on an idle machine; one that is busy has slower caches.
+BUDGET = 0.15
+ATTEMPTS = 3
+MEGABYTE = 1_000_000
+
+
+def items(*make: Callable[[int], Body], most: int = 19_000) -> list[Body]:
+    """As many as one megabyte has, and the limit allows."""
+    made: list[Body] = []
+    size = at = 0
+    while size < MEGABYTE - 1000 and len(made) < most:
+        each = [one(at) for one in make]
+        made += each
+        size += sum(len(msgspec.json.encode(one)) + 1 for one in each)
+        at += 1
+    return made
+
+
+def custom(definition: str, syntax: str = "lark") -> Body:
+    format = {"type": "grammar", "syntax": syntax, "definition": definition}
+    return {"input": "Hi", "tools": [{"type": "custom", "name": "t", "format": format}]}
+
+
+def function(at: int, **members: Any) -> Body:
+    return {"type": "function", "name": f"f{at}", **members}
+
+
+def strict(schema: Body) -> Body:
+    return {"input": "Hi", "tools": [function(0, strict=True, parameters=schema)]}
+
+
+def wide(count: int) -> Body:
+    return {"type": "object", "properties": {f"member_{at}": {"type": "string"} for at in range(count)}}
+
+
+def diamond(levels: int) -> Body:
+    """Each definition refers to the next one twice."""
+    ends = {f"d{levels}": {"type": "string"}}
+    twice = {
+        f"d{at}": {"type": "object", "properties": {side: {"$ref": f"#/$defs/d{at + 1}"} for side in ("a", "b")}}
+        for at in range(levels)
+    }
+    return {"$ref": "#/$defs/d0", "$defs": twice | ends}
+
+
+def reasoning(at: int) -> Body:
+    return {"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": f"t{at}"}]}
+
+
+BODIES: dict[str, Body] = {
+    "user messages": {"input": items(lambda at: user(f"m{at}"))},
+    "assistant messages": {"input": [user("q"), *items(lambda at: assistant(f"m{at}"))]},
+    "calls without an output": {"input": [user("q"), *items(lambda at: function_call(f"c{at}"))]},
+    "calls and outputs": {"input": [user("q"), *items(lambda at: function_call(f"c{at}"), lambda at: call_output(f"c{at}"))]},
+    "thoughts": {"input": [user("q"), *items(reasoning)]},
+    "unknown items": {"input": [user("q"), *items(lambda at: {"type": f"x{at}"})]},
+    "too many items": {"input": items(lambda at: {"type": f"x{at}"}, most=1_000_000)},
+    "text parts": {"input": [user(items(lambda at: {"type": "input_text", "text": "a"}, most=100_000))]},
+    "one text": {"input": "x" * MEGABYTE},
+    "tools": {"input": "Hi", "tools": items(lambda at: function(at, description="x" * 400), most=1_900)},
+    "too many tools": {"input": "Hi", "tools": items(function, most=1_000_000)},
+    "a wide schema": strict(wide(6_000)),
+    "a schema that is too wide": strict(wide(30_000)),
+    "a wide format": {"input": "Hi", "text": {"format": {"type": "json_schema", "name": "a", "schema": wide(6_000)}}},
+    "a diamond of references": strict(diamond(25)),
+    "a grammar with groups inside one another": custom("start: " + '["a" ' * 24 + "]" * 24),
+    "a grammar with optional parts": custom("start: " + " ".join(f'["a{at}"]' for at in range(24))),
+    "a grammar with many literals": custom("start: " + " | ".join(f'"{at}"' for at in range(60_000))),
+    "an ambiguous grammar": custom('start: a\na: a a | "a"'),
+    "a terminal that backtracks": custom("start: /(a+)+b/"),
+    "a long pattern": custom("a?" * 20_000 + "a" * 20_000, "regex"),
+    "a pattern that backtracks": custom("(a+)+$", "regex"),
+    "JSON that is too deep": {"input": "Hi", "client_metadata": {"a": msgspec.Raw(b"[" * 900 + b"]" * 900)}},
+}
+# What the model answers to the grammars: each takes very long to compare with it.
+LONG_INPUT = answer(call("t", msgspec.json.encode({"input": "a" * 300 + "!"}).decode()), finish="tool_calls")
+
+
+@pytest_asyncio.fixture
+async def measured(engine: MockEngine) -> AsyncIterator[MeasuredGateway]:
+    engine.objects_to = lambda body: None
+    with measured_gateway(engine.url, check_timeout=0.5) as gateway:
+        yield gateway
+
+
+async def longest_callback(gateway: MeasuredGateway, client: aiohttp.ClientSession, body: Body) -> float:
+    data = msgspec.json.encode({"model": "mock", **body})
+    assert len(data) < 2 * MEGABYTE
+    gateway.loop.longest = 0.0
+    async with client.post(f"{gateway.url}/v1/responses", data=data) as answered:
+        assert answered.status in (200, 400), await answered.text()
+        await answered.read()
+    async with client.get(f"{gateway.url}/health") as healthy:
+        assert healthy.status == 200
+    return gateway.loop.longest
+
+
+# What aiohttp says of a chat request of more than a megabyte.
+@pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
+async def test_no_body_of_a_megabyte_blocks_the_event_loop(body: Body, measured: MeasuredGateway, engine: MockEngine) -> None:
+    engine.otherwise = lambda asked: LONG_INPUT if "t" in str(asked.get("tools"))[:90] else text("{}")
+    taken: list[float] = []
+    async with aiohttp.ClientSession() as client:
+        await longest_callback(measured, client, {"input": "Hi"})
+        while len(taken) < ATTEMPTS and (not taken or min(taken) > BUDGET):
+            taken.append(await longest_callback(measured, client, body))
+    assert min(taken) <= BUDGET, f"{min(taken) * 1000:.0f} ms"

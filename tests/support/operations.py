@@ -1,0 +1,50 @@
+"""How much work something is, counted and not timed, so that a busy machine does not matter."""
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+
+def count_calls(work: Callable[[], object]) -> int:
+    """How many functions are called, those written in C included."""
+    calls = 0
+
+    def count(frame: Any, event: str, argument: Any) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return calls
+
+
+class CopiedText(str):
+    """A piece of text that counts how many characters are copied whenever a text before it is made longer with it.
+
+    Python copies both to join two strings: a text that grows piece by piece is copied once for each piece.
+    """
+
+    __slots__ = ()
+    copied = 0
+
+    def __radd__(self, other: str) -> str:
+        CopiedText.copied += len(other)
+        return str(other) + str(self)
+
+
+def count_copied(work: Callable[[], object]) -> int:
+    CopiedText.copied = 0
+    work()
+    return CopiedText.copied
+
+
+def assert_linear(
+    work_of: Callable[[int], Callable[[], object]], size: int, count: Callable[[Callable[[], object]], int]
+) -> None:
+    """`work_of` makes the work for an input of a size. Twice the input may be twice the work, and a little more."""
+    once, twice = count(work_of(size)), count(work_of(2 * size))
+    assert twice <= 2.5 * once + 2000, f"{once} operations for {size}, {twice} for {2 * size}"
