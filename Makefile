@@ -13,7 +13,7 @@ ARGS ?=
 # How many processes run the tests of `make test`. 0: none but pytest itself, as a debugger needs it.
 WORKERS ?= 2
 
-.PHONY: setup serve test test-models test-clients check lint types bench bench-models golden transcripts release audit clean
+.PHONY: setup serve test test-models test-clients check lint types bench bench-models fuzz soak golden transcripts release audit clean
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Antiphon needs Python 3.11 or newer")'
@@ -60,6 +60,14 @@ bench: $(VENV)/installed-dev
 	$(BIN)/python -m bench.state
 	PYTHONPATH=tests $(BIN)/python -m bench.store
 	PYTHONPATH=tests $(BIN)/python -m bench.choices
+
+# 100,000 requests and 20,000 broken engine streams against a gateway. ARGS="--seed N --requests N --streams N"
+fuzz: $(VENV)/installed-dev
+	PYTHONPATH=tests $(BIN)/python -m fuzz $(ARGS)
+
+# Ten minutes of 1,000 clients, written to docs/soak.md. ARGS="--minutes N --streams N"
+soak: $(VENV)/installed-dev
+	$(BIN)/python -m soak $(ARGS)
 
 # What a small model gets done, written to docs/small_models.md. It takes about an hour: see --help for parts of it.
 bench-models: $(VENV)/installed-dev

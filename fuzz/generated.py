@@ -14,10 +14,14 @@ from antiphon.wire.responses import CreateResponse
 SCHEMAS = Path(__file__).parent.parent / "tests" / "conformance" / "schemas" / "openai.json"
 Schema = dict[str, Any]
 
-words = st.text(alphabet='ab {}"\\\n<>é', max_size=8) | st.sampled_from(["call_1", "look", "auto", "user", "data:image/png;base64,aGk="])
+words = st.text(alphabet='ab {}"\\\n<>é', max_size=8) | st.sampled_from(
+    ["call_1", "look", "auto", "user", "data:image/png;base64,aGk="]
+)
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | words,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["type", "text", "id", "a"]), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["type", "text", "id", "a"]), inner, max_size=3)
+    ),
     max_leaves=5,
 )
 # Of the values of a type that says no more.

@@ -149,7 +149,9 @@ def _splice(data: bytes, chance: Random, other: bytes) -> bytes:
 
 def _insert(data: bytes, chance: Random, other: bytes) -> bytes:
     where = chance.randrange(len(data))
-    odd = chance.choice((b"\x00", b"\xff", b"\xc3", b'"', b"\\", b"{", b"]", b"\n", b"\n\n", b"\r", b"data: ", b": x\n\n", b"[DONE]"))
+    odd = chance.choice(
+        (b"\x00", b"\xff", b"\xc3", b'"', b"\\", b"{", b"]", b"\n", b"\n\n", b"\r", b"data: ", b": x\n\n", b"[DONE]")
+    )
     return data[:where] + odd + data[where:]
 
 
@@ -199,7 +201,9 @@ def _change_chunk(frames: list[bytes], chance: Random) -> None:
     frames[number] = b"data: " + msgspec.json.encode(mutated_json(chunk, chance)) + b"\n\n"
 
 
-FRAME_MUTATIONS = tuple(map(_with_frames, (_change_chunk, _change_chunk, _change_chunk, _swap_frames, _repeat_frame, _drop_frame)))
+FRAME_MUTATIONS = tuple(
+    map(_with_frames, (_change_chunk, _change_chunk, _change_chunk, _swap_frames, _repeat_frame, _drop_frame))
+)
 
 
 def mutated_stream(data: bytes, chance: Random, other: bytes) -> bytes:

@@ -5,11 +5,17 @@ import gc
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 
-from support.gateway import running_gateway
+from aiohttp import web
+
+from antiphon.app import make_app, make_runner
+from antiphon.http.keys import GATEWAY
+from antiphon.settings import Settings
+from antiphon.store import open_store
+from antiphon.transport import make_session
 
 # Of the thread's CPU time, in seconds: what one callback of the event loop may take.
 LONGEST_CALLBACK = 0.05
@@ -50,16 +56,28 @@ class Target:
 
     async def _serve(self) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        settings = Settings(
+            upstream=(self._engine,),
+            seal_key="fuzz",
+            probe=False,
+            retries=0,
+            check_timeout=CHECK_TIMEOUT,
+            idle_timeout=20,
+            shutdown_timeout=5,
+        )
         try:
-            async with running_gateway(
-                self._engine, retries=0, check_timeout=CHECK_TIMEOUT, idle_timeout=20, shutdown_timeout=5
-            ) as gateway:
-                await gateway.gateway.pool.ready_event.wait()
+            async with make_session(settings.transport) as session, open_store("memory:") as store:
+                app = make_app(settings, session, store)
+                runner = make_runner(app)
+                await runner.setup()
+                await web.TCPSite(runner, "127.0.0.1", 0).start()
+                await app[GATEWAY].pool.ready_event.wait()
                 # What exists by now is not looked at when garbage is collected: that is not the work of a request.
                 gc.collect()
                 gc.freeze()
-                self._ready.set_result(gateway.url)
+                self._ready.set_result(f"http://127.0.0.1:{runner.addresses[0][1]}")
                 await self._stop.wait()
+                await runner.cleanup()
         except BaseException as failed:
             if not self._ready.done():
                 self._ready.set_exception(failed)
@@ -69,7 +87,7 @@ class Target:
     def _watched(self, loop: asyncio.AbstractEventLoop) -> Iterator[None]:
         """Measures its callbacks, and hears of its bugs."""
         run = asyncio.Handle._run
-        heard = BugListener(self._faults.append)
+        heard = BugListener(lambda trace: self._faults.append(trace))
 
         def measured(handle: asyncio.Handle) -> None:
             if handle._loop is not loop:  # type: ignore[attr-defined]
@@ -80,7 +98,7 @@ class Target:
             if (took := time.thread_time() - began) > LONGEST_CALLBACK:
                 self._faults.append(f"the event loop was blocked for {took * 1000:.0f} ms")
 
-        asyncio.Handle._run = measured  # type: ignore[method-assign]
+        asyncio.Handle._run = measured  # type: ignore[assignment, method-assign]
         logging.getLogger("antiphon").addHandler(heard)
         try:
             yield
@@ -92,11 +110,11 @@ class Target:
 class BugListener(logging.Handler):
     """What the gateway itself calls a bug, with its trace."""
 
-    def __init__(self, report: object) -> None:
+    def __init__(self, report: Callable[[str], None]) -> None:
         super().__init__(logging.ERROR)
         self._report = report
         self.setFormatter(logging.Formatter("%(message)s"))
 
     def emit(self, record: logging.LogRecord) -> None:
-        if record.getMessage() == "bug" and callable(self._report):
+        if record.getMessage() == "bug":
             self._report(self.format(record))

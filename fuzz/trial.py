@@ -98,7 +98,7 @@ class Trial:
         async with self._client.post(self.target.url + "/v1/responses", data=case.request, headers=headers) as got:
             body = await got.read()
         if got.status != 200:
-            _check_error(got.status, msgspec.json.decode(body)["error"], case)
+            check_error(got.status, msgspec.json.decode(body)["error"], case)
         elif got.content_type == "text/event-stream":
             check_end(check_stream(parse(body), for_sdk=_for_sdk(case)))
         else:
@@ -122,7 +122,7 @@ class Trial:
                     raise Wrong(f"the WebSocket was closed: {frame}")
                 events.append(msgspec.json.decode(frame.data))
         if events[-1]["type"] == "error":
-            _check_error(events[-1]["status"], events[-1]["error"], case)
+            check_error(events[-1]["status"], events[-1]["error"], case)
         else:
             check_end(check_stream(events, for_sdk=_for_sdk(case)))
 
@@ -137,7 +137,7 @@ def check_end(response: dict[str, Any]) -> None:
         raise Wrong(f"a bug: {error['message']}")
 
 
-def _check_error(status: int, error: dict[str, Any], case: Case) -> None:
+def check_error(status: int, error: dict[str, Any], case: Case) -> None:
     if error.keys() < {"message", "type", "param", "code"} or not isinstance(error["message"], str):
         raise Wrong(f"not the error object: {error}")
     if error["code"] == "internal_error" or status == 500:

@@ -1,5 +1,5 @@
-"""Loads a gateway for minutes with clients that are slow, dead or leave, on a store that fails now and then. Every response that
-was acknowledged must be there after a restart. The figures go to docs/soak.md."""
+"""Loads a gateway for minutes with clients that are slow, dead or leave, on a store that fails now and then. Every response
+that was acknowledged must be there after a restart. The figures go to docs/soak.md."""
 
 import argparse
 import contextlib
@@ -65,11 +65,15 @@ def read_back(port: int, acknowledged: Mapping[str, str | None]) -> Iterator[str
                 yield id
 
 
-def soak(minutes: float, streams: int) -> Figures:
+def soak(minutes: float, streams: int, interval_ms: int = INTERVAL_MS) -> Figures:
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="antiphon-soak-")))
         engine = free_port()
-        stack.enter_context(running("engine", [sys.executable, "-m", "bench.engine", str(engine), str(INTERVAL_MS)], engine, "/v1/models", folder))
+        stack.enter_context(
+            running(
+                "engine", [sys.executable, "-m", "bench.engine", str(engine), str(INTERVAL_MS)], engine, "/v1/models", folder
+            )
+        )
         command, port = gateway(folder, engine, FAILING)
         with running("gateway", command, port, "/ready", folder) as pid:
             before = descriptors(pid)

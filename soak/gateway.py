@@ -22,7 +22,13 @@ WORKERS = 200
 
 async def serve(port: int, engine: str, store: str, share: float) -> None:
     settings = Settings(
-        port=port, upstream=(engine,), store=store, probe=False, seal_key="soak", background_workers=WORKERS, shutdown_timeout=10
+        port=port,
+        upstream=(engine,),
+        store=store,
+        probe=False,
+        seal_key="soak",
+        background_workers=WORKERS,
+        shutdown_timeout=10,
     )
     stopped = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)

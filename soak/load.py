@@ -1,7 +1,6 @@
 """The clients: so many at once, of several kinds, for so long. Task in, Found out, as JSON."""
 
 import asyncio
-import itertools
 import socket
 import sys
 from collections import Counter
@@ -102,7 +101,7 @@ class Clients:
         return "left"
 
     async def background(self) -> str:
-        """Follows it, and loses the connection now and then; then it goes on where it was."""
+        """Follows it to its end, or cancels it at once."""
         async with self._session.post(self._url, data=self._body(background=True)) as answer:
             made = msgspec.json.decode(await answer.read())
         if answer.status != 200:
@@ -112,15 +111,18 @@ class Clients:
         if self._chance.random() < 0.2:
             async with self._session.post(f"{self._url}/{id}/cancel") as answer:
                 return "cancelled" if answer.status == 200 else f"HTTP {answer.status} to the cancellation"
-        for _ in itertools.count():
+        while (outcome := await self._follow(id)) is None:
+            await asyncio.sleep(SLOW_PAUSE)
+        return outcome
+
+    async def _follow(self, id: str) -> str | None:
+        """How it ended; None: the store failed while it was followed, so that the stream broke off."""
+        try:
             async with self._session.get(f"{self._url}/{id}", params={"stream": "true"}) as answer:
                 raw = await answer.read()
-            if answer.status == 200 and b"\nevent: response.completed\n" in raw:
-                return self._read(raw)
-            if answer.status == 200 and b"event: response.failed\n" in raw:
-                return "failed"
-            await asyncio.sleep(SLOW_PAUSE)
-        raise AssertionError("unreachable")
+        except aiohttp.ClientPayloadError:
+            return None
+        return self._read(raw) if answer.status == 200 and raw.endswith(b"data: [DONE]\n\n") else None
 
     # ---- what they got -----------------------------------------------------------------------------------------------
 
@@ -148,8 +150,8 @@ class Clients:
         own.setblocking(False)
         await asyncio.get_running_loop().sock_connect(own, ("127.0.0.1", self._port))
         reader, writer = await asyncio.open_connection(sock=own, limit=2 * SMALL_BUFFER)
-        head = f"POST /v1/responses HTTP/1.1\r\nHost: 127.0.0.1:{self._port}\r\nConnection: close\r\nContent-Type: application/json\r\n"
-        writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        head = f"POST /v1/responses HTTP/1.1\r\nHost: 127.0.0.1:{self._port}\r\nConnection: close\r\n"
+        writer.write(f"{head}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
         return reader, writer
 
 
@@ -168,7 +170,7 @@ WEIGHTS = [share for _, share in SHARES.values()]
 
 
 def _unchunked(body: bytes) -> bytes:
-    pieces = []
+    pieces: list[bytes] = []
     while True:
         line, _, body = body.partition(b"\r\n")
         size = int(line or b"0", 16)

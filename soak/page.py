@@ -9,10 +9,10 @@ PAGE = Path(__file__).parent.parent / "docs" / "soak.md"
 HEAD = """\
 # Under load for a long time
 
-`make soak` runs a gateway, an engine and its clients, each in a process of its own. Clients read at once or slowly, never read and
-vanish, leave in the middle, or ask in the background and follow or cancel. Of the calls of the store, 1 in 200 fails; half of those
-have been done all the same. In the end a new process reads every response back that was acknowledged: one that a client saw end as
-completed, and every one that was accepted in the background. These are the figures of the last run.
+`make soak` runs a gateway, an engine and its clients, each in a process of its own. Clients read at once or slowly, never read
+and vanish, leave in the middle, or ask in the background and follow or cancel. Of the calls of the store, 1 in 200 fails; half
+of those have been done all the same. In the end a new process reads every response back that was acknowledged: one that a
+client saw end as completed, and every one that was accepted in the background. These are the figures of the last run.
 """
 
 
@@ -45,7 +45,8 @@ def _lines(found: Figures) -> Iterator[str]:
     yield f"| acknowledged responses | {found.acknowledged:,} |"
     yield f"| lost | {found.lost} |"
     yield f"| bugs in the log | {found.bugs} |"
-    yield f"| descriptors before, most, after | {found.descriptors_before}, {found.descriptors_most:,}, {found.descriptors_after} |"
+    counts = (found.descriptors_before, found.descriptors_most, found.descriptors_after)
+    yield f"| descriptors before, most, after | {', '.join(f'{count:,}' for count in counts)} |"
     yield "\n| part of the run | " + " | ".join(f"{part} %" for part in found.memory_mb) + " |"
     yield "| --- |" + " --- |" * len(found.memory_mb)
     yield "| memory of the gateway, MB | " + " | ".join(map(str, found.memory_mb.values())) + " |"

@@ -75,3 +75,10 @@ def test_a_frame_without_an_end_is_given_up() -> None:
     reader.receive(b"data: " + b"x" * (LARGEST_FRAME - 10))
     with pytest.raises(EngineDisagrees):
         reader.receive(b"x" * LARGEST_FRAME)
+
+
+def test_white_space_without_an_end_is_given_up_too() -> None:
+    reader = FrameReader()
+    assert reader.receive(b" " * LARGEST_FRAME) == []
+    with pytest.raises(EngineDisagrees):
+        reader.receive(b"\n")

@@ -13,12 +13,12 @@ from faults.rows import GROUPS, Expected, Row  # noqa: E402
 HEAD = """\
 # When an engine fails
 
-What an engine may do wrong, and what the client gets. This page is made from `tests/faults/rows.py`; a test plays every row over
-real sockets: streamed, whole, over a WebSocket, and in the background, followed and polled. It also checks that there is exactly
-one answer with one terminal event, that no task, connection or descriptor is left, and that the next request is served.
+What an engine may do wrong, and what the client gets. This page is made from `tests/faults/rows.py`. A test plays every row
+over real sockets: streamed, whole, over a WebSocket, and in the background, followed and polled. It also checks that there is
+exactly one answer with one terminal event, that no task, connection or descriptor is left, and that the next request is served.
 
-- **streamed**: an event that ends the stream, with the code of its error; or the HTTP error, if the stream had not begun. A WebSocket
-  gets the same, with an `error` event in place of the HTTP error.
+- **streamed**: the event that ends the stream, with the code of its error; or the HTTP error, if the stream had not begun. A
+  WebSocket gets the same, with an `error` event in place of the HTTP error.
 - **whole**: the HTTP answer to a request that is not streamed, with the code of its error.
 - **background**: the last event, and what polling shows.
 - **again**: whether the gateway asks the engine once more before the client hears of it. The tests allow one further attempt.

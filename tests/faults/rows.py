@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from support.engine import DONE, USAGE, answer, call, chunk, text
-from support.raw_server import CHUNKED, chunked
-
 from faults.engine import Act, Forever, Step
 from faults.ways import IN_BACKGROUND, Outcome
+from support.engine import DONE, USAGE, answer, call, chunk, text
+from support.raw_server import CHUNKED, chunked
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +52,7 @@ CUT = failed(502, "engine_error", retry_after=True)
 AWAY = failed(503, "engine_unavailable", begun=False, retry_after=True)
 # What it sends is not what an engine sends, before or after the first byte of its body.
 NO_HTTP = failed(502, "engine_answer_not_understood", begun=False, retry_after=True)
+BROKEN_HTTP = failed(502, "engine_answer_not_understood", retry_after=True)
 NO_CHAT = failed(502, "engine_answer_not_understood")
 STALLED = failed(504, "engine_stalled", retry_after=True)
 SILENT = failed(504, "engine_stalled", begun=False, retry_after=True)
@@ -168,6 +168,9 @@ BUSY = b'data: {"error":{"code":429,"message":"slow down"}}\n\n'
 PAGE = b"<html><body><h1>Welcome</h1></body></html>"
 
 
+COMMENTS = Forever(piece((b":" + b" still here" * 100 + b"\n\n") * 100))
+
+
 def wrong(member: str) -> bytes:
     return b'data: {"id":"x","object":"chat.completion.chunk",%b}\n\n' % member.encode()
 
@@ -176,7 +179,7 @@ BODIES = (
     Row("an empty body", (in_chunks(),), NO_CHAT),
     Row("an empty body, with its length", (sized_answer(0, b""),), NO_CHAT),
     Row("garbage", (in_chunks(b"\x00\x01\x02\xff\xfe garbage \x80\x81" * 20),), NO_CHAT),
-    Row("garbage in mid-stream", (in_chunks(HELLO, b"\x00\xff\x80 garbage\n\n", WORLD + STOP + DONE),), COMPLETED),
+    Row("garbage in mid-stream", (in_chunks(HELLO, b"\x00\xff\x80 garbage\n\n", WORLD + STOP + DONE),), NO_CHAT),
     Row("a frame of garbage", (in_chunks(HELLO, b"data: \x00\xff\x80\n\n", WORLD + STOP + DONE),), NO_CHAT),
     Row("broken JSON", (in_chunks(HELLO, b'data: {"choices": [\n\n', STOP + DONE),), NO_CHAT),
     Row("broken JSON, and no end", (begun(HELLO, b'data: {"choices": [\n\n'), Act.STALL), NO_CHAT),
@@ -194,8 +197,14 @@ BODIES = (
     Row("an error object in a frame", (in_chunks(ERROR, DONE),), failed(502, "engine_error", retry_after=True)),
     Row("an error object in mid-stream", (in_chunks(HELLO, ERROR, DONE),), failed(502, "engine_error", retry_after=True)),
     Row("an error object, and no end", (begun(HELLO, ERROR), Act.STALL), failed(502, "engine_error", retry_after=True)),
-    Row("an error object that says 429", (in_chunks(BUSY, DONE),), failed(429, "rate_limit_exceeded", event="rate_limit_exceeded")),
-    Row("an error object as the body", (typed("application/json", ERROR[6:-2]),), failed(502, "engine_error", retry_after=True)),
+    Row(
+        "an error object that says 429",
+        (in_chunks(BUSY, DONE),),
+        failed(429, "rate_limit_exceeded", event="rate_limit_exceeded"),
+    ),
+    Row(
+        "an error object as the body", (typed("application/json", ERROR[6:-2]),), failed(502, "engine_error", retry_after=True)
+    ),
     Row("an error object after the finish", (in_chunks(HELLO, STOP, ERROR, DONE),), COMPLETED),
     Row("HTML with 200", (typed("text/html", PAGE),), NO_CHAT),
     Row("no content type", (b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(ANSWER), ANSWER),), COMPLETED),
@@ -213,8 +222,8 @@ BODIES = (
     Row("a finish that is a number", (in_chunks(HELLO, wrong('"choices":[{"index":0,"finish_reason":7}]'), DONE),), NO_CHAT),
     Row("the finish `length`", (in_chunks(HELLO, chunk(finish="length"), DONE),), INCOMPLETE),
     Row("the finish `content_filter`", (in_chunks(HELLO, chunk(finish="content_filter"), DONE),), INCOMPLETE),
-    Row("comments without end", (begun(HELLO), Forever(piece(b": still here\n\n" * 5000))), NO_CHAT),
-    Row("only comments, without end", (CHUNKED, Forever(piece(b": still here\n\n" * 5000))), NO_CHAT),
+    Row("comments without end", (begun(HELLO), COMMENTS), NO_CHAT),
+    Row("only comments, without end", (CHUNKED, COMMENTS), NO_CHAT),
     Row("white space without end", (CHUNKED, Forever(piece(b" \n" * 50_000))), NO_CHAT),
     Row("a line without end", (begun(HELLO, b'data: {"'), Forever(piece(b"x" * 100_000))), NO_CHAT),
     Row("a document without end", (begun(b'{"'), Forever(piece(b"x" * 100_000))), NO_CHAT),
@@ -230,9 +239,9 @@ def _says(status: int) -> bytes:
 REJECTED = Expected("failed", 400, None, "invalid_prompt", begun=False, futile=True)
 STATUSES: Mapping[int, tuple[Expected, bool]] = {
     400: (REJECTED, False),
-    401: (failed(502, "engine_key", begun=False), False),
-    403: (failed(502, "engine_key", begun=False), False),
-    404: (failed(502, "engine_answer_not_understood", begun=False), False),
+    401: (failed(502, "engine_key", begun=False, futile=True), False),
+    403: (failed(502, "engine_key", begun=False, futile=True), False),
+    404: (failed(502, "engine_answer_not_understood", begun=False, futile=True), False),
     408: (AWAY, True),
     413: (REJECTED, False),
     422: (REJECTED, False),
@@ -249,11 +258,16 @@ REFUSALS: Mapping[str, tuple[str, bytes]] = {
     "an empty body": ("text/plain", b""),
 }
 ANSWERED = tuple(
-    Row(f"HTTP {status} with {name}", (refusal(status, body or (_says(status) if name == "JSON" else b""), kind),), expected, again)
+    Row(
+        f"HTTP {status} with {name}",
+        (refusal(status, body or (_says(status) if name == "JSON" else b""), kind),),
+        expected,
+        again,
+    )
     for status, (expected, again) in STATUSES.items()
     for name, (kind, body) in REFUSALS.items()
 )
-REDIRECTED = failed(502, "engine_answer_not_understood", begun=False)
+REDIRECTED = failed(502, "engine_redirect", begun=False, futile=True)
 REDIRECTS = tuple(
     Row(f"a redirect, HTTP {status}", (refusal(status, b"", extra="Location: /elsewhere/v1/chat/completions\r\n"),), REDIRECTED)
     for status in (301, 302, 303, 307, 308)
@@ -282,22 +296,26 @@ PACKED = gzip.compress(ANSWER, mtime=0)
 FRAMINGS = (
     Row("gzip", (encoded("gzip", PACKED),), COMPLETED),
     Row("gzip that is none", (encoded("gzip", ANSWER),), CUT),
-    Row("gzip that is cut", (encoded("gzip", PACKED[: len(PACKED) // 2]),), CUT),
+    Row("gzip that is cut", (encoded("gzip", PACKED[: len(PACKED) // 2]),), NO_CHAT),
     Row("gzip that turns to garbage", (encoded("gzip", PACKED[:60] + b"\xff" * 60),), CUT),
     Row("deflate", (encoded("deflate", zlib.compress(ANSWER)),), COMPLETED),
     Row("deflate that is none", (encoded("deflate", ANSWER),), CUT),
     Row("br, for which nothing is installed", (encoded("br", b"\xff" + ANSWER),), NO_HTTP),
     Row("an unknown content encoding", (encoded("rot13", ANSWER),), COMPLETED),
-    Row("a chunk size that is no number", (CHUNKED, Act.PAUSE, b"zz\r\n" + HELLO), CUT),
-    Row("a negative chunk size", (CHUNKED, Act.PAUSE, b"-5\r\n" + HELLO), CUT),
-    Row("a broken chunk in mid-stream", (begun(HELLO), Act.PAUSE, b"zz\r\n" + WORLD), CUT),
-    Row("a chunk longer than its size", (begun(HELLO), Act.PAUSE, b"5\r\n" + WORLD + b"\r\n0\r\n\r\n"), CUT),
+    Row("a chunk size that is no number", (CHUNKED, Act.PAUSE, b"zz\r\n" + HELLO), BROKEN_HTTP),
+    Row("a negative chunk size", (CHUNKED, Act.PAUSE, b"-5\r\n" + HELLO), BROKEN_HTTP),
+    Row("a broken chunk in mid-stream", (begun(HELLO), Act.PAUSE, b"zz\r\n" + WORLD), BROKEN_HTTP),
+    Row("a chunk longer than its size", (begun(HELLO), Act.PAUSE, b"5\r\n" + WORLD + b"\r\n0\r\n\r\n"), BROKEN_HTTP),
     Row("a chunked body without its last chunk", (begun(ANSWER), Act.CLOSE), COMPLETED),
     Row("Content-Length too short", (sized_answer(SHORT, ANSWER[:SHORT]), Act.PAUSE, ANSWER[SHORT:], Act.CLOSE), NO_CHAT),
     Row("Content-Length too short, all at once", (sized_answer(SHORT, ANSWER), Act.CLOSE), NO_HTTP),
     Row("Content-Length too long", (sized_answer(len(HELLO) + 100, HELLO), Act.CLOSE), CUT),
     Row("Content-Length that is no number", (b"HTTP/1.1 200 OK\r\nContent-Length: ten\r\n\r\n" + ANSWER,), NO_HTTP),
-    Row("two different Content-Lengths", (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 9\r\n\r\n" + ANSWER,), NO_HTTP),
+    Row(
+        "two different Content-Lengths",
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 9\r\n\r\n" + ANSWER,),
+        NO_HTTP,
+    ),
     Row("no status line", (ANSWER,), NO_HTTP),
     Row("a status line of garbage", (b"\x00\xff\xfe\r\n\r\n",), NO_HTTP),
     Row("an enormous header", (HEAD + b"X-Much: " + b"x" * 200_000 + b"\r\n\r\n",), NO_HTTP),

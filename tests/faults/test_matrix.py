@@ -79,7 +79,7 @@ class Cell:
         """The connection of an engine that is slow to end may be open for a moment."""
         async with asyncio.timeout(10):
             while await self.idle() != before:
-                await asyncio.sleep(0.01)
+                pass
 
     def runs_left(self) -> int:
         gc.collect()

@@ -62,7 +62,7 @@ def _to_answer(raw: bytes) -> Answer:
 
 
 def _unchunked(raw: bytes) -> bytes:
-    pieces = []
+    pieces: list[bytes] = []
     while True:
         line, _, raw = raw.partition(b"\r\n")
         size = int(line, 16)

@@ -41,8 +41,10 @@ class FrameReader:
 
     def receive(self, data: bytes) -> list[bytes]:
         if not self._started:
+            size = len(data)
             data = data.lstrip(b"\xef\xbb\xbf \r\n\t")
             if not data:
+                self._limit(size)
                 return []
             self._started = True
             if data.startswith(b"{"):
