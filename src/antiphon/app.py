@@ -32,20 +32,22 @@ from antiphon.gateway.seal import load_key, make_sealer
 from antiphon.gateway.sinks import WriteBatch
 from antiphon.gateway.watch import Timeouts
 from antiphon.http import conversations, engine_routes, responses, stored, websocket
+from antiphon.http.admission import ALLOWED_HOSTS, AllowedHosts, admitted
 from antiphon.http.cors import CROSS_ORIGIN, CrossOrigin, preflights
 from antiphon.http.keys import CONVERSATIONS, GATEWAY, LIMITS, TRANSPORT, HttpLimits
-from antiphon.http.middlewares import add_headers, authenticated, enveloped, identified
+from antiphon.http.middlewares import TOO_SLOW, add_headers, answer_unrouted, authenticated, enveloped, identified
 from antiphon.http.paths import under_all_paths
 from antiphon.http.websocket import CLOSE_TIMEOUT, CONNECTIONS, GOING_AWAY, PING_INTERVAL
 from antiphon.logs import log
 from antiphon.settings import Settings, data_directory, read_chat_template
 from antiphon.store.protocol import Store
 from antiphon.tools.runner import ToolRunner
-from antiphon.transport import transport_of
+from antiphon.transport import ConnectionOptions, Runner, transport_of
 
 DAY = 24 * 60 * 60
 EXAMINER = web.AppKey("examiner", Examiner)
 WORKERS = web.AppKey("workers", Workers)
+CONNECTION_OPTIONS = web.AppKey("connection_options", ConnectionOptions)
 
 # After the runs have been drained, handlers have this long to write what is left, in seconds.
 CLOSING_TIME = 2.0
@@ -92,10 +94,14 @@ def make_app(
     pool = Pool(_make_engines(settings, session, embedded), intervals.engine_retry, names)
     gateway = _make_gateway(settings, pool, store, checker, extensions)
     app = web.Application(
-        middlewares=[identified, preflights, enveloped, authenticated(settings.api_key)],
+        middlewares=[identified, preflights, enveloped, admitted, authenticated(settings.api_key)],
         client_max_size=settings.max_body_bytes,
     )
     app[CROSS_ORIGIN] = CrossOrigin(settings.cors_origins)
+    app[ALLOWED_HOSTS] = AllowedHosts((settings.host, *settings.allowed_hosts), needed=lambda: not settings.api_key)
+    app[CONNECTION_OPTIONS] = ConnectionOptions(
+        settings.header_timeout, settings.body_timeout, settings.send_timeout, answer_unrouted, TOO_SLOW
+    )
     app.on_response_prepare.append(add_headers)
     app[GATEWAY] = gateway
     app[CONVERSATIONS] = Conversations(store, retention=gateway.retention)
@@ -106,6 +112,7 @@ def make_app(
         settings.websocket_lifetime,
         intervals.websocket_ping,
         intervals.websocket_farewell,
+        settings.websocket_queue,
     )
     app[CONNECTIONS] = set()
     app[EXAMINER] = Examiner(gateway.is_busy, generates=settings.probe, named_models=names.models, times=intervals.probes)
@@ -259,4 +266,4 @@ async def _drain(app: web.Application, within: float) -> None:
 
 def make_runner(app: web.Application) -> web.AppRunner:
     """A client that goes away cancels its handler, and with it the engine's work."""
-    return web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=CLOSING_TIME)
+    return Runner(app, app[CONNECTION_OPTIONS], access_log=None, handler_cancellation=True, shutdown_timeout=CLOSING_TIME)
