@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import gc
+import ipaddress
 import signal
 import sys
 from collections.abc import Mapping, Sequence
@@ -24,7 +25,7 @@ from antiphon.engines.detection import WELL_KNOWN_PORTS, find_local_engines
 from antiphon.engines.pool import ENGINE_RETRY_INTERVAL
 from antiphon.engines.upstream import Engine
 from antiphon.http.keys import GATEWAY
-from antiphon.settings import Settings, data_directory, models_directory
+from antiphon.settings import Settings, SettingsError, data_directory, models_directory
 from antiphon.store import default_url, open_store
 from antiphon.transport import make_session
 
@@ -70,7 +71,28 @@ class Address:
         return f"http://{host}:{self.port}"
 
 
+OPEN_TO_ALL = (
+    "other machines can reach {host}, and no key is set: anybody there could use the gateway, and read what is stored. "
+    "Set a key with --api-key KEY or ANTIPHON_API_KEY=KEY, or listen on 127.0.0.1. --insecure-no-auth starts it as it is."
+)
+
+
+def refuse_to_be_open(settings: Settings) -> None:
+    """Without a key only this machine is let in, unless the settings say that everybody is."""
+    if not settings.api_key and not settings.insecure_no_auth and not _is_loopback(settings.host):
+        raise SettingsError(OPEN_TO_ALL.format(host=settings.host or "every address"))
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        # Any other name may have any address, now or later.
+        return host.lower() == "localhost"
+
+
 def serve_forever(settings: Settings) -> None:
+    refuse_to_be_open(settings)
     logs.configure(settings.log_level)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(_serve(settings))
