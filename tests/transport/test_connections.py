@@ -1,6 +1,7 @@
 """Clients that do not finish what they have begun to send."""
 
 import asyncio
+from typing import Any
 
 import pytest
 from support.engine import MockEngine, Writer, chunk
@@ -85,7 +86,7 @@ async def test_a_response_may_take_longer_than_its_request(engine: MockEngine, n
         await go_on.wait()
 
     engine.will(script)
-    deadlines = {"body_timeout": 1.0, "header_timeout": 1.0}
+    deadlines: dict[str, Any] = {"body_timeout": 1.0, "header_timeout": 1.0}
     async with running_gateway(engine, transport=name, **deadlines) as gateway, dialled(gateway) as client:
         await client.send(post(b'{"model": "mock", "input": "Hi", "stream": true}'))
         await asked.wait()
@@ -96,7 +97,7 @@ async def test_a_response_may_take_longer_than_its_request(engine: MockEngine, n
 
 
 async def test_a_connection_that_stays_idle_after_its_upgrade_stays_open(engine: MockEngine, name: TransportName) -> None:
-    deadlines = {"body_timeout": 1.0, "header_timeout": 1.0}
+    deadlines: dict[str, Any] = {"body_timeout": 1.0, "header_timeout": 1.0}
     async with (
         running_gateway(engine, transport=name, **deadlines) as gateway,
         gateway.client.ws_connect(gateway.url + "/v1/responses") as socket,

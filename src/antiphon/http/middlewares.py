@@ -60,7 +60,7 @@ async def identified(request: web.Request, handler: Handler) -> web.StreamRespon
         )
 
 
-def _identify(request: web.Request) -> float:
+def _identify(request: web.BaseRequest) -> float:
     """Returns when the request began."""
     given = request.headers.get("x-request-id", "")
     request[REQUEST_ID] = given if _SANE_ID.fullmatch(given) else new_id("req")
@@ -72,9 +72,6 @@ def _identify(request: web.Request) -> float:
 async def add_headers(request: web.Request, response: web.StreamResponse) -> None:
     """To every answer, when its headers are sent: to streams, WebSockets and errors too."""
     request[STARTED] = response
-    if REQUEST_ID not in request:
-        # aiohttp rejected it before the middlewares.
-        _identify(request)
     response.headers["x-request-id"] = request[REQUEST_ID]
     response.headers["openai-processing-ms"] = str(round((time.perf_counter() - request[BEGAN]) * 1000))
     response.headers.update(request.app[CROSS_ORIGIN].headers(request.headers.get("Origin")))
@@ -108,7 +105,8 @@ def _report_bug(bug: BaseException | None, request_id: str) -> ApiError:
 
 def answer_unrouted(request: web.BaseRequest, error: BaseException | None) -> web.Response:
     """What no route has seen: it is not HTTP, or aiohttp rejects it before the middlewares."""
-    request_id = new_id("req")
+    _identify(request)
+    request_id: str = request[REQUEST_ID]
     answer = foreign_to_error(error, request) or _report_bug(error, request_id)
     log("bad_request", request_id=request_id, status=answer.status, error=answer.code or answer.kind)
     response = error_to_answer(answer)
