@@ -53,6 +53,17 @@ def test_names_of_models_and_origins_of_pages_can_be_set_everywhere(tmp_path: Pa
     assert (Settings().model_names, Settings().default_model, Settings().cors_origins) == ({}, None, ())
 
 
+def test_names_of_hosts_can_be_set_everywhere(tmp_path: Path) -> None:
+    file = tmp_path / "antiphon.toml"
+    file.write_text('allowed-hosts = "a.example"\ninsecure-no-auth = true\n')
+    chosen = load({}, {}, file)
+    assert (chosen.allowed_hosts, chosen.insecure_no_auth) == (("a.example",), True)
+    chosen = load(
+        {"insecure_no_auth": None}, {"ANTIPHON_ALLOWED_HOSTS": "b.example, *", "ANTIPHON_INSECURE_NO_AUTH": "0"}, file
+    )
+    assert (chosen.allowed_hosts, chosen.insecure_no_auth) == (("b.example", "*"), False)
+
+
 def test_a_false_flag_overrides_too() -> None:
     assert load({"probe": False}, {"ANTIPHON_PROBE": "true"}).probe is False
     assert load({"probe": None}, {}).probe is True

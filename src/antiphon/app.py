@@ -39,19 +39,21 @@ from antiphon.http import conversations, engine_routes, responses, stored, webso
 from antiphon.http.cors import CROSS_ORIGIN, CrossOrigin, preflights
 from antiphon.http.keyring import Keyring
 from antiphon.http.keys import CONVERSATIONS, GATEWAY, KEYRING, LIMITS, TRANSPORT, HttpLimits
-from antiphon.http.middlewares import add_headers, authenticated, enveloped, identified
+from antiphon.http.middlewares import TOO_SLOW, add_headers, answer_unrouted, authenticated, enveloped, identified
 from antiphon.http.passed_through import OPEN_ANSWERS, OpenAnswers, passed_through
 from antiphon.http.paths import under_all_paths
+from antiphon.http.request_headers import ALLOWED_HOSTS, AllowedHosts, checked
 from antiphon.http.websocket import CLOSE_TIMEOUT, CONNECTIONS, GOING_AWAY, PING_INTERVAL
 from antiphon.logs import log
 from antiphon.settings import Settings, data_directory, read_chat_template
 from antiphon.store.protocol import Store
 from antiphon.tools.runner import ToolRunner
-from antiphon.transport import transport_of
+from antiphon.transport import ConnectionOptions, Runner, transport_of
 
 DAY = 24 * 60 * 60
 EXAMINER = web.AppKey("examiner", Examiner)
 WORKERS = web.AppKey("workers", Workers)
+CONNECTION_OPTIONS = web.AppKey("connection_options", ConnectionOptions)
 
 # After the runs have been drained, handlers have this long to write what is left, in seconds.
 CLOSING_TIME = 2.0
@@ -98,12 +100,16 @@ def make_app(
     pool = Pool(_make_engines(settings, session, embedded), intervals.engine_retry, names)
     gateway = _make_gateway(settings, pool, store, checker, extensions)
     app = web.Application(
-        middlewares=[identified, preflights, enveloped, authenticated],
+        middlewares=[identified, preflights, enveloped, checked, authenticated],
         client_max_size=settings.max_body_bytes,
     )
     app[CROSS_ORIGIN] = CrossOrigin(settings.cors_origins)
+    app[KEYRING] = keyring = Keyring(key_owners(settings))
+    app[ALLOWED_HOSTS] = AllowedHosts((settings.host, *settings.allowed_hosts), needed=lambda: not keyring)
+    app[CONNECTION_OPTIONS] = ConnectionOptions(
+        settings.header_timeout, settings.body_timeout, settings.send_timeout, answer_unrouted, TOO_SLOW
+    )
     app.on_response_prepare.append(add_headers)
-    app[KEYRING] = Keyring(key_owners(settings))
     app[GATEWAY] = gateway
     app[CONVERSATIONS] = Conversations(store, retention=gateway.retention)
     app[TRANSPORT] = transport_of(session)
@@ -113,6 +119,7 @@ def make_app(
         settings.websocket_lifetime,
         intervals.websocket_ping,
         intervals.websocket_farewell,
+        settings.websocket_queue,
     )
     app[CONNECTIONS] = set()
     app[OPEN_ANSWERS] = OpenAnswers()
@@ -286,4 +293,4 @@ async def _drain(app: web.Application, within: float) -> None:
 
 def make_runner(app: web.Application) -> web.AppRunner:
     """A client that goes away cancels its handler, and with it the engine's work."""
-    return web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=CLOSING_TIME)
+    return Runner(app, app[CONNECTION_OPTIONS], access_log=None, handler_cancellation=True, shutdown_timeout=CLOSING_TIME)

@@ -4,14 +4,17 @@
     ├── InvalidRequest            400   the client can fix it; names the field
     │   └── ContextLengthExceeded 400   a `response.failed` when streaming: Codex compacts on it
     ├── Unauthorized              401
-    ├── Forbidden                 403   a web page of another origin
+    ├── Forbidden                 403   a web page of another origin, or a host name that is not ours
     ├── NotFound                  404
     ├── MethodNotAllowed          405
+    ├── RequestTimeout            408   the client did not send all of its request in time
     ├── Conflict                  409   another request is using it: try again
     │   └── Cancelled             409   the response ends as cancelled, not as failed
     ├── BodyTooLarge              413
+    ├── UnsupportedMediaType      415   a body that is not JSON, or in a coding that is not read
     ├── UpgradeRequired           426
     ├── RateLimited               429   more than the limits allow: our own, or the engine's, passed on
+    ├── HeadersTooLarge           431
     ├── StoreUnavailable          503   the store cannot be reached, or does not answer: try again
     └── EngineError               502   the engine or the connection to it is at fault
         ├── EngineUnavailable     503   not there, not ready, or shutting down: try again
@@ -130,6 +133,13 @@ class MethodNotAllowed(ApiError):
     default_code = "method_not_allowed"
 
 
+class RequestTimeout(ApiError):
+    status = 408
+    kind = "invalid_request_error"
+    default_code = "request_timeout"
+    may_pass = True
+
+
 class Conflict(ApiError):
     status = 409
     kind = "conflict_error"
@@ -153,6 +163,12 @@ class BodyTooLarge(ApiError):
     default_code = "request_too_large"
 
 
+class UnsupportedMediaType(ApiError):
+    status = 415
+    kind = "invalid_request_error"
+    default_code = "unsupported_media_type"
+
+
 class UpgradeRequired(ApiError):
     status = 426
     kind = "invalid_request_error"
@@ -165,6 +181,12 @@ class RateLimited(ApiError):
     default_code = "rate_limit_exceeded"
     may_pass = True
     event_code = "rate_limit_exceeded"
+
+
+class HeadersTooLarge(ApiError):
+    status = 431
+    kind = "invalid_request_error"
+    default_code = "headers_too_large"
 
 
 class StoreUnavailable(ApiError):

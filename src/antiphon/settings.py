@@ -25,7 +25,7 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     # ---- the server ----
 
-    # The address to listen on. "0.0.0.0" accepts connections from other machines.
+    # The address to listen on. "0.0.0.0" accepts connections from other machines, and needs a key.
     host: str = "127.0.0.1"
     # The port to listen on. 0: any free port.
     port: Annotated[int, Meta(ge=0, le=65535)] = 8484
@@ -34,7 +34,13 @@ class Settings(Struct, frozen=True, kw_only=True):
     api_key: tuple[str, ...] = ()
     # Origins of web pages that may use the API, such as https://example.com, or * for all. Empty: browsers keep them away.
     cors_origins: tuple[str, ...] = ()
-    # The largest request body, in bytes. A larger one gets a 413.
+    # Names under which clients reach the gateway, such as antiphon.example.com, or * for all. They are checked where no key is
+    # set, because a web page of a stranger can be made to look like one of the gateway. Addresses, localhost, `host` and
+    # host.docker.internal need not be named.
+    allowed_hosts: tuple[str, ...] = ()
+    # Listen beyond this machine without any key. False: the gateway does not start like that.
+    insecure_no_auth: bool = False
+    # The largest request body or WebSocket message, in bytes. A larger one gets a 413.
     max_body_bytes: Annotated[int, Meta(gt=0)] = 64 * 1024 * 1024
     # The most items that the input of one request may have. A stored history may have more.
     max_input_items: Annotated[int, Meta(gt=0)] = 20_000
@@ -52,8 +58,16 @@ class Settings(Struct, frozen=True, kw_only=True):
     max_name_length: Annotated[int, Meta(ge=64)] = 256
     # Seconds of silence after which a stream gets a response.in_progress event, so that clients and proxies do not close it.
     heartbeat: Seconds = 15.0
+    # Seconds that a client may take to send the headers of a request. Then its connection is closed.
+    header_timeout: Seconds = 30.0
+    # Seconds that the body of a request may pause. Then it gets a 408.
+    body_timeout: Seconds = 60.0
+    # Seconds that a client may read nothing of what it is sent. Then its connection is closed, and the engine's work ends.
+    send_timeout: Seconds = 600.0
     # Seconds that a WebSocket may stay open.
     websocket_lifetime: Seconds = 3600.0
+    # How many requests of one WebSocket may wait for the responses before them. One more gets a 429.
+    websocket_queue: Annotated[int, Meta(ge=1, le=1000)] = 4
     # Seconds that running responses may take to finish after the signal to stop.
     shutdown_timeout: Seconds = 30.0
     # The name of the events of raw reasoning: "reasoning_text" for response.reasoning_text.delta and .done (OpenAI),
@@ -223,7 +237,7 @@ def _configured_template(config: Any) -> Any:
 
 
 # Settings that take several values.
-LISTS = frozenset({"upstream", "api_key", "admin_key", "cors_origins"})
+LISTS = frozenset({"upstream", "api_key", "admin_key", "cors_origins", "allowed_hosts"})
 # Settings that give names to values.
 TABLES = frozenset({"model_names"})
 # Settings that give names to lists.

@@ -10,9 +10,11 @@ import pytest
 from support.background import Background, held_back
 from support.engine import MockEngine, text
 from support.gateway import GatewayUnderTest, running_gateway
+from support.raw_client import RawClient, dialled
 from support.streams import BEGINNING, check_stream, parse
 
 from antiphon.background.followers import STILL_HERE
+from antiphon.errors import StoreUnavailable
 from antiphon.store.records import Event
 
 pytestmark = pytest.mark.timeout(30)
@@ -55,7 +57,7 @@ async def test_a_streamed_background_response_is_followed_at_once(gateway: Gatew
     assert await background.follow(final["id"]) == events
 
 
-@pytest.mark.parametrize("beyond", [0, 1, 1000, 10**30])
+@pytest.mark.parametrize("beyond", [0, 1, 1000, 10**15])
 async def test_after_the_last_event_the_stream_ends_at_once(background: Background, beyond: int) -> None:
     response = await background.made()
     events = await background.follow(response["id"])
@@ -185,6 +187,65 @@ async def test_followers_of_a_queued_response_get_heartbeats(engine: MockEngine)
             assert await content.readuntil(b"\n\n") == STILL_HERE
 
 
+# ---- a store that fails on the way -----------------------------------------------------------------------------------
+
+
+async def until_first_word(client: RawClient, path: str, version: str = "1.1") -> bytes:
+    """The head of the answer, and the first events."""
+    await client.send(f"GET {path} HTTP/{version}\r\nHost: localhost\r\n\r\n".encode())
+    return await client.reader.readuntil(b'"delta":"Hel"')
+
+
+@pytest.mark.usefixtures("both_transports")
+async def test_a_store_that_fails_ends_the_connection_and_the_client_can_come_back(
+    background: Background, engine: MockEngine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    script, go_on = held_back("Hel", "lo")
+    engine.will(script)
+    id = (await background.create())["id"]
+
+    async def fail(*_: object) -> None:
+        raise StoreUnavailable
+
+    async with dialled(background.gateway) as client:
+        seen = await until_first_word(client, f"/v1/responses/{id}?stream=true")
+        with monkeypatch.context() as broken:
+            broken.setattr(background.gateway.gateway.store, "events", fail)
+            go_on.set()
+            seen += await client.rest()
+    # One answer, whose body has no end.
+    assert seen.count(b"HTTP/1.1") == 1
+    assert not seen.endswith(b"0\r\n\r\n")
+    assert b"store_unavailable" not in seen
+    assert "bug" not in caplog.text
+    await background.ended(id)
+    events = await background.follow(id)
+    last = next(event["sequence_number"] for event in events if event["type"] == "response.output_text.delta")
+    assert await background.follow(id, after=last) == events[last + 1 :]
+    check_stream(events)
+
+
+async def test_without_chunks_a_stream_that_fails_is_reset(
+    background: Background, engine: MockEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of such a body the close would be the end, and half of it would be taken for all."""
+    script, go_on = held_back("Hel", "lo")
+    engine.will(script)
+    id = (await background.create())["id"]
+
+    async def fail(*_: object) -> None:
+        raise StoreUnavailable
+
+    async with dialled(background.gateway) as client:
+        await until_first_word(client, f"/v1/responses/{id}?stream=true", version="1.0")
+        monkeypatch.setattr(background.gateway.gateway.store, "events", fail)
+        go_on.set()
+        with pytest.raises(ConnectionResetError):
+            await client.rest()
+    monkeypatch.undo()
+    await background.ended(id)
+
+
 # ---- what cannot be followed -----------------------------------------------------------------------------------------
 
 
@@ -194,7 +255,7 @@ async def test_only_a_background_response_can_be_followed(gateway: GatewayUnderT
     assert (status, body["error"]["param"]) == (400, "stream")
 
 
-@pytest.mark.parametrize("after", ["-1", "many", "1.5"])
+@pytest.mark.parametrize("after", ["-1", "many", "1.5", "99999999999999999999", str(2**53 + 1), str(10**30)])
 async def test_an_invalid_starting_after_is_rejected(background: Background, after: str) -> None:
     id = (await background.made())["id"]
     status, body = await background.gateway.get(f"/v1/responses/{id}?stream=true&starting_after={after}")

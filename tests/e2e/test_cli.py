@@ -11,6 +11,9 @@ from support.engine import MockEngine, Refusal, Writer, chunk, text
 from support.gateway import free_port
 from support.streams import check_stream, parse
 
+from antiphon.cli.serve import refuse_to_be_open
+from antiphon.settings import Settings, SettingsError
+
 RECORDED = Path(__file__).parents[1] / "golden"
 
 
@@ -142,6 +145,7 @@ async def test_replay_shows_the_events_of_a_recording() -> None:
         (["serve", "--port", "99999"], "the command line"),
         (["serve", "--model-help", "some"], "the command line: Invalid enum value 'some'"),
         (["serve", "--model-name", "gpt-5="], "'gpt-5=' must be NAME or NAME=VALUE"),
+        (["serve", "--host", "0.0.0.0"], "other machines can reach 0.0.0.0, and no key is set"),
         (["replay", "/nowhere.sse"], "does not exist"),
         (["frobnicate"], "No such command"),
     ],
@@ -150,6 +154,27 @@ async def test_an_error_says_what_is_wrong(arguments: list[str], message: str) -
     code, _, err = await run(*arguments)
     assert code == 2
     assert message in " ".join(err.split())
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "", "192.168.0.7", "box.lan", "localhost.evil.com"])
+def test_without_a_key_only_this_machine_is_let_in(host: str) -> None:
+    with pytest.raises(SettingsError, match=r"--api-key KEY.*--insecure-no-auth"):
+        refuse_to_be_open(Settings(host=host))
+    refuse_to_be_open(Settings(host=host, api_key=("k",)))
+    refuse_to_be_open(Settings(host=host, insecure_no_auth=True))
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1", "localhost", "LOCALHOST"])
+def test_this_machine_needs_no_key(host: str) -> None:
+    refuse_to_be_open(Settings(host=host))
+
+
+@pytest.mark.parametrize("allowed", [("--insecure-no-auth",), ("--api-key", "k")])
+async def test_it_listens_beyond_this_machine_if_it_may(engine: MockEngine, allowed: tuple[str, ...]) -> None:
+    port = await free_port()
+    address = ("--host", "0.0.0.0", "--port", str(port))
+    async with served("serve", *address, *allowed, "--upstream", engine.url) as (_, line):
+        assert line == f"Antiphon is ready at http://0.0.0.0:{port}/v1\n"
 
 
 async def test_a_port_in_use_is_an_error(engine: MockEngine) -> None:

@@ -153,6 +153,14 @@ async def test_an_invalid_file_changes_nothing(engine: MockEngine, tmp_path: Pat
         assert [(await served.ask(key))[0] for key in ("one", "two")] == [401, 200]
 
 
+async def test_the_last_key_is_not_removed_while_other_machines_can_reach_it(engine: MockEngine, tmp_path: Path) -> None:
+    config = f'upstream = ["{engine.url}"]\nhost = "0.0.0.0"\n'
+    async with serving(tmp_path, config + 'api_key = ["one"]\n') as served:
+        served.hang_up(config)
+        assert "--insecure-no-auth" in (await logged(served.process, "settings not reloaded"))["reason"]
+        assert (await served.ask("none"))[0] == 401
+
+
 async def test_it_stops_when_its_terminal_is_closed(engine: MockEngine) -> None:
     terminal, line = pty.openpty()
     process = await asyncio.create_subprocess_exec(

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 from support.engine import DONE, USAGE, MockEngine, Refusal, chunk, text
 from support.gateway import GatewayUnderTest, running_gateway
+from support.raw_client import dialled, post
 
 from antiphon.logs import JsonFormatter
 
@@ -155,6 +156,24 @@ async def test_a_bug_in_the_middle_of_a_stream_still_ends_it_properly(
     monkeypatch.setattr("antiphon.core.chunk_reader.ChunkReader.receive", bug)
     events = await gateway.stream()
     assert events[-1]["type"] == "response.failed"
+    assert "bug" in caplog.text
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.usefixtures("both_transports")
+async def test_after_the_head_of_a_stream_no_other_head_follows(
+    gateway: GatewayUnderTest, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def bug(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("antiphon.gateway.run.ResponseRun.run", bug)
+    async with dialled(gateway) as client:
+        await client.send(post(b'{"model": "mock", "input": "Hi", "stream": true}'))
+        received = await client.rest()
+    assert received.startswith(b"HTTP/1.1 200")
+    assert received.count(b"HTTP/1.1") == 1
+    assert not received.endswith(b"0\r\n\r\n")
     assert "bug" in caplog.text
 
 

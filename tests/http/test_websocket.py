@@ -16,11 +16,13 @@ from support.sockets import Socket, connected
 from support.streams import TERMINAL, check_stream
 
 from antiphon.app import Intervals
-from antiphon.http.websocket import MOST_WAITING, too_old
+from antiphon.http.websocket import too_old
+from antiphon.settings import Settings
 from antiphon.store.memory import MemoryStore
 
 pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("both_transports")]
 
+MOST_WAITING = Settings().websocket_queue
 TOOLS = [{"type": "function", "name": "get_weather", "parameters": {"type": "object", "properties": {}}}]
 
 
@@ -186,11 +188,14 @@ UPGRADE = (
 
 
 @contextmanager
-def raw_socket(gateway: GatewayUnderTest) -> Iterator[socket.socket]:
+def raw_socket(gateway: GatewayUnderTest, receive_buffer: int = 1 << 20) -> Iterator[socket.socket]:
     """A connection that asks for a WebSocket, and does nothing by itself."""
     host = gateway.url.removeprefix("http://")
     address, _, port = host.partition(":")
-    with socket.create_connection((address, int(port)), timeout=20) as client:
+    with socket.socket() as client:
+        client.settimeout(20)
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        client.connect((address, int(port)))
         client.sendall(UPGRADE % host.encode())
         yield client
 
@@ -205,6 +210,96 @@ def read_all(client: socket.socket) -> bytes:
     while data := client.recv(4096):
         received += data
     return received
+
+
+# ---- clients that do not read ----------------------------------------------------------------------------------------
+
+# Each is answered by an error that is many times as large.
+BAD_MESSAGE = frame(0x81, b"{")
+BAD_MESSAGES = 9_000_000 // len(BAD_MESSAGE)
+
+
+async def test_a_client_that_does_not_read_its_errors_is_not_read_either(gateway: GatewayUnderTest) -> None:
+    with raw_socket(gateway, receive_buffer=4096) as client:
+        sending = asyncio.create_task(asyncio.to_thread(client.sendall, BAD_MESSAGE * BAD_MESSAGES))
+        while not gateway.connections:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        (connection,) = gateway.connections
+        protocol = connection._request.protocol
+        assert protocol is not None
+        while not protocol._reading_paused:
+            assert not sending.done()
+            await asyncio.sleep(0)
+        assert protocol.transport is not None
+        assert protocol.transport.get_write_buffer_size() < 1_000_000
+        client.shutdown(socket.SHUT_RDWR)
+        await asyncio.gather(sending, return_exceptions=True)
+
+
+async def test_every_error_reaches_a_client_that_reads_late(gateway: GatewayUnderTest) -> None:
+    async with connected(gateway) as socket:
+        for _ in range(3000):
+            await socket.connection.send_str("{")
+        for _ in range(3000):
+            assert (await socket.event())["error"]["code"] == "invalid_json"
+        assert (await socket.create())["status"] == "completed"
+
+
+@pytest.mark.parametrize("limits", [{"websocket_lifetime": 1.0}, {"send_timeout": 1.0}])
+async def test_a_client_that_does_not_read_cannot_keep_its_connection_open(engine: MockEngine, limits: dict[str, Any]) -> None:
+    intervals = Intervals(websocket_ping=1.0, websocket_farewell=0.05)
+    async with running_gateway(engine, intervals=intervals, **limits) as gateway:
+        with raw_socket(gateway, receive_buffer=4096) as client:
+            sending = asyncio.create_task(asyncio.to_thread(client.sendall, BAD_MESSAGE * BAD_MESSAGES))
+            while not gateway.connections:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+            (failed,) = await asyncio.gather(sending, return_exceptions=True)
+            assert isinstance(failed, ConnectionError)
+            assert not gateway.connections
+
+
+async def test_requests_that_wait_may_be_as_large_as_one(engine: MockEngine) -> None:
+    go_on, script = paused()
+    engine.will(script)
+    async with running_gateway(engine, max_body_bytes=3000) as gateway, connected(gateway) as socket:
+        await socket.send()
+        events = await until_first_word(socket)
+        await socket.send("x" * 1500)
+        error = await socket.refused("x" * 1500)
+        assert (error["status"], error["error"]["code"]) == (429, "rate_limit_exceeded")
+        assert "3000 bytes" in error["error"]["message"]
+        go_on.set()
+        await to_the_end(socket, events)
+        await socket.turn()
+        assert (await socket.create("x" * 1500))["status"] == "completed"
+    assert len(engine.requests) == 3
+
+
+async def test_the_number_of_requests_that_wait_is_a_setting(engine: MockEngine) -> None:
+    go_on, script = paused()
+    engine.will(script)
+    async with running_gateway(engine, websocket_queue=1) as gateway, connected(gateway) as socket:
+        await socket.send()
+        events = await until_first_word(socket)
+        await socket.send()
+        assert (await socket.refused())["status"] == 429
+        go_on.set()
+        await to_the_end(socket, events)
+        await socket.turn()
+
+
+async def test_no_http_follows_the_upgrade_whatever_fails(
+    gateway: GatewayUnderTest, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def bug(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("antiphon.http.websocket.Connection.run", bug)
+    with raw_socket(gateway) as client:
+        received = await asyncio.to_thread(read_all, client)
+    assert received.startswith(b"HTTP/1.1 101")
+    assert received.count(b"HTTP/1.1") == 1
+    assert "bug" in caplog.text
 
 
 async def test_a_client_is_pinged(engine: MockEngine) -> None:

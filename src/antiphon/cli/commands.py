@@ -106,6 +106,9 @@ def serve(
         list[str] | None,
         typer.Option(help="Origin of web pages that may use the API, or * for all. Repeat it for several origins."),
     ] = None,
+    insecure_no_auth: Annotated[
+        bool | None, typer.Option("--insecure-no-auth", help="Let other machines use the gateway without a key.")
+    ] = None,
     store: Annotated[
         str | None,
         typer.Option(
@@ -143,6 +146,7 @@ def serve(
         "default_model": default_model,
         "model_names": model_names,
         "cors_origins": cors_origins,
+        "insecure_no_auth": insecure_no_auth,
         "store": store,
         "probe": probe,
         "help": model_help,

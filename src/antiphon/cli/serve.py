@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import gc
+import ipaddress
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -18,6 +19,7 @@ from antiphon import logs
 from antiphon.app import EXAMINER, make_app, make_runner
 from antiphon.cli.hangup import reload_at_hangup
 from antiphon.cli.models import better_model, this_machine
+from antiphon.client_keys import needs_key
 from antiphon.core.help import HelpSetting
 from antiphon.core.knowledge import Model
 from antiphon.embedded import CannotEmbed
@@ -27,7 +29,7 @@ from antiphon.engines.pool import ENGINE_RETRY_INTERVAL
 from antiphon.engines.upstream import Engine
 from antiphon.http.keys import GATEWAY
 from antiphon.reload import Reloader, Running
-from antiphon.settings import Settings, data_directory, models_directory
+from antiphon.settings import Settings, SettingsError, data_directory, models_directory
 from antiphon.store import default_url, open_store
 from antiphon.transport import make_session
 
@@ -73,11 +75,34 @@ class Address:
         return f"http://{host}:{self.port}"
 
 
+OPEN_TO_ALL = (
+    "other machines can reach {host}, and no key is set: anybody there could use the gateway, and read what is stored. "
+    "Set a key with --api-key KEY or ANTIPHON_API_KEY=KEY (`antiphon key new NAME` makes one), or listen on 127.0.0.1. "
+    "--insecure-no-auth starts it as it is."
+)
+
+
+def refuse_to_be_open(settings: Settings) -> Settings:
+    """Without a key only this machine is let in, unless the settings say that everybody is."""
+    if not needs_key(settings) and not settings.insecure_no_auth and not _is_loopback(settings.host):
+        raise SettingsError(OPEN_TO_ALL.format(host=settings.host or "every address"))
+    return settings
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        # Any other name may have any address, now or later.
+        return host.lower() == "localhost"
+
+
 def serve_forever(settings: Settings, load: Callable[[], Settings]) -> None:
     """`load` reads the settings again."""
+    refuse_to_be_open(settings)
     logs.configure(settings.log_level)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_serve(settings, load))
+        runner.run(_serve(settings, lambda: refuse_to_be_open(load())))
 
 
 def _loop_factory() -> type[asyncio.AbstractEventLoop] | None:

@@ -20,6 +20,8 @@ class HttpLimits(NamedTuple):
     websocket_ping: float
     # Seconds that a client has to answer the close of its WebSocket.
     websocket_farewell: float
+    # Requests of one WebSocket that may wait for the responses before them.
+    websocket_queue: int
 
 
 KEYRING = web.AppKey("keyring", Keyring)

@@ -4,19 +4,21 @@ import asyncio
 import logging
 import re
 import time
+from http import HTTPStatus
 from typing import Any
 
 import msgspec
 from aiohttp import web
 
-from antiphon.errors import ApiError, BodyTooLarge, EngineError, InvalidRequest, MethodNotAllowed, NotFound, Unauthorized
+from antiphon.errors import ApiError, RequestTimeout, Unauthorized
 from antiphon.gateway.ids import new_id
-from antiphon.gateway.run import BUG
 from antiphon.http.cors import CROSS_ORIGIN, Handler
+from antiphon.http.foreign_errors import bug_to_error, foreign_to_error
 from antiphon.http.keyring import ADMIN
 from antiphon.http.keys import GATEWAY, KEYRING
 from antiphon.http.rate_headers import rate_headers
 from antiphon.logs import log
+from antiphon.transport import cut_off
 
 REQUEST_ID = web.RequestKey("request_id", str)
 # Whose request it is: the name of its key; a hash of it, if it has no name; "" if no keys are set. What one owner has stored no
@@ -26,6 +28,8 @@ LOGGED = web.RequestKey("logged", dict[str, Any])
 BEGAN = web.RequestKey("began", float)
 # The whole answer has been written, whatever becomes of the connection.
 FINISHED = web.RequestKey("finished", bool)
+# The answer whose head has been sent, or is about to be.
+STARTED = web.RequestKey("started", web.StreamResponse)
 # The ids that a client may give its request. Anything else could forge a line in a log.
 _SANE_ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 # Health checks come from machines that have no key.
@@ -34,10 +38,7 @@ OPEN_PATHS = frozenset({"/health", "/ready"})
 
 @web.middleware
 async def identified(request: web.Request, handler: Handler) -> web.StreamResponse:
-    given = request.headers.get("x-request-id", "")
-    request[REQUEST_ID] = given if _SANE_ID.fullmatch(given) else new_id("req")
-    request[LOGGED] = {}
-    request[BEGAN] = began = time.perf_counter()
+    began = _identify(request)
     status = 499
     try:
         response = await handler(request)
@@ -60,8 +61,18 @@ async def identified(request: web.Request, handler: Handler) -> web.StreamRespon
         )
 
 
+def _identify(request: web.BaseRequest) -> float:
+    """Returns when the request began."""
+    given = request.headers.get("x-request-id", "")
+    request[REQUEST_ID] = given if _SANE_ID.fullmatch(given) else new_id("req")
+    request[LOGGED] = {}
+    request[BEGAN] = began = time.perf_counter()
+    return began
+
+
 async def add_headers(request: web.Request, response: web.StreamResponse) -> None:
     """To every answer, when its headers are sent: to streams, WebSockets and errors too."""
+    request[STARTED] = response
     response.headers["x-request-id"] = request[REQUEST_ID]
     response.headers["openai-processing-ms"] = str(round((time.perf_counter() - request[BEGAN]) * 1000))
     response.headers.update(request.app[CROSS_ORIGIN].headers(request.headers.get("Origin")))
@@ -75,23 +86,35 @@ async def enveloped(request: web.Request, handler: Handler) -> web.StreamRespons
         return await handler(request)
     except ApiError as error:
         answer = error
-    except web.HTTPRequestEntityTooLarge:
-        answer = BodyTooLarge(f"The body is larger than {request.client_max_size} bytes.")
-    except web.HTTPNotFound:
-        answer = NotFound(f"There is no {request.method} {request.path} here.")
-    except web.HTTPMethodNotAllowed as wrong:
-        answer = MethodNotAllowed(f"{request.path} takes {', '.join(sorted(wrong.allowed_methods))}, not {request.method}.")
-    except web.HTTPException as other:
-        answer = InvalidRequest(f"{other.reason}.")
     except ConnectionError:
         # The client closed its connection while it was being answered.
         raise asyncio.CancelledError from None
-    except Exception as bug:
-        # Codex hides the message of a 500, and retries it thirty times.
-        log("bug", level=logging.ERROR, exc_info=bug, request_id=request[REQUEST_ID])
-        answer = EngineError(BUG, code="internal_error")
+    except Exception as foreign:
+        answer = foreign_to_error(foreign, request) or _report_bug(foreign, request[REQUEST_ID])
     request[LOGGED]["error"] = answer.code or answer.kind
-    return error_to_answer(answer)
+    started: web.StreamResponse | None = request.get(STARTED)
+    if started is None:
+        return error_to_answer(answer)
+    # Nothing but the rest of a body may follow its head.
+    if request.transport is not None:
+        cut_off(request.transport, started)
+    return started
+
+
+def _report_bug(bug: BaseException | None, request_id: str) -> ApiError:
+    log("bug", level=logging.ERROR, exc_info=bug, request_id=request_id)
+    return bug_to_error()
+
+
+def answer_unrouted(request: web.BaseRequest, error: BaseException | None) -> web.Response:
+    """What no route has seen: it is not HTTP, or aiohttp rejects it before the middlewares."""
+    _identify(request)
+    request_id: str = request[REQUEST_ID]
+    answer = foreign_to_error(error, request) or _report_bug(error, request_id)
+    log("bad_request", request_id=request_id, status=answer.status, error=answer.code or answer.kind)
+    response = error_to_answer(answer)
+    response.headers["x-request-id"] = request_id
+    return response
 
 
 @web.middleware
@@ -140,3 +163,13 @@ def error_to_answer(error: ApiError) -> web.Response:
         content_type="application/json",
         headers=error.retry_headers,
     )
+
+
+def _to_bytes(error: ApiError) -> bytes:
+    """The answer of a connection on which there is no request to answer."""
+    body = msgspec.json.encode(error.envelope())
+    head = f"HTTP/1.1 {error.status} {HTTPStatus(error.status).phrase}\r\nContent-Type: application/json\r\n"
+    return f"{head}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body
+
+
+TOO_SLOW = _to_bytes(RequestTimeout("The headers of the request were not sent in time. Send it again."))

@@ -19,7 +19,7 @@ from antiphon.http.views import query_to_view
 from antiphon.store.records import UNFINISHED, Record
 from antiphon.wire.responses import Response
 
-# No event has a higher number. A database cannot take any number that a client can write.
+# No event has a higher number, and no database takes every number that a client can write.
 LAST_NUMBER = 2**53
 # How long a running response may take to end after it was cancelled, in seconds.
 CANCEL_TIMEOUT = 5.0
@@ -32,7 +32,7 @@ class RetrieveQuery(Struct):
 
     stream: bool = False
     # The number of the last event that the client has.
-    starting_after: Annotated[int, Meta(ge=0)] | None = None
+    starting_after: Annotated[int, Meta(ge=0, le=LAST_NUMBER)] | None = None
     include_obfuscation: bool | None = None
 
 
@@ -43,7 +43,7 @@ async def retrieve(request: web.Request) -> web.StreamResponse:
         return to_json(view.response(await _current(request, record)))
     if not record.background:
         raise InvalidRequest("Only a background response can be streamed again.", param="stream", code="unsupported_value")
-    after = -1 if query.starting_after is None else min(query.starting_after, LAST_NUMBER)
+    after = -1 if query.starting_after is None else query.starting_after
     notices = [] if query.include_obfuscation is None else [AS_STORED]
     return await answer_followed(request, record, after, notices, view)
 

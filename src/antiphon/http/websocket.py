@@ -9,13 +9,12 @@ import msgspec
 from aiohttp import WSCloseCode, WSMsgType, web
 from msgspec import Struct
 
-from antiphon.errors import ApiError, BodyTooLarge, EngineError, Forbidden, InvalidRequest, RateLimited, UpgradeRequired
+from antiphon.errors import ApiError, BodyTooLarge, EngineError, InvalidRequest, RateLimited, UpgradeRequired
 from antiphon.gateway.client_protocol import RESPONSES_WEBSOCKET
 from antiphon.gateway.recent_histories import RecentHistories
 from antiphon.gateway.run import BUG
 from antiphon.gateway.sinks import EncodedSink
 from antiphon.http.bodies import with_deployment
-from antiphon.http.cors import CROSS_ORIGIN
 from antiphon.http.keys import GATEWAY, LIMITS, TRANSPORT
 from antiphon.http.middlewares import LOGGED, OWNER, REQUEST_ID, owner_of_key
 from antiphon.http.rate_headers import rate_headers
@@ -28,8 +27,6 @@ from antiphon.wire import UNREADABLE
 PING_INTERVAL = 20.0
 # How long a client may take to agree to the end, in seconds.
 CLOSE_TIMEOUT = 1.0
-# Requests that may wait for the responses before them.
-MOST_WAITING = 4
 
 
 class Head(Struct):
@@ -64,12 +61,19 @@ async def converse(request: web.Request) -> web.StreamResponse:
         compress=False,
         decode_text=False,
     )
-    if not socket.can_prepare(request):
+    if not _can_open(socket, request):
         raise UpgradeRequired("GET is for WebSockets: send `Upgrade: websocket`, or use POST.")
-    _refuse_other_origins(request)
     async with request.app[TRANSPORT].open_messages(request, socket) as stream:
         await _connected(Connection(request, socket, stream), request.app[CONNECTIONS], limits.websocket_lifetime)
     return socket
+
+
+def _can_open(socket: Socket, request: web.Request) -> bool:
+    try:
+        return bool(socket.can_prepare(request))
+    except ValueError:
+        # Its key is not even ASCII.
+        return False
 
 
 async def _connected(connection: "Connection", connections: set["Connection"], lifetime: float) -> None:
@@ -81,16 +85,6 @@ async def _connected(connection: "Connection", connections: set["Connection"], l
     finally:
         ageing.cancel()
         connections.discard(connection)
-
-
-def _refuse_other_origins(request: web.Request) -> None:
-    """Browsers let every page open a WebSocket to every host: a gateway without a key would be open to all pages."""
-    origin = request.headers.get("Origin")
-    if origin is None or origin.partition("://")[2] == request.host or request.app[CROSS_ORIGIN].allows(origin):
-        return
-    raise Forbidden(
-        "Pages of another origin may not open a WebSocket here. The setting cors_origins allows it.", code="origin_not_allowed"
-    )
 
 
 def too_old(lifetime: float) -> Leave:
@@ -113,9 +107,13 @@ class Connection:
         self._stream = stream
         socket.refuse_large = self._refuse_large
         self._histories = RecentHistories()
-        self._max_body_bytes = request.app[LIMITS].max_body_bytes
+        self._limits = request.app[LIMITS]
         # None ends the wait for the next request, because the connection is to be closed.
         self._waiting: asyncio.Queue[Waiting | None] = asyncio.Queue()
+        # The size of the messages in it.
+        self._waiting_bytes = 0
+        # The client does not read what it is sent.
+        self._is_full = False
         self._leaving: Leave | None = None
 
     async def run(self) -> None:
@@ -126,9 +124,7 @@ class Connection:
             for task in done:
                 task.result()
             if self._leaving is not None and not self._socket.closed:
-                if self._leaving.error is not None:
-                    self._send_error(self._leaving.error)
-                await self._socket.close(code=self._leaving.code)
+                await self._close(self._leaving)
         finally:
             reading.cancel()
             answering.cancel()
@@ -140,30 +136,61 @@ class Connection:
             self._leaving = why
             self._waiting.put_nowait(None)
 
+    async def _close(self, why: Leave) -> None:
+        """A client that does not read cannot keep its connection open."""
+        transport = self._request.transport
+        if why.error is not None:
+            self._send_error(why.error)
+        try:
+            async with asyncio.timeout(self._limits.websocket_ping):
+                await self._socket.close(code=why.code)
+        except TimeoutError:
+            if transport is not None:
+                transport.abort()
+
     # ---- requests ----------------------------------------------------------------------------------------------------
 
     async def _read(self) -> None:
         async for kind, data, _ in self._socket:
             self._receive(kind, data)
+            if self._is_full:
+                # What a client sends is not read until it reads what it got: its errors would fill the memory.
+                await self._stream.drain()
+                self._is_full = False
 
     def _receive(self, kind: WSMsgType, data: Any) -> None:
         try:
             head = _head(kind, data)
-            if self._waiting.qsize() >= MOST_WAITING:
-                raise RateLimited(
-                    f"{MOST_WAITING} requests are waiting already. Responses run one after another: wait for one to end."
-                )
+            self._refuse_more(len(data))
         except ApiError as error:
             self._send_error(error)
             return
         previous = head.previous_response_id
+        self._waiting_bytes += len(data)
         self._waiting.put_nowait(Waiting(data, previous if isinstance(previous, str) else None))
+
+    def _refuse_more(self, size: int) -> None:
+        """Together, the requests that wait may be as large as one may be."""
+        most, largest = self._limits.websocket_queue, self._limits.max_body_bytes
+        if self._waiting.qsize() >= most:
+            raise RateLimited(f"{most} requests are waiting already. Responses run one after another: wait for one to end.")
+        if self._waiting_bytes and self._waiting_bytes + size > largest:
+            raise RateLimited(
+                f"The requests that are waiting would be larger than {largest} bytes. "
+                "Responses run one after another: wait for one to end."
+            )
 
     # ---- responses ---------------------------------------------------------------------------------------------------
 
     async def _answer_all(self) -> None:
-        while self._leaving is None and (asked := await self._waiting.get()) is not None:
+        while self._leaving is None and (asked := await self._next()) is not None:
             await self._answer(asked)
+
+    async def _next(self) -> Waiting | None:
+        asked = await self._waiting.get()
+        if asked is not None:
+            self._waiting_bytes -= len(asked.message)
+        return asked
 
     async def _answer(self, asked: Waiting) -> None:
         began = time.perf_counter()
@@ -219,7 +246,7 @@ class Connection:
 
     def _refuse_large(self) -> None:
         """Nothing is sent after this: what follows such a message cannot be read."""
-        error = BodyTooLarge(f"The message is larger than {self._max_body_bytes} bytes.")
+        error = BodyTooLarge(f"The message is larger than {self._limits.max_body_bytes} bytes.")
         self._request[LOGGED]["error"] = error.code
         self._send_error(error)
         self._stream.end()
@@ -231,7 +258,7 @@ class Connection:
             headers["retry-after"] = retry_after
         if headers:
             message["headers"] = headers
-        self._stream.write([msgspec.json.encode(message)])
+        self._is_full = self._stream.write([msgspec.json.encode(message)])
 
 
 CONNECTIONS = web.AppKey("connections", set[Connection])

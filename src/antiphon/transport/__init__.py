@@ -1,23 +1,32 @@
 """HTTP in both directions, and the only package that uses aiohttp internals.
 
 Two implementations do the same: `fast` pushes engine bodies from the parser and writes events straight to the sockets; `plain`
-uses aiohttp's public API only. `make_session` chooses, and everything else follows the session.
+uses aiohttp's public API only. `make_session` chooses, and everything else follows the session. Both share the connections of
+clients (`connections`).
 """
 
 from antiphon.transport.choice import choose, make_session, transport_of
+from antiphon.transport.connections import BadBody, BadRequest, ConnectionOptions, LongHeader, Runner, SlowBody, cut_off
 from antiphon.transport.interfaces import Body, EventStream, MessageStream, NotHttp, Receiver, Transport
 from antiphon.transport.plain.client import next_piece
 from antiphon.transport.websocket import Socket
 
 __all__ = [
+    "BadBody",
+    "BadRequest",
     "Body",
+    "ConnectionOptions",
     "EventStream",
+    "LongHeader",
     "MessageStream",
     "NotHttp",
     "Receiver",
+    "Runner",
+    "SlowBody",
     "Socket",
     "Transport",
     "choose",
+    "cut_off",
     "make_session",
     "next_piece",
     "transport_of",

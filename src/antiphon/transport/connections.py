@@ -1,0 +1,259 @@
+"""The connections of clients: deadlines for slow requests, and our own answer to what aiohttp rejects by itself.
+
+Both transports use them. Two names of aiohttp in here are not public, `_make_server` and `_messages`. Without the first one
+aiohttp's own connections are used; without the second one, a body that cannot be parsed ends at its deadline. The parser's
+errors are known by the names of their classes, for the same reason.
+"""
+
+import asyncio
+import logging
+import socket
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from aiohttp import StreamReader, web
+
+from antiphon.logs import log
+
+AnswerError = Callable[[web.BaseRequest, BaseException | None], web.Response]
+
+
+class BadRequest(Exception):
+    """What was sent is not HTTP. The text says why, and does not quote it: it may be a key."""
+
+
+class LongHeader(BadRequest):
+    """The request line or a header is too long."""
+
+
+class BadBody(BadRequest):
+    """The body is not in the coding that the headers name."""
+
+
+class SlowBody(BadRequest):
+    """The body of a request has paused for too long. Who reads it gets this error."""
+
+
+# The name of a class of aiohttp's → ours. The first one that fits counts.
+PARSER_ERRORS: Sequence[tuple[str, type[BadRequest]]] = (
+    ("RequestPayloadError", BadBody),
+    ("ContentEncodingError", BadBody),
+    ("LineTooLong", LongHeader),
+    ("HttpProcessingError", BadRequest),
+)
+
+
+def to_bad_request(error: BaseException | None) -> BadRequest | None:
+    """None: it is no error of the parser."""
+    names = {kind.__name__ for kind in type(error).__mro__}
+    ours = next((kind for name, kind in PARSER_ERRORS if name in names), None)
+    return None if ours is None else ours(_reason(str(getattr(error, "message", ""))))
+
+
+def _reason(message: str) -> str:
+    """The first line of the parser's message, up to what it quotes."""
+    return message.partition("\n")[0].partition(": b'")[0].partition("://")[0].rstrip(":.")
+
+
+# Closes a socket with a reset instead of an end.
+_RESET = struct.pack("ii", 1, 0)
+
+
+def cut_off(transport: asyncio.Transport, started: web.StreamResponse) -> None:
+    """Ends a body so that its client sees that the rest is missing. If it is chunked, or a WebSocket, closing the connection
+    shows that. Of any other body the close is the end, so the connection is reset."""
+    if "Transfer-Encoding" in started.headers or "Upgrade" in started.headers:
+        transport.close()
+        return
+    if (connected := transport.get_extra_info("socket")) is not None:
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+    transport.abort()
+
+
+class ConnectionOptions(NamedTuple):
+    # Seconds from the connection, or from the first byte of a later request, to the end of the request's headers.
+    head_timeout: float
+    # Seconds that the body of a request may pause.
+    body_timeout: float
+    # Seconds that a client may read nothing of what it is sent.
+    send_timeout: float
+    # Answers what no route can: the parser's error, or an exception that was raised outside of the application.
+    answer_error: AnswerError
+    # A whole answer, as bytes, for a client that has sent only a part of its first request's headers in time.
+    too_slow: bytes
+
+
+class Runner(web.AppRunner):
+    """aiohttp's, with our connections."""
+
+    def __init__(self, app: web.Application, options: ConnectionOptions, **more: Any) -> None:
+        super().__init__(app, **more)
+        self._options = options
+
+    async def _make_server(self) -> web.Server:
+        return Server(await super()._make_server(), self._options)
+
+
+class Server(web.Server):
+    def __init__(self, server: web.Server, options: ConnectionOptions) -> None:
+        super().__init__(self._handle, request_factory=server.request_factory, handler_cancellation=server.handler_cancellation)
+        self._application = server.request_handler
+        self._options = options
+
+    def __call__(self) -> "Connection":
+        return Connection(self, self._options)
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        connection = request.protocol
+        assert isinstance(connection, Connection)
+        connection.begin(request.content)
+        try:
+            return await self._application(request)
+        except web.HTTPException as early:
+            # Raised before the middlewares, such as for an expectation that cannot be met.
+            return self._options.answer_error(request, early)
+        finally:
+            connection.end()
+
+
+class Connection(web.RequestHandler):
+    """It waits for the head of a request, then for its body, and then for nothing: one timer is enough. Another one runs while
+    the client does not read."""
+
+    __slots__ = ("_answered", "_body", "_handling", "_heard_at", "_options", "_timer", "_unread")
+
+    def __init__(self, server: Server, options: ConnectionOptions) -> None:
+        super().__init__(server, loop=asyncio.get_running_loop(), access_log=None)  # type: ignore[arg-type]
+        self._options = options
+        self._timer: asyncio.TimerHandle | None = None
+        self._unread: asyncio.TimerHandle | None = None
+        self._handling = False
+        # Something was written, or is about to be.
+        self._answered = False
+        # The body of the request that is being handled, until all of it is there.
+        self._body: StreamReader | None = None
+        # When the last bytes came. 0: none have come yet.
+        self._heard_at = 0.0
+
+    # ---- what is awaited ---------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._await(self._options.head_timeout)
+
+    def begin(self, body: StreamReader) -> None:
+        """The head of a request is complete."""
+        self._handling = self._answered = True
+        if body.is_eof():
+            self._await_nothing()
+        else:
+            self._body = body
+            self._await(self._options.body_timeout)
+
+    def end(self) -> None:
+        """The request has been handled. Until a byte of the next one comes, the connection is idle."""
+        self._handling = False
+        self._body = None
+        self._await_nothing()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if data:
+            self._heard_at = self._now()
+        if self._body is not None:
+            self._watch_body(self._body)
+        elif data and not self._handling and self._timer is None:
+            self._await(self._options.head_timeout)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._await_nothing()
+        self._is_read()
+        super().connection_lost(exc)
+
+    def _watch_body(self, body: StreamReader) -> None:
+        if body.is_eof():
+            self._body = None
+            self._await_nothing()
+        elif getattr(self, "_messages", None):
+            # Nothing can follow a body that is not complete: this is the parser's error, of which the body does not know.
+            self._fail_body(body, BadBody())
+
+    # ---- clients that do not read ------------------------------------------------------------------------------------
+
+    def pause_writing(self) -> None:
+        """Called when more is buffered than the client reads."""
+        super().pause_writing()
+        transport = self.transport
+        if transport is not None:
+            # A transport that is only closed waits for its buffer to be read, however long that takes.
+            self._unread = asyncio.get_running_loop().call_later(self._options.send_timeout, transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._is_read()
+
+    def _is_read(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+
+    # ---- the timer ---------------------------------------------------------------------------------------------------
+
+    def _await(self, seconds: float) -> None:
+        self._await_nothing()
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._too_late)
+
+    def _await_nothing(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _too_late(self) -> None:
+        self._timer = None
+        if self._body is None:
+            self._give_up()
+        elif (left := self._heard_at + self._options.body_timeout - self._now()) > 0:
+            self._await(left)
+        else:
+            self._fail_body(self._body, SlowBody())
+
+    def _fail_body(self, body: StreamReader, error: Exception) -> None:
+        """The handler that reads it answers. Nothing can follow on this connection, which aiohttp closes then."""
+        self._body = None
+        self._await_nothing()
+        body.set_exception(error)
+
+    def _give_up(self) -> None:
+        transport = self.transport
+        if transport is None:
+            return
+        if transport.get_write_buffer_size():
+            # A client that has sent a part of its next request still reads the answer to the one before.
+            self._await(self._options.head_timeout)
+            return
+        if self._heard_at and not self._answered:
+            transport.write(self._options.too_slow)
+        self.force_close()
+
+    @staticmethod
+    def _now() -> float:
+        return asyncio.get_running_loop().time()
+
+    # ---- errors ------------------------------------------------------------------------------------------------------
+
+    def handle_error(
+        self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
+    ) -> web.StreamResponse:
+        self._answered = True
+        if request.writer.output_size > 0:
+            raise ConnectionError("An answer has been begun, and nothing else may follow it.")
+        answer = self._options.answer_error(request, to_bad_request(exc) or exc)
+        answer.force_close()
+        return answer
+
+    def log_exception(self, *args: Any, **members: Any) -> None:
+        """aiohttp reads on after the answer to a body that failed, and reports its error again."""
+        error = members.get("exc_info")
+        if isinstance(error, BaseException) and not isinstance(error, BadRequest) and to_bad_request(error) is None:
+            log("connection_failed", level=logging.ERROR, exc_info=error)

@@ -1,0 +1,32 @@
+"""What the documents say of the code is there."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from antiphon.settings import Settings
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+# Settings that are flags with a help text of their own are explained by `antiphon serve --help`.
+FLAGS = set(re.findall(r'"(\w+)": \w+,', (ROOT / "src" / "antiphon" / "cli" / "commands.py").read_text()))
+TESTS = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", (ROOT / "SECURITY.md").read_text())
+
+
+@pytest.mark.parametrize("name", [name for name in Settings.__struct_fields__ if name not in FLAGS])
+def test_every_setting_without_a_flag_is_explained(name: str) -> None:
+    assert any(f"| `{name}` |" in page.read_text() for page in PAGES)
+
+
+@pytest.mark.parametrize(("file", "test"), TESTS)
+def test_every_promise_of_security_has_its_test(file: str, test: str) -> None:
+    assert re.search(rf"^ *(async )?def {test}\(", (ROOT / file).read_text(), re.MULTILINE)
+
+
+def test_every_row_of_promises_names_a_test() -> None:
+    promises = (ROOT / "SECURITY.md").read_text().partition("## What is promised")[2]
+    heads = ("| **", "| promise", "| ---")
+    rows = [line for line in promises.splitlines() if line.startswith("| ") and not line.startswith(heads)]
+    assert rows
+    assert all("`tests/" in row for row in rows)

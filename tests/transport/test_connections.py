@@ -1,0 +1,124 @@
+"""Clients that do not finish what they have begun to send."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from support.engine import MockEngine, Writer, chunk
+from support.gateway import running_gateway
+from support.raw_client import dialled, get, post
+
+from antiphon.settings import TransportName
+
+pytestmark = pytest.mark.timeout(60)
+
+REQUEST = get(b"/health")
+
+
+async def test_headers_that_are_not_complete_in_time_are_a_408(engine: MockEngine, name: TransportName) -> None:
+    async with running_gateway(engine, transport=name, header_timeout=1.0) as gateway, dialled(gateway) as client:
+        await client.send(REQUEST[:-2])
+        answer = await client.answer()
+        assert (answer.status, answer.json["error"]["code"]) == (408, "request_timeout")
+        assert answer.headers["connection"] == "close"
+        assert await client.rest() == b""
+
+
+async def test_headers_that_trickle_have_the_same_deadline(engine: MockEngine, name: TransportName) -> None:
+    async with running_gateway(engine, transport=name, header_timeout=1.0) as gateway, dialled(gateway) as client:
+        await client.send(REQUEST[:-2] + b"a: ")
+        answering = asyncio.create_task(client.answer())
+        while not answering.done():
+            await client.send(b"b")
+            await asyncio.wait({answering}, timeout=0.02)
+        assert answering.result().status == 408
+
+
+async def test_a_connection_without_a_request_is_closed(engine: MockEngine, name: TransportName) -> None:
+    async with running_gateway(engine, transport=name, header_timeout=1.0) as gateway, dialled(gateway) as client:
+        assert await client.rest() == b""
+
+
+async def test_a_later_request_has_the_deadline_too_and_an_idle_connection_has_none(
+    engine: MockEngine, name: TransportName
+) -> None:
+    async with running_gateway(engine, transport=name, header_timeout=1.0) as gateway, dialled(gateway) as client:
+        await client.send(REQUEST)
+        assert (await client.answer()).status == 200
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1.2):
+                await client.reader.read(1)
+        await client.send(REQUEST[:-2])
+        # Nothing is said: an answer could be taken for that of the request before.
+        assert await client.rest() == b""
+
+
+async def test_a_body_that_pauses_for_too_long_is_a_408(engine: MockEngine, name: TransportName) -> None:
+    body = b'{"model": "mock", "input": "Hi"}'
+    async with running_gateway(engine, transport=name, body_timeout=0.3) as gateway:
+        async with dialled(gateway) as client:
+            await client.send(post(body)[:-1])
+            answer = await client.answer()
+            assert (answer.status, answer.json["error"]["code"]) == (408, "request_timeout")
+            assert await client.rest() == b""
+        async with dialled(gateway) as client:
+            await client.send(post(body))
+            assert (await client.answer()).status == 200
+    assert len(engine.requests) == 1
+
+
+async def test_a_body_that_goes_on_has_time(engine: MockEngine, name: TransportName) -> None:
+    body = b'{"model": "mock", "input": "Hi"}'
+    async with running_gateway(engine, transport=name, body_timeout=1.5) as gateway, dialled(gateway) as client:
+        await client.send(post(body)[: -len(body)])
+        answering = asyncio.create_task(client.answer())
+        for piece in (body[:10], body[10:20], body[20:]):
+            await asyncio.wait({answering}, timeout=0.6)
+            await client.send(piece)
+        assert (await answering).status == 200
+
+
+async def test_a_response_may_take_longer_than_its_request(engine: MockEngine, name: TransportName) -> None:
+    asked, go_on = asyncio.Event(), asyncio.Event()
+
+    async def script(write: object) -> None:
+        asked.set()
+        await go_on.wait()
+
+    engine.will(script)
+    deadlines: dict[str, Any] = {"body_timeout": 1.0, "header_timeout": 1.0}
+    async with running_gateway(engine, transport=name, **deadlines) as gateway, dialled(gateway) as client:
+        await client.send(post(b'{"model": "mock", "input": "Hi", "stream": true}'))
+        await asked.wait()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1.2):
+                await client.rest()
+        go_on.set()
+
+
+async def test_a_connection_that_stays_idle_after_its_upgrade_stays_open(engine: MockEngine, name: TransportName) -> None:
+    deadlines: dict[str, Any] = {"body_timeout": 1.0, "header_timeout": 1.0}
+    async with (
+        running_gateway(engine, transport=name, **deadlines) as gateway,
+        gateway.client.ws_connect(gateway.url + "/v1/responses") as socket,
+    ):
+        with pytest.raises(TimeoutError):
+            await socket.receive(timeout=1.2)
+        await socket.send_json({"type": "response.create", "model": "mock", "input": "Hi"})
+        assert (await socket.receive_json())["type"] == "response.created"
+
+
+async def test_a_client_that_reads_nothing_loses_its_connection_and_the_engine_its_work(
+    engine: MockEngine, name: TransportName
+) -> None:
+    piece = chunk({"content": "x" * 65536})
+
+    async def torrent(write: Writer) -> None:
+        while True:
+            await write(piece)
+
+    engine.will(torrent)
+    async with running_gateway(engine, transport=name, send_timeout=0.5) as gateway, dialled(gateway) as client:
+        # asyncio reads only as far as its own buffer goes.
+        await client.send(post(b'{"model": "mock", "input": "Hi", "stream": true}'))
+        assert await engine.cancelled.wait()
