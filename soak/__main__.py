@@ -66,24 +66,22 @@ def read_back(port: int, acknowledged: Mapping[str, str | None]) -> Iterator[str
 
 
 def soak(minutes: float, streams: int, interval_ms: int = INTERVAL_MS) -> Figures:
-    with contextlib.ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="antiphon-soak-")))
-        engine = free_port()
-        stack.enter_context(
-            running(
-                "engine", [sys.executable, "-m", "bench.engine", str(engine), str(INTERVAL_MS)], engine, "/v1/models", folder
-            )
-        )
+    with tempfile.TemporaryDirectory(prefix="antiphon-soak-") as name:
+        folder, engine = Path(name), free_port()
         command, port = gateway(folder, engine, FAILING)
-        with running("gateway", command, port, "/ready", folder) as pid:
-            before = descriptors(pid)
-            with Sampler(pid) as samples:
-                found = load(port, streams, minutes * 60)
+        with contextlib.ExitStack() as stack:
+            paced = [sys.executable, "-m", "bench.engine", str(engine), str(interval_ms)]
+            with running("engine", paced, engine, "/v1/models", folder):
+                pid = stack.enter_context(running("gateway", command, port, "/ready", folder))
+                before = descriptors(pid)
+                with Sampler(pid) as samples:
+                    found = load(port, streams, minutes * 60)
+            # Without the engine, no connection to it is kept for later.
             left = settle(pid, before)
             log = (folder / "gateway.log").read_text(errors="replace")
         # A new process on the same database, which fails no more.
         command, port = gateway(folder, engine, 0)
-        with running("reader", command, port, "/ready", folder):
+        with running("reader", command, port, "/health", folder):
             lost = list(read_back(port, found.acknowledged))
     return figures(minutes, streams, found, lost, samples, before, left, log)
 

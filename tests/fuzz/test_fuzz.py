@@ -50,6 +50,8 @@ def faults_of_target() -> Any:
         async with started(FuzzEngine()) as engine:
             target = Target(engine.url)
             await asyncio.to_thread(target.start)
+            # What it did before the first request is no matter.
+            target.take_faults()
             try:
                 await asyncio.to_thread(act, target)
             finally:
