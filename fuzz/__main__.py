@@ -56,7 +56,7 @@ async def trial() -> AsyncIterator[Trial]:
         await engine.stop()
 
 
-async def try_all(parts: Iterator[list[Case]], *, quiet: bool = False) -> tuple[Counter[str], list[Failure]]:
+async def try_all(parts: Iterator[list[Case]]) -> tuple[Counter[str], list[Failure]]:
     tried: Counter[str] = Counter()
     failures: list[Failure] = []
     for part in parts:
@@ -70,8 +70,8 @@ async def try_all(parts: Iterator[list[Case]], *, quiet: bool = False) -> tuple[
                         print(f"\nfailed: {failures[-1].reason[:2000]}", file=sys.stderr)
                 if len(failures) >= MOST_FAILURES:
                     return tried, failures
-        if not quiet:
-            print(f"{tried['request']} requests, {tried['stream']} streams, {len(failures)} failures", flush=True)
+        ends = ", ".join(f"{count} {name}" for name, count in running.outcomes.most_common())
+        print(f"{tried['request']} requests, {tried['stream']} streams, {len(failures)} failures; of these: {ends}", flush=True)
     return tried, failures
 
 

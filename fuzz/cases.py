@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 
 import msgspec
+from msgspec import structs
 from transcripts.transcript import Transcript, recorded
 
 from fuzz.generated import generate
@@ -18,6 +19,10 @@ GENERATED = 0.3
 # Of the mutations, this part is one of bytes.
 OF_BYTES = 0.2
 LONGEST_LIST = 6
+RESPONSES = "/v1/responses"
+# Other routes that take a body, each with its share of the requests.
+OTHER_PATHS = {"/v1/responses/input_tokens": 0.04, "/v1/responses/compact": 0.04, "/v1/conversations": 0.02}
+BY_WEBSOCKET = 0.1
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -25,7 +30,9 @@ class Case(msgspec.Struct, frozen=True):
 
     request: bytes
     engine: bytes | None = None
+    # A WebSocket takes no other path.
     websocket: bool = False
+    path: str = RESPONSES
 
     @property
     def kind(self) -> str:
@@ -48,9 +55,17 @@ def recorded_streams() -> list[bytes]:
 def request_cases(count: int, seed: int) -> Iterator[Case]:
     chance = Random(seed)
     for body in generate(round(count * GENERATED), seed):
-        yield Case(body, websocket=chance.random() < 0.1)
+        yield _sent(body, chance)
     for _ in range(count - round(count * GENERATED)):
-        yield Case(_mutated_request(chance), websocket=chance.random() < 0.1)
+        yield _sent(_mutated_request(chance), chance)
+
+
+def _sent(body: bytes, chance: Random) -> Case:
+    """By one of the ways to send it."""
+    if chance.random() < BY_WEBSOCKET:
+        return Case(body, websocket=True)
+    paths = {RESPONSES: 1 - sum(OTHER_PATHS.values()), **OTHER_PATHS}
+    return Case(body, path=chance.choices(list(paths), list(paths.values()))[0])
 
 
 def _mutated_request(chance: Random) -> bytes:
@@ -94,7 +109,7 @@ def stream_cases(count: int, seed: int) -> Iterator[Case]:
         streams = recorded_streams()
         body = mutated_stream(chance.choice(streams), chance, chance.choice(streams))
         question = {"model": "mock", "input": "Hi", **chance.choice(QUESTIONS)}
-        yield Case(msgspec.json.encode(question), body, websocket=chance.random() < 0.1)
+        yield Case(msgspec.json.encode(question), body, websocket=chance.random() < BY_WEBSOCKET)
 
 
 def smaller(case: Case) -> Iterator[Case]:
@@ -102,7 +117,7 @@ def smaller(case: Case) -> Iterator[Case]:
     data = case.request if case.engine is None else case.engine
     for less in (*_smaller_json(data), *_smaller_bytes(data)):
         if len(less) < len(data):
-            yield Case(less, None, case.websocket) if case.engine is None else Case(case.request, less, case.websocket)
+            yield structs.replace(case, request=less) if case.engine is None else structs.replace(case, engine=less)
 
 
 def _smaller_json(data: bytes) -> Iterator[bytes]:

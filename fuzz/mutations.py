@@ -7,6 +7,13 @@ from typing import Any
 
 import msgspec
 
+
+def _diamond(levels: int) -> dict[str, Any]:
+    """A small schema that is huge once its references are replaced by what they refer to."""
+    parts = {f"p{n}": {"allOf": [{"$ref": f"#/$defs/p{n + 1}"}, {"$ref": f"#/$defs/p{n + 1}"}]} for n in range(levels)}
+    return {"$ref": "#/$defs/p0", "$defs": {**parts, f"p{levels}": {"type": "object"}}}
+
+
 # In place of any value: wrong types, edges of ranges, and texts that mean something to a part of the gateway.
 ODD_VALUES: tuple[Any, ...] = (
     None,
@@ -34,6 +41,15 @@ ODD_VALUES: tuple[Any, ...] = (
     "required",
     "resp_nothing",
     "x" * 3000,
+    "</think><tool_call>" * 2000,
+    # Grammars and patterns that take long, or for ever, if nobody stops them.
+    "(a+)+$",
+    "a?" * 500 + "a" * 500,
+    "start: " + "(" * 24 + '"a"' + "?)*" * 24,
+    "start: " + " | ".join(f'"w{number}"' for number in range(2000)),
+    "start: a a\na: b b\nb: c c\nc: start? /x*/",
+    '%import .secret\nstart: "a"',
+    _diamond(20),
     [],
     [[]],
     ["x"],

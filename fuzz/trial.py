@@ -2,15 +2,17 @@
 
 import asyncio
 import traceback
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
+from zlib import crc32
 
 import aiohttp
 import msgspec
 from support.engine import Answer, Body, MockEngine, answer, call, text
 from support.streams import TERMINAL, check_response, check_stream, parse
 
-from fuzz.cases import Case
+from fuzz.cases import RESPONSES, Case
 from fuzz.target import Target
 
 # In seconds. A gateway that takes longer hangs.
@@ -18,6 +20,10 @@ ANSWERED_WITHIN = 30.0
 # Errors about the engine: its model did not do what the request requires, which no gateway can change.
 OF_THE_ENGINE = {"answer_invalid"}
 TRANSIENT = {502, 503, 504}
+
+
+# Of a call: nothing, a text on which a bad pattern takes for ever, and a patch.
+ARGUMENTS = ("{}", '{"input": "' + "a" * 40 + '!"}', '{"input": "*** Begin Patch\\n*** End Patch"}')
 
 
 class Wrong(AssertionError):
@@ -42,15 +48,17 @@ class FuzzEngine(MockEngine):
         self.objects_to = noted
 
     def _fitting(self, body: Body) -> Answer:
-        """What a model would answer: a call if it has to make one, else words or JSON."""
+        """What a model would answer: a call if it has to make one, or by chance, which depends on the request; else words."""
         # Nothing is kept of a hundred thousand requests.
         self.requests.clear()
         self.headers.clear()
         if self.body is not None:
             return self.body
         tools, choice = body.get("tools"), body.get("tool_choice")
-        if tools and choice not in (None, "auto", "none"):
-            return answer(call(tools[0]["function"]["name"], "{}"), finish="tool_calls")
+        chance = crc32(msgspec.json.encode(body["messages"]))
+        if tools and choice != "none" and (choice not in (None, "auto") or chance % 2):
+            function = tools[chance % len(tools)]["function"]
+            return answer(call(function["name"], ARGUMENTS[chance % len(ARGUMENTS)]), finish="tool_calls")
         return text("{}") if "response_format" in body else text("Hello", " world")
 
 
@@ -59,6 +67,8 @@ class Trial:
 
     def __init__(self, target: Target, engine: FuzzEngine, client: aiohttp.ClientSession) -> None:
         self.target, self.engine, self._client = target, engine, client
+        # How the cases ended.
+        self.outcomes: Counter[str] = Counter()
 
     async def run(self, cases: Sequence[Case]) -> list[str | None]:
         """The verdict of each. Requests run together; a fault inside the gateway is found by repeating them alone."""
@@ -83,7 +93,7 @@ class Trial:
     async def _verdict(self, case: Case) -> str | None:
         try:
             async with asyncio.timeout(ANSWERED_WITHIN):
-                await (self._by_websocket(case) if case.websocket else self._by_http(case))
+                self.outcomes[await (self._by_websocket(case) if case.websocket else self._by_http(case))] += 1
         except TimeoutError:
             return "it hangs"
         except aiohttp.ClientError as broken:
@@ -93,27 +103,28 @@ class Trial:
             return f"{wrong!r} at {where.name}: {where.line}"
         return None
 
-    async def _by_http(self, case: Case) -> None:
+    async def _by_http(self, case: Case) -> str:
         headers = {"Content-Type": "application/json"}
-        async with self._client.post(self.target.url + "/v1/responses", data=case.request, headers=headers) as got:
+        async with self._client.post(self.target.url + case.path, data=case.request, headers=headers) as got:
             body = await got.read()
         if got.status != 200:
-            check_error(got.status, msgspec.json.decode(body)["error"], case)
-        elif got.content_type == "text/event-stream":
-            check_end(check_stream(parse(body), for_sdk=_for_sdk(case)))
-        else:
-            made = msgspec.json.decode(body)
-            check_response(made)
-            check_end(made)
+            return check_error(got.status, msgspec.json.decode(body)["error"], case)
+        if got.content_type == "text/event-stream":
+            return check_end(check_stream(parse(body), for_sdk=_for_sdk(case)))
+        made = msgspec.json.decode(body)
+        if made["object"] != "response":
+            return str(made["object"])
+        check_response(made)
+        return check_end(made)
 
-    async def _by_websocket(self, case: Case) -> None:
+    async def _by_websocket(self, case: Case) -> str:
         try:
             message = case.request.decode()
         except UnicodeDecodeError:
-            return
+            return "not sent"
         if message.startswith("{") and '"type"' not in message[:10]:
             message = '{"type":"response.create",' + message[1:]
-        async with self._client.ws_connect(self.target.url + "/v1/responses") as socket:
+        async with self._client.ws_connect(self.target.url + RESPONSES) as socket:
             await socket.send_str(message)
             events: list[dict[str, Any]] = []
             while not events or events[-1]["type"] not in TERMINAL | {"error"}:
@@ -122,9 +133,8 @@ class Trial:
                     raise Wrong(f"the WebSocket was closed: {frame}")
                 events.append(msgspec.json.decode(frame.data))
         if events[-1]["type"] == "error":
-            check_error(events[-1]["status"], events[-1]["error"], case)
-        else:
-            check_end(check_stream(events, for_sdk=_for_sdk(case)))
+            return check_error(events[-1]["status"], events[-1]["error"], case)
+        return check_end(check_stream(events, for_sdk=_for_sdk(case)))
 
 
 def _for_sdk(case: Case) -> bool:
@@ -132,12 +142,13 @@ def _for_sdk(case: Case) -> bool:
     return case.engine is not None
 
 
-def check_end(response: dict[str, Any]) -> None:
+def check_end(response: dict[str, Any]) -> str:
     if (error := response["error"]) is not None and "This is a bug" in error["message"]:
         raise Wrong(f"a bug: {error['message']}")
+    return str(response["status"])
 
 
-def check_error(status: int, error: dict[str, Any], case: Case) -> None:
+def check_error(status: int, error: dict[str, Any], case: Case) -> str:
     if error.keys() < {"message", "type", "param", "code"} or not isinstance(error["message"], str):
         raise Wrong(f"not the error object: {error}")
     if error["code"] == "internal_error" or status == 500:
@@ -146,3 +157,4 @@ def check_error(status: int, error: dict[str, Any], case: Case) -> None:
         raise Wrong(f"HTTP {status} although the engine did nothing wrong: {error}")
     if status >= 500 and status not in TRANSIENT:
         raise Wrong(f"HTTP {status}: {error}")
+    return f"HTTP {status}"

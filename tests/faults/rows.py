@@ -171,6 +171,8 @@ CUTS = tuple(
 
 ERROR = b'data: {"error":{"code":500,"message":"out of memory","type":"server_error"}}\n\n'
 BUSY = b'data: {"error":{"code":429,"message":"slow down"}}\n\n'
+BARE_ERROR = b'data: {"object":"error","message":"boom","code":400}\n\n'
+REJECTED_IN_STREAM = Expected("failed", 400, None, "invalid_prompt", futile=True)
 PAGE = b"<html><body><h1>Welcome</h1></body></html>"
 
 
@@ -212,6 +214,9 @@ BODIES = (
         "an error object as the body", (typed("application/json", ERROR[6:-2]),), failed(502, "engine_error", retry_after=True)
     ),
     Row("an error object after the finish", (in_chunks(HELLO, STOP, ERROR, DONE),), COMPLETED),
+    Row("an error without its object", (in_chunks(BARE_ERROR, DONE),), REJECTED_IN_STREAM),
+    Row("only usage", (in_chunks(USAGE, DONE),), COMPLETED),
+    Row("usage with the finish", (in_chunks(HELLO, chunk({}, finish="stop", usage={"prompt_tokens": 1})),), COMPLETED),
     Row("HTML with 200", (typed("text/html", PAGE),), NO_CHAT),
     Row("no content type", (b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(ANSWER), ANSWER),), COMPLETED),
     Row("another content type", (typed("text/plain", ANSWER),), COMPLETED),
@@ -278,11 +283,14 @@ REDIRECTS = tuple(
     Row(f"a redirect, HTTP {status}", (refusal(status, b"", extra="Location: /elsewhere/v1/chat/completions\r\n"),), REDIRECTED)
     for status in (301, 302, 303, 307, 308)
 )
+FAR = "Wed, 21 Oct 2199 07:28:00 GMT"
 WAIT = failed(429, "rate_limit_exceeded", event="rate_limit_exceeded", begun=False, retry_after=True)
 ODD_STATUS = failed(502, "engine_error", begun=False, retry_after=True)
 OTHER_STATUSES = (
     Row("HTTP 429 that says to wait a minute", (refusal(429, _says(429), extra="Retry-After: 60\r\n"),), WAIT),
     Row("HTTP 429 that says to wait for ever", (refusal(429, _says(429), extra="Retry-After: inf\r\n"),), WAIT),
+    Row("HTTP 429 that says to wait 60,000 ms", (refusal(429, _says(429), extra="retry-after-ms: 60000\r\n"),), WAIT),
+    Row("HTTP 429 with a date in a far future", (refusal(429, _says(429), extra=f"Retry-After: {FAR}\r\n"),), WAIT),
     Row(
         "HTTP 503 that says not to try again",
         (refusal(503, _says(503), extra="x-should-retry: false\r\n"),),
@@ -304,6 +312,7 @@ FRAMINGS = (
     Row("gzip that is none", (encoded("gzip", ANSWER),), CUT),
     Row("gzip that is cut", (encoded("gzip", PACKED[: len(PACKED) // 2]),), NO_CHAT),
     Row("gzip that turns to garbage", (encoded("gzip", PACKED[:60] + b"\xff" * 60),), CUT),
+    Row("gzip of 64 MB of white space", (encoded("gzip", gzip.compress(b" " * 2**26, mtime=0)),), NO_CHAT),
     Row("deflate", (encoded("deflate", zlib.compress(ANSWER)),), COMPLETED),
     Row("deflate that is none", (encoded("deflate", ANSWER),), CUT),
     Row("br, for which nothing is installed", (encoded("br", b"\xff" + ANSWER),), NO_HTTP),
