@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
+from itertools import cycle
 from pathlib import Path
 
 import aiohttp
@@ -21,6 +22,8 @@ from fuzz.trial import FuzzEngine, Trial
 # A new gateway after so many cases: what one has stored goes with it.
 CASES_PER_GATEWAY = 5000
 AT_ONCE = 32
+# The kinds of engines, in turn: what is made of a request depends on what its engine can do.
+ENGINES = ("mock", "llamacpp", "vllm")
 # A failing case is made smaller in at most so many attempts, and only the first ones are.
 ATTEMPTS_TO_SHRINK = 200
 SHRUNK = 10
@@ -38,13 +41,14 @@ class Failure(msgspec.Struct):
 def all_cases(requests: int, streams: int, seed: int) -> Iterator[list[Case]]:
     """In the parts that one gateway gets."""
     for make, count in ((request_cases, requests), (stream_cases, streams)):
-        for number, done in enumerate(range(0, count, CASES_PER_GATEWAY)):
-            yield list(make(min(CASES_PER_GATEWAY, count - done), seed + number))
+        size = min(CASES_PER_GATEWAY, -(-count // len(ENGINES)) or 1)
+        for number, done in enumerate(range(0, count, size)):
+            yield list(make(min(size, count - done), seed + number))
 
 
 @asynccontextmanager
-async def trial() -> AsyncIterator[Trial]:
-    engine = FuzzEngine()
+async def trial(kind: str = "mock") -> AsyncIterator[Trial]:
+    engine = FuzzEngine(kind)
     await engine.start()
     target = Target(engine.url)
     await asyncio.to_thread(target.start)
@@ -59,8 +63,8 @@ async def trial() -> AsyncIterator[Trial]:
 async def try_all(parts: Iterator[list[Case]]) -> tuple[Counter[str], list[Failure]]:
     tried: Counter[str] = Counter()
     failures: list[Failure] = []
-    for part in parts:
-        async with trial() as running:
+    for part, kind in zip(parts, cycle(ENGINES), strict=False):
+        async with trial(kind) as running:
             for cases in _batches(part):
                 verdicts = await running.run(cases)
                 tried.update(case.kind for case in cases)
@@ -71,7 +75,9 @@ async def try_all(parts: Iterator[list[Case]]) -> tuple[Counter[str], list[Failu
                 if len(failures) >= MOST_FAILURES:
                     return tried, failures
         ends = ", ".join(f"{count} {name}" for name, count in running.outcomes.most_common())
-        print(f"{tried['request']} requests, {tried['stream']} streams, {len(failures)} failures; of these: {ends}", flush=True)
+        print(
+            f"{tried['request']} requests, {tried['stream']} streams, {len(failures)} failures; with {kind}: {ends}", flush=True
+        )
     return tried, failures
 
 

@@ -11,13 +11,15 @@ from msgspec import structs
 from transcripts.transcript import Transcript, recorded
 
 from fuzz.generated import generate
-from fuzz.mutations import mutated_bytes, mutated_json, mutated_stream
+from fuzz.mutations import HOSTILE_GRAMMARS, HOSTILE_SCHEMAS, mutated_bytes, mutated_json, mutated_stream
 
 GOLDEN = Path(__file__).parent.parent / "tests" / "golden"
 # Of the requests, this part is generated from the schemas. The others are mutations of recorded ones.
 GENERATED = 0.3
 # Of the mutations, this part is one of bytes.
 OF_BYTES = 0.2
+# And this part has a definition that is made to be hard.
+HOSTILE = 0.05
 LONGEST_LIST = 6
 RESPONSES = "/v1/responses"
 # Other routes that take a body, each with its share of the requests.
@@ -70,10 +72,27 @@ def _sent(body: bytes, chance: Random) -> Case:
 
 def _mutated_request(chance: Random) -> bytes:
     request = _shortened(chance.choice(recorded_requests()), chance)
+    if chance.random() < HOSTILE:
+        request |= _hostile_definition(chance)
     if chance.random() < OF_BYTES:
         other = msgspec.json.encode(chance.choice(recorded_requests()))
         return mutated_bytes(msgspec.json.encode(request), chance, other)
     return msgspec.json.encode(mutated_json({**request, "model": "mock"}, chance))
+
+
+def _hostile_definition(chance: Random) -> dict[str, Any]:
+    """A grammar or a schema that is hard on those who check answers by it."""
+    if chance.random() < 0.5:
+        syntax, definition = chance.choice(HOSTILE_GRAMMARS)
+        return {
+            "tools": [
+                {"type": "custom", "name": "x", "format": {"type": "grammar", "syntax": syntax, "definition": definition}}
+            ]
+        }
+    schema = {"type": "object", "properties": {"input": chance.choice(HOSTILE_SCHEMAS)}}
+    if chance.random() < 0.5:
+        return {"tools": [{"type": "function", "name": "x", "parameters": schema, "strict": True}]}
+    return {"text": {"format": {"type": "json_schema", "name": "x", "schema": schema, "strict": True}}}
 
 
 def _shortened(request: dict[str, Any], chance: Random) -> dict[str, Any]:

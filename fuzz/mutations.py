@@ -14,6 +14,24 @@ def _diamond(levels: int) -> dict[str, Any]:
     return {"$ref": "#/$defs/p0", "$defs": {**parts, f"p{levels}": {"type": "object"}}}
 
 
+# Grammars and patterns that take long, or for ever, if nobody stops them.
+HOSTILE_GRAMMARS = (
+    ("regex", "(a+)+$"),
+    ("regex", "a?" * 5000 + "a" * 5000),
+    ("regex", "(" * 200 + "a" + ")*" * 200),
+    ("lark", "start: " + " ".join(f'"w{number}"?' for number in range(24))),
+    ("lark", "start: " + "(" * 24 + '"a"' + "?)*" * 24),
+    ("lark", "start: " + " | ".join(f'"w{number}"' for number in range(2000))),
+    ("lark", "start: a a\na: b b\nb: c c\nc: start? /x*/"),
+    ("lark", "start: e\ne: e e | /a/ |"),
+    ("lark", '%import .secret\nstart: "a"'),
+)
+HOSTILE_SCHEMAS = (
+    _diamond(20),
+    {"type": "string", "pattern": "(a+)+$"},
+    {"$ref": "#"},
+    {"allOf": [{"$ref": "#"}, {"$ref": "#"}]},
+)
 # In place of any value: wrong types, edges of ranges, and texts that mean something to a part of the gateway.
 ODD_VALUES: tuple[Any, ...] = (
     None,
@@ -42,13 +60,7 @@ ODD_VALUES: tuple[Any, ...] = (
     "resp_nothing",
     "x" * 3000,
     "</think><tool_call>" * 2000,
-    # Grammars and patterns that take long, or for ever, if nobody stops them.
-    "(a+)+$",
-    "a?" * 500 + "a" * 500,
-    "start: " + "(" * 24 + '"a"' + "?)*" * 24,
-    "start: " + " | ".join(f'"w{number}"' for number in range(2000)),
-    "start: a a\na: b b\nb: c c\nc: start? /x*/",
-    '%import .secret\nstart: "a"',
+    *(grammar for _, grammar in HOSTILE_GRAMMARS),
     _diamond(20),
     [],
     [[]],

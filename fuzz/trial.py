@@ -9,7 +9,7 @@ from zlib import crc32
 
 import aiohttp
 import msgspec
-from support.engine import Answer, Body, MockEngine, answer, call, text
+from support.engine import OWN_FIELDS, Answer, Body, MockEngine, answer, call, text
 from support.streams import TERMINAL, check_response, check_stream, parse
 
 from fuzz.cases import RESPONSES, Case
@@ -33,8 +33,8 @@ class Wrong(AssertionError):
 class FuzzEngine(MockEngine):
     """As strict as the mock engine. `body`: what it answers, if it has to be broken."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, kind: str = "mock") -> None:
+        super().__init__(owned_by=kind, own_fields=OWN_FIELDS.get(kind, ()))
         self.otherwise = self._fitting
         self.objections: list[str] = []
         self.body: bytes | None = None
