@@ -103,7 +103,7 @@ class Workplace:
 @contextlib.contextmanager
 def fresh_folder() -> Iterator[Path]:
     """Always at the same path. Paths are part of Codex's prompt, and a new one would have the engine read the prompt again."""
-    folder = Path(tempfile.gettempdir()) / "antiphon-task"
+    folder = Path(tempfile.gettempdir()) / f"antiphon-task-{os.getpid()}"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     try:

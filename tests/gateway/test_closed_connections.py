@@ -48,7 +48,7 @@ async def read_and_close(gateway: GatewayUnderTest, until: bytes) -> None:
     host, port = gateway.url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     body = msgspec.json.encode({"model": "mock", "input": "Hi", "stream": True})
-    head = f"POST /v1/responses HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+    head = f"POST /v1/responses HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n".encode()
     writer.write(head + body)
     await reader.readuntil(until)
     writer.transport.abort()
