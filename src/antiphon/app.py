@@ -220,6 +220,7 @@ def engine_options(settings: Settings) -> EngineOptions:
         dialect=settings.dialect,
         connect_timeout=settings.connect_timeout,
         first_byte_timeout=settings.first_byte_timeout,
+        idle_timeout=settings.idle_timeout,
         retries=settings.retries,
         chat_template=read_chat_template(settings),
     )

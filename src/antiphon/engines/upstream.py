@@ -20,7 +20,7 @@ from antiphon.engines.addresses import location_to_words, split_credentials
 from antiphon.engines.bodies import LimitedReceiver, TooLarge, read_document, read_error
 from antiphon.engines.detection import MODELS, EngineDocuments, detect, list_models
 from antiphon.errors import ApiError, EngineDisagrees, EngineError, EngineStalled, EngineUnavailable
-from antiphon.transport import NotHttp, Receiver, transport_of
+from antiphon.transport import NotHttp, Receiver, next_piece, transport_of
 from antiphon.wire import UNREADABLE
 from antiphon.wire.chat import ChatRequest
 
@@ -153,6 +153,8 @@ class EngineOptions:
     # Seconds to connect, and until the first byte of an answer.
     connect_timeout: float = 5.0
     first_byte_timeout: float = 900.0
+    # Seconds that an answer which is passed through may pause.
+    idle_timeout: float = 300.0
     # Further attempts before the first byte of an answer.
     retries: int = 2
     # The text of the chat template, for an engine that does not show it.
@@ -302,6 +304,17 @@ class Engine:
             answer.close()
             raise redirect_to_error(self.root, answer)
         return answer
+
+    async def pieces(self, answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+        """The body of an answer to `post`, as it comes."""
+        within = self._options.first_byte_timeout
+        while data := await self._next_piece(answer, within):
+            yield data
+            within = self._options.idle_timeout
+
+    async def _next_piece(self, answer: aiohttp.ClientResponse, within: float) -> bytes:
+        async with ours(self.root):
+            return await next_piece(answer, within)
 
     async def count_tokens(self, text: str, model: str) -> int | None:
         """By the engine's own tokenizer, where it has an endpoint for it."""
