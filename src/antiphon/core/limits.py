@@ -62,10 +62,10 @@ _COMMON = re.compile(r"common(\.\w+)?")
 def check_nesting(value: dict[str, Any], limits: RequestLimits = DEFAULT_LIMITS) -> None:
     """Of a whole body, before anything else looks into it."""
     for name, member in value.items():
-        if not _is_deeper(member, limits.nesting - 1):
+        if not is_deeper(member, limits.nesting - 1):
             continue
         inner = enumerate(member) if isinstance(member, list) else ()
-        where = next((f"{name}[{at}]" for at, each in inner if _is_deeper(each, limits.nesting - 2)), name)
+        where = next((f"{name}[{at}]" for at, each in inner if is_deeper(each, limits.nesting - 2)), name)
         raise InvalidRequest(
             f"Invalid `{where}`: objects and arrays are nested too deeply. At most {limits.nesting} levels are allowed "
             "(`max_nesting`), with that of the body.",
@@ -74,7 +74,7 @@ def check_nesting(value: dict[str, Any], limits: RequestLimits = DEFAULT_LIMITS)
         )
 
 
-def _is_deeper(value: Any, levels: int) -> bool:
+def is_deeper(value: Any, levels: int) -> bool:
     """Level by level, and without recursion: a value may be deeper than the stack."""
     level = [value] if isinstance(value, dict | list) else []
     for _ in range(levels):
