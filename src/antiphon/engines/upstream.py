@@ -25,7 +25,7 @@ from antiphon.wire import UNREADABLE
 from antiphon.wire.chat import ChatRequest
 
 # A longer Retry-After of an engine is not waited for here, but passed on to the client.
-LONGEST_WAIT = 5.0
+LONGEST_RETRY_WAIT = 5.0
 RETRIED = frozenset({408, 429, 502, 503, 504})
 # For an engine that announces to keep a connection, and closes it after each stream: the next request would run into that.
 CLOSE_CONNECTION = {"Connection": "close"}
@@ -70,10 +70,10 @@ async def ours(root: str) -> AsyncIterator[None]:
     try:
         yield
     except (aiohttp.ClientError, OSError, ValueError, RuntimeError) as foreign:
-        raise foreign_to_error(foreign, root) from foreign
+        raise connection_to_error(foreign, root) from foreign
 
 
-def foreign_to_error(foreign: BaseException, root: str) -> ApiError:
+def connection_to_error(foreign: BaseException, root: str) -> ApiError:
     for kind, error, message in FOREIGN:
         if isinstance(foreign, kind):
             may_pass = not isinstance(foreign, FUTILE)
@@ -108,7 +108,7 @@ class Reply:
         """What ended the body, as one of our errors."""
         if not self._given_up:
             self._engine.lost()
-        return foreign_to_error(foreign, self._engine.root)
+        return connection_to_error(foreign, self._engine.root)
 
     def pause(self) -> None:
         self._body.pause()
@@ -270,7 +270,7 @@ class Engine:
                 return await self._try_chat(chat)
             except Refused as refused:
                 wait = refused.retry_after if refused.retry_after is not None else _back_off(attempt)
-                if not refused.may_pass or wait > LONGEST_WAIT or attempt >= self._options.retries:
+                if not refused.may_pass or wait > LONGEST_RETRY_WAIT or attempt >= self._options.retries:
                     raise refused.error from None
             await asyncio.sleep(wait)
         raise AssertionError("unreachable")

@@ -8,7 +8,7 @@ from msgspec import Struct
 from antiphon.core.limits import check_items
 from antiphon.core.validation import body_to_struct
 from antiphon.http.answers import notice_header, to_json
-from antiphon.http.keys import CONVERSATIONS, GATEWAY
+from antiphon.http.app_keys import CONVERSATIONS, GATEWAY
 from antiphon.http.middlewares import OWNER, owner_seen
 from antiphon.http.pages import query_to_page, to_list, to_whole_list
 from antiphon.http.views import query_to_view

@@ -17,8 +17,8 @@ from antiphon.errors import EngineUnavailable, seconds_to_header
 from antiphon.gateway.admission import EngineSeat
 from antiphon.gateway.gateway import SHUTTING_DOWN
 from antiphon.http.answers import notice_header
+from antiphon.http.app_keys import GATEWAY
 from antiphon.http.bodies import model_of, read_body, with_model
-from antiphon.http.keys import GATEWAY
 from antiphon.http.middlewares import LOGGED, OWNER
 from antiphon.http.paths import canonical_path
 

@@ -14,8 +14,8 @@ from antiphon.gateway.client_protocol import RESPONSES_WEBSOCKET
 from antiphon.gateway.recent_histories import RecentHistories
 from antiphon.gateway.run import BUG
 from antiphon.gateway.sinks import EncodedSink
+from antiphon.http.app_keys import GATEWAY, LIMITS, TRANSPORT
 from antiphon.http.bodies import with_deployment
-from antiphon.http.keys import GATEWAY, LIMITS, TRANSPORT
 from antiphon.http.middlewares import LOGGED, OWNER, REQUEST_ID, owner_of_key
 from antiphon.http.rate_headers import rate_headers
 from antiphon.http.responses import logged_members
