@@ -4,6 +4,7 @@ import asyncio
 import socket
 from typing import Any
 
+import msgspec
 import pytest
 from support.engine import MockEngine, Writer, chunk, text
 from support.gateway import running_gateway
@@ -169,21 +170,23 @@ async def test_a_client_that_reads_nothing_loses_its_connection_and_the_engine_i
         assert await engine.cancelled.wait()
 
 
-async def test_a_client_that_reads_slowly_gets_all_of_an_answer(engine: MockEngine, name: TransportName) -> None:
-    engine.will(text("x" * 12_000_000))
-    body = b'{"model": "mock", "input": "Hi"}'
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+async def test_a_client_that_reads_slowly_gets_all_of_an_answer(
+    engine: MockEngine, name: TransportName, streamed: bool
+) -> None:
+    # The last events of the stream have all of the text, and are written while the client still reads the first ones.
+    engine.will(text("x" * 4_000_000) if streamed else text("x" * 12_000_000))
+    body = msgspec.json.encode({"model": "mock", "input": "Hi", "stream": streamed})
     async with running_gateway(engine, transport=name, send_timeout=0.5) as gateway, dialled(gateway) as client:
         # Otherwise the system buffers most of the answer.
         client.writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
-        await client.send(post(body))
-        head = await client.reader.readuntil(b"\r\n\r\n")
-        left = int(head.lower().partition(b"content-length: ")[2].split()[0])
+        await client.send(post(body, b"Connection: close"))
         loop = asyncio.get_running_loop()
-        began = loop.time()
+        began, size, last = loop.time(), 0, b""
         # The pauses are those of a slow connection: all of it takes longer than the timeout, and each of them far less.
-        while left:
-            piece = await client.reader.read(left)
-            assert piece, f"{left} bytes are missing"
-            left -= len(piece)
+        while piece := await client.reader.read(1 << 20):
+            size, last = size + len(piece), (last + piece)[-64:]
             await asyncio.sleep(0.01)
+        assert size > 12_000_000
+        assert b"[DONE]" in last if streamed else last.endswith(b"}")
         assert loop.time() - began > 1.0
