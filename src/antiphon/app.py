@@ -36,9 +36,9 @@ from antiphon.gateway.seal import load_key, make_sealer
 from antiphon.gateway.sinks import WriteBatch
 from antiphon.gateway.watch import Timeouts
 from antiphon.http import conversations, engine_routes, responses, stored, websocket
+from antiphon.http.app_keys import CONVERSATIONS, GATEWAY, KEYRING, LIMITS, TRANSPORT, HttpLimits
 from antiphon.http.cors import CROSS_ORIGIN, CrossOrigin, preflights
 from antiphon.http.keyring import Keyring
-from antiphon.http.keys import CONVERSATIONS, GATEWAY, KEYRING, LIMITS, TRANSPORT, HttpLimits
 from antiphon.http.middlewares import TOO_SLOW, add_headers, answer_unrouted, authenticated, enveloped, identified
 from antiphon.http.passed_through import OPEN_ANSWERS, OpenAnswers, passed_through
 from antiphon.http.paths import under_all_paths
@@ -220,6 +220,7 @@ def engine_options(settings: Settings) -> EngineOptions:
         dialect=settings.dialect,
         connect_timeout=settings.connect_timeout,
         first_byte_timeout=settings.first_byte_timeout,
+        idle_timeout=settings.idle_timeout,
         retries=settings.retries,
         chat_template=read_chat_template(settings),
     )

@@ -17,7 +17,7 @@ from antiphon.client_keys import earlier_owners, key_owners
 from antiphon.core.limits import RequestLimits
 from antiphon.dialects import BY_NAME
 from antiphon.engines.upstream import Engine
-from antiphon.http.keys import GATEWAY, KEYRING
+from antiphon.http.app_keys import GATEWAY, KEYRING
 from antiphon.settings import Settings, SettingsError
 
 

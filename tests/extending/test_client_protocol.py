@@ -12,7 +12,7 @@ from antiphon.core.fast_path import AnyEvent, expand
 from antiphon.core.limits import RequestLimits
 from antiphon.gateway.client_protocol import ClientProtocol
 from antiphon.gateway.sinks import EncodedSink
-from antiphon.http.keys import GATEWAY, TRANSPORT
+from antiphon.http.app_keys import GATEWAY, TRANSPORT
 from antiphon.http.middlewares import OWNER
 from antiphon.settings import Settings
 from antiphon.store import open_store

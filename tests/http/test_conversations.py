@@ -220,3 +220,30 @@ async def test_a_conversation_of_one_key_cannot_be_reached_by_another(engine: Mo
         assert (await gateway.post({"metadata": {}}, path, headers=theirs))[0] == 404
         assert (await gateway.post({"items": [HELLO]}, f"{path}/items", headers=theirs))[0] == 404
         assert (await gateway.post({"input": "Hi", "conversation": conversation["id"]}, headers=theirs))[0] == 404
+
+
+DEEP: dict[str, Any] = {"role": "user", "content": [{"type": "input_text", "text": "Hi", "a": {"b": {"c": {"d": {"e": {}}}}}}]}
+IMAGE: dict[str, Any] = {
+    "role": "user",
+    "content": [{"type": "input_image", "image_url": "data:image/png;base64," + "A" * 4000}],
+}
+NAME: dict[str, Any] = {"type": "function_call", "name": "n" * 30, "call_id": "c", "arguments": "{}"}
+TOOLS: dict[str, Any] = {"type": "additional_tools", "tools": [{"type": "function", "name": "n" * 30}]}
+TOO_LARGE = {
+    "json_above_max_depth": (DEEP, "[0]"),
+    "image_above_max_size": (IMAGE, "[0].content[0].image_url"),
+    "string_above_max_length": (NAME, "[0].name"),
+    "of a tool": (TOOLS, "[0].tools[0].name"),
+}
+
+
+@pytest.mark.parametrize(("item", "where"), TOO_LARGE.values(), ids=TOO_LARGE)
+async def test_items_have_the_limits_of_those_of_a_request(engine: MockEngine, item: dict[str, Any], where: str) -> None:
+    async with running_gateway(engine, max_nesting=8, max_image_bytes=100, max_name_length=20) as gateway:
+        status, refused = await gateway.post({"model": "mock", "input": [item]})
+        assert (status, refused["error"]["param"]) == (400, f"input{where}")
+        _, conversation = await gateway.post({}, path="/v1/conversations")
+        for path in ("/v1/conversations", f"/v1/conversations/{conversation['id']}/items"):
+            status, answer = await gateway.post({"items": [item]}, path=path)
+            assert (status, answer["error"]["param"]) == (400, f"items{where}")
+            assert answer["error"]["code"] == refused["error"]["code"]

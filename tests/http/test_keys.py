@@ -171,6 +171,19 @@ async def test_a_key_that_is_removed_is_refused_on_an_open_websocket_too(engine:
         assert len(engine.requests) == 1
 
 
+async def test_a_websocket_whose_key_got_a_name_shows_the_rate_of_the_name(engine: MockEngine) -> None:
+    before = Settings(upstream=(engine.url,), port=0, api_key=("one",), key_requests_per_minute=2, **DEFAULTS)
+    async with (
+        running_gateway(engine, api_key=("one",), key_requests_per_minute=2) as gateway,
+        connected(gateway, **sent("one")) as socket,
+    ):
+        await gateway.reload(structs.replace(before, api_key=(), keys={"ada": ("one",)}))
+        await socket.create()
+        await socket.create()
+        error = await socket.refused()
+        assert (error["status"], error["headers"]["x-ratelimit-remaining-requests"]) == (429, "0")
+
+
 # ---- the admin key ---------------------------------------------------------------------------------------------------
 
 

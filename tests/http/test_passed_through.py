@@ -7,9 +7,10 @@ import msgspec
 import pytest
 from support.engine import CUT, DONE, MockEngine, Refusal, Writer, chunk, text
 from support.gateway import GatewayUnderTest, running_gateway, standing_before
+from support.raw_client import dialled, post
 from support.raw_server import CHUNKED, Answer, chunked, raw_server, sized
 
-pytestmark = pytest.mark.usefixtures("both_transports")
+pytestmark = [pytest.mark.usefixtures("both_transports"), pytest.mark.timeout(60)]
 
 CHAT = {"model": "mock", "messages": [{"role": "user", "content": "Hi"}]}
 PATH = "/v1/chat/completions"
@@ -59,6 +60,61 @@ async def test_a_cut_in_a_passed_through_stream_is_seen_by_the_client(gateway: G
             await answer.content.read()
 
 
+async def test_a_cut_is_seen_by_a_client_for_which_a_close_is_the_end(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    """HTTP/1.0 has no chunks."""
+    seen = asyncio.Event()
+
+    async def cut(write: Writer) -> None:
+        await write(chunk({"content": "half"}))
+        await seen.wait()
+        await write(CUT)
+
+    engine.will(cut)
+    request = post(msgspec.json.encode(CHAT | {"stream": True}), path=PATH.encode()).replace(b"HTTP/1.1", b"HTTP/1.0")
+    async with dialled(gateway) as client:
+        await client.send(request)
+        await client.reader.readuntil(b"half")
+        seen.set()
+        with pytest.raises(ConnectionResetError):
+            await client.rest()
+
+
+async def test_a_stream_that_stalls_is_cut_and_its_place_is_free_again(engine: MockEngine) -> None:
+    async def stall(write: Writer) -> None:
+        await write(chunk({"content": "half"}))
+        await asyncio.Event().wait()
+
+    engine.will(stall)
+    async with running_gateway(engine, idle_timeout=0.3, engine_requests=1) as gateway:
+        async with gateway.client.post(gateway.url + PATH, json=CHAT | {"stream": True}) as answered:
+            with pytest.raises(aiohttp.ClientError):
+                await answered.content.read()
+        await engine.cancelled.wait()
+        assert (await gateway.post({"model": "mock", "input": "Hi"}))[0] == 200
+
+
+async def test_an_answer_that_stalls_before_its_body_has_the_time_of_its_first_byte() -> None:
+    cut = asyncio.Event()
+
+    def answer(head: bytes) -> Answer:
+        async def write(writer: asyncio.StreamWriter) -> None:
+            if head.startswith(b"GET"):
+                writer.write(sized(b'{"object": "list", "data": [{"id": "mock"}]}'))
+                return
+            writer.write(CHUNKED)
+            await cut.wait()
+
+        return write
+
+    async with (
+        raw_server(answer) as server,
+        running_gateway(server.url, first_byte_timeout=0.3, idle_timeout=60.0) as gateway,
+    ):
+        with pytest.raises(aiohttp.ClientError):
+            await gateway.post(CHAT | {"stream": True}, path=PATH)
+        cut.set()
+
+
 async def test_a_body_that_is_no_http_is_a_cut_too() -> None:
     seen = asyncio.Event()
 
@@ -99,7 +155,10 @@ HEADERS: dict[str, tuple[str, str | None]] = {
     "X-RateLimit-Remaining-Requests": ("7", "7"),
     "x-ratelimit-reset-tokens": ("6m0s", "6m0s"),
     "openai-version": ("2020-10-01", "2020-10-01"),
-    "openai-organization": ("\u00e9", None),
+    "openai-model": ("mock-1", "mock-1"),
+    "openai-organization": ("org-1", None),
+    "openai-project": ("proj_1", None),
+    "x-ratelimit-reset-requests": ("\u00e9", None),
     "Retry-After": ("1.5", "2"),
     "x-should-retry": ("false", "false"),
     "Set-Cookie": ("a=1", None),

@@ -13,7 +13,7 @@ from conformance.recorder import recorded
 from antiphon.app import DEFAULT_INTERVALS, EXAMINER, Extensions, Intervals, make_app, make_runner
 from antiphon.embedded.process import EngineProcess
 from antiphon.gateway.checker import Checker
-from antiphon.http.keys import GATEWAY
+from antiphon.http.app_keys import GATEWAY
 from antiphon.http.websocket import CONNECTIONS
 from antiphon.reload import Reloader, Running
 from antiphon.settings import Settings

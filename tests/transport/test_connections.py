@@ -1,10 +1,12 @@
 """Clients that do not finish what they have begun to send."""
 
 import asyncio
+import socket
 from typing import Any
 
+import msgspec
 import pytest
-from support.engine import MockEngine, Writer, chunk
+from support.engine import MockEngine, Writer, chunk, text
 from support.gateway import running_gateway
 from support.raw_client import dialled, get, post
 
@@ -51,6 +53,50 @@ async def test_a_later_request_has_the_deadline_too_and_an_idle_connection_has_n
         await client.send(REQUEST[:-2])
         # Nothing is said: an answer could be taken for that of the request before.
         assert await client.rest() == b""
+
+
+async def test_a_request_that_comes_with_half_of_the_next_one_does_not_hide_it(engine: MockEngine, name: TransportName) -> None:
+    async with running_gateway(engine, transport=name, header_timeout=1.0) as gateway, dialled(gateway) as client:
+        await client.send(REQUEST + REQUEST[:-2])
+        assert (await client.answer()).status == 200
+        assert await client.rest() == b""
+
+
+async def test_half_of_a_request_that_comes_while_another_one_is_answered_has_the_deadline(
+    engine: MockEngine, name: TransportName
+) -> None:
+    asked, go_on = asyncio.Event(), asyncio.Event()
+
+    async def script(write: Writer) -> None:
+        asked.set()
+        await go_on.wait()
+        await write(text("Hi"))
+
+    engine.will(script)
+    async with running_gateway(engine, transport=name, header_timeout=1.0) as gateway, dialled(gateway) as client:
+        await client.send(post(b'{"model": "mock", "input": "Hi"}'))
+        await asked.wait()
+        # The second one shows that the gateway has read the first.
+        await client.send(REQUEST[:-2])
+        async with dialled(gateway) as other:
+            await other.send(REQUEST)
+            assert (await other.answer()).status == 200
+        go_on.set()
+        assert (await client.answer()).status == 200
+        assert await client.rest() == b""
+
+
+async def test_a_head_whose_end_comes_by_itself_leaves_the_connection_idle(engine: MockEngine, name: TransportName) -> None:
+    async with running_gateway(engine, transport=name, header_timeout=1.0) as gateway, dialled(gateway) as client:
+        await client.send(REQUEST[:-1])
+        async with dialled(gateway) as other:
+            await other.send(REQUEST)
+            assert (await other.answer()).status == 200
+        await client.send(REQUEST[-1:])
+        assert (await client.answer()).status == 200
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1.2):
+                await client.reader.read(1)
 
 
 async def test_a_body_that_pauses_for_too_long_is_a_408(engine: MockEngine, name: TransportName) -> None:
@@ -122,3 +168,25 @@ async def test_a_client_that_reads_nothing_loses_its_connection_and_the_engine_i
         # asyncio reads only as far as its own buffer goes.
         await client.send(post(b'{"model": "mock", "input": "Hi", "stream": true}'))
         assert await engine.cancelled.wait()
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+async def test_a_client_that_reads_slowly_gets_all_of_an_answer(
+    engine: MockEngine, name: TransportName, streamed: bool
+) -> None:
+    # The last events of the stream have all of the text, and are written while the client still reads the first ones.
+    engine.will(text("x" * 4_000_000) if streamed else text("x" * 12_000_000))
+    body = msgspec.json.encode({"model": "mock", "input": "Hi", "stream": streamed})
+    async with running_gateway(engine, transport=name, send_timeout=0.5) as gateway, dialled(gateway) as client:
+        # Otherwise the system buffers most of the answer.
+        client.writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+        await client.send(post(body, b"Connection: close"))
+        loop = asyncio.get_running_loop()
+        began, size, last = loop.time(), 0, b""
+        # The pauses are those of a slow connection: all of it takes longer than the timeout, and each of them far less.
+        while piece := await client.reader.read(1 << 20):
+            size, last = size + len(piece), (last + piece)[-64:]
+            await asyncio.sleep(0.01)
+        assert size > 12_000_000
+        assert b"[DONE]" in last if streamed else last.endswith(b"}")
+        assert loop.time() - began > 1.0

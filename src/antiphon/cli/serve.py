@@ -27,7 +27,7 @@ from antiphon.embedded.process import EngineProcess, ModelOptions, can_embed
 from antiphon.engines.detection import WELL_KNOWN_PORTS, find_local_engines
 from antiphon.engines.pool import ENGINE_RETRY_INTERVAL
 from antiphon.engines.upstream import Engine
-from antiphon.http.keys import GATEWAY
+from antiphon.http.app_keys import GATEWAY
 from antiphon.reload import Reloader, Running
 from antiphon.settings import Settings, SettingsError, data_directory, models_directory
 from antiphon.store import default_url, open_store

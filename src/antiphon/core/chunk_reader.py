@@ -20,6 +20,7 @@ from antiphon.core.deltas import (
     UsageReport,
 )
 from antiphon.core.failures import error_object_to_failure, failure_to_error
+from antiphon.core.limits import is_deeper
 from antiphon.core.text_calls import CallFinder
 from antiphon.core.think_tags import Start, ThinkTags
 from antiphon.errors import ApiError, EngineDisagrees
@@ -76,16 +77,9 @@ DEEPEST_ANNOTATION = 32
 
 def _to_annotations(given: Any) -> list[dict[str, Any]]:
     """Chat Completions has the members of a citation in an object of their own. Other types are passed on as they are."""
-    if _is_deeper(given, DEEPEST_ANNOTATION):
+    if is_deeper(given, DEEPEST_ANNOTATION):
         raise msgspec.ValidationError("annotations are nested too deeply")
     return [_to_annotation(each) for each in given if isinstance(each, dict)] if isinstance(given, list) else []
-
-
-def _is_deeper(value: Any, than: int) -> bool:
-    if not isinstance(value, dict | list):
-        return False
-    members = value.values() if isinstance(value, dict) else value
-    return than == 0 or any(_is_deeper(member, than - 1) for member in members)
 
 
 def _to_annotation(given: dict[str, Any]) -> dict[str, Any]:
@@ -128,33 +122,35 @@ class ChunkReader:
         return self._tags.unopened
 
     def receive(self, data: bytes) -> list[Delta]:
+        """One method, for the sake of speed: it is called for every chunk."""
+        deltas: list[Delta] = []
         try:
-            return self._read(_decode(data))
+            chunk = _decode(data)
+            if chunk.error is not None or (not chunk.choices and _is_bare_error(chunk)):
+                return [self._reported(chunk)]
+            for choice in chunk.choices or ():
+                if choice.index == 0:
+                    if choice.logprobs is not None and choice.logprobs.content:
+                        self._logprobs += _to_logprobs(choice.logprobs.content)
+                        self.has_logprobs = True
+                    if (delta := choice.delta or choice.message) is not None:
+                        self._delta(delta, deltas)
+                    if choice.finish_reason is not None:
+                        deltas += self._close_text(cut=choice.finish_reason == "length")
+                        deltas.append(Finished(choice.finish_reason))
+            if chunk.usage is not None and (usage := _to_usage(chunk.usage, cached_tokens_of(chunk))) is not None:
+                deltas.append(UsageReport(usage))
         except UNREADABLE as broken:
             return [self.fail(EngineDisagrees(f"The engine sent a chunk that is not one of Chat Completions: {broken}"))]
+        return deltas
 
     def fail(self, error: ApiError) -> EngineFailed:
         self.failed = True
         return EngineFailed(error)
 
-    def _read(self, chunk: chat.Chunk) -> list[Delta]:
-        if chunk.error is not None or (not chunk.choices and _is_bare_error(chunk)):
-            error = chunk.error if chunk.error is not None else msgspec.to_builtins(chunk)
-            return [self.fail(failure_to_error(error_object_to_failure(error)))]
-        deltas: list[Delta] = []
-        for choice in chunk.choices or ():
-            if choice.index == 0:
-                if choice.logprobs is not None and choice.logprobs.content:
-                    self._logprobs += _to_logprobs(choice.logprobs.content)
-                    self.has_logprobs = True
-                if (delta := choice.delta or choice.message) is not None:
-                    self._delta(delta, deltas)
-                if choice.finish_reason is not None:
-                    deltas += self._close_text(cut=choice.finish_reason == "length")
-                    deltas.append(Finished(choice.finish_reason))
-        if chunk.usage is not None and (usage := _to_usage(chunk.usage, cached_tokens_of(chunk))) is not None:
-            deltas.append(UsageReport(usage))
-        return deltas
+    def _reported(self, chunk: chat.Chunk) -> EngineFailed:
+        error = chunk.error if chunk.error is not None else msgspec.to_builtins(chunk)
+        return self.fail(failure_to_error(error_object_to_failure(error)))
 
     def close(self) -> list[Delta]:
         return self._close_text()

@@ -5,7 +5,7 @@ is read in time that grows with its size, and no faster.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -16,6 +16,8 @@ from antiphon.wire.responses import CreateResponse
 
 Item = dict[str, Any]
 Tool = dict[str, Any]
+# A tool, after its place in the request.
+PlacedTool = tuple[str, Tool]
 
 
 class RequestLimits(Struct, frozen=True):
@@ -60,10 +62,10 @@ _COMMON = re.compile(r"common(\.\w+)?")
 def check_nesting(value: dict[str, Any], limits: RequestLimits = DEFAULT_LIMITS) -> None:
     """Of a whole body, before anything else looks into it."""
     for name, member in value.items():
-        if not _is_deeper(member, limits.nesting - 1):
+        if not is_deeper(member, limits.nesting - 1):
             continue
         inner = enumerate(member) if isinstance(member, list) else ()
-        where = next((f"{name}[{at}]" for at, each in inner if _is_deeper(each, limits.nesting - 2)), name)
+        where = next((f"{name}[{at}]" for at, each in inner if is_deeper(each, limits.nesting - 2)), name)
         raise InvalidRequest(
             f"Invalid `{where}`: objects and arrays are nested too deeply. At most {limits.nesting} levels are allowed "
             "(`max_nesting`), with that of the body.",
@@ -72,7 +74,7 @@ def check_nesting(value: dict[str, Any], limits: RequestLimits = DEFAULT_LIMITS)
         )
 
 
-def _is_deeper(value: Any, levels: int) -> bool:
+def is_deeper(value: Any, levels: int) -> bool:
     """Level by level, and without recursion: a value may be deeper than the stack."""
     level = [value] if isinstance(value, dict | list) else []
     for _ in range(levels):
@@ -87,13 +89,24 @@ def check_request(request: CreateResponse, limits: RequestLimits) -> None:
     items = request.input if isinstance(request.input, list) else []
     _at_most(limits.input_items, len(items), "input", "items", "max_input_items", code="array_above_max_length")
     _check_name(request.model, "model", limits)
-    _check_tools(request, items, limits)
     if request.text is not None and request.text.format is not None:
         _check_schema(request.text.format.schema, "text.format.schema", limits)
+    check_items(items, "input", limits, [*_placed(request.tools, "tools")])
+
+
+def check_items(items: Iterable[Item], where: str, limits: RequestLimits, tools: Sequence[PlacedTool] = ()) -> None:
+    """The items of the member `where`. They count together with the tools that come beside them."""
+    tools = list(tools)
     for at, item in enumerate(items):
+        _check_name(item.get("name"), f"{where}[{at}].name", limits)
+        if item.get("type") in WITH_TOOLS:
+            tools += _placed(item.get("tools"), f"{where}[{at}].tools")
         for member in CONTENTS:
             if isinstance(parts := item.get(member), list):
-                _check_images(parts, f"input[{at}].{member}", limits)
+                _check_images(parts, f"{where}[{at}].{member}", limits)
+    _at_most(limits.tools, len(tools), "tools", "tools", "max_tools", code="array_above_max_length")
+    for place, tool in tools:
+        _check_tool(tool, place, limits)
 
 
 def _at_most(limit: int, value: int, where: str, unit: str, setting: str, *, code: str) -> None:
@@ -111,18 +124,7 @@ def _check_name(name: Any, where: str, limits: RequestLimits) -> None:
 # ---- tools -----------------------------------------------------------------------------------------------------------
 
 
-def _check_tools(request: CreateResponse, items: Iterable[Item], limits: RequestLimits) -> None:
-    tools = list(_placed(request.tools, "tools"))
-    for at, item in enumerate(items):
-        _check_name(item.get("name"), f"input[{at}].name", limits)
-        if item.get("type") in WITH_TOOLS:
-            tools += _placed(item.get("tools"), f"input[{at}].tools")
-    _at_most(limits.tools, len(tools), "tools", "tools", "max_tools", code="array_above_max_length")
-    for where, tool in tools:
-        _check_tool(tool, where, limits)
-
-
-def _placed(tools: Any, where: str) -> Iterator[tuple[str, Tool]]:
+def _placed(tools: Any, where: str) -> Iterator[PlacedTool]:
     """Every tool with its place, those of a namespace after it. What is no tool is reported where tools are read."""
     for at, tool in enumerate(tools) if isinstance(tools, list) else ():
         if isinstance(tool, dict):

@@ -122,6 +122,22 @@ ENCODED_MARK = b'"\\u0000mark\\u0000"'
 _to_json = msgspec.json.Encoder().encode
 
 
+class _Heads(dict[type[Event], bytes]):
+    """The first line of a frame, by the type of its event."""
+
+    def __missing__(self, kind: type[Event]) -> bytes:
+        head = self[kind] = f"event: {kind.__struct_config__.tag}\ndata: ".encode()
+        return head
+
+
+_HEADS = _Heads()
+
+
+def event_to_frame(event: Event) -> bytes:
+    """One event as it is sent and stored. Joined in one go: the last event of a stream may be twice as large as its answer."""
+    return b"".join((_HEADS[type(event)], _to_json(event), b"\n\n"))
+
+
 class Splice(NamedTuple):
     """The encoded form of a template: the text goes between the two, the number into the tail."""
 
@@ -135,6 +151,8 @@ class MessageEncoder:
     __slots__ = ("_head", "_splices", "_tail", "_template")
 
     end: ClassVar[tuple[bytes, ...]] = ()
+    # One event as bytes. Assigned, and not called by a method: that would be one call more for every event.
+    _frame = staticmethod(_to_json)
 
     def __init__(self) -> None:
         self._splices: dict[DeltaTemplate, Splice] = {}
@@ -144,15 +162,12 @@ class MessageEncoder:
 
     def encode(self, event: AnyEvent) -> bytes:
         if type(event) is not PlainDelta:
-            return self._frame(event)  # type: ignore[arg-type]
+            return self._frame(event)
         template = event.template
         if template is not self._template:
             self._template = template
             self._head, self._tail = self._splices.get(template) or self._to_splice(template)
         return self._head + _to_json(event.delta) + self._tail % event.sequence_number
-
-    def _frame(self, event: Event) -> bytes:
-        return _to_json(event)
 
     def _to_splice(self, template: DeltaTemplate) -> Splice:
         """The number is the last member of every event."""
@@ -168,22 +183,4 @@ class SseEncoder(MessageEncoder):
     __slots__ = ()
 
     end: ClassVar[tuple[bytes, ...]] = (DONE,)
-
-    def _frame(self, event: Event) -> bytes:
-        return event_to_frame(event)
-
-
-class _Heads(dict[type[Event], bytes]):
-    """The first line of a frame, by the type of its event."""
-
-    def __missing__(self, kind: type[Event]) -> bytes:
-        head = self[kind] = f"event: {kind.__struct_config__.tag}\ndata: ".encode()
-        return head
-
-
-_HEADS = _Heads()
-
-
-def event_to_frame(event: Event) -> bytes:
-    """One event as it is sent and stored. Joined in one go: the last event of a stream may be twice as large as its answer."""
-    return b"".join((_HEADS[type(event)], _to_json(event), b"\n\n"))
+    _frame = staticmethod(event_to_frame)

@@ -69,8 +69,8 @@ def message_to_request(message: bytes, limits: RequestLimits = DEFAULT_LIMITS) -
     return request, [*left_out, *(name for name in unknown if name != "type")]
 
 
-def body_to_struct(body: bytes, kind: type[T]) -> T:
-    return convert(_object(body), kind, "")
+def body_to_struct(body: bytes, kind: type[T], limits: RequestLimits = DEFAULT_LIMITS) -> T:
+    return convert(_object(body, limits), kind, "")
 
 
 def _object(body: bytes, limits: RequestLimits = DEFAULT_LIMITS) -> dict[str, Any]:

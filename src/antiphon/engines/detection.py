@@ -17,7 +17,8 @@ from antiphon.errors import ApiError
 from antiphon.wire import UNREADABLE
 
 DETECTION_TIMEOUT = aiohttp.ClientTimeout(total=5, sock_connect=2)
-LARGEST_DOCUMENT = 4 * 1024 * 1024
+# What an engine says about itself, in bytes.
+LARGEST_DESCRIPTION = 4 * 1024 * 1024
 MODELS = "/v1/models"
 # What a server answers that has no such route.
 NO_SUCH_ROUTE = frozenset({404, 405, 501})
@@ -97,7 +98,7 @@ class EngineDocuments:
         )
         try:
             async with request as response:
-                document = await read_document(response, LARGEST_DOCUMENT) if response.status == 200 else b""
+                document = await read_document(response, LARGEST_DESCRIPTION) if response.status == 200 else b""
                 # Only now: a document that was cut off is no answer.
                 self._statuses[path] = response.status
                 if 300 <= response.status < 400:

@@ -20,12 +20,12 @@ from antiphon.engines.addresses import location_to_words, split_credentials
 from antiphon.engines.bodies import LimitedReceiver, TooLarge, read_document, read_error
 from antiphon.engines.detection import MODELS, EngineDocuments, detect, list_models
 from antiphon.errors import ApiError, EngineDisagrees, EngineError, EngineStalled, EngineUnavailable
-from antiphon.transport import NotHttp, Receiver, transport_of
+from antiphon.transport import NotHttp, Receiver, next_piece, transport_of
 from antiphon.wire import UNREADABLE
 from antiphon.wire.chat import ChatRequest
 
 # A longer Retry-After of an engine is not waited for here, but passed on to the client.
-LONGEST_WAIT = 5.0
+LONGEST_RETRY_WAIT = 5.0
 RETRIED = frozenset({408, 429, 502, 503, 504})
 # For an engine that announces to keep a connection, and closes it after each stream: the next request would run into that.
 CLOSE_CONNECTION = {"Connection": "close"}
@@ -70,10 +70,10 @@ async def ours(root: str) -> AsyncIterator[None]:
     try:
         yield
     except (aiohttp.ClientError, OSError, ValueError, RuntimeError) as foreign:
-        raise foreign_to_error(foreign, root) from foreign
+        raise connection_to_error(foreign, root) from foreign
 
 
-def foreign_to_error(foreign: BaseException, root: str) -> ApiError:
+def connection_to_error(foreign: BaseException, root: str) -> ApiError:
     for kind, error, message in FOREIGN:
         if isinstance(foreign, kind):
             may_pass = not isinstance(foreign, FUTILE)
@@ -108,7 +108,7 @@ class Reply:
         """What ended the body, as one of our errors."""
         if not self._given_up:
             self._engine.lost()
-        return foreign_to_error(foreign, self._engine.root)
+        return connection_to_error(foreign, self._engine.root)
 
     def pause(self) -> None:
         self._body.pause()
@@ -153,6 +153,8 @@ class EngineOptions:
     # Seconds to connect, and until the first byte of an answer.
     connect_timeout: float = 5.0
     first_byte_timeout: float = 900.0
+    # Seconds that an answer which is passed through may pause.
+    idle_timeout: float = 300.0
     # Further attempts before the first byte of an answer.
     retries: int = 2
     # The text of the chat template, for an engine that does not show it.
@@ -268,7 +270,7 @@ class Engine:
                 return await self._try_chat(chat)
             except Refused as refused:
                 wait = refused.retry_after if refused.retry_after is not None else _back_off(attempt)
-                if not refused.may_pass or wait > LONGEST_WAIT or attempt >= self._options.retries:
+                if not refused.may_pass or wait > LONGEST_RETRY_WAIT or attempt >= self._options.retries:
                     raise refused.error from None
             await asyncio.sleep(wait)
         raise AssertionError("unreachable")
@@ -302,6 +304,17 @@ class Engine:
             answer.close()
             raise redirect_to_error(self.root, answer)
         return answer
+
+    async def pieces(self, answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+        """The body of an answer to `post`, as it comes."""
+        within = self._options.first_byte_timeout
+        while data := await self._next_piece(answer, within):
+            yield data
+            within = self._options.idle_timeout
+
+    async def _next_piece(self, answer: aiohttp.ClientResponse, within: float) -> bytes:
+        async with ours(self.root):
+            return await next_piece(answer, within)
 
     async def count_tokens(self, text: str, model: str) -> int | None:
         """By the engine's own tokenizer, where it has an endpoint for it."""

@@ -5,9 +5,10 @@ from typing import Any
 from aiohttp import web
 from msgspec import Struct
 
+from antiphon.core.limits import check_items
 from antiphon.core.validation import body_to_struct
 from antiphon.http.answers import notice_header, to_json
-from antiphon.http.keys import CONVERSATIONS
+from antiphon.http.app_keys import CONVERSATIONS, GATEWAY
 from antiphon.http.middlewares import OWNER, owner_seen
 from antiphon.http.pages import query_to_page, to_list, to_whole_list
 from antiphon.http.views import query_to_view
@@ -28,7 +29,9 @@ class CreateItems(Struct):
 
 
 async def create(request: web.Request) -> web.Response:
-    body = body_to_struct(await request.read() or b"{}", CreateConversation)
+    limits = request.app[GATEWAY].environment.limits
+    body = body_to_struct(await request.read() or b"{}", CreateConversation, limits)
+    check_items(body.items or (), "items", limits)
     created = await request.app[CONVERSATIONS].create(request[OWNER], body.items or (), body.metadata or {})
     return to_json(created.conversation, notice_header(created.notices))
 
@@ -39,7 +42,7 @@ async def retrieve(request: web.Request) -> web.Response:
 
 
 async def update(request: web.Request) -> web.Response:
-    body = body_to_struct(await request.read(), UpdateConversation)
+    body = body_to_struct(await request.read(), UpdateConversation, request.app[GATEWAY].environment.limits)
     return to_json(await request.app[CONVERSATIONS].update(request[OWNER], request.match_info["id"], body.metadata))
 
 
@@ -53,8 +56,9 @@ async def delete(request: web.Request) -> web.Response:
 
 
 async def create_items(request: web.Request) -> web.Response:
-    view = query_to_view(request)
-    body = body_to_struct(await request.read(), CreateItems)
+    view, limits = query_to_view(request), request.app[GATEWAY].environment.limits
+    body = body_to_struct(await request.read(), CreateItems, limits)
+    check_items(body.items, "items", limits)
     added = await request.app[CONVERSATIONS].add_items(request[OWNER], request.match_info["id"], body.items)
     return to_json(to_whole_list(view.items(added.items)), notice_header(added.notices))
 

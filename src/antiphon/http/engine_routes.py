@@ -12,7 +12,7 @@ from antiphon.engines.upstream import Engine
 from antiphon.errors import EngineError, EngineUnavailable, NotFound
 from antiphon.gateway.codex_catalog import catalog_entry
 from antiphon.http.answers import to_json
-from antiphon.http.keys import GATEWAY, LIMITS
+from antiphon.http.app_keys import GATEWAY, LIMITS
 from antiphon.http.middlewares import is_trusted
 
 

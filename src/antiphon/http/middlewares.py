@@ -12,10 +12,10 @@ from aiohttp import web
 
 from antiphon.errors import ApiError, RequestTimeout, Unauthorized
 from antiphon.gateway.ids import new_id
+from antiphon.http.app_keys import GATEWAY, KEYRING
 from antiphon.http.cors import CROSS_ORIGIN, Handler
 from antiphon.http.foreign_errors import bug_to_error, foreign_to_error
 from antiphon.http.keyring import ADMIN
-from antiphon.http.keys import GATEWAY, KEYRING
 from antiphon.http.rate_headers import rate_headers
 from antiphon.logs import log
 from antiphon.transport import cut_off

@@ -12,21 +12,21 @@ import aiohttp
 from aiohttp import web
 
 from antiphon.core.retry_advice import headers_to_advice
-from antiphon.engines.upstream import Engine, ours
-from antiphon.errors import EngineError, EngineUnavailable, seconds_to_header
+from antiphon.engines.upstream import Engine
+from antiphon.errors import EngineUnavailable, seconds_to_header
 from antiphon.gateway.admission import EngineSeat
 from antiphon.gateway.gateway import SHUTTING_DOWN
 from antiphon.http.answers import notice_header
+from antiphon.http.app_keys import GATEWAY
 from antiphon.http.bodies import model_of, read_body, with_model
-from antiphon.http.keys import GATEWAY
 from antiphon.http.middlewares import LOGGED, OWNER
 from antiphon.http.paths import canonical_path
-from antiphon.transport import next_piece
 
 # The headers of an engine's answer that the client gets. `Retry-After` comes in whole seconds; `x-request-id` and
-# `openai-processing-ms` are the gateway's own. The others are about a connection or a server, or are secrets, as `Set-Cookie`.
-PASSED_ON = frozenset({"cache-control", "content-type", "x-should-retry"})
-PASSED_ON_FAMILIES = ("openai-", "x-ratelimit-")
+# `openai-processing-ms` are the gateway's own. The others are about a connection or a server, or are secrets, as `Set-Cookie`,
+# or name the operator's account, as `openai-organization` and `openai-project`.
+PASSED_ON = frozenset({"cache-control", "content-type", "openai-model", "openai-version", "x-should-retry"})
+PASSED_ON_FAMILIES = ("x-ratelimit-",)
 
 
 def answer_to_headers(headers: Mapping[str, str], now: float) -> dict[str, str]:
@@ -98,15 +98,9 @@ async def _pass_through(request: web.Request, body: bytes, seat: EngineSeat) -> 
     engine = chosen.engines[0]
     request[LOGGED]["engine"] = engine.root
     response = web.StreamResponse(headers=notice_header(chosen.notices))
-    try:
-        async with request.app[OPEN_ANSWERS].opened(), gateway.admission.in_time(began):
-            await seat.take(engine)
-            await _pass_on(await engine.post(canonical_path(request), body), engine, request, response)
-    except EngineError:
-        # Once the status has been sent, only a closed connection can show the client that this was not the end.
-        if not response.prepared or request.transport is None:
-            raise
-        request.transport.close()
+    async with request.app[OPEN_ANSWERS].opened(), gateway.admission.in_time(began):
+        await seat.take(engine)
+        await _pass_on(await engine.post(canonical_path(request), body), engine, request, response)
     return response
 
 
@@ -115,13 +109,8 @@ async def _pass_on(answer: aiohttp.ClientResponse, engine: Engine, request: web.
         response.set_status(answer.status)
         response.headers.update(answer_to_headers(answer.headers, time.time()))
         await response.prepare(request)
-        while data := await _next_piece(answer, engine):
+        async for data in engine.pieces(answer):
             await response.write(data)
         await response.write_eof()
     finally:
         answer.close() if not answer.content.at_eof() else answer.release()
-
-
-async def _next_piece(answer: aiohttp.ClientResponse, engine: Engine) -> bytes:
-    async with ours(engine.root):
-        return await next_piece(answer)

@@ -16,8 +16,8 @@ from antiphon.gateway.record_format import record_to_response
 from antiphon.gateway.run import ResponseRun
 from antiphon.gateway.sinks import EncodedSink, NoSink
 from antiphon.http.answers import notice_header, to_json
+from antiphon.http.app_keys import GATEWAY, TRANSPORT
 from antiphon.http.bodies import read_body
-from antiphon.http.keys import GATEWAY, TRANSPORT
 from antiphon.http.middlewares import FINISHED, LOGGED, OWNER
 from antiphon.http.views import ALL_AS_STORED, View
 from antiphon.store.records import Record

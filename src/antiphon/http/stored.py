@@ -11,7 +11,7 @@ from antiphon.core.validation import convert_strings
 from antiphon.errors import InvalidRequest, NotFound
 from antiphon.gateway.record_format import decode_items
 from antiphon.http.answers import to_json
-from antiphon.http.keys import GATEWAY
+from antiphon.http.app_keys import GATEWAY
 from antiphon.http.middlewares import owner_seen
 from antiphon.http.pages import cut, query_to_page, to_list
 from antiphon.http.responses import answer_followed

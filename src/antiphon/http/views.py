@@ -22,7 +22,7 @@ from antiphon.core.request_fields import SEALED_REASONING, refuse_unknown_includ
 from antiphon.core.sealed_text import item_to_sealed
 from antiphon.core.sse import event_to_frame
 from antiphon.core.stored_events import frame_to_event, split_frames
-from antiphon.http.keys import GATEWAY
+from antiphon.http.app_keys import GATEWAY
 from antiphon.http.middlewares import OWNER
 from antiphon.wire import events
 from antiphon.wire.events import Event

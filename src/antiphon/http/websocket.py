@@ -14,8 +14,8 @@ from antiphon.gateway.client_protocol import RESPONSES_WEBSOCKET
 from antiphon.gateway.recent_histories import RecentHistories
 from antiphon.gateway.run import BUG
 from antiphon.gateway.sinks import EncodedSink
+from antiphon.http.app_keys import GATEWAY, LIMITS, TRANSPORT
 from antiphon.http.bodies import with_deployment
-from antiphon.http.keys import GATEWAY, LIMITS, TRANSPORT
 from antiphon.http.middlewares import LOGGED, OWNER, REQUEST_ID, owner_of_key
 from antiphon.http.rate_headers import rate_headers
 from antiphon.http.responses import logged_members
@@ -103,6 +103,8 @@ class Connection:
     def __init__(self, request: web.Request, socket: Socket, stream: MessageStream) -> None:
         self._gateway = request.app[GATEWAY]
         self._request = request
+        # Of the last request: while the connection is open, its key may get a name.
+        self._owner = request[OWNER]
         self._socket = socket
         self._stream = stream
         socket.refuse_large = self._refuse_large
@@ -219,8 +221,8 @@ class Connection:
         try:
             body = with_deployment(self._request, message)
             # Its key may have got a name, or be gone.
-            owner = await owner_of_key(self._request)
-            run = await self._gateway.begin(body, owner, protocol=RESPONSES_WEBSOCKET, histories=self._histories)
+            self._owner = await owner_of_key(self._request)
+            run = await self._gateway.begin(body, self._owner, protocol=RESPONSES_WEBSOCKET, histories=self._histories)
             async with self._gateway.running(run):
                 try:
                     await run.connect(self._gateway.heartbeat)
@@ -253,7 +255,7 @@ class Connection:
 
     def _send_error(self, error: ApiError) -> None:
         message: dict[str, Any] = {"type": "error", "status": error.status, **error.envelope()}
-        headers = rate_headers(self._gateway.admission.rate(self._request[OWNER]))
+        headers = rate_headers(self._gateway.admission.rate(self._owner))
         if (retry_after := error.retry_headers.get("Retry-After")) is not None:
             headers["retry-after"] = retry_after
         if headers:

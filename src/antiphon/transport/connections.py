@@ -12,7 +12,7 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from aiohttp import StreamReader, web
+from aiohttp import EMPTY_PAYLOAD, StreamReader, web
 
 from antiphon.logs import log
 
@@ -55,6 +55,9 @@ def _reason(message: str) -> str:
     """The first line of the parser's message, up to what it quotes."""
     return message.partition("\n")[0].partition(": b'")[0].partition("://")[0].rstrip(":.")
 
+
+# How the head of a request ends.
+HEAD_ENDS = (b"\r\n\r\n", b"\n\n")
 
 # Closes a socket with a reset instead of an end.
 _RESET = struct.pack("ii", 1, 0)
@@ -121,7 +124,7 @@ class Connection(web.RequestHandler):
     """It waits for the head of a request, then for its body, and then for nothing: one timer is enough. Another one runs while
     the client does not read."""
 
-    __slots__ = ("_answered", "_body", "_handling", "_heard_at", "_options", "_timer", "_unread")
+    __slots__ = ("_answered", "_bodiless", "_body", "_handling", "_heard_at", "_last", "_more", "_options", "_timer", "_unread")
 
     def __init__(self, server: Server, options: ConnectionOptions) -> None:
         super().__init__(server, loop=asyncio.get_running_loop(), access_log=None)  # type: ignore[arg-type]
@@ -135,6 +138,12 @@ class Connection(web.RequestHandler):
         self._body: StreamReader | None = None
         # When the last bytes came. 0: none have come yet.
         self._heard_at = 0.0
+        # The last four bytes.
+        self._last = b""
+        # The request that is being handled has no body at all.
+        self._bodiless = False
+        # Something came after it.
+        self._more = False
 
     # ---- what is awaited ---------------------------------------------------------------------------------------------
 
@@ -145,6 +154,7 @@ class Connection(web.RequestHandler):
     def begin(self, body: StreamReader) -> None:
         """The head of a request is complete."""
         self._handling = self._answered = True
+        self._bodiless, self._more = body is EMPTY_PAYLOAD, False
         if body.is_eof():
             self._await_nothing()
         else:
@@ -155,15 +165,22 @@ class Connection(web.RequestHandler):
         """The request has been handled. Until a byte of the next one comes, the connection is idle."""
         self._handling = False
         self._body = None
-        self._await_nothing()
+        if self._more or (self._bodiless and not self._last.endswith(HEAD_ENDS)):
+            # The next one has begun already.
+            self._await(self._options.head_timeout)
+        else:
+            self._await_nothing()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
         if data:
             self._heard_at = self._now()
+            self._last = (self._last + data[-4:])[-4:]
         if self._body is not None:
             self._watch_body(self._body)
-        elif data and not self._handling and self._timer is None:
+        elif data and self._handling:
+            self._more = True
+        elif data and self._timer is None:
             self._await(self._options.head_timeout)
 
     def connection_lost(self, exc: BaseException | None) -> None:
@@ -186,12 +203,24 @@ class Connection(web.RequestHandler):
         super().pause_writing()
         transport = self.transport
         if transport is not None:
-            # A transport that is only closed waits for its buffer to be read, however long that takes.
-            self._unread = asyncio.get_running_loop().call_later(self._options.send_timeout, transport.abort)
+            self._await_reader(transport)
 
     def resume_writing(self) -> None:
         super().resume_writing()
         self._is_read()
+
+    def _await_reader(self, transport: asyncio.Transport) -> None:
+        waiting = transport.get_write_buffer_size()
+        seconds = self._options.send_timeout
+        self._unread = asyncio.get_running_loop().call_later(seconds, self._not_read_yet, transport, waiting)
+
+    def _not_read_yet(self, transport: asyncio.Transport, waiting: int) -> None:
+        """A client that reads slowly gets all of a large answer. `waiting`: the bytes that were buffered at the last look."""
+        if transport.get_write_buffer_size() < waiting:
+            self._await_reader(transport)
+        else:
+            # A transport that is only closed waits for its buffer to be read, however long that takes.
+            transport.abort()
 
     def _is_read(self) -> None:
         if self._unread is not None:

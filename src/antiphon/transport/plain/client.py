@@ -1,6 +1,7 @@
 """An engine's body, pulled by a task and passed on piece by piece."""
 
 import asyncio
+import math
 
 import aiohttp
 
@@ -10,14 +11,18 @@ from antiphon.transport.interfaces import NO_RECEIVER, NotHttp, Receiver
 LOOK_INTERVAL = 0.5
 
 
-async def next_piece(answer: aiohttp.ClientResponse) -> bytes:
-    """The next piece of a body, b"" at its end. A connection that stays closed has no more to give."""
+async def next_piece(answer: aiohttp.ClientResponse, within: float = math.inf) -> bytes:
+    """The next piece of a body, b"" at its end. A connection that stays closed has no more to give. Raises TimeoutError if
+    nothing comes within so many seconds."""
     was_closed = False
+    until = asyncio.get_running_loop().time() + within
     while True:
         try:
-            async with asyncio.timeout(LOOK_INTERVAL):
+            async with asyncio.timeout(min(LOOK_INTERVAL, within)):
                 return await answer.content.readany()
         except TimeoutError:
+            if asyncio.get_running_loop().time() >= until:
+                raise
             is_closed = answer.connection is not None and answer.connection.closed
             if was_closed and is_closed:
                 raise NotHttp from None
