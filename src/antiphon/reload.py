@@ -96,7 +96,9 @@ PARTS = (
 
 
 class Reloader:
-    def __init__(self, running: Running, current: Settings, check: Callable[[Settings], object] = lambda settings: None) -> None:
+    def __init__(
+        self, running: Running, current: Settings, check: Callable[[Settings], object] = lambda settings: None
+    ) -> None:
         """`current`: as they were read, before engines were searched for. `check` raises SettingsError for settings that must
         not be in effect together."""
         self._running = running

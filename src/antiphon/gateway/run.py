@@ -61,6 +61,8 @@ class ResponseRun:
         self._large = large
         # The exchange is in use in a thread: nobody else may call it.
         self._is_aside = False
+        # The run that compacts the history, while it does.
+        self._compacting: ResponseRun | None = None
         self._answer = exchange.answer
         self._engines = engines
         self.recorder = recorder
@@ -202,6 +204,10 @@ class ResponseRun:
         if self._is_aside:
             # As soon as the exchange may be called again.
             return
+        if self._compacting is not None and self._compacting._is_aside:
+            # Aborting this exchange would call that one too.
+            self._compacting.abort(error)
+            return
         self._unsent += self._exchange.abort(error)
         if self._checking is not None:
             self._checking.cancel()
@@ -299,7 +305,7 @@ class ResponseRun:
         compaction = self._exchange.compaction
         assert compaction is not None
         observers = [ChatsOnly(observer) for observer in self._observers]
-        run = ResponseRun(
+        self._compacting = run = ResponseRun(
             compaction,
             self._engines,
             NoRecorder(),
@@ -311,9 +317,13 @@ class ResponseRun:
         try:
             await run.run(NoSink())
         finally:
+            self._compacting = None
             if (leaving := run.close()) is not None:
                 await leaving
-        await self._report(self._exchange.compacted)
+        if self._aborted is not None:
+            self.abort(self._aborted)
+        else:
+            await self._report(self._exchange.compacted)
 
     async def _check_once(self, step: Check) -> None:
         if (checking := self._checking) is not None:
