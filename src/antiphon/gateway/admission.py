@@ -5,9 +5,10 @@ Limits are those of this gateway: several gateways on one store count for themse
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Protocol
 from weakref import WeakKeyDictionary
 
 from antiphon.core.fair_queue import FairQueue, QueueFull
@@ -16,6 +17,7 @@ from antiphon.engines.upstream import Engine
 from antiphon.errors import EngineBusy, OutOfTime, RateLimited
 
 TOO_MANY = "{most} responses of this key are running, and no more may at once. Try again when one has ended, in about {wait} s."
+BUSY = "The engine at {root} is busy. Try again in about {wait} s."
 QUEUE_FULL = "The engine at {root} is busy, and its queue is full. Try again in about {wait} s."
 WAITED = "The engine at {root} is busy: the request waited for {waited:g} s, and no longer. Try again in about {wait} s."
 TOO_LONG = "The response took longer than {most:g} s, which is the limit here (`response_timeout`)."
@@ -99,6 +101,17 @@ def begin(places: Iterable[Place]) -> None:
         place._begin()
 
 
+class Seat(Protocol):
+    @property
+    def waits(self) -> bool:
+        """It has to wait for its turn."""
+
+    async def take(self, engine: Engine, others: Sequence[Engine] = ()) -> None:
+        """Raises EngineBusy: at once, if one of the others could be asked now and this one could not."""
+
+    def leave(self) -> None: ...
+
+
 class EngineSeat:
     """The place of one response at the engine that it uses. It is kept from one engine answer to the next."""
 
@@ -113,21 +126,24 @@ class EngineSeat:
     def waits(self) -> bool:
         return self._place is not None and self._place.waits
 
-    async def take(self, engine: Engine) -> None:
-        """Raises EngineBusy."""
+    async def take(self, engine: Engine, others: Sequence[Engine] = ()) -> None:
         if self._engine is engine:
             return
         self.leave()
         queue, limits = self._admission.engine_queue(engine), self._admission.limits
+        if queue.is_full and not all(map(self._admission.is_full, others)):
+            raise _busy(BUSY, engine, queue.seconds_to_wait())
         self._engine, self._place = engine, Place(queue, self._owner, patient=self._patient)
         try:
             await self._place.take(None if self._patient else limits.queue_timeout)
-        except QueueFull as full:
+        except BaseException as reason:
+            # However it ends: the next engine answer must not go on without a place.
             self.leave()
-            raise _busy(QUEUE_FULL, engine, full.seconds) from None
-        except TimeoutError:
-            self.leave()
-            raise _busy(WAITED, engine, queue.seconds_to_wait(), waited=limits.queue_timeout) from None
+            if isinstance(reason, QueueFull):
+                raise _busy(QUEUE_FULL, engine, reason.seconds) from None
+            if isinstance(reason, TimeoutError):
+                raise _busy(WAITED, engine, queue.seconds_to_wait(), waited=limits.queue_timeout) from None
+            raise
 
     def leave(self) -> None:
         place, self._engine, self._place = self._place, None, None
@@ -135,18 +151,18 @@ class EngineSeat:
             place.leave()
 
 
-class BorrowedSeat(EngineSeat):
+class BorrowedSeat:
     """For a part of a response: the place stays with the response."""
 
-    def __init__(self, seat: EngineSeat) -> None:
+    def __init__(self, seat: Seat) -> None:
         self._seat = seat
 
     @property
     def waits(self) -> bool:
         return self._seat.waits
 
-    async def take(self, engine: Engine) -> None:
-        await self._seat.take(engine)
+    async def take(self, engine: Engine, others: Sequence[Engine] = ()) -> None:
+        await self._seat.take(engine, others)
 
     def leave(self) -> None: ...
 
@@ -220,6 +236,10 @@ class Admission:
         if engine not in self._engines:
             self._engines[engine] = FairQueue(self.limits.engine_requests, self.limits.engine_queue)
         return self._engines[engine]
+
+    def is_full(self, engine: Engine) -> bool:
+        """The next request for this engine would have to wait."""
+        return self.engine_queue(engine).is_full
 
     @asynccontextmanager
     async def in_time(self, began: float) -> AsyncIterator[None]:

@@ -95,6 +95,7 @@ class Gateway:
         self._make_sealer = make_sealer
         self._equipment = equipment
         self.admission = admission
+        pool.is_full = admission.is_full
         self.retention = retention
         self._observers = observers
         self._running: set[ResponseRun] = set()

@@ -18,7 +18,7 @@ from antiphon.core.tools import ToolResult
 from antiphon.engines.estimates import count_prompt, estimate_usage
 from antiphon.engines.upstream import Engine, Reply
 from antiphon.errors import ApiError, EngineError, EngineStalled
-from antiphon.gateway.admission import BorrowedSeat, EngineSeat, Place, out_of_time
+from antiphon.gateway.admission import BorrowedSeat, Place, Seat, out_of_time
 from antiphon.gateway.checker import Checker
 from antiphon.gateway.large_requests import run_aside
 from antiphon.gateway.observers import ChatsOnly, Observer
@@ -51,7 +51,7 @@ class ResponseRun:
         engines: Sequence[Engine],
         recorder: ResponseRecorder | NoRecorder,
         equipment: Equipment,
-        seat: EngineSeat,
+        seat: Seat,
         *,
         observers: Sequence[Observer] = (),
         large: bool = False,
@@ -292,7 +292,7 @@ class ResponseRun:
             await leaving
         engine = self._engines[step.engine]
         try:
-            await self._seat.take(engine)
+            await self._seat.take(engine, self._engines[step.engine + 1 :])
             for observer in self._observers:
                 observer.chat(step.chat, engine.root)
             return await engine.open_chat(step.chat)
