@@ -174,6 +174,8 @@ class Admission:
         self._owners: dict[str, FairQueue[Place]] = {}
         self._engines: WeakKeyDictionary[Engine, FairQueue[Place]] = WeakKeyDictionary()
         self._loop = asyncio.get_running_loop()
+        # Owners whose next place is for a client that was refused, and when that ends.
+        self._reserved: dict[str, asyncio.TimerHandle] = {}
         # Called when an owner that had no free place has one again.
         self.when_freed: Callable[[], None] = lambda: None
 
@@ -203,6 +205,7 @@ class Admission:
             place.take_at_once()
         except QueueFull as full:
             wait = _whole_seconds(full.seconds)
+            self._reserve(owner, wait + GRACE)
             raise RateLimited(TOO_MANY.format(most=self.limits.responses, wait=wait), retry_after=wait) from None
         return place
 
@@ -222,8 +225,19 @@ class Admission:
             place.leave()
 
     def full_owners(self) -> set[str]:
-        """Those that may begin no further response now."""
-        return {owner for owner, queue in self._owners.items() if queue.is_full}
+        """Those that may begin no further background response now."""
+        return {owner for owner, queue in self._owners.items() if queue.is_full} | self._reserved.keys()
+
+    def _reserve(self, owner: str, seconds: float) -> None:
+        """A client that was asked to try again finds no place if each one that becomes free is used for the next background
+        response of its key. For a while, none is begun."""
+        if (reserved := self._reserved.get(owner)) is not None:
+            reserved.cancel()
+        self._reserved[owner] = self._loop.call_later(seconds, self._end_reservation, owner)
+
+    def _end_reservation(self, owner: str) -> None:
+        del self._reserved[owner]
+        self.when_freed()
 
     def _owner_queue(self, owner: str) -> FairQueue[Place]:
         if owner not in self._owners:
@@ -276,6 +290,8 @@ def _busy(message: str, engine: Engine, seconds: float, **members: float) -> Eng
     return EngineBusy(message.format(root=engine.root, wait=wait, **members), retry_after=wait)
 
 
+# Seconds that a client may come later than it was asked to.
+GRACE = 1.0
 # The longest time after which a client is asked to try again, in seconds.
 LONGEST_WAIT = 60
 
