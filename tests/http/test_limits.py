@@ -270,6 +270,38 @@ async def test_a_key_that_may_run_no_more_does_not_keep_the_workers_from_others(
         await left(gateway)
 
 
+async def test_a_body_is_not_read_before_its_key_has_a_place_for_it(engine: MockEngine) -> None:
+    wrong = {"model": "mock", "input": 5}
+    async with running_gateway(engine, key_responses=1) as gateway, occupied(gateway, engine, {}):
+        for path in ("/v1/responses", "/v1/responses/compact", "/v1/responses/input_tokens"):
+            assert (await posted(gateway, path, {}, **wrong))[0] == 429
+        # A background response needs no place yet.
+        assert (await posted(gateway, "/v1/responses", {}, **wrong, background=True))[0] == 400
+        assert (await posted(gateway, "/v1/responses", {}, model="mock", input="Hi", background=True))[0] == 200
+
+
+async def test_a_client_that_comes_again_when_it_was_asked_to_goes_before_background_responses(engine: MockEngine) -> None:
+    turns = Turns(engine)
+    async with running_gateway(engine, key_responses=1, background_workers=4) as gateway:
+        background = Background(gateway)
+        ids = [(await background.create())["id"] for _ in range(3)]
+        await turns.begun.acquire()
+        status, _, headers = await whole(gateway, {})
+        assert (status, int(headers["retry-after"])) == (429, 1)
+        queue = gateway.gateway.admission._owner_queue("")
+        already_claimed = sum(map(len, queue._waiting.values()))
+        for _ in range(already_claimed + 1):
+            turns.go_on.release()
+        await until(lambda: not queue.running)
+        # No further one was begun: the place is free for the client.
+        turns.go_on.release()
+        assert (await whole(gateway, {}))[0] == 200
+        for _ in ids:
+            turns.go_on.release()
+        for id in ids:
+            assert (await background.ended(id))["status"] == "completed"
+
+
 async def test_a_background_response_that_waits_for_its_key_can_be_cancelled(engine: MockEngine) -> None:
     async with running_gateway(engine, key_responses=1) as gateway:
         background = Background(gateway)
