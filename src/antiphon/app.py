@@ -200,7 +200,6 @@ def admission_limits(settings: Settings) -> AdmissionLimits:
         engine_requests=settings.engine_requests,
         engine_queue=settings.engine_queue,
         queue_timeout=settings.queue_timeout,
-        response_timeout=settings.response_timeout,
     )
 
 

@@ -14,13 +14,12 @@ from weakref import WeakKeyDictionary
 from antiphon.core.fair_queue import FairQueue, QueueFull
 from antiphon.core.request_rates import RateState, RequestRates
 from antiphon.engines.upstream import Engine
-from antiphon.errors import EngineBusy, OutOfTime, RateLimited
+from antiphon.errors import EngineBusy, RateLimited
 
 TOO_MANY = "{most} responses of this key are running, and no more may at once. Try again when one has ended, in about {wait} s."
 BUSY = "The engine at {root} is busy. Try again in about {wait} s."
 QUEUE_FULL = "The engine at {root} is busy, and its queue is full. Try again in about {wait} s."
 WAITED = "The engine at {root} is busy: the request waited for {waited:g} s, and no longer. Try again in about {wait} s."
-TOO_LONG = "The response took longer than {most:g} s, which is the limit here (`response_timeout`)."
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +33,6 @@ class AdmissionLimits:
     engine_requests: int | None = None
     engine_queue: int = 1000
     queue_timeout: float = 60.0
-    # Seconds from the beginning of a response to its end.
-    response_timeout: float | None = None
 
 
 NO_LIMITS = AdmissionLimits()
@@ -255,18 +252,6 @@ class Admission:
         """The next request for this engine would have to wait."""
         return self.engine_queue(engine).is_full
 
-    @asynccontextmanager
-    async def in_time(self, began: float) -> AsyncIterator[None]:
-        """Ends what is done here when it has taken as long as a response may. `began`: by the loop's clock."""
-        most = self.limits.response_timeout
-        try:
-            async with asyncio.timeout_at(began + most if most is not None else None) as limit:
-                yield
-        except TimeoutError:
-            if not limit.expired():
-                raise
-            raise out_of_time(most) from None
-
 
 class OwnerPlace(Place):
     def __init__(self, admission: Admission, queue: FairQueue[Place], owner: str, *, patient: bool = False) -> None:
@@ -279,10 +264,6 @@ class OwnerPlace(Place):
         if was_full and not self._queue.is_full:
             self._admission.when_freed()
         return was_taken
-
-
-def out_of_time(most: float | None) -> OutOfTime:
-    return OutOfTime(TOO_LONG.format(most=most))
 
 
 def _busy(message: str, engine: Engine, seconds: float, **members: float) -> EngineBusy:

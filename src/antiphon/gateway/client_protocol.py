@@ -1,14 +1,11 @@
 """A client protocol: how a request is read, and how events are written. A new one is one of these, and a route."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
-
-import msgspec
+from typing import NamedTuple
 
 from antiphon.core.limits import RequestLimits
 from antiphon.core.sse import Encoder, MessageEncoder, SseEncoder
 from antiphon.core.validation import body_to_request, message_to_request
-from antiphon.wire import UNREADABLE
 from antiphon.wire.responses import CreateResponse
 
 
@@ -17,22 +14,6 @@ class ClientProtocol(NamedTuple):
     read: Callable[[bytes, RequestLimits], tuple[CreateResponse, list[str]]]
     # One encoder for each stream.
     make_encoder: Callable[[], Encoder]
-
-
-class _Background(msgspec.Struct):
-    background: Any = None
-
-
-_decoder = msgspec.json.Decoder(_Background)
-
-
-def asks_for_background(body: bytes) -> bool:
-    """Whether a response is to be made in the background. Nothing else of the body is read, and nothing is built of it."""
-    try:
-        return _decoder.decode(body).background is True
-    except UNREADABLE:
-        # Reading it whole says what is wrong with it.
-        return False
 
 
 RESPONSES = ClientProtocol(body_to_request, SseEncoder)

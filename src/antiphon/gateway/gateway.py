@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
 from msgspec import structs
 
+from antiphon.core.background_requests import asks_for_background
 from antiphon.core.environment import Environment
 from antiphon.core.exchange import Exchange
 from antiphon.core.knowledge import EngineKnowledge
@@ -22,7 +23,8 @@ from antiphon.engines.token_counts import count_by_template
 from antiphon.engines.upstream import Engine
 from antiphon.errors import EngineError, EngineUnavailable, InvalidRequest
 from antiphon.gateway.admission import Admission, EngineSeat
-from antiphon.gateway.client_protocol import RESPONSES, ClientProtocol, asks_for_background
+from antiphon.gateway.client_protocol import RESPONSES, ClientProtocol
+from antiphon.gateway.deadlines import in_time
 from antiphon.gateway.ids import new_id
 from antiphon.gateway.large_requests import LARGE_BODY, LARGE_HISTORY, run_aside
 from antiphon.gateway.observers import MakeObserver
@@ -106,6 +108,10 @@ class Gateway:
     @property
     def heartbeat(self) -> float:
         return self._equipment.timeouts.heartbeat
+
+    def in_time(self, began: float) -> AbstractAsyncContextManager[None]:
+        """Ends what is done here when it has taken as long as a response may. `began`: by the loop's clock."""
+        return in_time(self._equipment.timeouts.total, began)
 
     def sealer_of(self, owner: str) -> Sealer:
         return self._make_sealer(owner, self.owners.earlier(owner))

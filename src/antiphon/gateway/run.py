@@ -18,8 +18,9 @@ from antiphon.core.tools import ToolResult
 from antiphon.engines.estimates import count_prompt, estimate_usage
 from antiphon.engines.upstream import Engine, Reply
 from antiphon.errors import ApiError, EngineError, EngineStalled
-from antiphon.gateway.admission import BorrowedSeat, Place, Seat, out_of_time
+from antiphon.gateway.admission import BorrowedSeat, Place, Seat
 from antiphon.gateway.checker import Checker
+from antiphon.gateway.deadlines import Deadline
 from antiphon.gateway.large_requests import run_aside
 from antiphon.gateway.observers import ChatsOnly, Observer
 from antiphon.gateway.recorder import NoRecorder, ResponseRecorder
@@ -86,7 +87,7 @@ class ResponseRun:
         self._seat = seat
         # Its place among the responses of its owner, if it was given one.
         self.place: Place | None = None
-        self._deadline: asyncio.TimerHandle | None = None
+        self._deadline = Deadline(equipment.timeouts.total)
         for observer in observers:
             observer.request(exchange.response.id, exchange.request)
 
@@ -128,8 +129,7 @@ class ResponseRun:
 
         After that the response can be run: an engine that is still silent may be reading a long prompt.
         """
-        if (most := self._equipment.timeouts.total) is not None:
-            self._deadline = self._loop.call_later(most, self.abort, out_of_time(most))
+        self._deadline.start(self.abort)
         self._opening = asyncio.create_task(self._open())
         await asyncio.wait({self._opening}, timeout=patience)
         if self._aborted is not None:
@@ -191,9 +191,9 @@ class ResponseRun:
 
     async def _drain(self) -> None:
         """A client that does not read gets no more time than others. Raises ConnectionResetError: it has to be left."""
-        until = self._deadline.when() + self._equipment.timeouts.heartbeat if self._deadline is not None else None
+        deadline = self._deadline.at
         try:
-            async with asyncio.timeout_at(until):
+            async with asyncio.timeout_at(deadline + self._equipment.timeouts.heartbeat if deadline is not None else None):
                 await self._sink.drain()
         except TimeoutError:
             raise ConnectionResetError(f"The client did not read the end of {self.response.id}.") from None
@@ -221,8 +221,7 @@ class ResponseRun:
     def close(self) -> Coroutine[Any, Any, None] | None:
         """Leaves nothing running. What it returns is still to be awaited: the connection is kept if its body ends soon."""
         self._read.cancel()
-        if self._deadline is not None:
-            self._deadline.cancel()
+        self._deadline.cancel()
         for task in (self._checking, self._resuming):
             if task is not None:
                 task.cancel()

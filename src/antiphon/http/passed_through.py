@@ -99,7 +99,7 @@ async def _pass_through(request: web.Request, body: bytes, seat: EngineSeat) -> 
     request[LOGGED]["engine"] = engine.root
     response = web.StreamResponse(headers=notice_header(chosen.notices))
     try:
-        async with request.app[OPEN_ANSWERS].opened(), gateway.admission.in_time(began):
+        async with request.app[OPEN_ANSWERS].opened(), gateway.in_time(began):
             await seat.take(engine)
             await _pass_on(await engine.post(canonical_path(request), body), engine, request, response)
     except EngineError:
