@@ -106,21 +106,12 @@ def make_app(
     app[CROSS_ORIGIN] = CrossOrigin(settings.cors_origins)
     app[KEYRING] = keyring = Keyring(key_owners(settings))
     app[ALLOWED_HOSTS] = AllowedHosts((settings.host, *settings.allowed_hosts), needed=lambda: not keyring)
-    app[CONNECTION_OPTIONS] = ConnectionOptions(
-        settings.header_timeout, settings.body_timeout, settings.send_timeout, answer_unrouted, TOO_SLOW
-    )
+    app[CONNECTION_OPTIONS] = _connection_options(settings)
     app.on_response_prepare.append(add_headers)
     app[GATEWAY] = gateway
     app[CONVERSATIONS] = Conversations(store, retention=gateway.retention)
     app[TRANSPORT] = transport_of(session)
-    app[LIMITS] = HttpLimits(
-        settings.context_window,
-        settings.max_body_bytes,
-        settings.websocket_lifetime,
-        intervals.websocket_ping,
-        intervals.websocket_farewell,
-        settings.websocket_queue,
-    )
+    app[LIMITS] = _http_limits(settings, intervals)
     app[CONNECTIONS] = set()
     app[OPEN_ANSWERS] = OpenAnswers()
     app[EXAMINER] = Examiner(gateway.is_busy, generates=settings.probe, named_models=names.models, times=intervals.probes)
@@ -187,6 +178,21 @@ def _make_gateway(settings: Settings, pool: Pool, store: Store, checker: Checker
         make_sealer=partial(make_sealer, load_key(settings.seal_key, data_directory(settings))),
         observers=extensions.observers,
     )
+
+
+def _http_limits(settings: Settings, intervals: Intervals) -> HttpLimits:
+    return HttpLimits(
+        settings.context_window,
+        settings.max_body_bytes,
+        settings.websocket_lifetime,
+        intervals.websocket_ping,
+        intervals.websocket_farewell,
+        settings.websocket_queue,
+    )
+
+
+def _connection_options(settings: Settings) -> ConnectionOptions:
+    return ConnectionOptions(settings.header_timeout, settings.body_timeout, settings.send_timeout, answer_unrouted, TOO_SLOW)
 
 
 def request_limits(settings: Settings) -> RequestLimits:

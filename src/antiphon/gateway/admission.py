@@ -38,10 +38,10 @@ class AdmissionLimits:
 NO_LIMITS = AdmissionLimits()
 
 
-class Place:
+class QueuePlace:
     """A place in a queue, for one request: `take()` it, and `leave()` it however the request ends."""
 
-    def __init__(self, queue: FairQueue["Place"], owner: str, *, patient: bool = False) -> None:
+    def __init__(self, queue: FairQueue["QueuePlace"], owner: str, *, patient: bool = False) -> None:
         self._queue = queue
         self._owner = owner
         self._patient = patient
@@ -93,7 +93,7 @@ class Place:
             self._turn.set_exception(error)
 
 
-def begin(places: Iterable[Place]) -> None:
+def begin(places: Iterable[QueuePlace]) -> None:
     for place in places:
         place._begin()
 
@@ -117,7 +117,7 @@ class EngineSeat:
         self._owner = owner
         self._patient = patient
         self._engine: Engine | None = None
-        self._place: Place | None = None
+        self._place: QueuePlace | None = None
 
     @property
     def waits(self) -> bool:
@@ -130,7 +130,7 @@ class EngineSeat:
         queue, limits = self._admission.engine_queue(engine), self._admission.limits
         if queue.is_full and not all(map(self._admission.is_full, others)):
             raise _busy(BUSY, engine, queue.seconds_to_wait())
-        self._engine, self._place = engine, Place(queue, self._owner, patient=self._patient)
+        self._engine, self._place = engine, QueuePlace(queue, self._owner, patient=self._patient)
         try:
             await self._place.take(None if self._patient else limits.queue_timeout)
         except BaseException as reason:
@@ -168,8 +168,8 @@ class Admission:
     def __init__(self, limits: AdmissionLimits = NO_LIMITS) -> None:
         self.limits = limits
         self._rates = RequestRates(limits.requests_per_minute)
-        self._owners: dict[str, FairQueue[Place]] = {}
-        self._engines: WeakKeyDictionary[Engine, FairQueue[Place]] = WeakKeyDictionary()
+        self._owners: dict[str, FairQueue[QueuePlace]] = {}
+        self._engines: WeakKeyDictionary[Engine, FairQueue[QueuePlace]] = WeakKeyDictionary()
         self._loop = asyncio.get_running_loop()
         # Owners whose next place is for a client that was refused, and when that ends.
         self._reserved: dict[str, asyncio.TimerHandle] = {}
@@ -236,14 +236,14 @@ class Admission:
         del self._reserved[owner]
         self.when_freed()
 
-    def _owner_queue(self, owner: str) -> FairQueue[Place]:
+    def _owner_queue(self, owner: str) -> FairQueue[QueuePlace]:
         if owner not in self._owners:
             self._owners[owner] = FairQueue(self.limits.responses, 0)
         return self._owners[owner]
 
     # ---- engines -----------------------------------------------------------------------------------------------------
 
-    def engine_queue(self, engine: Engine) -> FairQueue[Place]:
+    def engine_queue(self, engine: Engine) -> FairQueue[QueuePlace]:
         if engine not in self._engines:
             self._engines[engine] = FairQueue(self.limits.engine_requests, self.limits.engine_queue)
         return self._engines[engine]
@@ -253,8 +253,8 @@ class Admission:
         return self.engine_queue(engine).is_full
 
 
-class OwnerPlace(Place):
-    def __init__(self, admission: Admission, queue: FairQueue[Place], owner: str, *, patient: bool = False) -> None:
+class OwnerPlace(QueuePlace):
+    def __init__(self, admission: Admission, queue: FairQueue[QueuePlace], owner: str, *, patient: bool = False) -> None:
         super().__init__(queue, owner, patient=patient)
         self._admission = admission
 

@@ -18,7 +18,7 @@ from antiphon.core.tools import ToolResult
 from antiphon.engines.estimates import count_prompt, estimate_usage
 from antiphon.engines.upstream import Engine, Reply
 from antiphon.errors import ApiError, EngineError, EngineStalled
-from antiphon.gateway.admission import BorrowedSeat, Place, Seat
+from antiphon.gateway.admission import BorrowedSeat, QueuePlace, Seat
 from antiphon.gateway.checker import Checker
 from antiphon.gateway.deadlines import Deadline
 from antiphon.gateway.large_requests import run_aside
@@ -86,7 +86,7 @@ class ResponseRun:
         self._answer_ended = False
         self._seat = seat
         # Its place among the responses of its owner, if it was given one.
-        self.place: Place | None = None
+        self.place: QueuePlace | None = None
         self._deadline = Deadline(equipment.timeouts.total)
         for observer in observers:
             observer.request(exchange.response.id, exchange.request)
