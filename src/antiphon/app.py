@@ -106,21 +106,12 @@ def make_app(
     app[CROSS_ORIGIN] = CrossOrigin(settings.cors_origins)
     app[KEYRING] = keyring = Keyring(key_owners(settings))
     app[ALLOWED_HOSTS] = AllowedHosts((settings.host, *settings.allowed_hosts), needed=lambda: not keyring)
-    app[CONNECTION_OPTIONS] = ConnectionOptions(
-        settings.header_timeout, settings.body_timeout, settings.send_timeout, answer_unrouted, TOO_SLOW
-    )
+    app[CONNECTION_OPTIONS] = _connection_options(settings)
     app.on_response_prepare.append(add_headers)
     app[GATEWAY] = gateway
     app[CONVERSATIONS] = Conversations(store, retention=gateway.retention)
     app[TRANSPORT] = transport_of(session)
-    app[LIMITS] = HttpLimits(
-        settings.context_window,
-        settings.max_body_bytes,
-        settings.websocket_lifetime,
-        intervals.websocket_ping,
-        intervals.websocket_farewell,
-        settings.websocket_queue,
-    )
+    app[LIMITS] = _http_limits(settings, intervals)
     app[CONNECTIONS] = set()
     app[OPEN_ANSWERS] = OpenAnswers()
     app[EXAMINER] = Examiner(gateway.is_busy, generates=settings.probe, named_models=names.models, times=intervals.probes)
@@ -189,6 +180,21 @@ def _make_gateway(settings: Settings, pool: Pool, store: Store, checker: Checker
     )
 
 
+def _http_limits(settings: Settings, intervals: Intervals) -> HttpLimits:
+    return HttpLimits(
+        settings.context_window,
+        settings.max_body_bytes,
+        settings.websocket_lifetime,
+        intervals.websocket_ping,
+        intervals.websocket_farewell,
+        settings.websocket_queue,
+    )
+
+
+def _connection_options(settings: Settings) -> ConnectionOptions:
+    return ConnectionOptions(settings.header_timeout, settings.body_timeout, settings.send_timeout, answer_unrouted, TOO_SLOW)
+
+
 def request_limits(settings: Settings) -> RequestLimits:
     return RequestLimits(**{name: getattr(settings, f"max_{name}") for name in RequestLimits.__struct_fields__})
 
@@ -200,7 +206,6 @@ def admission_limits(settings: Settings) -> AdmissionLimits:
         engine_requests=settings.engine_requests,
         engine_queue=settings.engine_queue,
         queue_timeout=settings.queue_timeout,
-        response_timeout=settings.response_timeout,
     )
 
 

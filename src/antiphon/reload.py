@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -59,10 +59,11 @@ async def _use_engines(running: Running, old: Settings, new: Settings) -> None:
     present = [engine for engine in pool.engines if engine is not running.embedded]
     options = engine_options(new)
     same_options = all(getattr(old, name) == getattr(new, name) for name in ENGINE_OPTIONS)
-    kept = {engine.root: engine for engine in present} if same_options else {}
+    # An address with other credentials is another engine: they are for one account there.
+    kept = {(engine.root, engine.authorization): engine for engine in present} if same_options else {}
     # Without any in the file, those that were found at the start stay.
     made = [Engine(url, running.session, options) for url in new.upstream or [engine.root for engine in present]]
-    engines = [kept.get(engine.root, engine) for engine in made]
+    engines = [kept.get((engine.root, engine.authorization), engine) for engine in made]
     for engine in engines:
         engine.when_found, engine.when_asked_for = app[EXAMINER].found, app[EXAMINER].asked_for
     # Before a request can need them: until then, their models are unknown.
@@ -95,30 +96,43 @@ PARTS = (
 
 
 class Reloader:
-    def __init__(self, running: Running, current: Settings) -> None:
-        """`current`: as they were read, before engines were searched for."""
+    def __init__(
+        self, running: Running, current: Settings, check: Callable[[Settings], object] = lambda settings: None
+    ) -> None:
+        """`current`: as they were read, before engines were searched for. `check` raises SettingsError for settings that must
+        not be in effect together."""
         self._running = running
+        # Those in effect: what needs a restart stays in it as it was at the start.
         self._current = current
+        self._check = check
 
     async def reload(self, load: Callable[[], Settings]) -> None:
         """Settings that cannot be used change nothing."""
         try:
             new = load()
+            changed = {name for name in Settings.__struct_fields__ if getattr(new, name) != getattr(self._current, name)}
+            # Engines are searched for only at the start.
+            changed_parts = self._changed_parts(changed if new.upstream else changed - {"upstream"})
+            applied = {name for names in changed_parts.values() for name in names}
+            self._check(_with(self._current, new, applied))
         except SettingsError as invalid:
             logs.log("settings not reloaded", level=logging.ERROR, reason=str(invalid))
             return
-        changed = {name for name in Settings.__struct_fields__ if getattr(new, name) != getattr(self._current, name)}
-        # Engines are searched for only at the start.
-        applied = await self._apply(changed if new.upstream else changed - {"upstream"}, new)
+        for part, names in changed_parts.items():
+            target = _with(self._current, new, names)
+            await part.apply(self._running, self._current, target)
+            # Not before: a part that fails is tried again at the next reload.
+            self._current = target
         logs.log("settings reloaded", changed=sorted(applied))
         if waiting := sorted(changed - applied):
             logs.log("restart needed", level=logging.WARNING, settings=waiting)
 
-    async def _apply(self, changed: set[str], new: Settings) -> set[str]:
+    @staticmethod
+    def _changed_parts(changed: set[str]) -> dict[Part, frozenset[str]]:
         """Names of settings only: their values may be secrets."""
-        parts = [part for part in PARTS if part.names & changed]
-        applied = {name for part in parts for name in part.names & changed}
-        old, self._current = self._current, structs.replace(self._current, **{name: getattr(new, name) for name in applied})
-        for part in parts:
-            await part.apply(self._running, old, self._current)
-        return applied
+        return {part: names for part in PARTS if (names := part.names & changed)}
+
+
+def _with(settings: Settings, new: Settings, names: Iterable[str]) -> Settings:
+    """The settings, with these taken from the new ones."""
+    return structs.replace(settings, **{name: getattr(new, name) for name in names})

@@ -111,6 +111,17 @@ def test_the_wait_is_estimated_from_how_long_places_are_used() -> None:
     assert full.value.seconds == 10
 
 
+def test_the_estimate_counts_those_that_wait_patiently() -> None:
+    queue: FairQueue[str] = FairQueue(1, 0)
+    queue.enter("first", "ada", 0)
+    queue.leave("first", 5)
+    queue.enter("second", "ada", 5)
+    queue.enter("patient", "ada", 5, patient=True)
+    with pytest.raises(QueueFull) as full:
+        queue.enter("third", "ada", 5)
+    assert full.value.seconds == 10
+
+
 def test_more_places_are_used_at_once_and_fewer_as_soon_as_they_are_free() -> None:
     queue = filled(1, 5)
     queue.enter("eve 1", "eve", 0)

@@ -1,5 +1,8 @@
 """What is known of an engine, and what is assumed of a model until it has been probed."""
 
+from collections import UserDict
+from typing import Any
+
 from antiphon.core.knowledge import EngineKnowledge, Model
 from antiphon.core.model_names import ModelNames
 from antiphon.dialects import VLLM
@@ -26,6 +29,24 @@ def test_what_is_learned_ends_the_assumption_even_if_the_dialect_says_the_same()
     assert not knowledge.assumes("a")
     dialect = knowledge.dialect_for("a")
     assert (dialect.shows_tools, dialect.reads_calls) == (True, False)
+
+
+def test_what_is_known_stays_known_while_another_thread_learns_more() -> None:
+    knowledge = knowledge_of("a")
+    knowledge.learn("a", {"reads_calls": False})
+    seen: list[bool] = []
+
+    class Read(UserDict[str, Any]):
+        """Looks, as another thread may, whenever it is read."""
+
+        def __getitem__(self, name: str) -> Any:
+            seen.append(knowledge.dialect_for("a").reads_calls)
+            return super().__getitem__(name)
+
+    knowledge.learn("a", Read({"shows_tools": False}))
+    assert seen
+    assert set(seen) == {False}
+    assert knowledge.dialect_for("a").shows_tools is False
 
 
 def test_an_assumption_hides_what_was_learned_before_and_gives_it_back() -> None:

@@ -161,6 +161,28 @@ async def test_the_last_key_is_not_removed_while_other_machines_can_reach_it(eng
         assert (await served.ask("none"))[0] == 401
 
 
+@pytest.mark.parametrize("harmless", ['host = "127.0.0.1"', 'host = "0.0.0.0"\ninsecure_no_auth = true'])
+async def test_the_last_key_stays_until_the_settings_that_would_allow_its_removal_have_been_applied_by_a_restart(
+    engine: MockEngine, tmp_path: Path, harmless: str
+) -> None:
+    base = f'upstream = ["{engine.url}"]\n'
+    async with serving(tmp_path, base + 'host = "0.0.0.0"\napi_key = ["one"]\n') as served:
+        # The file alone would be safe. But the gateway listens where it did, and asks for keys as it did.
+        served.hang_up(base + harmless)
+        assert "--insecure-no-auth" in (await logged(served.process, "settings not reloaded"))["reason"]
+        assert [(await served.ask(key))[0] for key in ("none", "one")] == [401, 200]
+
+
+async def test_an_engine_gets_the_new_credentials_of_its_address(engine: MockEngine, tmp_path: Path) -> None:
+    old, new = (engine.url.replace("//", f"//ada:{password}@") for password in ("old", "new"))
+    async with serving(tmp_path, f'upstream = "{old}"') as served:
+        await served.ask()
+        assert engine.headers[-1]["Authorization"] == aiohttp.BasicAuth("ada", "old").encode()
+        await served.reload(f'upstream = "{new}"')
+        await served.ask()
+        assert engine.headers[-1]["Authorization"] == aiohttp.BasicAuth("ada", "new").encode()
+
+
 async def test_it_stops_when_its_terminal_is_closed(engine: MockEngine) -> None:
     terminal, line = pty.openpty()
     process = await asyncio.create_subprocess_exec(

@@ -15,6 +15,7 @@ from support.items import assistant, user
 
 from antiphon.errors import Cancelled
 from antiphon.gateway.large_requests import LARGE_BODY, LARGE_HISTORY
+from antiphon.gateway.sinks import NoSink
 
 LARGE = [*(each for at in range(300) for each in (user(f"m{at} " + "x" * 200), assistant(f"a{at}"))), user("What now?")]
 NO_EFFORT = Refusal(400, {"error": {"message": "reasoning_effort is not supported", "code": 400}})
@@ -137,4 +138,24 @@ async def test_a_response_that_is_cancelled_while_it_is_converted_ends_when_that
         with pytest.raises(Cancelled):
             await connecting
     assert isinstance(run.error, Cancelled)
+    assert len(engine.requests) == 1
+
+
+async def test_a_response_that_is_cancelled_while_its_compaction_is_converted_ends_when_that_is_done(
+    pausing: tuple[GatewayUnderTest, Pause], engine: MockEngine
+) -> None:
+    gateway, pause = pausing
+    compacts = [{"type": "compaction", "compact_threshold": 1000}]
+    run = await gateway.gateway.begin(large_body(reasoning={"effort": "low"}, context_management=compacts), "")
+    async with gateway.gateway.running(run):
+        await run.connect()
+        running = asyncio.create_task(run.run(NoSink()))
+        await pause.wait()
+        run.abort(Cancelled())
+        # The exchange that compacts is in use in the thread.
+        assert run.error is None
+        pause.end()
+        await running
+    assert isinstance(run.error, Cancelled)
+    assert run.response.status == "cancelled"
     assert len(engine.requests) == 1

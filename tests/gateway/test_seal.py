@@ -4,9 +4,11 @@ import stat
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from hypothesis import given
 from hypothesis import strategies as st
 
+from antiphon.gateway import seal
 from antiphon.gateway.seal import load_key, make_sealer
 
 KEY = load_key("one", Path())
@@ -65,3 +67,17 @@ def test_without_a_writable_directory_there_is_still_a_key(monkeypatch: pytest.M
     blocked = tmp_path / "file"
     blocked.write_text("in the way")
     assert len(load_key(None, blocked / "below")) == 32
+
+
+def test_the_cipher_is_made_once_for_all_owners(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[bytes] = []
+
+    def make(key: bytes) -> AESGCM:
+        made.append(key)
+        return AESGCM(key)
+
+    monkeypatch.setattr(seal, "AESGCM", make)
+    key = load_key("for this test", Path())
+    for owner in ("ada", "bob", "ada"):
+        assert make_sealer(key, owner).open(make_sealer(key, owner).seal("secret")) == "secret"
+    assert made == [key]

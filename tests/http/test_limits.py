@@ -270,6 +270,38 @@ async def test_a_key_that_may_run_no_more_does_not_keep_the_workers_from_others(
         await left(gateway)
 
 
+async def test_a_body_is_not_read_before_its_key_has_a_place_for_it(engine: MockEngine) -> None:
+    wrong = {"model": "mock", "input": 5}
+    async with running_gateway(engine, key_responses=1) as gateway, occupied(gateway, engine, {}):
+        for path in ("/v1/responses", "/v1/responses/compact", "/v1/responses/input_tokens"):
+            assert (await posted(gateway, path, {}, **wrong))[0] == 429
+        # A background response needs no place yet.
+        assert (await posted(gateway, "/v1/responses", {}, **wrong, background=True))[0] == 400
+        assert (await posted(gateway, "/v1/responses", {}, model="mock", input="Hi", background=True))[0] == 200
+
+
+async def test_a_client_that_comes_again_when_it_was_asked_to_goes_before_background_responses(engine: MockEngine) -> None:
+    turns = Turns(engine)
+    async with running_gateway(engine, key_responses=1, background_workers=4) as gateway:
+        background = Background(gateway)
+        ids = [(await background.create())["id"] for _ in range(3)]
+        await turns.begun.acquire()
+        status, _, headers = await whole(gateway, {})
+        assert (status, int(headers["retry-after"])) == (429, 1)
+        queue = gateway.gateway.admission._owner_queue("")
+        already_claimed = sum(map(len, queue._waiting.values()))
+        for _ in range(already_claimed + 1):
+            turns.go_on.release()
+        await until(lambda: not queue.running)
+        # No further one was begun: the place is free for the client.
+        turns.go_on.release()
+        assert (await whole(gateway, {}))[0] == 200
+        for _ in ids:
+            turns.go_on.release()
+        for id in ids:
+            assert (await background.ended(id))["status"] == "completed"
+
+
 async def test_a_background_response_that_waits_for_its_key_can_be_cancelled(engine: MockEngine) -> None:
     async with running_gateway(engine, key_responses=1) as gateway:
         background = Background(gateway)
@@ -400,6 +432,53 @@ async def test_a_stream_that_waits_gets_heartbeats_and_a_proper_end(engine: Mock
         assert "is busy" in events[-1]["response"]["error"]["message"]
         assert [event["type"] for event in events].count("response.in_progress") > 2
         seat.leave()
+
+
+async def test_a_request_goes_to_a_free_engine_before_it_waits_for_a_busy_one(engine: MockEngine) -> None:
+    async with started(MockEngine()) as other:
+        turns = [Turns(engine), Turns(other)]
+        async with running_gateway(engine, other, engine_requests=1, queue_timeout=20) as gateway:
+            bodies = {"model": "mock", "input": "Hi", "prompt_cache_key": "same"}
+            first, second, third = (asyncio.create_task(posted(gateway, "/v1/responses", {}, **bodies)) for _ in range(3))
+            for turn in turns:
+                async with asyncio.timeout(10):
+                    await turn.begun.acquire()
+            # Now both are busy, and the third one waits at one of them.
+            queues = [gateway.gateway.admission.engine_queue(each) for each in gateway.gateway.pool.engines]
+            await until(lambda: sum(queue.waiting for queue in queues) == 1)
+            for turn in turns:
+                turn.go_on.release()
+                turn.go_on.release()
+            assert [(await each)[0] for each in (first, second, third)] == [200, 200, 200]
+            await left(gateway)
+
+
+async def test_a_free_engine_is_tried_first_wherever_requests_come_in(engine: MockEngine) -> None:
+    async with started(MockEngine()) as other, running_gateway(engine, other, engine_requests=1, queue_timeout=0) as gateway:
+        seat = EngineSeat(gateway.gateway.admission, "another")
+        await seat.take(gateway.gateway.pool.engines[0])
+        for way_in in WAYS_IN.values():
+            assert [(await way_in(gateway, {}))[0] for _ in range(2)] == [200, 200]
+        assert engine.requests == []
+        # The busy one is still there, if the free one is not.
+        await other.stop()
+        status, body, _ = await whole(gateway, {})
+        assert (status, body["error"]["code"]) == (503, "engine_busy")
+        seat.leave()
+
+
+async def test_a_seat_that_was_waited_for_in_vain_is_not_taken(engine: MockEngine) -> None:
+    async with running_gateway(engine, engine_requests=1) as gateway:
+        admission, (only,) = gateway.gateway.admission, gateway.gateway.pool.engines
+        first, second = EngineSeat(admission, "ada"), EngineSeat(admission, "bob")
+        await first.take(only)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.01):
+                await second.take(only)
+        first.leave()
+        await second.take(only)
+        assert admission.is_full(only)
+        second.leave()
 
 
 async def test_one_that_is_gone_is_not_waited_for(engine: MockEngine) -> None:

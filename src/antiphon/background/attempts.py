@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from antiphon.background.journal import Journal, Lost
-from antiphon.background.places import Place
+from antiphon.background.places import WorkerPlace
 from antiphon.core.lifecycle import failed_response_events
 from antiphon.core.validation import body_to_request
 from antiphon.errors import ApiError, Cancelled, Conflict, EngineError, EngineUnavailable, InvalidRequest, StoreUnavailable
@@ -38,7 +38,7 @@ class BackgroundOptions:
 
 
 class Attempt:
-    def __init__(self, gateway: Gateway, options: BackgroundOptions, job: Job, worker: str, place: Place) -> None:
+    def __init__(self, gateway: Gateway, options: BackgroundOptions, job: Job, worker: str, place: WorkerPlace) -> None:
         self._gateway = gateway
         self._options = options
         self.job = job

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 
-class Place:
+class WorkerPlace:
     """Taken from the start. To take it again after leaving it means to queue."""
 
     def __init__(self, places: asyncio.Semaphore, when_left: Callable[[], None]) -> None:

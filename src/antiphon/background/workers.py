@@ -6,7 +6,7 @@ from contextlib import suppress
 from functools import partial
 
 from antiphon.background.attempts import Attempt, BackgroundOptions
-from antiphon.background.places import Place
+from antiphon.background.places import WorkerPlace
 from antiphon.errors import ApiError, EngineUnavailable, StoreUnavailable
 from antiphon.gateway.gateway import SHUTTING_DOWN, Gateway
 from antiphon.gateway.ids import new_id
@@ -94,7 +94,7 @@ class Workers:
                     self._places.release()
             if job is None:
                 return
-            attempt = Attempt(self._gateway, self._options, job, self._name, Place(self._places, self._wake))
+            attempt = Attempt(self._gateway, self._options, job, self._name, WorkerPlace(self._places, self._wake))
             task = asyncio.create_task(self._run(attempt))
             self._running[task] = attempt
             task.add_done_callback(self._over)

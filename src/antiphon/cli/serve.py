@@ -119,7 +119,7 @@ async def _serve(given: Settings, load: Callable[[], Settings]) -> None:
         store = await opened.enter_async_context(open_store(settings.store or default_url(data_directory(settings))))
         app = make_app(settings, session, store, embedded)
         embedded_engine = app[GATEWAY].pool.engines[-1] if embedded is not None else None
-        reloader = Reloader(Running(app, session, embedded_engine), given)
+        reloader = Reloader(Running(app, session, embedded_engine), given, refuse_to_be_open)
         runner = make_runner(app)
         await runner.setup()
         running: asyncio.Task[None] | None = None

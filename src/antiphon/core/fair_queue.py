@@ -58,8 +58,10 @@ class FairQueue(Generic[T]):
         return ticket in self._running
 
     def seconds_to_wait(self) -> float:
-        """An estimate of when the next place becomes free, from the time that places are used for."""
-        return (self._use or 0.0) / max(1, len(self._running))
+        """An estimate of when the next place becomes free, from the time that places are used for. Those that are patient have
+        been waiting for it before."""
+        patient = sum(map(len, self._waiting.values())) - self.waiting
+        return (self._use or 0.0) * (1 + patient) / max(1, len(self._running))
 
     def enter(self, ticket: T, owner: str, now: float, *, patient: bool = False) -> T | None:
         """Returns the ticket that has lost its place in the queue to this one, if any. One that is in it stays where it is."""

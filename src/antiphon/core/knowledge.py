@@ -2,11 +2,13 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from antiphon.core.dialect import Dialect
 from antiphon.core.help import Help, HelpSetting, choose_help, parameters_in_name
 from antiphon.core.sampling import ENGINE_DEFAULT, Sampling
+
+T = TypeVar("T")
 
 # Clients may ask for any name. What was learned of the oldest ones goes first.
 MOST_MODELS = 256
@@ -38,7 +40,11 @@ class Model:
 
 
 class EngineKnowledge:
-    """Facts come from the dialect, and from what probes, failures and answers have shown: `learn()` is the only writer."""
+    """Facts come from the dialect, and from what probes, failures and answers have shown: `learn()` is the only writer.
+
+    Large requests are converted in threads, which read and learn too. So a dictionary of models is never changed while others
+    may read it: a new one takes its place. Of two that learn at the same moment, one may have to learn again.
+    """
 
     def __init__(self, dialect: Dialect, models: Sequence[Model] = (), name: str = "") -> None:
         self.name = name
@@ -77,14 +83,12 @@ class EngineKnowledge:
     def learn(self, model: str, facts: Mapping[str, Any]) -> None:
         """Facts of the dialect; later ones replace earlier ones."""
         model = self.served(model)
-        if model in self._assumed:
-            self._assumed[model] = {name: value for name, value in self._assumed[model].items() if name not in facts}
+        assumed = self._assumed.get(model, {})
+        for name in facts:
+            assumed.pop(name, None)
         known = self._learned.get(model, {})
         if any(known.get(name, getattr(self.dialect, name)) != value for name, value in facts.items()):
-            self._learned.pop(model, None)
-            self._learned[model] = known | dict(facts)
-            while len(self._learned) > MOST_MODELS:
-                del self._learned[next(iter(self._learned))]
+            self._learned = _with_newest(self._learned, model, known | dict(facts))
 
     def assume(self, models: Iterable[str]) -> None:
         """These models are going to be probed. Until then the safe way counts for them, whatever was known of them: the engine
@@ -102,14 +106,16 @@ class EngineKnowledge:
     def repeat(self, model: str, facts: Mapping[str, Any]) -> None:
         """What a request had to learn for itself, or that it had not to learn anything."""
         model = self.served(model)
-        before, times = self._repeated.pop(model, ({}, 0))
+        repeated = self._repeated
+        before, times = repeated.get(model, ({}, 0))
         times = times + 1 if before == facts else 1
-        if facts and times >= ENOUGH_REPETITIONS:
+        if facts and times < ENOUGH_REPETITIONS:
+            self._repeated = _with_newest(repeated, model, (dict(facts), times))
+            return
+        if model in repeated:
+            self._repeated = {name: entry for name, entry in repeated.items() if name != model}
+        if facts:
             self.learn(model, facts)
-        elif facts:
-            self._repeated[model] = dict(facts), times
-            while len(self._repeated) > MOST_MODELS:
-                del self._repeated[next(iter(self._repeated))]
 
     def serves(self, model: str) -> bool:
         """It lists the model, or the model of which this is a variant."""
@@ -153,3 +159,9 @@ class EngineKnowledge:
     def served(self, model: str) -> str:
         """An engine with one model answers with it, whatever name it is asked for."""
         return model if len(self.models) != 1 else self.models[0].id
+
+
+def _with_newest(models: Mapping[str, T], model: str, entry: T) -> dict[str, T]:
+    """With this entry as the newest. The oldest goes if there are too many."""
+    others = [(name, known) for name, known in models.items() if name != model]
+    return dict([*others[-(MOST_MODELS - 1) :], (model, entry)])

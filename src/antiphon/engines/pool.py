@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import itertools
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -40,6 +40,8 @@ class Pool:
         self._retry_interval = retry_interval
         # Set when the first engine is ready.
         self.ready_event = asyncio.Event()
+        # Whether a request for this engine would have to wait. Those that are free are tried first.
+        self.is_full: Callable[[Engine], bool] = lambda engine: False
         self._round_robin = itertools.count()
         # Why each engine could not be used when that was last logged.
         self._logged: dict[Engine, str | None] = {}
@@ -135,8 +137,10 @@ class Pool:
     def _ordered(self, engines: list[Engine], key: str | None) -> list[Engine]:
         if key is None:
             first = next(self._round_robin) % len(engines)
-            return engines[first:] + engines[:first]
-        return sorted(engines, key=lambda engine: _rendezvous(key, engine.root), reverse=True)
+            ordered = engines[first:] + engines[:first]
+        else:
+            ordered = sorted(engines, key=lambda engine: _rendezvous(key, engine.root), reverse=True)
+        return sorted(ordered, key=self.is_full)
 
     def _candidates(self, model: str | None) -> list[Engine]:
         """The engines that list the model, even while they are away; else those that list none; else all."""

@@ -188,8 +188,9 @@ class Engine:
         self._options = options
         self._headers = {"Content-Type": "application/json"}
         # The key is for all engines, credentials in an address are for this one.
-        if authorization := credentials or (f"Bearer {options.key}" if options.key else None):
-            self._headers["Authorization"] = authorization
+        self.authorization = credentials or (f"Bearer {options.key}" if options.key else None)
+        if self.authorization:
+            self._headers["Authorization"] = self.authorization
         self._detecting: asyncio.Task[None] | None = None
 
     # ---- what it is --------------------------------------------------------------------------------------------------

@@ -5,20 +5,21 @@ Limits are those of this gateway: several gateways on one store count for themse
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Protocol
 from weakref import WeakKeyDictionary
 
 from antiphon.core.fair_queue import FairQueue, QueueFull
 from antiphon.core.request_rates import RateState, RequestRates
 from antiphon.engines.upstream import Engine
-from antiphon.errors import EngineBusy, OutOfTime, RateLimited
+from antiphon.errors import EngineBusy, RateLimited
 
 TOO_MANY = "{most} responses of this key are running, and no more may at once. Try again when one has ended, in about {wait} s."
+BUSY = "The engine at {root} is busy. Try again in about {wait} s."
 QUEUE_FULL = "The engine at {root} is busy, and its queue is full. Try again in about {wait} s."
 WAITED = "The engine at {root} is busy: the request waited for {waited:g} s, and no longer. Try again in about {wait} s."
-TOO_LONG = "The response took longer than {most:g} s, which is the limit here (`response_timeout`)."
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,17 +33,15 @@ class AdmissionLimits:
     engine_requests: int | None = None
     engine_queue: int = 1000
     queue_timeout: float = 60.0
-    # Seconds from the beginning of a response to its end.
-    response_timeout: float | None = None
 
 
 NO_LIMITS = AdmissionLimits()
 
 
-class Place:
+class QueuePlace:
     """A place in a queue, for one request: `take()` it, and `leave()` it however the request ends."""
 
-    def __init__(self, queue: FairQueue["Place"], owner: str, *, patient: bool = False) -> None:
+    def __init__(self, queue: FairQueue["QueuePlace"], owner: str, *, patient: bool = False) -> None:
         self._queue = queue
         self._owner = owner
         self._patient = patient
@@ -94,9 +93,20 @@ class Place:
             self._turn.set_exception(error)
 
 
-def begin(places: Iterable[Place]) -> None:
+def begin(places: Iterable[QueuePlace]) -> None:
     for place in places:
         place._begin()
+
+
+class Seat(Protocol):
+    @property
+    def waits(self) -> bool:
+        """It has to wait for its turn."""
+
+    async def take(self, engine: Engine, others: Sequence[Engine] = ()) -> None:
+        """Raises EngineBusy: at once, if one of the others could be asked now and this one could not."""
+
+    def leave(self) -> None: ...
 
 
 class EngineSeat:
@@ -107,27 +117,30 @@ class EngineSeat:
         self._owner = owner
         self._patient = patient
         self._engine: Engine | None = None
-        self._place: Place | None = None
+        self._place: QueuePlace | None = None
 
     @property
     def waits(self) -> bool:
         return self._place is not None and self._place.waits
 
-    async def take(self, engine: Engine) -> None:
-        """Raises EngineBusy."""
+    async def take(self, engine: Engine, others: Sequence[Engine] = ()) -> None:
         if self._engine is engine:
             return
         self.leave()
         queue, limits = self._admission.engine_queue(engine), self._admission.limits
-        self._engine, self._place = engine, Place(queue, self._owner, patient=self._patient)
+        if queue.is_full and not all(map(self._admission.is_full, others)):
+            raise _busy(BUSY, engine, queue.seconds_to_wait())
+        self._engine, self._place = engine, QueuePlace(queue, self._owner, patient=self._patient)
         try:
             await self._place.take(None if self._patient else limits.queue_timeout)
-        except QueueFull as full:
+        except BaseException as reason:
+            # However it ends: the next engine answer must not go on without a place.
             self.leave()
-            raise _busy(QUEUE_FULL, engine, full.seconds) from None
-        except TimeoutError:
-            self.leave()
-            raise _busy(WAITED, engine, queue.seconds_to_wait(), waited=limits.queue_timeout) from None
+            if isinstance(reason, QueueFull):
+                raise _busy(QUEUE_FULL, engine, reason.seconds) from None
+            if isinstance(reason, TimeoutError):
+                raise _busy(WAITED, engine, queue.seconds_to_wait(), waited=limits.queue_timeout) from None
+            raise
 
     def leave(self) -> None:
         place, self._engine, self._place = self._place, None, None
@@ -135,18 +148,18 @@ class EngineSeat:
             place.leave()
 
 
-class BorrowedSeat(EngineSeat):
+class BorrowedSeat:
     """For a part of a response: the place stays with the response."""
 
-    def __init__(self, seat: EngineSeat) -> None:
+    def __init__(self, seat: Seat) -> None:
         self._seat = seat
 
     @property
     def waits(self) -> bool:
         return self._seat.waits
 
-    async def take(self, engine: Engine) -> None:
-        await self._seat.take(engine)
+    async def take(self, engine: Engine, others: Sequence[Engine] = ()) -> None:
+        await self._seat.take(engine, others)
 
     def leave(self) -> None: ...
 
@@ -155,9 +168,11 @@ class Admission:
     def __init__(self, limits: AdmissionLimits = NO_LIMITS) -> None:
         self.limits = limits
         self._rates = RequestRates(limits.requests_per_minute)
-        self._owners: dict[str, FairQueue[Place]] = {}
-        self._engines: WeakKeyDictionary[Engine, FairQueue[Place]] = WeakKeyDictionary()
+        self._owners: dict[str, FairQueue[QueuePlace]] = {}
+        self._engines: WeakKeyDictionary[Engine, FairQueue[QueuePlace]] = WeakKeyDictionary()
         self._loop = asyncio.get_running_loop()
+        # Owners whose next place is for a client that was refused, and when that ends.
+        self._reserved: dict[str, asyncio.TimerHandle] = {}
         # Called when an owner that had no free place has one again.
         self.when_freed: Callable[[], None] = lambda: None
 
@@ -187,6 +202,7 @@ class Admission:
             place.take_at_once()
         except QueueFull as full:
             wait = _whole_seconds(full.seconds)
+            self._reserve(owner, wait + GRACE)
             raise RateLimited(TOO_MANY.format(most=self.limits.responses, wait=wait), retry_after=wait) from None
         return place
 
@@ -206,36 +222,39 @@ class Admission:
             place.leave()
 
     def full_owners(self) -> set[str]:
-        """Those that may begin no further response now."""
-        return {owner for owner, queue in self._owners.items() if queue.is_full}
+        """Those that may begin no further background response now."""
+        return {owner for owner, queue in self._owners.items() if queue.is_full} | self._reserved.keys()
 
-    def _owner_queue(self, owner: str) -> FairQueue[Place]:
+    def _reserve(self, owner: str, seconds: float) -> None:
+        """A client that was asked to try again finds no place if each one that becomes free is used for the next background
+        response of its key. For a while, none is begun."""
+        if (reserved := self._reserved.get(owner)) is not None:
+            reserved.cancel()
+        self._reserved[owner] = self._loop.call_later(seconds, self._end_reservation, owner)
+
+    def _end_reservation(self, owner: str) -> None:
+        del self._reserved[owner]
+        self.when_freed()
+
+    def _owner_queue(self, owner: str) -> FairQueue[QueuePlace]:
         if owner not in self._owners:
             self._owners[owner] = FairQueue(self.limits.responses, 0)
         return self._owners[owner]
 
     # ---- engines -----------------------------------------------------------------------------------------------------
 
-    def engine_queue(self, engine: Engine) -> FairQueue[Place]:
+    def engine_queue(self, engine: Engine) -> FairQueue[QueuePlace]:
         if engine not in self._engines:
             self._engines[engine] = FairQueue(self.limits.engine_requests, self.limits.engine_queue)
         return self._engines[engine]
 
-    @asynccontextmanager
-    async def in_time(self, began: float) -> AsyncIterator[None]:
-        """Ends what is done here when it has taken as long as a response may. `began`: by the loop's clock."""
-        most = self.limits.response_timeout
-        try:
-            async with asyncio.timeout_at(began + most if most is not None else None) as limit:
-                yield
-        except TimeoutError:
-            if not limit.expired():
-                raise
-            raise out_of_time(most) from None
+    def is_full(self, engine: Engine) -> bool:
+        """The next request for this engine would have to wait."""
+        return self.engine_queue(engine).is_full
 
 
-class OwnerPlace(Place):
-    def __init__(self, admission: Admission, queue: FairQueue[Place], owner: str, *, patient: bool = False) -> None:
+class OwnerPlace(QueuePlace):
+    def __init__(self, admission: Admission, queue: FairQueue[QueuePlace], owner: str, *, patient: bool = False) -> None:
         super().__init__(queue, owner, patient=patient)
         self._admission = admission
 
@@ -247,15 +266,13 @@ class OwnerPlace(Place):
         return was_taken
 
 
-def out_of_time(most: float | None) -> OutOfTime:
-    return OutOfTime(TOO_LONG.format(most=most))
-
-
 def _busy(message: str, engine: Engine, seconds: float, **members: float) -> EngineBusy:
     wait = _whole_seconds(seconds)
     return EngineBusy(message.format(root=engine.root, wait=wait, **members), retry_after=wait)
 
 
+# Seconds that a client may come later than it was asked to.
+GRACE = 1.0
 # The longest time after which a client is asked to try again, in seconds.
 LONGEST_WAIT = 60
 

@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
 from msgspec import structs
 
+from antiphon.core.background_requests import asks_for_background
 from antiphon.core.environment import Environment
 from antiphon.core.exchange import Exchange
 from antiphon.core.knowledge import EngineKnowledge
@@ -23,6 +24,7 @@ from antiphon.engines.upstream import Engine
 from antiphon.errors import EngineError, EngineUnavailable, InvalidRequest
 from antiphon.gateway.admission import Admission, EngineSeat
 from antiphon.gateway.client_protocol import RESPONSES, ClientProtocol
+from antiphon.gateway.deadlines import in_time
 from antiphon.gateway.ids import new_id
 from antiphon.gateway.large_requests import LARGE_BODY, LARGE_HISTORY, run_aside
 from antiphon.gateway.observers import MakeObserver
@@ -95,6 +97,7 @@ class Gateway:
         self._make_sealer = make_sealer
         self._equipment = equipment
         self.admission = admission
+        pool.is_full = admission.is_full
         self.retention = retention
         self._observers = observers
         self._running: set[ResponseRun] = set()
@@ -105,6 +108,10 @@ class Gateway:
     @property
     def heartbeat(self) -> float:
         return self._equipment.timeouts.heartbeat
+
+    def in_time(self, began: float) -> AbstractAsyncContextManager[None]:
+        """Ends what is done here when it has taken as long as a response may. `began`: by the loop's clock."""
+        return in_time(self._equipment.timeouts.total, began)
 
     def sealer_of(self, owner: str) -> Sealer:
         return self._make_sealer(owner, self.owners.earlier(owner))
@@ -125,41 +132,47 @@ class Gateway:
     ) -> ResponseRun:
         """Reads a request and prepares its run; no engine has been asked yet."""
         self.admission.count(owner)
-        read = await self._read(body, protocol)
-        request = read.request
-        if compact:
-            if request.model is None:
-                raise InvalidRequest("`model` is required.", param="model", code="missing_required_parameter")
-            request.stream = request.store = False
-        # The caller waits for it.
-        request.background = None
-        recorder = self._recorder(request, owner, histories)
-        return await self._admit(read, recorder, compact=compact)
+        async with self._admitted(owner) as admitted:
+            read = await self._read(body, protocol)
+            request = read.request
+            if compact:
+                if request.model is None:
+                    raise InvalidRequest("`model` is required.", param="model", code="missing_required_parameter")
+                request.stream = request.store = False
+            # The caller waits for it.
+            request.background = None
+            return admitted(await self.prepare(read, self._recorder(request, owner, histories), compact=compact))
 
     async def begin_or_enqueue(self, body: bytes, owner: str) -> ResponseRun | Enqueued:
         """Like `begin`, but a background response is put into the queue."""
         self.admission.count(owner)
-        read = await self._read(body)
-        recorder = self._recorder(read.request, owner)
-        if read.request.background:
-            return await self._enqueue(body, read, recorder)
-        return await self._admit(read, recorder)
+        if await run_aside(partial(asks_for_background, body), large=len(body) >= LARGE_BODY):
+            read = await self._read(body)
+            return await self._enqueue(body, read, self._recorder(read.request, owner))
+        async with self._admitted(owner) as admitted:
+            read = await self._read(body)
+            return admitted(await self.prepare(read, self._recorder(read.request, owner)))
 
     async def _read(self, body: bytes, protocol: ClientProtocol = RESPONSES) -> ReadRequest:
         limits = self.environment.limits
         request, unknown = await run_aside(lambda: protocol.read(body, limits), large=len(body) >= LARGE_BODY)
         return ReadRequest(request, unknown, len(body))
 
-    async def _admit(self, read: ReadRequest, recorder: ResponseRecorder, *, compact: bool = False) -> ResponseRun:
-        """Prepares a run with a place among the responses of its owner, which it leaves at its end."""
-        place = self.admission.enter(recorder.owner)
+    @asynccontextmanager
+    async def _admitted(self, owner: str) -> AsyncIterator[Callable[[ResponseRun], ResponseRun]]:
+        """A place among the responses of an owner, before anything is read: who is refused costs the others no time. The run
+        that it is given to leaves it at its end."""
+        place = self.admission.enter(self.owners.current(owner))
+
+        def give(run: ResponseRun) -> ResponseRun:
+            run.place = place
+            return run
+
         try:
-            run = await self.prepare(read, recorder, compact=compact)
+            yield give
         except BaseException:
             place.leave()
             raise
-        run.place = place
-        return run
 
     def _recorder(self, request: CreateResponse, owner: str, histories: RecentHistories | None = None) -> ResponseRecorder:
         return ResponseRecorder(

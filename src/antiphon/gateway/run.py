@@ -18,8 +18,9 @@ from antiphon.core.tools import ToolResult
 from antiphon.engines.estimates import count_prompt, estimate_usage
 from antiphon.engines.upstream import Engine, Reply
 from antiphon.errors import ApiError, EngineError, EngineStalled
-from antiphon.gateway.admission import BorrowedSeat, EngineSeat, Place, out_of_time
+from antiphon.gateway.admission import BorrowedSeat, QueuePlace, Seat
 from antiphon.gateway.checker import Checker
+from antiphon.gateway.deadlines import Deadline
 from antiphon.gateway.large_requests import run_aside
 from antiphon.gateway.observers import ChatsOnly, Observer
 from antiphon.gateway.recorder import NoRecorder, ResponseRecorder
@@ -51,7 +52,7 @@ class ResponseRun:
         engines: Sequence[Engine],
         recorder: ResponseRecorder | NoRecorder,
         equipment: Equipment,
-        seat: EngineSeat,
+        seat: Seat,
         *,
         observers: Sequence[Observer] = (),
         large: bool = False,
@@ -61,6 +62,8 @@ class ResponseRun:
         self._large = large
         # The exchange is in use in a thread: nobody else may call it.
         self._is_aside = False
+        # The run that compacts the history, while it does.
+        self._compacting: ResponseRun | None = None
         self._answer = exchange.answer
         self._engines = engines
         self.recorder = recorder
@@ -83,8 +86,8 @@ class ResponseRun:
         self._answer_ended = False
         self._seat = seat
         # Its place among the responses of its owner, if it was given one.
-        self.place: Place | None = None
-        self._deadline: asyncio.TimerHandle | None = None
+        self.place: QueuePlace | None = None
+        self._deadline = Deadline(equipment.timeouts.total)
         for observer in observers:
             observer.request(exchange.response.id, exchange.request)
 
@@ -126,8 +129,7 @@ class ResponseRun:
 
         After that the response can be run: an engine that is still silent may be reading a long prompt.
         """
-        if (most := self._equipment.timeouts.total) is not None:
-            self._deadline = self._loop.call_later(most, self.abort, out_of_time(most))
+        self._deadline.start(self.abort)
         self._opening = asyncio.create_task(self._open())
         await asyncio.wait({self._opening}, timeout=patience)
         if self._aborted is not None:
@@ -189,9 +191,9 @@ class ResponseRun:
 
     async def _drain(self) -> None:
         """A client that does not read gets no more time than others. Raises ConnectionResetError: it has to be left."""
-        until = self._deadline.when() + self._equipment.timeouts.heartbeat if self._deadline is not None else None
+        deadline = self._deadline.at
         try:
-            async with asyncio.timeout_at(until):
+            async with asyncio.timeout_at(deadline + self._equipment.timeouts.heartbeat if deadline is not None else None):
                 await self._sink.drain()
         except TimeoutError:
             raise ConnectionResetError(f"The client did not read the end of {self.response.id}.") from None
@@ -201,6 +203,10 @@ class ResponseRun:
         self._aborted = self._aborted or error
         if self._is_aside:
             # As soon as the exchange may be called again.
+            return
+        if self._compacting is not None and self._compacting._is_aside:
+            # Aborting this exchange would call that one too.
+            self._compacting.abort(error)
             return
         self._unsent += self._exchange.abort(error)
         if self._checking is not None:
@@ -215,8 +221,7 @@ class ResponseRun:
     def close(self) -> Coroutine[Any, Any, None] | None:
         """Leaves nothing running. What it returns is still to be awaited: the connection is kept if its body ends soon."""
         self._read.cancel()
-        if self._deadline is not None:
-            self._deadline.cancel()
+        self._deadline.cancel()
         for task in (self._checking, self._resuming):
             if task is not None:
                 task.cancel()
@@ -286,7 +291,7 @@ class ResponseRun:
             await leaving
         engine = self._engines[step.engine]
         try:
-            await self._seat.take(engine)
+            await self._seat.take(engine, self._engines[step.engine + 1 :])
             for observer in self._observers:
                 observer.chat(step.chat, engine.root)
             return await engine.open_chat(step.chat)
@@ -299,7 +304,7 @@ class ResponseRun:
         compaction = self._exchange.compaction
         assert compaction is not None
         observers = [ChatsOnly(observer) for observer in self._observers]
-        run = ResponseRun(
+        self._compacting = run = ResponseRun(
             compaction,
             self._engines,
             NoRecorder(),
@@ -311,9 +316,13 @@ class ResponseRun:
         try:
             await run.run(NoSink())
         finally:
+            self._compacting = None
             if (leaving := run.close()) is not None:
                 await leaving
-        await self._report(self._exchange.compacted)
+        if self._aborted is not None:
+            self.abort(self._aborted)
+        else:
+            await self._report(self._exchange.compacted)
 
     async def _check_once(self, step: Check) -> None:
         if (checking := self._checking) is not None:

@@ -7,6 +7,7 @@ import os
 import secrets
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 
 from cryptography.exceptions import InvalidTag
@@ -46,7 +47,7 @@ def make_sealer(key: bytes, owner: str = "", earlier: Sequence[str] = ()) -> Sea
 
     Without an owner, because no keys are set, a seal opens for all, like those of the versions that knew no owners.
     """
-    cipher = AESGCM(key)
+    cipher = _cipher(key)
     bound = OWNED_PREFIX if owner else PREFIX
 
     def seal(text: str) -> str:
@@ -63,6 +64,12 @@ def make_sealer(key: bytes, owner: str = "", earlier: Sequence[str] = ()) -> Sea
         return None
 
     return Sealer(seal, open_sealed)
+
+
+@lru_cache(1)
+def _cipher(key: bytes) -> AESGCM:
+    """One for all owners and requests: it keeps no state."""
+    return AESGCM(key)
 
 
 def _associated(prefix: str, owner: str) -> bytes:

@@ -98,7 +98,7 @@ async def _pass_through(request: web.Request, body: bytes, seat: EngineSeat) -> 
     engine = chosen.engines[0]
     request[LOGGED]["engine"] = engine.root
     response = web.StreamResponse(headers=notice_header(chosen.notices))
-    async with request.app[OPEN_ANSWERS].opened(), gateway.admission.in_time(began):
+    async with request.app[OPEN_ANSWERS].opened(), gateway.in_time(began):
         await seat.take(engine)
         await _pass_on(await engine.post(canonical_path(request), body), engine, request, response)
     return response
