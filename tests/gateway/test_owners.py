@@ -3,11 +3,17 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
+import pytest
+from support.background import held_back
+from support.engine import MockEngine
+from support.gateway import DEFAULTS, running_gateway
 from support.stores import record
 
 from antiphon.errors import StoreUnavailable
 from antiphon.gateway.owners import Owners
+from antiphon.settings import Settings
 from antiphon.store.memory import MemoryStore
 
 FAR_FUTURE = 2**40
@@ -103,3 +109,46 @@ async def test_what_another_gateway_stored_meanwhile_is_found_at_the_next_look()
         await store.put(record("late", "hash", expires_at=FAR_FUTURE))
         await store.moved.wait()
     assert await store.get("ada", "late") is not None
+
+
+# ---- responses that run meanwhile ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("moves_first", [False, True], ids=["before the move", "after the move"])
+async def test_a_response_adds_its_items_to_its_conversation_while_its_key_gets_a_name(
+    engine: MockEngine, moves_first: bool
+) -> None:
+    script, go_on = held_back("Hel", "lo")
+    engine.will(script)
+    store = SlowStore()
+    async with running_gateway(engine, shares=store, api_key=("one",)) as gateway:
+        key: dict[str, Any] = {"headers": {"Authorization": "Bearer one"}}
+        _, conversation = await gateway.post({}, "/v1/conversations", **key)
+        body = {"model": "mock", "input": "Hi", "conversation": conversation["id"], "store": False}
+        answering = asyncio.create_task(gateway.post(body, **key))
+        await engine.asked.wait()
+        await gateway.reload(Settings(**(DEFAULTS | {"upstream": (engine.url,), "port": 0, "keys": {"ada": ("one",)}})))
+        await store.begun.wait()
+        if moves_first:
+            store.may_move.set()
+            await store.moved.wait()
+        go_on.set()
+        status, response = await answering
+        assert (status, response["status"]) == (200, "completed")
+        store.may_move.set()
+        _, items = await gateway.get(f"/v1/conversations/{conversation['id']}/items", **key)
+        assert len(items["data"]) == 2
+
+
+async def test_a_response_whose_conversation_was_deleted_says_so_though_it_is_not_stored(engine: MockEngine) -> None:
+    script, go_on = held_back("Hel", "lo")
+    engine.will(script)
+    async with running_gateway(engine) as gateway:
+        _, conversation = await gateway.post({}, "/v1/conversations")
+        body = {"model": "mock", "input": "Hi", "conversation": conversation["id"], "store": False}
+        answering = asyncio.create_task(gateway.post(body))
+        await engine.asked.wait()
+        assert await gateway.gateway.store.delete_conversation("", conversation["id"])
+        go_on.set()
+        status, response = await answering
+        assert (status, response["error"]["code"]) == (409, "conversation_locked")

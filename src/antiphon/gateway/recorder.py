@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from functools import cached_property, partial
 
 from antiphon.core.fast_path import AnyEvent
@@ -203,7 +203,18 @@ class ResponseRecorder:
         assert self._conversation is not None
         while True:
             await asyncio.sleep(RENEWAL)
-            await self._store.lock_conversation(self.owner, self._conversation, self.response_id, LEASE)
+            await self._in_conversation(
+                lambda owner, conversation: self._store.lock_conversation(owner, conversation, self.response_id, LEASE)
+            )
+
+    async def _in_conversation(self, change: Callable[[str, str], Awaitable[bool]]) -> bool:
+        """A change as the owner of its conversation, which was its own owner when it began. If its key has got a name since
+        then, the conversation has been given to that name, or will be. False: the conversation was deleted."""
+        assert self._conversation is not None
+        if await change(self._owner, self._conversation):
+            return True
+        owner = await self._store.owner_of(self._conversation)
+        return owner is not None and await change(owner, self._conversation)
 
     # ---- at its end --------------------------------------------------------------------------------------------------
 
@@ -219,15 +230,21 @@ class ResponseRecorder:
                 await self._store.put(await self._to_record_aside(response))
                 await self._owners.catch_up(self._owner)
         elif not stores:
-            if items := self._new_items(response):
-                await self._store.add_items(self.owner, self._conversation, items, self._expires_at())
+            await self._add_items(self._new_items(response))
         elif await self._store.put_and_unlock(await self._to_record_aside(response), self._new_items(response)):
             self._has_lock = False
         else:
-            raise Conflict("The conversation was deleted, or another response locked it.", code="conversation_locked")
+            raise _conversation_lost()
         if self._histories is not None and response.status != "failed":
             own = encode_items(self._input), encode_items(response.output)
             self._histories.add(self.response_id, (*self._history, *own))
+
+    async def _add_items(self, items: Sequence[StoredItem]) -> None:
+        expires_at = self._expires_at()
+        if items and not await self._in_conversation(
+            lambda owner, conversation: self._store.add_items(owner, conversation, items, expires_at)
+        ):
+            raise _conversation_lost()
 
     def _new_items(self, response: Response) -> list[StoredItem]:
         """What it adds to its conversation: nothing if it failed or was cancelled, because the client tries again."""
@@ -284,3 +301,7 @@ def items_to_keep(items: Iterable[Item]) -> list[Item]:
 
 def _no_conversation(id: str) -> NotFound:
     return NotFound(f"Conversation with id {id!r} not found.", param="conversation", code="conversation_not_found")
+
+
+def _conversation_lost() -> Conflict:
+    return Conflict("The conversation was deleted, or another response locked it.", code="conversation_locked")
