@@ -119,16 +119,17 @@ def events_after(owner: str, id: str, after: int, now: float) -> Operation[Progr
 
 
 def event_page(owner: str, id: str, after: int, most_bytes: int, now: float) -> Operation[Progress | None]:
-    sizes = yield Statement(_SIZES, (id, owner, int(now), after, PAGE_ROWS))
+    # One more than a page has: it says whether there is another page.
+    sizes = yield Statement(_SIZES, (id, owner, int(now), after, PAGE_ROWS + 1))
     if not sizes:
         return None
     status, attempt, first, _ = sizes[0]
     if first is None:
         return Progress(status, attempt, [])
-    number = fitting((row[3] for row in sizes), most_bytes)
+    number = fitting((row[3] for row in sizes[:PAGE_ROWS]), most_bytes)
     rows = yield Statement(_PAGE, (id, attempt, after, sizes[number - 1][2]))
     # Without rows, another attempt has begun in the meantime.
-    more = not rows or number < len(sizes) or number == PAGE_ROWS
+    more = not rows or number < len(sizes)
     return Progress(status, attempt, _events_above(after, [row[0] for row in rows]), more)
 
 
