@@ -1,7 +1,7 @@
 """A key that gets a name: its requests wait for what it stored, as long as that is moved in time."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -20,10 +20,11 @@ FAR_FUTURE = 2**40
 
 
 class SlowStore(MemoryStore):
-    """Moves nothing until it may, and fails a number of times before that."""
+    """Moves nothing until it may, except of some owners, and fails a number of times before that."""
 
-    def __init__(self, failures: int = 0) -> None:
+    def __init__(self, failures: int = 0, at_once: Collection[str] = ()) -> None:
         super().__init__()
+        self.at_once = at_once
         self.begun, self.may_move, self.moved = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self.failures = failures
 
@@ -32,7 +33,8 @@ class SlowStore(MemoryStore):
         if self.failures:
             self.failures -= 1
             raise StoreUnavailable
-        await self.may_move.wait()
+        if earlier not in self.at_once:
+            await self.may_move.wait()
         count = await super().move_owner(earlier, owner)
         if count:
             self.moved.set()
@@ -92,12 +94,39 @@ async def test_a_move_that_failed_is_tried_again() -> None:
     store = SlowStore(failures=1)
     store.may_move.set()
     await store.put(record("r1", "hash", expires_at=FAR_FUTURE))
-    owners = Owners(store, {"hash": "ada"}, interval=0.01)
+    # The next look for what others have stored is far away.
+    owners = Owners(store, {"hash": "ada"}, interval=600, retry_interval=0.01)
     async with watching(owners):
-        # Nobody waits for a store that is away.
+        # Nobody waits for more than one try of a store that is away.
         assert await owners.settled("ada") == "ada"
-        await store.moved.wait()
-    assert await store.get("ada", "r1") is not None
+        assert await store.get("ada", "r1") is None
+        # This is another request, and another try.
+        assert await owners.settled("ada") == "ada"
+        assert await store.get("ada", "r1") is not None
+
+
+async def test_the_move_of_one_key_delays_no_other() -> None:
+    store = SlowStore(at_once={"hash of bob"})
+    await store.put(record("r1", "hash of bob", expires_at=FAR_FUTURE))
+    owners = Owners(store, {"hash of ada": "ada", "hash of bob": "bob"}, patience=600)
+    async with watching(owners):
+        waiting = await begun(store, owners, "ada")
+        async with asyncio.timeout(5):
+            assert await owners.settled("bob") == "bob"
+        assert await store.get("bob", "r1") is not None
+        assert not waiting[0].done()
+        store.may_move.set()
+        assert await asyncio.gather(*waiting) == ["ada"]
+
+
+async def test_a_name_that_is_taken_back_is_waited_for_no_longer() -> None:
+    store = SlowStore()
+    owners = Owners(store, {"hash": "ada"}, patience=600)
+    async with watching(owners):
+        waiting = await begun(store, owners, "ada")
+        owners.replace({})
+        assert await asyncio.gather(*waiting) == ["ada"]
+        assert await owners.settled("ada") == "ada"
 
 
 async def test_what_another_gateway_stored_meanwhile_is_found_at_the_next_look() -> None:
