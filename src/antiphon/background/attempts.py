@@ -1,6 +1,7 @@
 """One attempt at a background response, from its claim to its end."""
 
 import asyncio
+import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 from antiphon.background.journal import Journal, Lost
 from antiphon.background.places import Place
 from antiphon.core.lifecycle import failed_response_events
+from antiphon.core.limits import RequestLimits
 from antiphon.core.validation import body_to_request
 from antiphon.errors import ApiError, Cancelled, Conflict, EngineError, EngineUnavailable, InvalidRequest, StoreUnavailable
 from antiphon.gateway.gateway import Gateway, ReadRequest
@@ -22,6 +24,9 @@ from antiphon.wire.responses import CreateResponse, Response
 RETRY_INTERVAL = 0.5
 # Seconds between two looks at the lease, at most. Every event of the response wakes it too.
 LEASE_INTERVAL = 0.5
+
+# A request was within the limits when it was accepted. They may be lower now.
+ACCEPTED = RequestLimits(**dict.fromkeys(RequestLimits.__struct_fields__, sys.maxsize))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +68,7 @@ class Attempt:
     def _read(self, body: bytes) -> ReadRequest:
         """A request that cannot be read, because another version wrote it or it was damaged, fails at once."""
         try:
-            return ReadRequest(*body_to_request(body, self._gateway.environment.limits), len(body))
+            return ReadRequest(*body_to_request(body, ACCEPTED), len(body))
         except InvalidRequest as wrong:
             self._end = _unreadable(wrong)
             return ReadRequest(CreateResponse(), ())
