@@ -4,6 +4,7 @@ import asyncio
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from antiphon.background.journal import Journal, Lost
@@ -13,6 +14,7 @@ from antiphon.core.limits import RequestLimits
 from antiphon.core.validation import body_to_request
 from antiphon.errors import ApiError, Cancelled, Conflict, EngineError, EngineUnavailable, InvalidRequest, StoreUnavailable
 from antiphon.gateway.gateway import Gateway, ReadRequest
+from antiphon.gateway.large_requests import LARGE_BODY, run_aside
 from antiphon.gateway.record_format import record_to_response
 from antiphon.gateway.run import ResponseRun
 from antiphon.logs import log
@@ -43,14 +45,17 @@ class BackgroundOptions:
 
 
 class Attempt:
-    def __init__(self, gateway: Gateway, options: BackgroundOptions, job: Job, worker: str, place: Place) -> None:
+    def __init__(
+        self, gateway: Gateway, options: BackgroundOptions, job: Job, worker: str, place: Place, read: ReadRequest | ApiError
+    ) -> None:
+        """`read`: its request, or why it cannot be read: then it fails at once."""
         self._gateway = gateway
         self._options = options
         self.job = job
         self.place = place
         self._worker = worker
-        self._end: ApiError | None = None
-        self._request = self._read(job.request)
+        self._end = read if isinstance(read, ApiError) else None
+        self._request = read if isinstance(read, ReadRequest) else ReadRequest(CreateResponse(), ())
         self._journal = Journal(
             gateway.store,
             self._request.request,
@@ -64,14 +69,6 @@ class Attempt:
         self._waiting: asyncio.Timeout | None = None
         # Among the responses of its owner, as `place` is among those of the workers.
         self._owner_place = gateway.admission.patient_place(job.record.owner)
-
-    def _read(self, body: bytes) -> ReadRequest:
-        """A request that cannot be read, because another version wrote it or it was damaged, fails at once."""
-        try:
-            return ReadRequest(*body_to_request(body, ACCEPTED), len(body))
-        except InvalidRequest as wrong:
-            self._end = _unreadable(wrong)
-            return ReadRequest(CreateResponse(), ())
 
     async def run(self) -> None:
         """To the end of the response, or until the attempt is void."""
@@ -189,6 +186,15 @@ class Attempt:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(lease / 3):
                         await wakeup.wait()
+
+
+async def read_request(body: bytes) -> ReadRequest | ApiError:
+    """Or why it cannot be read: another version wrote it, or it was damaged."""
+    try:
+        request, unknown = await run_aside(partial(body_to_request, body, ACCEPTED), large=len(body) >= LARGE_BODY)
+        return ReadRequest(request, unknown, len(body))
+    except InvalidRequest as wrong:
+        return _unreadable(wrong)
 
 
 def _unreadable(reason: Exception) -> ApiError:
