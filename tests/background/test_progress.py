@@ -13,7 +13,8 @@ from support.exchanges import FULL_REQUEST
 from support.gateway import GatewayUnderTest, running_gateway
 from support.streams import check_response, parse
 
-from antiphon.background.progress import stored_output
+from antiphon.background.followers import ended
+from antiphon.background.progress import current_response, stored_output
 from antiphon.core.output_so_far import DELTAS, PARTS
 from antiphon.core.replay import replay
 from antiphon.store.memory import MemoryStore
@@ -219,3 +220,29 @@ async def test_a_response_that_ends_while_it_is_read_is_complete(
     assert response["status"] == "completed"
     assert response["output"][0]["content"][0]["text"] == "Hello"
     assert response["usage"]["total_tokens"] == 17
+
+
+async def test_a_response_whose_key_gets_a_name_while_it_is_read_is_found(
+    gateway: GatewayUnderTest, engine: MockEngine
+) -> None:
+    script, go_on = held_back("Hel", "lo")
+    engine.will(script)
+    background, store = Background(gateway), gateway.gateway.store
+    id = (await background.create())["id"]
+    await saying(background, id, 1)
+    as_read = await store.get("", id)
+    assert as_read is not None
+    await store.move_owner("", "ada")
+    running = await current_response(store, as_read)
+    assert running is not None
+    assert (running.status, running.output_text) == ("in_progress", "Hel")
+    go_on.set()
+    ended_as = await ended(store, "", id, 10)
+    assert ended_as is not None
+    assert (ended_as.status, ended_as.owner) == ("completed", "ada")
+    complete = await current_response(store, as_read)
+    assert complete is not None
+    assert (complete.status, complete.output_text) == ("completed", "Hello")
+    assert await store.delete("ada", id)
+    assert await current_response(store, as_read) is None
+    assert await ended(store, "", id, 10) is None

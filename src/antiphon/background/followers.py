@@ -99,7 +99,15 @@ async def ended(store: Store, owner: str, id: str, patience: float) -> Record | 
     """The response when it has ended, or as it is after so many seconds. None: there is none."""
     with store.follow(id) as wakeup, suppress(TimeoutError):
         async with asyncio.timeout(patience):
-            while (record := await store.get(owner, id)) is not None and record.status in UNFINISHED:
+            while (record := await read_again(store, owner, id)) is not None and record.status in UNFINISHED:
                 await wakeup.wait()
             return record
-    return await store.get(owner, id)
+    return await read_again(store, owner, id)
+
+
+async def read_again(store: Store, owner: str, id: str) -> Record | None:
+    """A response that was this owner's when it was read before: the owner's key may have got a name since."""
+    record = await store.get(owner, id)
+    if record is None and (named := await store.owner_of(id)) is not None:
+        return await store.get(named, id)
+    return record

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from msgspec import structs
 
-from antiphon.background.followers import PAGE_BYTES
+from antiphon.background.followers import PAGE_BYTES, read_again
 from antiphon.core.lifecycle import output_text
 from antiphon.core.output_so_far import OutputSoFar
 from antiphon.core.stored_events import frame_to_event
@@ -25,9 +25,11 @@ async def current_response(store: Store, record: Record) -> Response | None:
         response.output = await asyncio.to_thread(output.items)
         response.output_text = output_text(response.output)
         return response
-    # It has ended since the record was read.
-    ended = await store.get(record.owner, record.id)
-    return record_to_response(ended) if ended is not None else None
+    # It has ended since the record was read, or its owner's key has got a name.
+    latest = await read_again(store, record.owner, record.id)
+    if latest is not None and latest.owner != record.owner:
+        return await current_response(store, latest)
+    return record_to_response(latest) if latest is not None else None
 
 
 async def _read_output(store: Store, record: Record) -> tuple[Progress | None, OutputSoFar]:
