@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from support.background import held_back
+from support.background import Background, held_back
 from support.engine import MockEngine
 from support.gateway import DEFAULTS, running_gateway
 from support.stores import record
@@ -181,3 +181,40 @@ async def test_a_response_whose_conversation_was_deleted_says_so_though_it_is_no
         go_on.set()
         status, response = await answering
         assert (status, response["error"]["code"]) == (409, "conversation_locked")
+
+
+async def test_what_runs_when_a_key_gets_a_name_counts_for_the_name(engine: MockEngine) -> None:
+    script, go_on = held_back("Hel", "lo")
+    engine.will(script)
+    async with running_gateway(engine, api_key=("one",), key_responses=1) as gateway:
+        key: dict[str, Any] = {"headers": {"Authorization": "Bearer one"}}
+        body = {"model": "mock", "input": "Hi"}
+        answering = asyncio.create_task(gateway.post(body, **key))
+        await engine.asked.wait()
+        assert (await gateway.post(body, **key))[0] == 429
+        named = DEFAULTS | {"upstream": (engine.url,), "port": 0, "keys": {"ada": ("one",)}, "key_responses": 1}
+        await gateway.reload(Settings(**named))
+        assert (await gateway.post(body, **key))[0] == 429
+        go_on.set()
+        assert (await answering)[0] == 200
+        assert (await gateway.post(body, **key))[0] == 200
+
+
+async def test_a_response_that_was_queued_before_its_key_got_a_name_runs_in_a_place_of_the_name(engine: MockEngine) -> None:
+    script, go_on = held_back("Hel", "lo")
+    engine.will(script)
+    store = SlowStore()
+    key: dict[str, Any] = {"headers": {"Authorization": "Bearer one"}}
+    async with running_gateway(engine, shares=store, api_key=("one",), background_workers=0) as idle:
+        id = (await Background(idle, **key).create())["id"]
+    # It is claimed as the earlier owner's: the move takes long.
+    async with running_gateway(engine, shares=store, keys={"ada": ("one",)}, key_responses=1) as gateway:
+        await store.begun.wait()
+        with store.follow(id) as wakeup:
+            while not gateway.gateway.admission.full_owners():
+                await wakeup.wait()
+        assert gateway.gateway.admission.full_owners() == {"ada"}
+        store.may_move.set()
+        await engine.asked.wait()
+        go_on.set()
+        assert (await Background(gateway, **key).ended(id))["status"] == "completed"

@@ -67,8 +67,8 @@ class Attempt:
         )
         self._run: ResponseRun | None = None
         self._waiting: asyncio.Timeout | None = None
-        # Among the responses of its owner, as `place` is among those of the workers.
-        self._owner_place = gateway.admission.patient_place(job.record.owner)
+        # Among the responses of its owner, as `place` is among those of the workers. Its key may have got a name.
+        self._owner_place = gateway.admission.patient_place(gateway.owners.current(job.record.owner))
 
     async def run(self) -> None:
         """To the end of the response, or until the attempt is void."""
