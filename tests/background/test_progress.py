@@ -14,11 +14,12 @@ from support.gateway import GatewayUnderTest, running_gateway
 from support.streams import check_response, parse
 
 from antiphon.background.followers import ended
-from antiphon.background.progress import current_response, stored_output
-from antiphon.core.output_so_far import DELTAS, PARTS
+from antiphon.background.progress import current_response
+from antiphon.core.output_so_far import DELTAS, PARTS, OutputSoFar
 from antiphon.core.replay import replay
+from antiphon.core.stored_events import frame_to_event
 from antiphon.store.memory import MemoryStore
-from antiphon.store.records import Event
+from antiphon.store.records import PAGE_BYTES
 from antiphon.wire import events as wire
 from antiphon.wire.responses import Response
 
@@ -42,7 +43,11 @@ def frames_of(raw: bytes) -> list[bytes]:
 def shown(frames: list[bytes]) -> list[Item]:
     """The output of these events, in a response as clients get it."""
     response = Response(id="resp_1", created_at=0, model="m", background=True, store=True)
-    response.output = stored_output(Event(number, frame) for number, frame in enumerate(frames))
+    so_far = OutputSoFar()
+    for frame in frames:
+        if (event := frame_to_event(frame)) is not None:
+            so_far.add(event)
+    response.output = so_far.items()
     encoded = msgspec.json.decode(msgspec.json.encode(response))
     check_response(encoded)
     SdkResponse.model_validate(encoded)
@@ -208,7 +213,7 @@ async def test_a_response_that_ends_while_it_is_read_is_complete(
     assert isinstance(store, MemoryStore)
     events = store.events
 
-    async def after_the_end(owner: str, id: str, after: int = -1, most_bytes: int | None = None) -> Any:
+    async def after_the_end(owner: str, id: str, after: int = -1, most_bytes: int = PAGE_BYTES) -> Any:
         with store.follow(id) as wakeup:
             go_on.set()
             while (record := await store.get(owner, id)) is not None and record.status == "in_progress":

@@ -5,14 +5,14 @@ from collections.abc import Iterable
 
 from msgspec import structs
 
-from antiphon.background.followers import PAGE_BYTES, read_again
+from antiphon.background.followers import read_again
 from antiphon.core.lifecycle import output_text
 from antiphon.core.output_so_far import OutputSoFar
 from antiphon.core.stored_events import frame_to_event
 from antiphon.gateway.record_format import record_to_response
 from antiphon.store.protocol import Store
 from antiphon.store.records import UNFINISHED, Event, Progress, Record
-from antiphon.wire.responses import OutputItem, Response
+from antiphon.wire.responses import Response
 
 
 async def current_response(store: Store, record: Record) -> Response | None:
@@ -36,7 +36,7 @@ async def _read_output(store: Store, record: Record) -> tuple[Progress | None, O
     """Page by page: all events of a long answer are many times as large as its text."""
     output, attempt, after = OutputSoFar(), None, -1
     while True:
-        progress = await store.events(record.owner, record.id, after, PAGE_BYTES)
+        progress = await store.events(record.owner, record.id, after)
         if progress is None or progress.status not in UNFINISHED:
             return progress, output
         if attempt != progress.attempt and after >= 0:
@@ -56,9 +56,3 @@ def _add(output: OutputSoFar, stored: Iterable[Event]) -> None:
     for each in stored:
         if (event := frame_to_event(each.data)) is not None:
             output.add(event)
-
-
-def stored_output(stored: Iterable[Event]) -> list[OutputItem]:
-    output = OutputSoFar()
-    _add(output, stored)
-    return output.items()

@@ -22,6 +22,7 @@ from antiphon.store.memory_tables import (
     size_of_record,
 )
 from antiphon.store.records import (
+    PAGE_BYTES,
     Cancellation,
     Conversation,
     Event,
@@ -290,7 +291,7 @@ class MemoryStore:
         self._wakeups.wake(row.stored.id)
         return True
 
-    async def events(self, owner: str, id: str, after: int = -1, most_bytes: int | None = None) -> Progress | None:
+    async def events(self, owner: str, id: str, after: int = -1, most_bytes: int = PAGE_BYTES) -> Progress | None:
         row = self._tables.response(owner, id)
         if row is None:
             return None

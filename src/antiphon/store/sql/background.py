@@ -19,9 +19,6 @@ ORDER BY j.available_at, j.number LIMIT 1 FOR UPDATE OF j SKIP LOCKED"""
 _START = f"""
 UPDATE responses SET attempt = $2, status = CASE WHEN $3 THEN 'in_progress' ELSE status END
 WHERE id = $1 RETURNING {responses.COLUMNS}"""
-_EVENTS = """
-SELECT r.status, r.attempt, e.data FROM responses r LEFT JOIN events e ON e.response = r.id AND e.last > $4
-WHERE r.id = $1 AND r.owner = $2 AND r.expires_at > $3 ORDER BY e.last"""
 # A page of events: how large the next rows are, with the status at that time; then those that fit, of the same attempt.
 _SIZES = """
 SELECT r.status, r.attempt, e.last, length(e.data) FROM responses r LEFT JOIN events e ON e.response = r.id AND e.last > $4
@@ -109,13 +106,6 @@ def _to_row(events: Sequence[Event]) -> bytes:
         return _encode(events)
     head = _encode([Event(events[0].number, b"")]).removesuffix(_NO_BYTES)
     return b"".join([head, _LONG_BYTES.pack(0xC6, len(events[0].data)), events[0].data])
-
-
-def events_after(owner: str, id: str, after: int, now: float) -> Operation[Progress | None]:
-    rows = yield Statement(_EVENTS, (id, owner, int(now), after))
-    if not rows:
-        return None
-    return Progress(rows[0][0], rows[0][1], _events_above(after, [row[2] for row in rows if row[2] is not None]))
 
 
 def event_page(owner: str, id: str, after: int, most_bytes: int, now: float) -> Operation[Progress | None]:
