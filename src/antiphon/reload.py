@@ -50,6 +50,7 @@ class Part(NamedTuple):
 async def _use_keys(running: Running, old: Settings, new: Settings) -> None:
     # The names first: a request that comes with a new name then waits for what it owns.
     running.app[GATEWAY].owners.replace(earlier_owners(new))
+    running.app[GATEWAY].admission.rename(earlier_owners(new))
     running.app[KEYRING].replace(key_owners(new))
 
 

@@ -168,6 +168,16 @@ async def test_a_request_that_cannot_be_read_fails_and_others_continue(
     assert len(engine.requests) == 1
 
 
+async def test_a_response_that_was_accepted_runs_though_the_limits_are_lower_now(engine: MockEngine, store: Store) -> None:
+    async with running_gateway(engine, shares=store, background_workers=0) as idle:
+        background = Background(idle)
+        deep: Any = [[[[[["x"]]]]]]
+        content = [{"type": "input_text", "text": "Hi", "unknown": deep}]
+        id = (await background.create([{"role": "user", "content": content}] * 5))["id"]
+        async with running_gateway(engine, shares=store, max_input_items=2, max_nesting=4):
+            assert (await background.ended(id))["status"] == "completed"
+
+
 async def test_a_response_with_unreadable_settings_can_be_failed(engine: MockEngine, tmp_path: Path) -> None:
     path = tmp_path / "responses.db"
     async with running_gateway(engine, store=f"sqlite:{path}", poll=0.02, background_workers=0) as idle:

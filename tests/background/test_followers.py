@@ -3,10 +3,12 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
+from msgspec import structs
 from support.background import Background, held_back
 from support.engine import MockEngine, text
 from support.gateway import GatewayUnderTest, running_gateway
@@ -16,6 +18,7 @@ from support.streams import BEGINNING, check_stream, parse
 from antiphon.background.followers import STILL_HERE
 from antiphon.errors import StoreUnavailable
 from antiphon.store.records import Event
+from antiphon.store.sql.background import PAGE_ROWS
 
 pytestmark = pytest.mark.timeout(30)
 
@@ -323,3 +326,21 @@ async def test_a_follower_that_is_behind_the_new_attempt_continues_with_its_even
         check_stream(whole := await background.follow(id))
         assert len(whole) > LAST + 20
         assert seen[LAST + 1 :] == whole[LAST + 1 :]
+
+
+async def test_a_follower_of_a_later_attempt_gets_one_end_though_its_events_fill_a_page(
+    engine: MockEngine, tmp_path: Path
+) -> None:
+    kept = f"sqlite:{tmp_path / 'responses.db'}"
+    async with running_gateway(engine, store=kept, background_workers=0) as gateway:
+        background, store = Background(gateway), gateway.gateway.store
+        id = (await background.create())["id"]
+        assert await store.claim("dead", 0, 9) is not None
+        job = await store.claim("worker", 60, 9)
+        assert job is not None
+        frame = b'event: %s\ndata: {"type":"%s","sequence_number":%d}\n\n'
+        for number in range(PAGE_ROWS - 1):
+            assert await store.append_events(id, "worker", job.attempt, [Event(number, frame % (b"x", b"x", number))])
+        last = Event(PAGE_ROWS - 1, frame % (b"response.completed", b"response.completed", PAGE_ROWS - 1))
+        assert await store.finish(structs.replace(job.record, status="completed"), "worker", job.attempt, [last])
+        assert numbers(await background.follow(id)) == list(range(PAGE_ROWS))

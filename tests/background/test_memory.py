@@ -15,9 +15,9 @@ from support.engine import DONE, USAGE, MockEngine, Script, Writer, chunk
 from support.gateway import GatewayUnderTest, running_gateway
 from support.streams import parse
 
-from antiphon.background.followers import PAGE_BYTES, follow
+from antiphon.background.followers import follow
 from antiphon.background.journal import LARGEST_WRITE
-from antiphon.store.records import Progress
+from antiphon.store.records import PAGE_BYTES, Progress
 
 pytestmark = pytest.mark.timeout(120)
 

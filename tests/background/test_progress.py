@@ -13,11 +13,13 @@ from support.exchanges import FULL_REQUEST
 from support.gateway import GatewayUnderTest, running_gateway
 from support.streams import check_response, parse
 
-from antiphon.background.progress import stored_output
-from antiphon.core.output_so_far import DELTAS, PARTS
+from antiphon.background.followers import ended
+from antiphon.background.progress import current_response
+from antiphon.core.output_so_far import DELTAS, PARTS, OutputSoFar
 from antiphon.core.replay import replay
+from antiphon.core.stored_events import frame_to_event
 from antiphon.store.memory import MemoryStore
-from antiphon.store.records import Event
+from antiphon.store.records import PAGE_BYTES
 from antiphon.wire import events as wire
 from antiphon.wire.responses import Response
 
@@ -41,7 +43,11 @@ def frames_of(raw: bytes) -> list[bytes]:
 def shown(frames: list[bytes]) -> list[Item]:
     """The output of these events, in a response as clients get it."""
     response = Response(id="resp_1", created_at=0, model="m", background=True, store=True)
-    response.output = stored_output(Event(number, frame) for number, frame in enumerate(frames))
+    so_far = OutputSoFar()
+    for frame in frames:
+        if (event := frame_to_event(frame)) is not None:
+            so_far.add(event)
+    response.output = so_far.items()
     encoded = msgspec.json.decode(msgspec.json.encode(response))
     check_response(encoded)
     SdkResponse.model_validate(encoded)
@@ -207,7 +213,7 @@ async def test_a_response_that_ends_while_it_is_read_is_complete(
     assert isinstance(store, MemoryStore)
     events = store.events
 
-    async def after_the_end(owner: str, id: str, after: int = -1, most_bytes: int | None = None) -> Any:
+    async def after_the_end(owner: str, id: str, after: int = -1, most_bytes: int = PAGE_BYTES) -> Any:
         with store.follow(id) as wakeup:
             go_on.set()
             while (record := await store.get(owner, id)) is not None and record.status == "in_progress":
@@ -219,3 +225,29 @@ async def test_a_response_that_ends_while_it_is_read_is_complete(
     assert response["status"] == "completed"
     assert response["output"][0]["content"][0]["text"] == "Hello"
     assert response["usage"]["total_tokens"] == 17
+
+
+async def test_a_response_whose_key_gets_a_name_while_it_is_read_is_found(
+    gateway: GatewayUnderTest, engine: MockEngine
+) -> None:
+    script, go_on = held_back("Hel", "lo")
+    engine.will(script)
+    background, store = Background(gateway), gateway.gateway.store
+    id = (await background.create())["id"]
+    await saying(background, id, 1)
+    as_read = await store.get("", id)
+    assert as_read is not None
+    await store.move_owner("", "ada")
+    running = await current_response(store, as_read)
+    assert running is not None
+    assert (running.status, running.output_text) == ("in_progress", "Hel")
+    go_on.set()
+    ended_as = await ended(store, "", id, 10)
+    assert ended_as is not None
+    assert (ended_as.status, ended_as.owner) == ("completed", "ada")
+    complete = await current_response(store, as_read)
+    assert complete is not None
+    assert (complete.status, complete.output_text) == ("completed", "Hello")
+    assert await store.delete("ada", id)
+    assert await current_response(store, as_read) is None
+    assert await ended(store, "", id, 10) is None

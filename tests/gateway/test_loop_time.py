@@ -4,7 +4,8 @@ This is a budget, measured in CPU time of the loop's thread, and the best of sev
 its input is found by tests that count operations (`tests/core/test_linear_*.py`).
 """
 
-from collections.abc import AsyncIterator, Callable
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import aiohttp
@@ -14,6 +15,10 @@ import pytest_asyncio
 from support.engine import MockEngine, answer, call, text
 from support.items import assistant, call_output, function_call, user
 from support.loop_probe import MeasuredGateway, measured_gateway
+
+from antiphon.background import attempts, journal
+from antiphon.gateway import recorder
+from antiphon.gateway.large_requests import LARGE_BODY
 
 Body = dict[str, Any]
 
@@ -125,3 +130,92 @@ async def test_no_body_of_a_megabyte_blocks_the_event_loop(body: Body, measured:
         while len(taken) < ATTEMPTS and (not taken or min(taken) > BUDGET):
             taken.append(await longest_callback(measured, client, body))
     assert min(taken) <= BUDGET, f"{min(taken) * 1000:.0f} ms"
+
+
+# ---- what is stored --------------------------------------------------------------------------------------------------
+
+
+async def create(gateway: MeasuredGateway, client: aiohttp.ClientSession, **body: Any) -> str:
+    """Its id, when it has ended."""
+    data = msgspec.json.encode({"model": "mock", **body})
+    async with client.post(f"{gateway.url}/v1/responses", data=data) as answered:
+        response: Body = await answered.json()
+        assert answered.status == 200, response
+    if body.get("background"):
+        async with client.get(f"{gateway.url}/v1/responses/{response['id']}?stream=true") as followed:
+            assert b"event: response.completed" in await followed.read()
+    id: str = response["id"]
+    return id
+
+
+async def in_background(gateway: MeasuredGateway, client: aiohttp.ClientSession, input: list[Body]) -> None:
+    await create(gateway, client, input=input, background=True)
+
+
+async def continued(gateway: MeasuredGateway, client: aiohttp.ClientSession, input: list[Body]) -> None:
+    first = await create(gateway, client, input=input)
+    await create(gateway, client, input="Go on", previous_response_id=first)
+
+
+async def in_conversation(gateway: MeasuredGateway, client: aiohttp.ClientSession, input: list[Body]) -> None:
+    async with client.post(f"{gateway.url}/v1/conversations", json={}) as created:
+        conversation = (await created.json())["id"]
+    for each in (input, "Go on"):
+        await create(gateway, client, input=each, conversation=conversation)
+
+
+Use = Callable[[MeasuredGateway, aiohttp.ClientSession, list[Body]], Awaitable[None]]
+
+
+@pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")
+@pytest.mark.parametrize("use", [in_background, continued, in_conversation])
+async def test_no_stored_megabyte_blocks_the_event_loop(use: Use, measured: MeasuredGateway) -> None:
+    # Many small items: they take longest to decode and to encode.
+    input = items(lambda at: user(f"m{at}"), most=9_000)
+    taken: list[float] = []
+    async with aiohttp.ClientSession() as client:
+        while len(taken) < ATTEMPTS and (not taken or min(taken) > BUDGET):
+            measured.loop.longest = 0.0
+            await use(measured, client, input)
+            taken.append(measured.loop.longest)
+    assert min(taken) <= BUDGET, f"{min(taken) * 1000:.0f} ms"
+
+
+class Watched:
+    """A function, and the kinds of threads that have called it."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self.threads: list[str] = []
+
+    def __call__(self, *given: Any) -> Any:
+        self.threads.append(threading.current_thread().name.partition("_")[0])
+        return self._function(*given)
+
+
+# What decodes and encodes many items, in which of the uses, and with which of its calls there.
+WORK: list[tuple[Use, Any, str, int]] = [
+    (in_background, attempts, "body_to_request", 0),
+    (in_background, journal, "decode_items", 0),
+    # When it is queued, and when it has ended.
+    (in_background, recorder, "encode_settings", 0),
+    (in_background, recorder, "encode_settings", 1),
+    (continued, recorder, "encode_settings", 0),
+    (continued, recorder, "decode_items", 0),
+    (in_conversation, recorder, "encode_settings", 0),
+    (in_conversation, recorder, "items_to_stored", 0),
+    # The conversation is empty at first.
+    (in_conversation, recorder, "stored_to_items", 1),
+]
+
+
+@pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")
+@pytest.mark.parametrize(("use", "module", "name", "at"), WORK)
+async def test_many_stored_items_are_converted_beside_the_event_loop(
+    use: Use, module: Any, name: str, at: int, measured: MeasuredGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched = Watched(getattr(module, name))
+    monkeypatch.setattr(module, name, watched)
+    async with aiohttp.ClientSession() as client:
+        await use(measured, client, items(lambda at: user("x" * 70), most=LARGE_BODY // 70))
+    assert watched.threads[at] == "large-request"

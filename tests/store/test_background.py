@@ -8,6 +8,7 @@ from support.stores import BEGINNING, Clock, conversation, events, items, queued
 
 from antiphon.store import IdTaken, Store
 from antiphon.store.records import Event, Job, Progress
+from antiphon.store.sql.background import PAGE_ROWS
 
 
 async def claimed(store: Store, worker: str = "w1", lease: float = 60, most_attempts: int = 3) -> Job:
@@ -78,6 +79,22 @@ async def test_events_are_read_in_pages_of_about_so_many_bytes(store: Store) -> 
     assert await store.events("bob", "r1", -1, 10_500) is None
 
 
+@pytest.mark.parametrize("number", [PAGE_ROWS - 1, PAGE_ROWS, PAGE_ROWS + 1, 2 * PAGE_ROWS])
+async def test_the_page_with_the_last_event_is_the_last_page(store: Store, number: int) -> None:
+    await store.enqueue(queued("r1"), b"{}")
+    job = await claimed(store)
+    stored = events(*range(number))
+    for event in stored:
+        assert await store.append_events("r1", "w1", job.attempt, [event])
+    after, more = -1, True
+    while more:
+        progress = await store.events("ada", "r1", after, 10**6)
+        assert progress is not None
+        assert progress.events
+        after, more = progress.events[-1].number, progress.more
+    assert after == number - 1
+
+
 @pytest.mark.parametrize("size", [1, 64 * 1024 - 1, 64 * 1024, 70_000, 200_000])
 async def test_an_event_of_any_size_is_read_whole(store: Store, size: int) -> None:
     await store.enqueue(queued("r1"), b"{}")
@@ -85,7 +102,7 @@ async def test_an_event_of_any_size_is_read_whole(store: Store, size: int) -> No
     stored = [Event(number, bytes([number]) * size) for number in range(3)]
     for event in stored:
         assert await store.append_events("r1", "w1", job.attempt, [event])
-    whole = await store.events("ada", "r1")
+    whole = await store.events("ada", "r1", most_bytes=10**6)
     assert whole is not None
     assert whole.events == stored
     page = await store.events("ada", "r1", 0, 1)

@@ -1,16 +1,20 @@
 """One attempt at a background response, from its claim to its end."""
 
 import asyncio
+import sys
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from antiphon.background.journal import Journal, Lost
 from antiphon.background.places import WorkerPlace
 from antiphon.core.lifecycle import failed_response_events
+from antiphon.core.limits import RequestLimits
 from antiphon.core.validation import body_to_request
 from antiphon.errors import ApiError, Cancelled, Conflict, EngineError, EngineUnavailable, InvalidRequest, StoreUnavailable
 from antiphon.gateway.gateway import Gateway, ReadRequest
+from antiphon.gateway.large_requests import LARGE_BODY, run_aside
 from antiphon.gateway.record_format import record_to_response
 from antiphon.gateway.run import ResponseRun
 from antiphon.logs import log
@@ -22,6 +26,9 @@ from antiphon.wire.responses import CreateResponse, Response
 RETRY_INTERVAL = 0.5
 # Seconds between two looks at the lease, at most. Every event of the response wakes it too.
 LEASE_INTERVAL = 0.5
+
+# A request was within the limits when it was accepted. They may be lower now.
+ACCEPTED = RequestLimits(**dict.fromkeys(RequestLimits.__struct_fields__, sys.maxsize))
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +45,23 @@ class BackgroundOptions:
 
 
 class Attempt:
-    def __init__(self, gateway: Gateway, options: BackgroundOptions, job: Job, worker: str, place: WorkerPlace) -> None:
+    def __init__(
+        self,
+        gateway: Gateway,
+        options: BackgroundOptions,
+        job: Job,
+        worker: str,
+        place: WorkerPlace,
+        read: ReadRequest | ApiError,
+    ) -> None:
+        """`read`: its request, or why it cannot be read: then it fails at once."""
         self._gateway = gateway
         self._options = options
         self.job = job
         self.place = place
         self._worker = worker
-        self._end: ApiError | None = None
-        self._request = self._read(job.request)
+        self._end = read if isinstance(read, ApiError) else None
+        self._request = read if isinstance(read, ReadRequest) else ReadRequest(CreateResponse(), ())
         self._journal = Journal(
             gateway.store,
             self._request.request,
@@ -57,16 +73,8 @@ class Attempt:
         )
         self._run: ResponseRun | None = None
         self._waiting: asyncio.Timeout | None = None
-        # Among the responses of its owner, as `place` is among those of the workers.
-        self._owner_place = gateway.admission.patient_place(job.record.owner)
-
-    def _read(self, body: bytes) -> ReadRequest:
-        """A request that cannot be read, because another version wrote it or it was damaged, fails at once."""
-        try:
-            return ReadRequest(*body_to_request(body, self._gateway.environment.limits), len(body))
-        except InvalidRequest as wrong:
-            self._end = _unreadable(wrong)
-            return ReadRequest(CreateResponse(), ())
+        # Among the responses of its owner, as `place` is among those of the workers. Its key may have got a name.
+        self._owner_place = gateway.admission.patient_place(gateway.owners.current(job.record.owner))
 
     async def run(self) -> None:
         """To the end of the response, or until the attempt is void."""
@@ -184,6 +192,15 @@ class Attempt:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(lease / 3):
                         await wakeup.wait()
+
+
+async def read_request(body: bytes) -> ReadRequest | ApiError:
+    """Or why it cannot be read: another version wrote it, or it was damaged."""
+    try:
+        request, unknown = await run_aside(partial(body_to_request, body, ACCEPTED), large=len(body) >= LARGE_BODY)
+        return ReadRequest(request, unknown, len(body))
+    except InvalidRequest as wrong:
+        return _unreadable(wrong)
 
 
 def _unreadable(reason: Exception) -> ApiError:

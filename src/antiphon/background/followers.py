@@ -23,22 +23,20 @@ from antiphon.store.records import UNFINISHED, Record
 END_WITHOUT_ATTEMPT = 2
 # Nothing to a client, but it keeps the connection from being taken for dead.
 STILL_HERE = b": still here\n\n"
-# A follower reads so many bytes of events at once, and only when its client has taken those before. A single event may be
-# larger.
-PAGE_BYTES = 256 * 1024
 
 
 async def follow(store: Store, record: Record, after: int, heartbeat: float) -> AsyncGenerator[bytes, None]:
-    """The frames of its events with numbers above `after`, as they come, to the end."""
+    """The frames of its events with numbers above `after`, as they come, to the end. A page of them is read only when the
+    client has taken the one before."""
     loop = asyncio.get_running_loop()
     last_sent = loop.time()
     with store.follow(record.id) as wakeup:
         while True:
-            progress = await store.events(record.owner, record.id, after, PAGE_BYTES)
+            progress = await store.events(record.owner, record.id, after)
             if progress is None and (owner := await store.owner_of(record.id)) is not None:
                 # Its owner's key has got a name.
                 record = structs.replace(record, owner=owner)
-                progress = await store.events(owner, record.id, after, PAGE_BYTES)
+                progress = await store.events(owner, record.id, after)
             has_events = progress is not None and bool(progress.events)
             if progress is not None and progress.events:
                 after = progress.events[-1].number
@@ -99,7 +97,15 @@ async def ended(store: Store, owner: str, id: str, patience: float) -> Record | 
     """The response when it has ended, or as it is after so many seconds. None: there is none."""
     with store.follow(id) as wakeup, suppress(TimeoutError):
         async with asyncio.timeout(patience):
-            while (record := await store.get(owner, id)) is not None and record.status in UNFINISHED:
+            while (record := await read_again(store, owner, id)) is not None and record.status in UNFINISHED:
                 await wakeup.wait()
             return record
-    return await store.get(owner, id)
+    return await read_again(store, owner, id)
+
+
+async def read_again(store: Store, owner: str, id: str) -> Record | None:
+    """A response that was this owner's when it was read before: the owner's key may have got a name since."""
+    record = await store.get(owner, id)
+    if record is None and (named := await store.owner_of(id)) is not None:
+        return await store.get(named, id)
+    return record

@@ -9,6 +9,7 @@ from msgspec import structs
 from antiphon.core.fast_path import AnyEvent, PlainDelta
 from antiphon.core.sse import SseEncoder
 from antiphon.errors import StoreUnavailable
+from antiphon.gateway.large_requests import LARGE_BODY, run_aside
 from antiphon.gateway.owners import Owners
 from antiphon.gateway.record_format import Item, decode_items, encode_settings
 from antiphon.gateway.recorder import ResponseRecorder, items_to_keep
@@ -70,7 +71,8 @@ class Journal(ResponseRecorder):
         # Its key may have got a name while it was queued.
         self._owner = await self._owners.settled(self._owner)
         # The ids of its items were given when it was queued.
-        self._input = items_to_keep(decode_items(self._job.record.input))
+        stored = self._job.record.input
+        self._input = await run_aside(lambda: items_to_keep(decode_items(stored)), large=len(stored) >= LARGE_BODY)
         return await super().read(own, locks=locks)
 
     async def _find_items(self, ids: Sequence[str]) -> dict[str, Item]:
@@ -147,7 +149,7 @@ class Journal(ResponseRecorder):
 
     async def record(self, response: Response, last: Sequence[AnyEvent]) -> None:
         await self._keep_history()
-        await self._finish(lambda: self.to_record(response), lambda: self._new_items(response), last)
+        await self._finish(partial(self._to_record_aside, response), partial(self._new_items_aside, response), last)
 
     async def record_not_run(self, response: Response, events: Sequence[AnyEvent]) -> None:
         """The end of a response that was never run: what was queued stays as it was, readable or not."""
@@ -155,10 +157,20 @@ class Journal(ResponseRecorder):
         record = structs.replace(
             self._job.record, status=response.status, expires_at=self._expires_at(), output=b"[]", settings=settings
         )
-        await self._finish(lambda: record, tuple, events)
+
+        async def as_queued() -> Record:
+            return record
+
+        async def no_items() -> Sequence[StoredItem]:
+            return ()
+
+        await self._finish(as_queued, no_items, events)
 
     async def _finish(
-        self, record: Callable[[], Record], items: Callable[[], Sequence[StoredItem]], last: Sequence[AnyEvent]
+        self,
+        record: Callable[[], Awaitable[Record]],
+        items: Callable[[], Awaitable[Sequence[StoredItem]]],
+        last: Sequence[AnyEvent],
     ) -> None:
         """The record, its items and the terminal event are one write. All other events are written before they are made."""
         async with self._writing:
@@ -167,8 +179,8 @@ class Journal(ResponseRecorder):
             await self._append(self._take())
             self._all_written.set()
             # As it was claimed. The store knows if that owner has another name by now.
-            claimed = structs.replace(record(), owner=self._job.record.owner)
-            work = (claimed, self._worker, self._job.attempt, [self._encode(last[-1])], items())
+            claimed = structs.replace(await record(), owner=self._job.record.owner)
+            work = (claimed, self._worker, self._job.attempt, [self._encode(last[-1])], await items())
             if not await self._retried(partial(self._store.finish, *work)):
                 raise self.lost()
             # The conversation was unlocked with it.

@@ -5,14 +5,14 @@ from collections.abc import Iterable
 
 from msgspec import structs
 
-from antiphon.background.followers import PAGE_BYTES
+from antiphon.background.followers import read_again
 from antiphon.core.lifecycle import output_text
 from antiphon.core.output_so_far import OutputSoFar
 from antiphon.core.stored_events import frame_to_event
 from antiphon.gateway.record_format import record_to_response
 from antiphon.store.protocol import Store
 from antiphon.store.records import UNFINISHED, Event, Progress, Record
-from antiphon.wire.responses import OutputItem, Response
+from antiphon.wire.responses import Response
 
 
 async def current_response(store: Store, record: Record) -> Response | None:
@@ -25,16 +25,18 @@ async def current_response(store: Store, record: Record) -> Response | None:
         response.output = await asyncio.to_thread(output.items)
         response.output_text = output_text(response.output)
         return response
-    # It has ended since the record was read.
-    ended = await store.get(record.owner, record.id)
-    return record_to_response(ended) if ended is not None else None
+    # It has ended since the record was read, or its owner's key has got a name.
+    latest = await read_again(store, record.owner, record.id)
+    if latest is not None and latest.owner != record.owner:
+        return await current_response(store, latest)
+    return record_to_response(latest) if latest is not None else None
 
 
 async def _read_output(store: Store, record: Record) -> tuple[Progress | None, OutputSoFar]:
     """Page by page: all events of a long answer are many times as large as its text."""
     output, attempt, after = OutputSoFar(), None, -1
     while True:
-        progress = await store.events(record.owner, record.id, after, PAGE_BYTES)
+        progress = await store.events(record.owner, record.id, after)
         if progress is None or progress.status not in UNFINISHED:
             return progress, output
         if attempt != progress.attempt and after >= 0:
@@ -54,9 +56,3 @@ def _add(output: OutputSoFar, stored: Iterable[Event]) -> None:
     for each in stored:
         if (event := frame_to_event(each.data)) is not None:
             output.add(event)
-
-
-def stored_output(stored: Iterable[Event]) -> list[OutputItem]:
-    output = OutputSoFar()
-    _add(output, stored)
-    return output.items()

@@ -5,7 +5,7 @@ import logging
 from contextlib import suppress
 from functools import partial
 
-from antiphon.background.attempts import Attempt, BackgroundOptions
+from antiphon.background.attempts import Attempt, BackgroundOptions, read_request
 from antiphon.background.places import WorkerPlace
 from antiphon.errors import ApiError, EngineUnavailable, StoreUnavailable
 from antiphon.gateway.gateway import SHUTTING_DOWN, Gateway
@@ -94,7 +94,8 @@ class Workers:
                     self._places.release()
             if job is None:
                 return
-            attempt = Attempt(self._gateway, self._options, job, self._name, WorkerPlace(self._places, self._wake))
+            place, read = WorkerPlace(self._places, self._wake), await read_request(job.request)
+            attempt = Attempt(self._gateway, self._options, job, self._name, place, read)
             task = asyncio.create_task(self._run(attempt))
             self._running[task] = attempt
             task.add_done_callback(self._over)

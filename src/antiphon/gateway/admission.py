@@ -5,7 +5,7 @@ Limits are those of this gateway: several gateways on one store count for themse
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -187,6 +187,13 @@ class Admission:
         self.when_freed()
 
     # ---- keys --------------------------------------------------------------------------------------------------------
+
+    def rename(self, names: Mapping[str, str]) -> None:
+        """By each earlier owner its name: what runs for the earlier one counts for the name from now on. If something runs
+        for the name as well, the two are counted apart until what runs has ended."""
+        for earlier, name in names.items():
+            if earlier in self._owners and (name not in self._owners or not self._owners[name].running):
+                self._owners[name] = self._owners.pop(earlier)
 
     def count(self, owner: str) -> None:
         """One more request of this owner. Raises RateLimited."""

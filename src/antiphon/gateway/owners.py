@@ -11,6 +11,10 @@ from antiphon.store.protocol import Store
 
 # Seconds between two looks for what gateways with older settings have stored meanwhile.
 INTERVAL = 600.0
+# Seconds after which a move that failed is tried again.
+RETRY_INTERVAL = 1.0
+# Moves at once: a long one does not delay all others.
+MOVES_AT_ONCE = 4
 # Seconds that a request waits until what its key stored earlier has been given to its name.
 PATIENCE = 10.0
 
@@ -18,20 +22,35 @@ PATIENCE = 10.0
 class Owners:
     """By each earlier owner, the one that it is now."""
 
-    def __init__(self, store: Store, moves: Mapping[str, str], interval: float = INTERVAL, patience: float = PATIENCE) -> None:
+    def __init__(
+        self,
+        store: Store,
+        moves: Mapping[str, str],
+        interval: float = INTERVAL,
+        patience: float = PATIENCE,
+        retry_interval: float = RETRY_INTERVAL,
+    ) -> None:
         self._store = store
         self._interval = interval
         self._patience = patience
+        self._retry_interval = retry_interval
         self._moves: dict[str, str] = {}
         self._changed = asyncio.Event()
-        self._settled = asyncio.Event()
+        # By each earlier owner whose data has not been moved yet: set when the next try has ended.
+        self._tries: dict[str, asyncio.Event] = {}
+        # The earlier owners whose data is being moved.
+        self._running: set[str] = set()
+        self._moving = asyncio.Semaphore(MOVES_AT_ONCE)
         self.replace(moves)
 
     def replace(self, moves: Mapping[str, str]) -> None:
-        if any(self._moves.get(earlier) != owner for earlier, owner in moves.items()):
-            self._settled.clear()
-            self._changed.set()
+        for earlier, owner in moves.items():
+            if self._moves.get(earlier) != owner:
+                self._tries.setdefault(earlier, asyncio.Event())
+                self._changed.set()
         self._moves = dict(moves)
+        for earlier in self._tries.keys() - self._moves.keys():
+            self._tries.pop(earlier).set()
 
     def current(self, owner: str) -> str:
         return self._moves.get(owner, owner)
@@ -40,12 +59,14 @@ class Owners:
         return [earlier for earlier, now in self._moves.items() if now == owner]
 
     async def settled(self, owner: str) -> str:
-        """The current owner, once it has what it stored as an earlier one. If that takes long, it has a part of it."""
+        """The current owner, once it has what it stored as an earlier one. If that takes long, it has a part of it. If the
+        store is away, only the next try is waited for."""
         current = self.current(owner)
-        if not self._settled.is_set() and current in self._moves.values():
+        if self._tries:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._patience):
-                    await self._settled.wait()
+                    for tried in [self._tries[earlier] for earlier in self.earlier(current) if earlier in self._tries]:
+                        await tried.wait()
         return current
 
     async def catch_up(self, owner: str) -> None:
@@ -55,20 +76,44 @@ class Owners:
                 await self._store.move_owner(owner, self._moves[owner])
 
     async def watch(self) -> None:
-        while True:
-            self._changed.clear()
-            for earlier, owner in list(self._moves.items()):
-                await self._move(earlier, owner)
-            # Unless more came meanwhile.
-            if not self._changed.is_set():
-                self._settled.set()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._interval):
-                    await self._changed.wait()
+        loop = asyncio.get_running_loop()
+        next_look = loop.time() + self._interval
+        async with asyncio.TaskGroup() as group:
+            while True:
+                self._changed.clear()
+                due = list(self._tries)
+                if loop.time() >= next_look:
+                    due, next_look = list(self._moves), loop.time() + self._interval
+                for earlier in due:
+                    if earlier not in self._running:
+                        self._running.add(earlier)
+                        group.create_task(self._move(earlier))
+                wake_at = min(next_look, loop.time() + self._retry_interval) if self._tries else next_look
+                with suppress(TimeoutError):
+                    async with asyncio.timeout_at(wake_at):
+                        await self._changed.wait()
 
-    async def _move(self, earlier: str, owner: str) -> None:
+    async def _move(self, earlier: str) -> None:
+        try:
+            async with self._moving:
+                owner, tried = self._moves.get(earlier), self._tries.get(earlier)
+                moved = owner is not None and await self._try_to_move(earlier, owner)
+        finally:
+            self._running.discard(earlier)
+        # Unless it got another name meanwhile.
+        if tried is None or self._tries.get(earlier) is not tried or self._moves.get(earlier) != owner:
+            return
+        if moved:
+            del self._tries[earlier]
+        else:
+            self._tries[earlier] = asyncio.Event()
+        tried.set()
+
+    async def _try_to_move(self, earlier: str, owner: str) -> bool:
         try:
             if moved := await self._store.move_owner(earlier, owner):
                 log("owner named", owner=owner, count=moved)
+            return True
         except StoreUnavailable as gone:
             log("owner not named", level=logging.WARNING, owner=owner, reason=gone.message)
+            return False

@@ -3,8 +3,9 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from functools import cached_property, partial
+from typing import TypeVar
 
 from antiphon.core.fast_path import AnyEvent
 from antiphon.core.history import items_to_stored_form
@@ -12,7 +13,7 @@ from antiphon.core.references import resolved, stands_for, unresolved
 from antiphon.core.request_fields import conversation_of
 from antiphon.errors import Conflict, InvalidRequest, NotFound, StoreUnavailable
 from antiphon.gateway.ids import new_id
-from antiphon.gateway.large_requests import LARGE_HISTORY, run_aside
+from antiphon.gateway.large_requests import LARGE_BODY, LARGE_HISTORY, run_aside
 from antiphon.gateway.owners import Owners
 from antiphon.gateway.recent_histories import RecentHistories
 from antiphon.gateway.record_format import (
@@ -29,6 +30,8 @@ from antiphon.store.protocol import Store
 from antiphon.store.records import UNFINISHED, Link, Record
 from antiphon.store.records import Item as StoredItem
 from antiphon.wire.responses import CreateResponse, Response
+
+T = TypeVar("T")
 
 # A conversation is locked for this long, in seconds, and longer while its response runs: a gateway that dies blocks the
 # conversation for a minute at most.
@@ -108,7 +111,7 @@ class ResponseRecorder:
         if request.previous_response_id is not None:
             known = self._histories.get(request.previous_response_id) if self._histories is not None else ()
             self._history = known or await self._chain(request.previous_response_id)
-            return decode_items(*self._history)
+            return await run_aside(partial(decode_items, *self._history), large=sum(map(len, self._history)) >= LARGE_BODY)
         if self._conversation is not None:
             return await self._read_conversation(self._conversation, locks=locks)
         return []
@@ -144,7 +147,7 @@ class ResponseRecorder:
         items = await self._store.conversation_items(self._owner, conversation)
         if items is None:
             raise _no_conversation(conversation)
-        return stored_to_items(items)
+        return await run_aside(partial(stored_to_items, items), large=len(items) >= LARGE_HISTORY)
 
     async def _lock(self, conversation: str) -> None:
         # A client that goes away meanwhile may have got the lock all the same.
@@ -203,7 +206,18 @@ class ResponseRecorder:
         assert self._conversation is not None
         while True:
             await asyncio.sleep(RENEWAL)
-            await self._store.lock_conversation(self.owner, self._conversation, self.response_id, LEASE)
+            await self._in_conversation(
+                lambda owner, conversation: self._store.lock_conversation(owner, conversation, self.response_id, LEASE)
+            )
+
+    async def _in_conversation(self, change: Callable[[str, str], Awaitable[bool]]) -> bool:
+        """A change as the owner of its conversation, which was its own owner when it began. If its key has got a name since
+        then, the conversation has been given to that name, or will be. False: the conversation was deleted."""
+        assert self._conversation is not None
+        if await change(self._owner, self._conversation):
+            return True
+        owner = await self._store.owner_of(self._conversation)
+        return owner is not None and await change(owner, self._conversation)
 
     # ---- at its end --------------------------------------------------------------------------------------------------
 
@@ -219,15 +233,25 @@ class ResponseRecorder:
                 await self._store.put(await self._to_record_aside(response))
                 await self._owners.catch_up(self._owner)
         elif not stores:
-            if items := self._new_items(response):
-                await self._store.add_items(self.owner, self._conversation, items, self._expires_at())
-        elif await self._store.put_and_unlock(await self._to_record_aside(response), self._new_items(response)):
+            await self._add_items(await self._new_items_aside(response))
+        elif await self._store.put_and_unlock(await self._to_record_aside(response), await self._new_items_aside(response)):
             self._has_lock = False
         else:
-            raise Conflict("The conversation was deleted, or another response locked it.", code="conversation_locked")
+            raise _conversation_lost()
         if self._histories is not None and response.status != "failed":
-            own = encode_items(self._input), encode_items(response.output)
+            own = await self._aside(lambda: (encode_items(self._input), encode_items(response.output)))
             self._histories.add(self.response_id, (*self._history, *own))
+
+    async def _aside(self, work: Callable[[], T]) -> T:
+        """What has to do with its own input takes as long as that is large."""
+        return await run_aside(work, large=len(self._own) >= LARGE_HISTORY)
+
+    async def _add_items(self, items: Sequence[StoredItem]) -> None:
+        expires_at = self._expires_at()
+        if items and not await self._in_conversation(
+            lambda owner, conversation: self._store.add_items(owner, conversation, items, expires_at)
+        ):
+            raise _conversation_lost()
 
     def _new_items(self, response: Response) -> list[StoredItem]:
         """What it adds to its conversation: nothing if it failed or was cancelled, because the client tries again."""
@@ -246,7 +270,10 @@ class ResponseRecorder:
                 await self._store.keep_until(self._owner, early, expires_at)
 
     async def _to_record_aside(self, response: Response) -> Record:
-        return await run_aside(partial(self.to_record, response), large=len(self._own) >= LARGE_HISTORY)
+        return await self._aside(partial(self.to_record, response))
+
+    async def _new_items_aside(self, response: Response) -> list[StoredItem]:
+        return await self._aside(partial(self._new_items, response))
 
     def to_record(self, response: Response) -> Record:
         return Record(
@@ -284,3 +311,7 @@ def items_to_keep(items: Iterable[Item]) -> list[Item]:
 
 def _no_conversation(id: str) -> NotFound:
     return NotFound(f"Conversation with id {id!r} not found.", param="conversation", code="conversation_not_found")
+
+
+def _conversation_lost() -> Conflict:
+    return Conflict("The conversation was deleted, or another response locked it.", code="conversation_locked")

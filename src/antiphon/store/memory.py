@@ -16,11 +16,13 @@ from antiphon.store.memory_tables import (
     JobRow,
     MemoryTables,
     ResponseRow,
+    ids_in,
     size_of_events,
     size_of_items,
     size_of_record,
 )
 from antiphon.store.records import (
+    PAGE_BYTES,
     Cancellation,
     Conversation,
     Event,
@@ -68,8 +70,9 @@ class MemoryStore:
 
     async def put(self, record: Record) -> None:
         self._tables.check_id_is_free(record.id)
-        self._tables.make_space(size_of_record(record))
-        self._tables.put(record)
+        ids = ids_in(record)
+        self._tables.make_space(size_of_record(record, ids))
+        self._tables.put(record, ids)
 
     async def get(self, owner: str, id: str) -> Record | None:
         row = self._tables.response(owner, id)
@@ -218,9 +221,10 @@ class MemoryStore:
         if conversation is None:
             return False
         self._tables.check_id_is_free(record.id)
-        self._tables.make_space(size_of_record(record) + size_of_items(items), conversation.stored.id)
+        ids = ids_in(record)
+        self._tables.make_space(size_of_record(record, ids) + size_of_items(items), conversation.stored.id)
         self._tables.append_items(conversation, items, record.expires_at)
-        self._tables.put(record)
+        self._tables.put(record, ids)
         conversation.unlock()
         return True
 
@@ -228,8 +232,9 @@ class MemoryStore:
 
     async def enqueue(self, record: Record, request: bytes) -> None:
         self._tables.check_id_is_free(record.id)
-        self._tables.make_space(size_of_record(record) + len(request))
-        row = self._tables.put(record)
+        ids = ids_in(record)
+        self._tables.make_space(size_of_record(record, ids) + len(request))
+        row = self._tables.put(record, ids)
         self._last_job_number += 1
         row.job = JobRow(request, self._last_job_number, self._clock())
         self._tables.resize(row, len(request))
@@ -286,7 +291,7 @@ class MemoryStore:
         self._wakeups.wake(row.stored.id)
         return True
 
-    async def events(self, owner: str, id: str, after: int = -1, most_bytes: int | None = None) -> Progress | None:
+    async def events(self, owner: str, id: str, after: int = -1, most_bytes: int = PAGE_BYTES) -> Progress | None:
         row = self._tables.response(owner, id)
         if row is None:
             return None
@@ -303,12 +308,13 @@ class MemoryStore:
             return False
         record = structs.replace(record, owner=row.stored.owner)
         conversation = self._tables.conversation_locked_by(record)
-        size = size_of_record(record) + size_of_events(events) + size_of_items(items)
+        ids = ids_in(record)
+        size = size_of_record(record, ids) + size_of_events(events) + size_of_items(items)
         self._tables.make_space(size, record.id, record.conversation or "")
         if conversation is not None:
             self._tables.append_items(conversation, items, record.expires_at)
             conversation.unlock()
-        self._tables.replace(row, record)
+        self._tables.replace(row, record, ids)
         self._tables.delete_job(row)
         self._tables.append_events(row, events)
         self._wakeups.wake(row.stored.id)

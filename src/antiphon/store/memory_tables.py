@@ -30,6 +30,8 @@ class JobRow:
 @dataclass(slots=True)
 class ResponseRow:
     stored: Record
+    # Of its items. To read them takes long where there are many.
+    ids: Sequence[str]
     job: JobRow | None = None
     attempt: int = 0
     events: list[Event] = field(default_factory=list)
@@ -38,8 +40,8 @@ class ResponseRow:
     def in_use(self, now: float) -> bool:
         return self.job is not None
 
-    def item_ids(self) -> list[str]:
-        return item_ids(self.stored.input, self.stored.output)
+    def item_ids(self) -> Sequence[str]:
+        return self.ids
 
     def find_items(self, ids: Collection[str]) -> dict[str, bytes]:
         return items_with_ids(ids, self.stored.input, self.stored.output)
@@ -115,17 +117,17 @@ class MemoryTables:
         if id in self.rows:
             raise IdTaken(id)
 
-    def put(self, record: Record) -> ResponseRow:
-        row = self.rows[record.id] = ResponseRow(record)
-        self.resize(row, size_of_record(record))
-        self._index(record.id, row.item_ids())
+    def put(self, record: Record, ids: Sequence[str]) -> ResponseRow:
+        row = self.rows[record.id] = ResponseRow(record, ids)
+        self.resize(row, size_of_record(record, ids))
+        self._index(record.id, ids)
         return row
 
-    def replace(self, row: ResponseRow, record: Record) -> None:
-        self.resize(row, size_of_record(record) - size_of_record(row.stored))
-        known = set(row.item_ids())
-        row.stored = record
-        self._index(record.id, (id for id in row.item_ids() if id not in known))
+    def replace(self, row: ResponseRow, record: Record, ids: Sequence[str]) -> None:
+        self.resize(row, size_of_record(record, ids) - size_of_record(row.stored, row.ids))
+        known = set(row.ids)
+        row.stored, row.ids = record, ids
+        self._index(record.id, (id for id in ids if id not in known))
 
     def _index(self, row: str, items: Iterable[str]) -> None:
         for item in items:
@@ -215,9 +217,12 @@ def _by_row(untried: Mapping[str, list[str]]) -> dict[str, set[str]]:
     return wanted
 
 
-def size_of_record(record: Record) -> int:
-    entries = ENTRY * len(item_ids(record.input, record.output))
-    return OVERHEAD + len(record.input) + len(record.output) + len(record.settings) + entries
+def ids_in(record: Record) -> Sequence[str]:
+    return item_ids(record.input, record.output)
+
+
+def size_of_record(record: Record, ids: Sequence[str]) -> int:
+    return OVERHEAD + len(record.input) + len(record.output) + len(record.settings) + ENTRY * len(ids)
 
 
 def size_of_items(items: Iterable[Item]) -> int:

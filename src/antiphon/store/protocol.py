@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from antiphon.store.records import Cancellation, Conversation, Event, Item, Job, Link, Progress, Record
+from antiphon.store.records import PAGE_BYTES, Cancellation, Conversation, Event, Item, Job, Link, Progress, Record
 from antiphon.store.wakeups import Wakeup
 
 
@@ -162,7 +162,7 @@ class Store(Protocol):
     async def append_events(self, id: str, worker: str, attempt: int, events: Sequence[Event]) -> bool:
         """Store events and wake the followers. False, and nothing is written: the lease is lost."""
 
-    async def events(self, owner: str, id: str, after: int = -1, most_bytes: int | None = None) -> Progress | None:
+    async def events(self, owner: str, id: str, after: int = -1, most_bytes: int = PAGE_BYTES) -> Progress | None:
         """The events of the current attempt with numbers above `after`, and the status at that time. None: no such response.
 
         `most_bytes`: about so many of them, the first ones, and at least those of one append.

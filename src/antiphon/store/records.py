@@ -91,12 +91,16 @@ class Job(Struct, frozen=True):
     lost: int = 0
 
 
-def fitting(sizes: Iterable[int], most_bytes: int | None) -> int:
+# What is read of events at once, in bytes. A single event may be larger.
+PAGE_BYTES = 256 * 1024
+
+
+def fitting(sizes: Iterable[int], most_bytes: int) -> int:
     """How many of these, from the first one on, take no more than so many bytes together. The first one always fits."""
     total = number = 0
     for size in sizes:
         total += size
-        if most_bytes is not None and total > most_bytes and number:
+        if total > most_bytes and number:
             break
         number += 1
     return number

@@ -19,9 +19,6 @@ ORDER BY j.available_at, j.number LIMIT 1 FOR UPDATE OF j SKIP LOCKED"""
 _START = f"""
 UPDATE responses SET attempt = $2, status = CASE WHEN $3 THEN 'in_progress' ELSE status END
 WHERE id = $1 RETURNING {responses.COLUMNS}"""
-_EVENTS = """
-SELECT r.status, r.attempt, e.data FROM responses r LEFT JOIN events e ON e.response = r.id AND e.last > $4
-WHERE r.id = $1 AND r.owner = $2 AND r.expires_at > $3 ORDER BY e.last"""
 # A page of events: how large the next rows are, with the status at that time; then those that fit, of the same attempt.
 _SIZES = """
 SELECT r.status, r.attempt, e.last, length(e.data) FROM responses r LEFT JOIN events e ON e.response = r.id AND e.last > $4
@@ -111,24 +108,18 @@ def _to_row(events: Sequence[Event]) -> bytes:
     return b"".join([head, _LONG_BYTES.pack(0xC6, len(events[0].data)), events[0].data])
 
 
-def events_after(owner: str, id: str, after: int, now: float) -> Operation[Progress | None]:
-    rows = yield Statement(_EVENTS, (id, owner, int(now), after))
-    if not rows:
-        return None
-    return Progress(rows[0][0], rows[0][1], _events_above(after, [row[2] for row in rows if row[2] is not None]))
-
-
 def event_page(owner: str, id: str, after: int, most_bytes: int, now: float) -> Operation[Progress | None]:
-    sizes = yield Statement(_SIZES, (id, owner, int(now), after, PAGE_ROWS))
+    # One more than a page has: it says whether there is another page.
+    sizes = yield Statement(_SIZES, (id, owner, int(now), after, PAGE_ROWS + 1))
     if not sizes:
         return None
     status, attempt, first, _ = sizes[0]
     if first is None:
         return Progress(status, attempt, [])
-    number = fitting((row[3] for row in sizes), most_bytes)
+    number = fitting((row[3] for row in sizes[:PAGE_ROWS]), most_bytes)
     rows = yield Statement(_PAGE, (id, attempt, after, sizes[number - 1][2]))
     # Without rows, another attempt has begun in the meantime.
-    more = not rows or number < len(sizes) or number == PAGE_ROWS
+    more = not rows or number < len(sizes)
     return Progress(status, attempt, _events_above(after, [row[0] for row in rows]), more)
 
 

@@ -6,7 +6,7 @@ from typing import Protocol, TypeVar
 
 from msgspec import structs
 
-from antiphon.store.records import Cancellation, Conversation, Event, Item, Job, Link, Progress, Record
+from antiphon.store.records import PAGE_BYTES, Cancellation, Conversation, Event, Item, Job, Link, Progress, Record
 from antiphon.store.sql import background, conversations, item_index, owners, responses, sweeper
 from antiphon.store.sql.operations import Operation
 from antiphon.store.sql.recent_chains import RecentChains
@@ -183,9 +183,7 @@ class SqlStore:
     async def append_events(self, id: str, worker: str, attempt: int, events: Sequence[Event]) -> bool:
         return await self._database.write(background.append_events(id, worker, attempt, events))
 
-    async def events(self, owner: str, id: str, after: int = -1, most_bytes: int | None = None) -> Progress | None:
-        if most_bytes is None:
-            return await self._database.read(background.events_after(owner, id, after, self._now()))
+    async def events(self, owner: str, id: str, after: int = -1, most_bytes: int = PAGE_BYTES) -> Progress | None:
         return await self._database.read(background.event_page(owner, id, after, most_bytes, self._now()))
 
     async def finish(
