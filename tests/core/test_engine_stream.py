@@ -152,3 +152,9 @@ def test_text_that_might_have_become_a_call_comes_before_a_native_one_and_before
 def test_what_was_held_back_of_a_thought_stays_in_front_of_its_end() -> None:
     deltas = deltas_of(*map(SHAPES["text"], ["{", '"name" </think>', '{"name": "f", "arguments": {}}']), DONE)
     assert deltas == [TextDelta('{"name" '), ThoughtEnded(), CallDelta(0, name="f"), CallDelta(0, arguments="{}")]
+
+
+def test_what_follows_a_failure_is_not_read_in_whichever_piece_it_comes() -> None:
+    frames = [chunk(finish_reason="stop"), b'data: {"error": {"message": "no"}}\n\n', chunk({"content": "more"})]
+    assert replay([b"".join(frames)]) == replay(frames)
+    assert b"more" not in replay(frames)

@@ -183,12 +183,18 @@ async def test_an_engine_gets_the_new_credentials_of_its_address(engine: MockEng
         assert engine.headers[-1]["Authorization"] == aiohttp.BasicAuth("ada", "new").encode()
 
 
+def take_terminal() -> None:
+    """As a shell starts a command, whatever the tests were started with."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
 async def test_it_stops_when_its_terminal_is_closed(engine: MockEngine) -> None:
     terminal, line = pty.openpty()
     process = await asyncio.create_subprocess_exec(
         *ANTIPHON, "--port", "0", stdin=line, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
         env=bare_environment(ANTIPHON_UPSTREAM=engine.url), start_new_session=True,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        preexec_fn=take_terminal,
     )  # fmt: skip
     os.close(line)
     assert process.stdout is not None

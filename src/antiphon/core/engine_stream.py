@@ -92,7 +92,7 @@ class EngineStream:
         for frame in frames:
             if frame.strip() == DONE:
                 self.ended = True
-            elif not self.ended:
+            elif not self.ended and not self._reader.failed:
                 deltas += self._reader.receive(frame)
         return deltas
 
