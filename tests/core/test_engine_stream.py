@@ -155,6 +155,6 @@ def test_what_was_held_back_of_a_thought_stays_in_front_of_its_end() -> None:
 
 
 def test_what_follows_a_failure_is_not_read_in_whichever_piece_it_comes() -> None:
-    frames = [chunk(finish_reason="stop"), b'data: {"error": {"message": "no"}}\n\n', chunk({"content": "more"})]
+    frames = [chunk(finish="stop"), b'data: {"error": {"message": "no"}}\n\n', chunk({"content": "more"})]
     assert replay([b"".join(frames)]) == replay(frames)
     assert b"more" not in replay(frames)
