@@ -84,7 +84,7 @@ class ApiError(Exception):
 
     @property
     def retry_headers(self) -> dict[str, str]:
-        """For clients like the openai SDK, which tries a 409 or a 5xx again unless it is told not to."""
+        """For clients like the openai SDK, which tries a 409 or a 5xx again unless a header says not to."""
         if not self.may_pass:
             return {"x-should-retry": "false"}
         asked_to = self.failure is not None and self.failure.should_retry is True

@@ -19,8 +19,8 @@ SMALL = RequestLimits(
 )  # fmt: skip
 
 
-def read(limits: RequestLimits = SMALL, **fields: Any) -> None:
-    body_to_request(msgspec.json.encode({"input": "Hi", **fields}), limits)
+def read(limits: RequestLimits = SMALL, **fields: Any) -> CreateResponse:
+    return body_to_request(msgspec.json.encode({"input": "Hi", **fields}), limits)[0]
 
 
 def rejected(limits: RequestLimits = SMALL, **fields: Any) -> InvalidRequest:
@@ -132,12 +132,12 @@ AT_THE_LIMIT: dict[str, Fields] = {
 
 @pytest.mark.parametrize("fields", AT_THE_LIMIT.values(), ids=AT_THE_LIMIT)
 def test_what_is_just_not_too_large_is_read(fields: Fields) -> None:
-    read(**fields)
+    assert read(**fields).input
 
 
 def test_the_default_limits_leave_room_for_a_long_conversation_with_many_tools() -> None:
     tools = [function(f"f{at}", parameters={"type": "object", "description": "x" * 2000}) for at in range(500)]
-    read(DEFAULT_LIMITS, input=[USER] * 10_000, tools=tools)
+    assert len(read(DEFAULT_LIMITS, input=[USER] * 10_000, tools=tools).tools or ()) == 500
 
 
 # ---- nesting -----------------------------------------------------------------------------------------------------------
@@ -185,7 +185,7 @@ def test_brackets_and_quotes_in_strings_patterns_and_comments_do_not_count() -> 
         "# [[[[[[[[[[[[[[[[[[[[[[",
         'A: "\\"((((((((((((("',
     ]
-    read(DEFAULT_LIMITS, tools=[custom("\n".join(lines))])
+    assert read(DEFAULT_LIMITS, tools=[custom("\n".join(lines))]).tools
 
 
 def test_a_pattern_that_is_too_long_is_refused() -> None:
@@ -204,10 +204,10 @@ def test_a_grammar_imports_nothing_but_common(written: str) -> None:
 
 @pytest.mark.parametrize("written", ["common.WORD", "common (WORD, INT)", "common.WORD -> NAME", "  common.WORD"])
 def test_a_grammar_may_import_common(written: str) -> None:
-    read(DEFAULT_LIMITS, tools=[custom(f'start: WORD "%import secret.A" // %import secret.A\n%import {written}')])
+    assert read(DEFAULT_LIMITS, tools=[custom(f'start: WORD "%import secret.A" // %import secret.A\n%import {written}')]).tools
 
 
 @pytest.mark.timeout(15)
 def test_a_grammar_with_many_quotes_in_one_line_is_read_once() -> None:
     """Each of them may begin a string that is never closed."""
-    read(DEFAULT_LIMITS, tools=[custom('"\\' * 30_000)])
+    assert read(DEFAULT_LIMITS, tools=[custom('"\\' * 30_000)]).tools

@@ -1,4 +1,5 @@
-"""Whether an answer without a call was meant to be a call. After such an answer, the model is held to the form of calls.
+"""Whether an answer without a call was meant to be a call. After such an answer, the model is constrained to the
+form of calls.
 
 It may be JSON with the shape of a call that names no tool or does not parse, the result of an earlier call, or one of our own
 sentences about calls. All of it is seen in one pass over a bounded beginning of the answer.

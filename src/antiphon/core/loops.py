@@ -20,7 +20,7 @@ from antiphon.core.own_words import FAILED_AGAIN, SAME_AGAIN
 from antiphon.core.tool_choice import Offer
 from antiphon.core.turns import AssistantTurn, Call, UserTurn
 
-# After this many times a note tells the model to stop, and after this many its tool is withheld.
+# After this many times a note asks the model to stop, and after this many its tool is withheld.
 TOLD_AT = 3
 WITHHELD_AT = 4
 
