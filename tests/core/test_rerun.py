@@ -147,7 +147,7 @@ def test_what_others_had_found_out_before_is_still_known() -> None:
     definitions = KnownDefinitions()
     first, _ = record(STRUCTURED, text('{"a": 1}'), definitions=definitions)
     second, events = record(STRUCTURED, text('{"a": 1}'), definitions=definitions)
-    checks = [sum(name == "checked" for _, name, _ in recording.calls) for recording in (first, second)]
+    checks = [sum(name == "checked" for _, name, _, _ in recording.calls) for recording in (first, second)]
     assert checks[0] > checks[1]
     assert runs_again(second) == to_stream(events)
 
@@ -190,7 +190,7 @@ def test_a_cancelled_compaction_is_cancelled_once() -> None:
     assert exchange.compaction is not None
     exchange.compaction.start()
     exchange.abort(Cancelled())
-    assert [name for _, name, _ in recording.calls] == ["start", "counted", "compaction.start", "abort"]
+    assert [name for _, name, _, _ in recording.calls] == ["start", "counted", "compaction.start", "abort"]
     assert run_again(recording).trouble is None
 
 

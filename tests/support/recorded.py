@@ -46,7 +46,7 @@ def record(
         if isinstance(answer, ApiError):
             raise answer
         for piece in split(answer) if isinstance(answer, bytes) else answer:
-            recording.note(recording.receive, piece, len(piece))
+            recording.receive(piece)
             yield piece
 
     converted, _ = body_to_request(body)

@@ -1,7 +1,8 @@
 """What an exchange draws from its environment: ids, times, seals, and what others have found out. Noted, and given again."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
+from operator import attrgetter
 from typing import TypeVar
 
 from msgspec import Struct
@@ -15,8 +16,11 @@ from antiphon.core.tools import Grammar
 
 T = TypeVar("T")
 
+MEMBERS = tuple(each.name for each in fields(Environment))
+_members = attrgetter(*MEMBERS)
+
 # What a thing that is noted takes in memory beside its text.
-OVERHEAD = 160
+OVERHEAD = 120
 # A seal ends with its authentication code, which no other seal has.
 SEAL_KEY_LENGTH = 32
 
@@ -70,22 +74,22 @@ def noting_environment(environment: Environment, drawn: Drawn, grow: Callable[[i
         drawn.opened[key] = text
         return text
 
-    return replace(
-        environment,
-        new_id=new_id,
-        now=now,
-        padding=padding,
-        sealer=environment.sealer if environment.sealer is NO_SEALER else Sealer(seal, open_sealed),
-        definitions=NotedDefinitions(environment.definitions, drawn),
-        documents=NotedDocuments(environment.documents, drawn, grow),
-    )
+    changed = {
+        "new_id": new_id,
+        "now": now,
+        "padding": padding,
+        "sealer": environment.sealer if environment.sealer is NO_SEALER else Sealer(seal, open_sealed),
+        "definitions": NotedDefinitions(environment.definitions, drawn),
+        "documents": NotedDocuments(environment.documents, drawn, grow),
+    }
+    # Like `replace`, which takes three times as long.
+    return Environment(**dict(zip(MEMBERS, _members(environment), strict=True)) | changed)
 
 
 class NotedDefinitions(KnownDefinitions):
     """Those of all exchanges. What one of them finds there is noted, but for what it has added itself."""
 
     def __init__(self, shared: KnownDefinitions, drawn: Drawn) -> None:
-        super().__init__()
         self._shared = shared
         self._drawn = drawn
         self._own: set[bytes] = set()
@@ -108,7 +112,6 @@ class NotedDocuments(KnownDocuments):
     """Those of all exchanges, in the same way."""
 
     def __init__(self, shared: KnownDocuments, drawn: Drawn, grow: Callable[[int], None]) -> None:
-        super().__init__()
         self._shared = shared
         self._drawn = drawn
         self._grow = grow

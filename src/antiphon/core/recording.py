@@ -23,10 +23,9 @@ from antiphon.wire.responses import CreateResponse, Usage
 
 Item = dict[str, Any]
 
-# The call of an exchange's method, or of its compaction's: when, its name, its arguments.
-Call = tuple[float, str, Any]
+# The call of an exchange's method, or of its compaction's: when, its name, its arguments, and after how many pieces.
+Call = tuple[float, str, Any, int]
 
-RECEIVE = "receive"
 ASKED = "asked"
 # In front of the calls of the exchange that compacts the history.
 OF_COMPACTION = "compaction."
@@ -64,12 +63,15 @@ class Recording:
     options: Options = field(default_factory=Options)
     drawn: Drawn = field(default_factory=Drawn)
     calls: list[Call] = field(default_factory=list)
+    # The pieces of the engine's answers, and when each came. Two lists: a pair for each would cost much more.
+    pieces: list[bytes] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
     # The bytes of memory that it takes, about.
     size: int = 0
     # Nothing more is added: it would be too large.
     is_cut: bool = False
-    # The name under which the engine's bytes are noted.
-    receive: str = RECEIVE
+    # In front of the names of calls: whose they are.
+    part: str = ""
     # Of the terminal event.
     last_number: int | None = None
 
@@ -100,11 +102,18 @@ class Recording:
 
     def asked(self, engine: str) -> None:
         """A chat request is sent to this engine now: it may have waited for its place there."""
-        self.note(self.receive.removesuffix(RECEIVE) + ASKED, engine)
+        self.note(self.part + ASKED, engine)
+
+    def receive(self, data: bytes) -> None:
+        """A piece of the engine's answer."""
+        if not self.is_cut:
+            self.pieces.append(data)
+            self.times.append(self.now())
+            self.size += len(data) + OVERHEAD
 
     def note(self, name: str, arguments: Any = None, size: int = 0) -> None:
         if not self.is_cut:
-            self.calls.append((self.now(), name, arguments))
+            self.calls.append((self.now(), name, arguments, len(self.pieces)))
             self.size += size + OVERHEAD
 
 
@@ -117,7 +126,7 @@ def without_trace(error: ApiError) -> ApiError:
 
 
 class RecordedExchange(Exchange):
-    """An exchange that notes every call of its caller. Its answer's bytes do not come through it: see `Recording.receive`."""
+    """An exchange that notes every call of its caller. The engine's bytes do not come through it: see `Recording.receive`."""
 
     def __init__(self, recording: Recording, *inputs: Any, part: str = "", **options: Any) -> None:
         self._recording = recording
@@ -138,7 +147,7 @@ class RecordedExchange(Exchange):
 
     def start(self) -> list[AnyEvent]:
         self._note("start")
-        self._recording.receive = self._part + RECEIVE
+        self._recording.part = self._part
         return super().start()
 
     def heartbeat(self) -> list[AnyEvent]:
@@ -189,7 +198,7 @@ class RecordedExchange(Exchange):
         self._note_error("end", error)
         events = super().end(error)
         if self._part:
-            self._recording.receive = RECEIVE
+            self._recording.part = ""
         else:
             self._recording.last_number = events[-1].sequence_number
         return events

@@ -4,7 +4,7 @@ What clients sent and engines answered is in it, word for word, and so is the te
 """
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -17,7 +17,7 @@ from antiphon.core.environment import Environment
 from antiphon.core.event_style import REASONING_EVENTS
 from antiphon.core.help import HelpSetting
 from antiphon.core.knowledge import KnownFacts
-from antiphon.core.recording import OF_COMPACTION, RECEIVE, Call, Options, Recording
+from antiphon.core.recording import OF_COMPACTION, Call, Options, Recording
 from antiphon.core.sealed_text import NO_SEALER, Sealer
 from antiphon.core.tools import ToolResult
 from antiphon.errors import ApiError, EngineFailure
@@ -63,8 +63,10 @@ class RecordingFile(Struct, frozen=True):
     history: list[dict[str, Any]]
     options: Options
     drawn: Drawn
-    # Each with the seconds since the first.
-    calls: list[tuple[float, str, Any]]
+    # Each with the seconds since the first call, and with the number of pieces before it.
+    calls: list[tuple[float, str, Any, int]]
+    # The pieces of the engine's answers: text, or {"base64": …}.
+    pieces: list[tuple[float, Any]]
     is_cut: bool = False
     # The number of the terminal event, if there was one.
     last_number: int | None = None
@@ -88,7 +90,8 @@ def recording_to_file(recording: Recording, version: str) -> bytes:
         msgspec.json.decode(recording.history),
         recording.options._replace(notices=list(recording.options.notices)),
         recording.drawn,
-        [(round(at - began, 6), name, _to_plain(name, arguments)) for at, name, arguments in recording.calls],
+        [(round(at - began, 6), name, _to_plain(arguments), pieces) for at, name, arguments, pieces in recording.calls],
+        [(round(at - began, 6), _to_text(data)) for at, data in zip(recording.times, recording.pieces, strict=True)],
         recording.is_cut,
         recording.last_number,
     )
@@ -112,6 +115,8 @@ def file_to_recording(data: bytes) -> Recording:
             options=file.options,
             drawn=file.drawn,
             calls=[_to_call(call) for call in file.calls],
+            pieces=[_to_bytes(text) for _, text in file.pieces],
+            times=[at for at, _ in file.pieces],
             is_cut=file.is_cut,
             last_number=file.last_number,
         )
@@ -148,15 +153,19 @@ def _to_environment(settings: RecordedSettings) -> Environment:
 # ---- the arguments of calls ------------------------------------------------------------------------------------------
 
 
-def _to_plain(name: str, arguments: Any) -> Any:
-    if isinstance(arguments, bytes):
-        try:
-            return arguments.decode()
-        except UnicodeDecodeError:
-            return {"base64": base64.b64encode(arguments).decode()}
-    if isinstance(arguments, ApiError):
-        return error_to_plain(arguments)
-    return arguments
+def _to_text(data: bytes) -> Any:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(data).decode()}
+
+
+def _to_bytes(text: Any) -> bytes:
+    return text.encode() if isinstance(text, str) else base64.b64decode(text["base64"])
+
+
+def _to_plain(arguments: Any) -> Any:
+    return error_to_plain(arguments) if isinstance(arguments, ApiError) else arguments
 
 
 def error_to_plain(error: ApiError) -> RecordedError:
@@ -165,20 +174,10 @@ def error_to_plain(error: ApiError) -> RecordedError:
     )
 
 
-def _to_call(call: tuple[float, str, Any]) -> Call:
-    at, name, plain = call
-    method = name.removeprefix(OF_COMPACTION)
-    if method == RECEIVE:
-        return at, name, plain.encode() if isinstance(plain, str) else base64.b64decode(plain["base64"])
-    if method in ("finish", "refused", "abort", "end"):
-        return at, name, None if plain is None else _to_error(plain)
-    if method == "checked":
-        return at, name, msgspec.convert(plain, CheckOutcome)
-    if method == "tool_result":
-        return at, name, (plain[0], msgspec.convert(plain[1], ToolResult))
-    if method == "estimated":
-        return at, name, msgspec.convert(plain, list[Usage])
-    return at, name, plain
+def _to_call(call: tuple[float, str, Any, int]) -> Call:
+    at, name, plain, pieces = call
+    convert = ARGUMENTS.get(name.removeprefix(OF_COMPACTION))
+    return at, name, plain if convert is None or plain is None else convert(plain), pieces
 
 
 def _errors() -> Mapping[str, type[ApiError]]:
@@ -193,3 +192,15 @@ def _to_error(plain: Any) -> ApiError:
     # Some of them are made without arguments.
     ApiError.__init__(error, **{name: value for name, value in structs.asdict(recorded).items() if name != "type"})
     return error
+
+
+# By the method: what makes its argument of what is in the file. Others are there as they are.
+ARGUMENTS: Mapping[str, Callable[[Any], Any]] = {
+    "finish": _to_error,
+    "refused": _to_error,
+    "abort": _to_error,
+    "end": _to_error,
+    "checked": lambda plain: msgspec.convert(plain, CheckOutcome),
+    "tool_result": lambda plain: (plain[0], msgspec.convert(plain[1], ToolResult)),
+    "estimated": lambda plain: msgspec.convert(plain, list[Usage]),
+}

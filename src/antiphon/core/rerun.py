@@ -1,5 +1,6 @@
 """An exchange, run again over its recording: every event, with the chunk of the engine's answer that it came from."""
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
@@ -13,7 +14,7 @@ from antiphon.core.exchange import Exchange
 from antiphon.core.fast_path import AnyEvent, expand
 from antiphon.core.knowledge import EngineKnowledge
 from antiphon.core.limits import NO_LIMITS
-from antiphon.core.recording import ASKED, OF_COMPACTION, RECEIVE, Call, Recording
+from antiphon.core.recording import ASKED, OF_COMPACTION, Recording
 from antiphon.core.sse import frame_ends
 from antiphon.core.steps import Ask
 from antiphon.core.validation import body_to_request
@@ -100,13 +101,16 @@ KINDS: dict[str, Kind] = {
 }
 
 
+# After these, the engine's bytes belong to another answer.
+ENDS_ANSWER = ("finish", "abort", "refused")
+
+
 def run_again(recording: Recording) -> Rerun:
     """Runs the exchange again, up to where the recording ends: a response that still runs has no end."""
     rerun = Rerun()
-    calls = list(recording.calls)
     try:
         exchange = _make_exchange(recording, rerun)
-        _Replayed(exchange, recording, rerun).take(calls)
+        _Replayed(exchange, recording, rerun).take(recording)
     except ApiError as error:
         rerun.error = error
         rerun.trouble = f"The request cannot be read again: {error.message}"
@@ -142,22 +146,30 @@ class _Replayed:
         # The last step that was seen to ask, of the exchange or of its compaction.
         self._asking: Ask | None = None
         self._before = ""
+        self._part = ""
 
-    def take(self, calls: Sequence[Call]) -> None:
-        rerun, exchange = self._rerun, self._exchange
-        pieces = _pieces_to_frames(calls)
+    def take(self, recording: Recording) -> None:
+        rerun, exchange, calls = self._rerun, self._exchange, recording.calls
+        frames = _pieces_to_frames(recording)
         self._look(calls[0][0] if calls else 0.0)
-        for number, (at, name, arguments) in enumerate(calls):
-            part = name.removeprefix(OF_COMPACTION)
-            target = exchange if part == name or exchange.compaction is None else exchange.compaction
+        done = 0
+        for at, name, arguments, pieces in calls:
+            self._receive(recording, frames, done, pieces)
+            done = pieces
+            self._part = name[: -len(part)] if (part := name.removeprefix(OF_COMPACTION)) != name else ""
             if part == ASKED:
                 self._sent(at)
-            elif part == RECEIVE:
-                self._receive(at, target, pieces[number])
             else:
-                self._call(at, target, part, arguments)
+                self._call(at, self._target, part, arguments)
             self._look(at)
+        self._receive(recording, frames, done, len(frames))
         rerun.response, rerun.notices, rerun.error = exchange.response, exchange.notices, exchange.error
+
+    @property
+    def _target(self) -> Exchange:
+        """The exchange that the calls are of: its compaction is one, too."""
+        compaction = self._exchange.compaction
+        return compaction if self._part and compaction is not None else self._exchange
 
     def _look(self, at: float) -> None:
         """The exchange may want to ask an engine now."""
@@ -180,11 +192,14 @@ class _Replayed:
         if moments and moments[-1].kind == "ask":
             moments[-1] = moments[-1]._replace(at=at)
 
-    def _receive(self, at: float, target: Exchange, frames: Sequence[bytes]) -> None:
-        for frame in frames:
-            self._rerun.chunks.append(RawChunk(len(self._rerun.asks) - 1, frame))
-            if target.reading:
-                self._show(at, target, target.receive(frame))
+    def _receive(self, recording: Recording, frames: Sequence[Sequence[bytes]], begin: int, end: int) -> None:
+        target = self._target
+        for number in range(begin, end):
+            at = recording.times[number]
+            for frame in frames[number]:
+                self._rerun.chunks.append(RawChunk(len(self._rerun.asks) - 1, frame))
+                if target.reading:
+                    self._show(at, target, target.receive(frame))
 
     def _call(self, at: float, target: Exchange, name: str, arguments: Any) -> None:
         method: Callable[..., list[AnyEvent]] = getattr(target, name)
@@ -224,33 +239,25 @@ def _to_arguments(name: str, arguments: Any) -> tuple[Any, ...]:
     return tuple(arguments) if name == "tool_result" else (arguments,)
 
 
-def _pieces_to_frames(calls: Sequence[Call]) -> dict[int, list[bytes]]:
-    """By the number of each call that brought bytes: the frames that it completed. However an answer is split, its events are
-    the same; split like this, each comes from one chunk."""
-    frames: dict[int, list[bytes]] = {}
-    answer: list[tuple[int, bytes]] = []
-    for number, (_, name, arguments) in enumerate(calls):
-        part = name.removeprefix(OF_COMPACTION)
-        if part == RECEIVE:
-            answer.append((number, arguments))
-        elif part in ("finish", "abort", "refused"):
-            frames |= _split_answer(answer)
-            answer = []
-    return frames | _split_answer(answer)
-
-
-def _split_answer(answer: Sequence[tuple[int, bytes]]) -> dict[int, list[bytes]]:
-    if not answer:
-        return {}
-    whole = b"".join(data for _, data in answer)
-    frames: dict[int, list[bytes]] = {number: [] for number, _ in answer}
-    ends, begin = iter(frame_ends(whole)), 0
-    end: int | None = next(ends)
-    reached = 0
-    for number, data in answer:
-        reached += len(data)
-        while end is not None and end <= reached:
-            if end > begin:
-                frames[number].append(whole[begin:end])
-            begin, end = end, next(ends, None)
+def _pieces_to_frames(recording: Recording) -> list[list[bytes]]:
+    """Of each piece, the frames that it completed. However an answer is split, its events are the same; split like this, each
+    comes from one chunk."""
+    frames: list[list[bytes]] = []
+    ends = (count for _, name, _, count in recording.calls if name.removeprefix(OF_COMPACTION) in ENDS_ANSWER)
+    for end in (*ends, len(recording.pieces)):
+        frames += _split_answer(recording.pieces[len(frames) : end])
     return frames
+
+
+def _split_answer(pieces: Sequence[bytes]) -> Iterator[list[bytes]]:
+    whole = b"".join(pieces)
+    ends, begin, reached = deque(frame_ends(whole)), 0, 0
+    for piece in pieces:
+        reached += len(piece)
+        completed: list[bytes] = []
+        while ends and ends[0] <= reached:
+            end = ends.popleft()
+            if end > begin:
+                completed.append(whole[begin:end])
+            begin = end
+        yield completed

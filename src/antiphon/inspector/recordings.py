@@ -7,7 +7,7 @@ from antiphon.core.drawn import OVERHEAD, Drawn
 from antiphon.core.fast_path import AnyEvent, PlainDelta
 from antiphon.core.images import without_images
 from antiphon.core.prompt_changes import to_print
-from antiphon.core.recording import RECEIVE, Recording
+from antiphon.core.recording import Recording
 from antiphon.errors import ApiError, InvalidRequest
 from antiphon.gateway.observers import Arrival, Observer
 from antiphon.inspector.rows import Row, RowError
@@ -29,13 +29,14 @@ BODY_START = 16 * 1024
 class RecordedRequest(Observer):
     """One request: its row, and the inputs of its exchange."""
 
+    recording: Recording
+
     def __init__(self, recordings: "Recordings", number: int, arrival: Arrival) -> None:
         self._recordings = recordings
         self.arrived = arrival.at
         self.row = Row(number=number, at=recordings.to_wall_time(arrival.at), channel=arrival.channel, owner=arrival.owner)
         self.turn = Turn(number, arrival.owner)
-        # Of a request that is refused, there is nothing but its body.
-        self.recording = Recording(arrival.body, recordings.now)
+        self._body = arrival.body
         self.is_running = True
         # Hash of the response at its end.
         self.outcome: int | None = None
@@ -45,7 +46,9 @@ class RecordedRequest(Observer):
     # ---- what it sees ------------------------------------------------------------------------------------------------
 
     def recorded(self, recording: Recording) -> None:
-        self.recording = recording
+        self.recording, self._body = recording, b""
+        self._now = recording.now
+        self._keep, self._keep_time = recording.pieces.append, recording.times.append
 
     def request(self, response_id: str, request: CreateResponse) -> None:
         self.row.describe(response_id, request)
@@ -60,7 +63,7 @@ class RecordedRequest(Observer):
         if row.engine != engine:
             row.engine = engine
             row.dialect = next((facts.dialect.name for facts in recording.engines if facts.name == engine), None)
-        if recording.receive == RECEIVE:
+        if not recording.part:
             self._compare(chat, engine)
         self._recordings.changed(self)
 
@@ -78,15 +81,20 @@ class RecordedRequest(Observer):
         recording = self.recording
         if recording.is_cut:
             return
-        recording.calls.append((self._recordings.now(), recording.receive, data))
-        recording.size += len(data) + OVERHEAD
-        if recording.size > self.counted:
-            self._count(recording.size + STEP)
+        # `recording.receive(data)`, without the call: this is done for every piece of every answer.
+        self._keep(data)
+        self._keep_time(self._now())
+        size = recording.size = recording.size + len(data) + OVERHEAD
+        if size > self.counted:
+            self._count(size + STEP)
 
-    def events(self, events: Sequence[AnyEvent]) -> None:
-        if self.row.first_token is None and any(type(event) is PlainDelta or hasattr(event, "delta") for event in events):
-            self.row.first_token = round(self._recordings.now() - self.arrived, 4)
-            self._recordings.changed(self)
+    def events(self, events: Sequence[AnyEvent]) -> bool:
+        """Up to the first delta."""
+        if not any(type(event) is PlainDelta or hasattr(event, "delta") for event in events):
+            return False
+        self.row.first_token = round(self._recordings.now() - self.arrived, 4)
+        self._recordings.changed(self)
+        return True
 
     def ended(self, response: Response) -> None:
         self.row.finish(response)
@@ -96,8 +104,8 @@ class RecordedRequest(Observer):
     def dropped(self, error: ApiError | None) -> None:
         row = self.row
         if row.id is None:
-            # Nothing of it was recorded.
-            self.recording.body = without_images(self.recording.body)
+            # There is nothing but its body.
+            self.recording = Recording(without_images(self._body), self._recordings.now)
             self.recording.size = len(self.recording.body)
         if error is None:
             row.status = "left"
@@ -135,7 +143,8 @@ class RecordedRequest(Observer):
     def _empty(self) -> None:
         recording = self.recording
         recording.is_cut = True
-        recording.calls.clear()
+        for noted in (recording.calls, recording.pieces, recording.times):
+            noted.clear()
         recording.body, recording.history, recording.drawn = recording.body[:BODY_START], b"[]", Drawn()
         recording.request = None
         recording.size = len(recording.body)

@@ -1,13 +1,22 @@
 """Which request is the turn before another one."""
 
 from collections import deque
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable
+from typing import Literal, NamedTuple
 
 from antiphon.core.prompt_changes import PromptPrint
 from antiphon.wire.responses import CreateResponse
 
 # Of each conversation, so many turns are compared.
 MOST_TURNS = 16
+
+
+class Thread(NamedTuple):
+    """What a conversation is known by: its id, the client's key for its cache, or the message that it begins with."""
+
+    kind: Literal["conversation", "key", "first"]
+    owner: str
+    name: Hashable
 
 
 class Turn:
@@ -19,16 +28,16 @@ class Turn:
         self.response_id = ""
         self.previous_id: str | None = None
         # What the conversation is known by, the better first.
-        self.threads: list[Hashable] = []
+        self.threads: list[Thread] = []
         # One for each chat request.
         self.prints: list[PromptPrint] = []
 
     def describe(self, response_id: str, request: CreateResponse) -> None:
         self.response_id, self.previous_id = response_id, request.previous_response_id
         if (conversation := _conversation_id(request)) is not None:
-            self.threads.append(("conversation", self.owner, conversation))
+            self.threads.append(Thread("conversation", self.owner, conversation))
         if request.prompt_cache_key:
-            self.threads.append(("key", self.owner, request.prompt_cache_key))
+            self.threads.append(Thread("key", self.owner, request.prompt_cache_key))
 
     def continues(self, earlier: "Turn") -> bool:
         """The prompt of this one begins with one of the earlier one's."""
@@ -37,8 +46,9 @@ class Turn:
     def shared(self, earlier: "Turn") -> int:
         return max((self.prints[0].shared(each) for each in earlier.prints), default=0)
 
-    def is_longer_than(self, earlier: "Turn") -> bool:
-        return len(self.prints[0].messages) > min(len(each.messages) for each in earlier.prints)
+    @property
+    def length(self) -> int:
+        return len(self.prints[0].messages)
 
 
 def _conversation_id(request: CreateResponse) -> str | None:
@@ -52,13 +62,13 @@ class Turns:
 
     def __init__(self) -> None:
         self._by_id: dict[str, Turn] = {}
-        self._threads: dict[Hashable, deque[Turn]] = {}
+        self._threads: dict[Thread, deque[Turn]] = {}
 
     def asked(self, turn: Turn, prompt: PromptPrint, model: str) -> Turn | None:
         """A turn has its first prompt: the turn before it, if it is known."""
         turn.prints.append(prompt)
         if prompt.first is not None:
-            turn.threads.append(("first", turn.owner, model, prompt.first))
+            turn.threads.append(Thread("first", turn.owner, (model, prompt.first)))
         previous = self._find(turn)
         self._by_id[turn.response_id] = turn
         for thread in turn.threads:
@@ -80,10 +90,12 @@ class Turns:
             named = self._by_id.get(turn.previous_id)
             return named if named is not None and named.owner == turn.owner else None
         for thread in turn.threads:
-            earlier = list(self._threads.get(thread, ()))
-            if thread[0] == "conversation" and earlier:  # type: ignore[index]
+            earlier = self._threads.get(thread)
+            if earlier is None:
+                continue
+            if thread.kind == "conversation":
                 return earlier[-1]
-            if (found := _nearest(turn, earlier, is_sure=thread[0] == "key")) is not None:  # type: ignore[index]
+            if (found := _nearest(turn, earlier, is_sure=thread.kind == "key")) is not None:
                 return found
         return None
 
@@ -91,11 +103,6 @@ class Turns:
 def _nearest(turn: Turn, earlier: Iterable[Turn], *, is_sure: bool) -> Turn | None:
     """The turn whose prompt this one shares most with, the latest of several. `is_sure`: the client says that it is the same
     conversation; otherwise it has to have grown: the same question may be asked twice."""
-
-    def candidates() -> Iterator[tuple[int, int, Turn]]:
-        for each in earlier:
-            shared = turn.shared(each)
-            if is_sure or (shared and turn.is_longer_than(each)):
-                yield shared, each.number, each
-
-    return max(candidates(), key=lambda found: found[:2], default=(0, 0, None))[2]
+    length = turn.length
+    candidates = [each for each in earlier if is_sure or each.length < length]
+    return max(candidates, key=lambda each: (turn.shared(each), each.number)) if candidates else None

@@ -34,7 +34,9 @@ class Opened:
         recording = request.recording
         # A copy: the exchange may add to it while a thread runs this one again.
         drawn = Drawn(*map(copy, msgspec.structs.astuple(recording.drawn)))
-        self.recording: Recording = replace(recording, calls=list(recording.calls), drawn=drawn)
+        self.recording: Recording = replace(
+            recording, calls=[*recording.calls], pieces=[*recording.pieces], times=[*recording.times], drawn=drawn
+        )
         self.row: Row = msgspec.structs.replace(request.row)
         self.arrived = request.arrived
         self.outcome = request.outcome
