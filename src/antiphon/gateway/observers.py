@@ -40,9 +40,8 @@ class Observer:
     def received(self, data: bytes) -> None:
         """A piece of the engine's body, before its events."""
 
-    def events(self, events: Sequence[AnyEvent]) -> bool | None:
-        """Events, right before they are written; `core.fast_path.expand` gives the full form of each. True: no more are wanted,
-        so that they cost nothing."""
+    def events(self, events: Sequence[AnyEvent]) -> None:
+        """Events, right before they are written; `core.fast_path.expand` gives the full form of each."""
 
     def ended(self, response: Response) -> None:
         """The terminal event has been written, and the response stored if it is to be."""

@@ -69,8 +69,6 @@ class ResponseRun:
         self.recorder = recorder
         self._equipment = equipment
         self._observers = observers
-        # Those that want to see events.
-        self._event_observers = list(observers)
         self._add_to_batch = equipment.batch.add
         self._loop = asyncio.get_running_loop()
         # The first events have been written.
@@ -433,7 +431,7 @@ class ResponseRun:
         if not events:
             return
         self._unsent = []
-        if self._event_observers:
+        if self._observers:
             self._observe(events)
         if self._sink.write(events) and self._resuming is None and self._reply is not None:
             self._reply.pause()
@@ -445,7 +443,8 @@ class ResponseRun:
         reply.resume()
 
     def _observe(self, events: Sequence[AnyEvent]) -> None:
-        self._event_observers = [observer for observer in self._event_observers if not observer.events(events)]
+        for observer in self._observers:
+            observer.events(events)
 
     def _leave_observers(self) -> Sequence[Observer]:
         """Those to whom the end has not been told."""
