@@ -35,7 +35,7 @@ from antiphon.gateway.run import Equipment
 from antiphon.gateway.seal import load_key, make_sealer
 from antiphon.gateway.sinks import WriteBatch
 from antiphon.gateway.watch import Timeouts
-from antiphon.http import conversations, engine_routes, responses, stored, websocket
+from antiphon.http import conversations, engine_routes, inspector_stored, responses, stored, websocket
 from antiphon.http.app_keys import CONVERSATIONS, GATEWAY, KEYRING, LIMITS, TRANSPORT, HttpLimits
 from antiphon.http.cors import CROSS_ORIGIN, CrossOrigin, preflights
 from antiphon.http.keyring import Keyring
@@ -152,6 +152,8 @@ ROUTES = [
     *under_all_paths(API_ROUTES),
     web.get("/health", engine_routes.health),
     web.get("/ready", engine_routes.ready),
+    web.get("/inspector/stored/responses", inspector_stored.responses),
+    web.get("/inspector/stored/conversations", inspector_stored.conversations),
 ]
 
 
