@@ -58,9 +58,10 @@ class QueuePlace:
 
     def take_at_once(self) -> bool:
         """False: there is none. Raises QueueFull if it could not even wait for one."""
-        displaced = self._queue.enter(self, self._owner, self._loop.time(), patient=self._patient)
+        now = self._loop.time()
+        displaced = self._queue.enter(self, self._owner, now, patient=self._patient)
         if displaced is not None:
-            displaced._fail(QueueFull(self._queue.seconds_to_wait()))
+            displaced._fail(QueueFull(self._queue.seconds_to_wait(now)))
         return self.taken
 
     async def take(self, within: float | None = None) -> None:
@@ -100,6 +101,14 @@ def begin(places: Iterable[QueuePlace]) -> None:
 
 class Seat(Protocol):
     @property
+    def owner(self) -> str:
+        """Whose response it is."""
+
+    @property
+    def patient(self) -> bool:
+        """The response waits for as long as it takes."""
+
+    @property
     def waits(self) -> bool:
         """It has to wait for its turn."""
 
@@ -114,8 +123,8 @@ class EngineSeat:
 
     def __init__(self, admission: "Admission", owner: str, *, patient: bool = False) -> None:
         self._admission = admission
-        self._owner = owner
-        self._patient = patient
+        self.owner = owner
+        self.patient = patient
         self._engine: Engine | None = None
         self._place: QueuePlace | None = None
 
@@ -129,17 +138,18 @@ class EngineSeat:
         self.leave()
         queue, limits = self._admission.engine_queue(engine), self._admission.limits
         if queue.is_full and not all(map(self._admission.is_full, others)):
-            raise _busy(BUSY, engine, queue.seconds_to_wait())
-        self._engine, self._place = engine, QueuePlace(queue, self._owner, patient=self._patient)
+            raise _busy(BUSY, engine, queue.seconds_to_wait(self._admission.now()))
+        self._engine, self._place = engine, QueuePlace(queue, self.owner, patient=self.patient)
         try:
-            await self._place.take(None if self._patient else limits.queue_timeout)
+            await self._place.take(None if self.patient else limits.queue_timeout)
         except BaseException as reason:
             # However it ends: the next engine answer must not go on without a place.
             self.leave()
             if isinstance(reason, QueueFull):
                 raise _busy(QUEUE_FULL, engine, reason.seconds) from None
             if isinstance(reason, TimeoutError):
-                raise _busy(WAITED, engine, queue.seconds_to_wait(), waited=limits.queue_timeout) from None
+                wait = queue.seconds_to_wait(self._admission.now())
+                raise _busy(WAITED, engine, wait, waited=limits.queue_timeout) from None
             raise
 
     def leave(self) -> None:
@@ -153,6 +163,14 @@ class BorrowedSeat:
 
     def __init__(self, seat: Seat) -> None:
         self._seat = seat
+
+    @property
+    def owner(self) -> str:
+        return self._seat.owner
+
+    @property
+    def patient(self) -> bool:
+        return self._seat.patient
 
     @property
     def waits(self) -> bool:
@@ -176,9 +194,13 @@ class Admission:
         # Called when an owner that had no free place has one again.
         self.when_freed: Callable[[], None] = lambda: None
 
+    def now(self) -> float:
+        """By the clock of all its queues."""
+        return self._loop.time()
+
     def change(self, limits: AdmissionLimits) -> None:
         """From now on. What runs and waits goes on."""
-        self.limits, now = limits, self._loop.time()
+        self.limits, now = limits, self.now()
         self._rates.per_minute = limits.requests_per_minute
         for queue in self._owners.values():
             begin(queue.resize(limits.responses, 0, now))
@@ -197,10 +219,10 @@ class Admission:
 
     def count(self, owner: str) -> None:
         """One more request of this owner. Raises RateLimited."""
-        self._rates.count(owner, self._loop.time())
+        self._rates.count(owner, self.now())
 
     def rate(self, owner: str) -> RateState | None:
-        return self._rates.state(owner, self._loop.time())
+        return self._rates.state(owner, self.now())
 
     def enter(self, owner: str) -> "OwnerPlace":
         """A place for one more response of this owner. Raises RateLimited."""
