@@ -16,7 +16,8 @@ from support.sockets import connected
 from support.streams import check_stream
 
 from antiphon.app import admission_limits
-from antiphon.gateway.admission import EngineSeat
+from antiphon.errors import EngineBusy
+from antiphon.gateway.admission import Admission, AdmissionLimits, EngineSeat
 from antiphon.settings import Settings
 
 pytestmark = pytest.mark.timeout(60)
@@ -118,7 +119,9 @@ async def test_one_response_more_than_a_key_may_run_is_refused(engine: MockEngin
             status, body, headers = await way_in(gateway, ADA)
             assert (status, body["error"]["code"], body["error"]["type"]) == (429, "rate_limit_exceeded", "rate_limit_error")
             assert int(headers["retry-after"]) >= 1
-            assert "about" in body["error"]["message"]
+            assert body["error"]["message"].startswith(
+                "This key may run 1 response at once, and no more. Try again when one has"
+            )
             status, body, _ = await way_in(gateway, BOB)
             assert status == 200, body
             go_on.set()
@@ -420,6 +423,41 @@ async def test_one_that_has_waited_too_long_is_refused(engine: MockEngine) -> No
         assert (await first)[0] == 200
         assert len(engine.requests) == 1
         await left(gateway)
+
+
+async def test_the_time_after_which_to_try_again_is_that_of_the_queue(gateway: GatewayUnderTest) -> None:
+    """By how long the engine's responses have taken, and how many wait for it."""
+    now = 0.0
+    admission = Admission(AdmissionLimits(engine_requests=2, engine_queue=3), now=lambda: now)
+    (engine,) = gateway.gateway.pool.engines
+
+    async def wait_said() -> float | None:
+        with pytest.raises(EngineBusy) as busy:
+            await EngineSeat(admission, "bob").take(engine)
+        assert f"in about {busy.value.retry_after} s" in busy.value.message
+        return busy.value.retry_after
+
+    async with asyncio.TaskGroup() as group:
+        seats = [EngineSeat(admission, "bob") for _ in range(5)]
+        tasks = [group.create_task(seat.take(engine)) for seat in seats]
+        await until(lambda: admission.engine_queue(engine).waiting == 3)
+        # Nothing is known yet, so a client may try at once. It takes at least as long as it has taken already.
+        assert await wait_said() == 1
+        now = 5.0
+        assert await wait_said() == 10
+        # Three wait before it, two are answered at once, and each takes five seconds.
+        seats[0].leave()
+        seats[1].leave()
+        seats += [EngineSeat(admission, "bob"), EngineSeat(admission, "bob")]
+        tasks += [group.create_task(seat.take(engine)) for seat in seats[-2:]]
+        await until(lambda: admission.engine_queue(engine).waiting == 3)
+        assert await wait_said() == 10
+        now = 500.0
+        assert await wait_said() == 60
+        for seat in seats[2:]:
+            seat.leave()
+        for task in tasks:
+            task.cancel()
 
 
 async def test_a_stream_that_waits_gets_heartbeats_and_a_proper_end(engine: MockEngine) -> None:

@@ -9,6 +9,7 @@ import msgspec
 from aiohttp import WSCloseCode, WSMsgType, web
 from msgspec import Struct
 
+from antiphon.core.quantities import counted
 from antiphon.errors import ApiError, BodyTooLarge, EngineError, InvalidRequest, RateLimited, UpgradeRequired
 from antiphon.gateway.client_protocol import RESPONSES_WEBSOCKET
 from antiphon.gateway.recent_histories import RecentHistories
@@ -175,7 +176,9 @@ class Connection:
         """Together, the requests that wait may be as large as one may be."""
         most, largest = self._limits.websocket_queue, self._limits.max_body_bytes
         if self._waiting.qsize() >= most:
-            raise RateLimited(f"{most} requests are waiting already. Responses run one after another: wait for one to end.")
+            raise RateLimited(
+                f"At most {counted(most, 'request')} may wait. Responses run one after another: wait for one to end."
+            )
         if self._waiting_bytes and self._waiting_bytes + size > largest:
             raise RateLimited(
                 f"The requests that are waiting would be larger than {largest} bytes. "
