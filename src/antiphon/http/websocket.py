@@ -9,6 +9,7 @@ import msgspec
 from aiohttp import WSCloseCode, WSMsgType, web
 from msgspec import Struct
 
+from antiphon.core.json_errors import unreadable_to_error
 from antiphon.core.quantities import counted
 from antiphon.errors import ApiError, BodyTooLarge, EngineError, InvalidRequest, RateLimited, UpgradeRequired
 from antiphon.gateway.client_protocol import RESPONSES_WEBSOCKET
@@ -277,7 +278,7 @@ def _head(kind: WSMsgType, data: Any) -> Head:
     except msgspec.ValidationError:
         raise InvalidRequest("A message must be a JSON object.", code="invalid_json") from None
     except UNREADABLE as broken:
-        raise InvalidRequest(f"The message is not JSON: {broken}.", code="invalid_json") from None
+        raise unreadable_to_error(str(broken), data, "message") from None
     if head.type != "response.create":
         raise InvalidRequest(
             f"Invalid `type`: {head.type!r} must be 'response.create'.", param="type", code="unknown_event_type"
