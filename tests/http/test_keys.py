@@ -207,6 +207,7 @@ async def test_a_response_that_ends_after_its_key_got_a_name_can_be_continued_at
             raw = await stream.content.read()
         id = raw.partition(b'"response":{"id":"')[2].partition(b'"')[0].decode()
         await created(gateway, "one", previous_response_id=id)
+        assert [message["content"] for message in engine.last["messages"]] == ["Hi", "Hello", "Hi"]
 
 
 # ---- WebSockets ------------------------------------------------------------------------------------------------------
