@@ -100,6 +100,21 @@ async def test_a_process_that_cannot_be_started_leaves_the_work_unfinished(
     assert "check_process_not_started" in caplog.text
 
 
+class Failing(Checker):
+    """Its libraries fail at everything."""
+
+    def _ask(self, message: bytes) -> CheckOutcome | None:
+        return CheckOutcome(unfinished=True)
+
+
+async def test_work_that_fails_is_in_the_log_too(caplog: pytest.LogCaptureFixture) -> None:
+    checker = Failing()
+    assert await checker.run(SchemaWork(NUMBER, "{}", repair=False)) == CheckOutcome(unfinished=True)
+    checker.close()
+    (line,) = [record.members for record in caplog.records if record.message == "check_unfinished"]  # type: ignore[attr-defined]
+    assert line == {"kind": "SchemaWork", "reason": "the work failed"}
+
+
 async def test_text_that_cannot_be_encoded_is_not_checked(checker: Checker) -> None:
     assert await checker.run(SchemaWork(NUMBER, "\ud800", repair=False)) == CheckOutcome(unfinished=True)
 
