@@ -15,18 +15,22 @@ from msgspec import structs
 from antiphon.core.lifecycle import opening_events, terminal_event
 from antiphon.core.numbering import Numbering
 from antiphon.core.sse import DONE, event_to_frame
+from antiphon.errors import NotFound
 from antiphon.gateway.record_format import record_to_response
 from antiphon.store.protocol import Store
-from antiphon.store.records import UNFINISHED, Record
+from antiphon.store.records import UNFINISHED, LongEventPlace, Record
 
 # The number of the terminal event of a response that was never begun: its first two events come before any attempt.
 END_WITHOUT_ATTEMPT = 2
+# How much of a long event is read at once, in bytes. None of its parts is only the end of its frame: a parser may drop it.
+PART_BYTES = 512 * 1024
+SMALLEST_PART = 1024
 # Nothing to a client, but it keeps the connection from being taken for dead.
 STILL_HERE = b": still here\n\n"
 
 
 async def follow(store: Store, record: Record, after: int, heartbeat: float) -> AsyncGenerator[bytes, None]:
-    """The frames of its events with numbers above `after`, as they come, to the end. A page of them is read only when the
+    """The bytes of its events with numbers above `after`, as they come, to the end. A page of them is read only when the
     client has taken the one before."""
     loop = asyncio.get_running_loop()
     last_sent = loop.time()
@@ -38,7 +42,12 @@ async def follow(store: Store, record: Record, after: int, heartbeat: float) -> 
                 record = structs.replace(record, owner=owner)
                 progress = await store.events(owner, record.id, after)
             has_events = progress is not None and bool(progress.events)
-            if progress is not None and progress.events:
+            if progress is not None and progress.long is not None:
+                after = progress.long.number
+                async for part in _parts(store, record.id, progress.long):
+                    yield part
+                last_sent = loop.time()
+            elif progress is not None and progress.events:
                 after = progress.events[-1].number
                 frames = b"".join(event.data for event in progress.events)
                 # A client that reads slowly makes this wait for long: only what it is sent is kept meanwhile.
@@ -61,6 +70,18 @@ async def follow(store: Store, record: Record, after: int, heartbeat: float) -> 
                 after = 1
             await wakeup.wait()
     yield DONE
+
+
+async def _parts(store: Store, id: str, place: LongEventPlace) -> AsyncIterator[bytes]:
+    """A long event. Its next part is read when the client has taken the one before."""
+    start = 0
+    while start < place.size:
+        rest = place.size - start
+        part = await store.event_part(id, place, start, rest if rest < PART_BYTES + SMALLEST_PART else PART_BYTES)
+        if not part:
+            raise NotFound(f"Event {place.number} of {id!r} was deleted while it was sent.", code="event_deleted")
+        start += len(part)
+        yield part
 
 
 def _opening(record: Record) -> list[bytes]:

@@ -20,6 +20,7 @@ from antiphon.store.memory_tables import (
     size_of_events,
     size_of_items,
     size_of_record,
+    whole_events,
 )
 from antiphon.store.records import (
     PAGE_BYTES,
@@ -29,6 +30,9 @@ from antiphon.store.records import (
     Item,
     Job,
     Link,
+    LongEvent,
+    LongEventPlace,
+    Pieces,
     Progress,
     Purpose,
     Record,
@@ -282,10 +286,11 @@ class MemoryStore:
                 self._wakeups.wake(id)
                 self._wakeups.wake(JOBS)
 
-    async def append_events(self, id: str, worker: str, attempt: int, events: Sequence[Event]) -> bool:
+    async def append_events(self, id: str, worker: str, attempt: int, events: Sequence[Event | LongEvent]) -> bool:
         row = self._tables.claimed_response(id, worker, attempt)
         if row is None:
             return False
+        events = whole_events(events)
         self._tables.make_space(size_of_events(events), id)
         self._tables.append_events(row, events)
         self._wakeups.wake(row.stored.id)
@@ -300,13 +305,28 @@ class MemoryStore:
         new = row.events[first : first + fitting(sizes, most_bytes)]
         return Progress(row.stored.status, row.attempt, new, more=first + len(new) < len(row.events))
 
+    async def event_part(self, id: str, place: LongEventPlace, start: int, size: int) -> bytes | None:
+        row = self._tables.rows.get(id)
+        if not isinstance(row, ResponseRow) or row.attempt != place.attempt:
+            return None
+        return next((event.data[start : start + size] for event in row.events if event.number == place.number), None)
+
     async def finish(
-        self, record: Record, worker: str, attempt: int, events: Sequence[Event], items: Sequence[Item] = ()
+        self,
+        record: Record,
+        worker: str,
+        attempt: int,
+        events: Sequence[Event | LongEvent],
+        items: Sequence[Item] = (),
+        output: Pieces | None = None,
     ) -> bool:
         row = self._tables.claimed_response(record.id, worker, attempt)
         if row is None or row.stored.owner not in (record.owner, self._renamed.get(record.owner)):
             return False
         record = structs.replace(record, owner=row.stored.owner)
+        if output is not None:
+            record = structs.replace(record, output=b"".join(output))
+        events = whole_events(events)
         conversation = self._tables.conversation_locked_by(record)
         ids = ids_in(record)
         size = size_of_record(record, ids) + size_of_events(events) + size_of_items(items)

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from msgspec import structs
 
 from antiphon.store.protocol import IdTaken
-from antiphon.store.records import UNFINISHED, Link, Record, deletion_expires_at
+from antiphon.store.records import UNFINISHED, Link, Pieces, Record, deletion_expires_at
 from antiphon.store.sql import item_index
-from antiphon.store.sql.operations import Change, Operation, Row, Statement, Wake, in_groups, placeholders
+from antiphon.store.sql.operations import Change, LongWrite, Operation, Row, Statement, Wake, in_groups, placeholders
 from antiphon.store.sql.recent_chains import MOST_LINKS, Chain
 
 FIELDS = Record.__struct_fields__
@@ -15,7 +15,9 @@ COLUMNS = ", ".join(FIELDS)
 # A row that exists is not changed. Unfinished responses are not marked as indexed: an older gateway may finish them.
 INSERT = f"INSERT INTO responses ({COLUMNS}, items_indexed) {{values}} ON CONFLICT (id) DO NOTHING"
 _PUT = INSERT.format(values=f"VALUES ({placeholders(1, len(FIELDS) + 1)})")
+_OUTPUT = FIELDS.index("output")
 _REPLACE = f"UPDATE responses SET ({COLUMNS}, items_indexed) = ({placeholders(1, len(FIELDS))}, true) WHERE id = $1"
+_REPLACE_LONG = _REPLACE.replace(f"${_OUTPUT + 1},", "{long},")
 # The order makes gateways that change the same rows wait for each other instead of deadlocking.
 _KEEP = """
 UPDATE responses SET expires_at = $1 WHERE id IN (
@@ -62,9 +64,14 @@ def put(record: Record, now: float) -> Operation[None]:
     yield from item_index.add(record, now)
 
 
-def replace(record: Record, now: float) -> Operation[None]:
-    """Store the final record of a response that was queued."""
-    yield Statement(_REPLACE, record_values(record))
+def replace(record: Record, output: Pieces | None, now: float) -> Operation[None]:
+    """Store the final record of a response that was queued. `output`: in place of that of the record, if it is long."""
+    values = record_values(record)
+    if output is None:
+        yield Statement(_REPLACE, values)
+    else:
+        values = (*values[:_OUTPUT], output, *values[_OUTPUT + 1 :])
+        yield LongWrite(_REPLACE_LONG, values, _OUTPUT, "responses", "output")
     yield from item_index.add(record, now)
 
 
