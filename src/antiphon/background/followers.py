@@ -18,7 +18,7 @@ from antiphon.core.sse import DONE, event_to_frame
 from antiphon.errors import NotFound
 from antiphon.gateway.record_format import record_to_response
 from antiphon.store.protocol import Store
-from antiphon.store.records import UNFINISHED, LongEventPlace, Record
+from antiphon.store.records import UNFINISHED, Event, LongEventPlace, Record
 
 # The number of the terminal event of a response that was never begun: its first two events come before any attempt.
 END_WITHOUT_ATTEMPT = 2
@@ -29,9 +29,11 @@ SMALLEST_PART = 1024
 STILL_HERE = b": still here\n\n"
 
 
-async def follow(store: Store, record: Record, after: int, heartbeat: float) -> AsyncGenerator[bytes, None]:
+async def follow(
+    store: Store, record: Record, after: int, heartbeat: float, *, whole: bool = False
+) -> AsyncGenerator[bytes, None]:
     """The bytes of its events with numbers above `after`, as they come, to the end. A page of them is read only when the
-    client has taken the one before."""
+    client has taken the one before. `whole`: parts of a long event are of no use to the caller."""
     loop = asyncio.get_running_loop()
     last_sent = loop.time()
     with store.follow(record.id) as wakeup:
@@ -44,8 +46,11 @@ async def follow(store: Store, record: Record, after: int, heartbeat: float) -> 
             has_events = progress is not None and bool(progress.events)
             if progress is not None and progress.long is not None:
                 after = progress.long.number
-                async for part in _parts(store, record.id, progress.long):
-                    yield part
+                if whole:
+                    yield (await long_event(store, record.id, progress.long)).data
+                else:
+                    async for part in _parts(store, record.id, progress.long):
+                        yield part
                 last_sent = loop.time()
             elif progress is not None and progress.events:
                 after = progress.events[-1].number
@@ -70,6 +75,11 @@ async def follow(store: Store, record: Record, after: int, heartbeat: float) -> 
                 after = 1
             await wakeup.wait()
     yield DONE
+
+
+async def long_event(store: Store, id: str, place: LongEventPlace) -> Event:
+    """Raises NotFound: it was deleted."""
+    return Event(place.number, b"".join([part async for part in _parts(store, id, place)]))
 
 
 async def _parts(store: Store, id: str, place: LongEventPlace) -> AsyncIterator[bytes]:
@@ -111,7 +121,7 @@ async def _has_end(store: Store, record: Record, after: int) -> bool:
     if first.attempt == 0:
         # It was cancelled before any worker had begun it.
         return after >= END_WITHOUT_ATTEMPT
-    return first.attempt == 1 and bool(first.events)
+    return first.attempt == 1 and (bool(first.events) or first.long is not None)
 
 
 async def ended(store: Store, owner: str, id: str, patience: float) -> Record | None:

@@ -5,10 +5,11 @@ from collections.abc import Iterable
 
 from msgspec import structs
 
-from antiphon.background.followers import read_again
+from antiphon.background.followers import long_event, read_again
 from antiphon.core.lifecycle import output_text
 from antiphon.core.output_so_far import OutputSoFar
 from antiphon.core.stored_events import frame_to_event
+from antiphon.errors import NotFound
 from antiphon.gateway.record_format import record_to_response
 from antiphon.store.protocol import Store
 from antiphon.store.records import UNFINISHED, Event, Progress, Record
@@ -44,12 +45,22 @@ async def _read_output(store: Store, record: Record) -> tuple[Progress | None, O
             output, attempt, after = OutputSoFar(), None, -1
             continue
         attempt = progress.attempt
-        if progress.events:
-            after = progress.events[-1].number
+        if events := await _events(store, record.id, progress):
+            after = events[-1].number
             # A large page takes a while: others are served meanwhile.
-            await asyncio.to_thread(_add, output, progress.events)
+            await asyncio.to_thread(_add, output, events)
         if not progress.more:
             return progress, output
+
+
+async def _events(store: Store, id: str, progress: Progress) -> list[Event]:
+    """Those of a page, or a long one. None of them, if it was deleted since: what is read next says why."""
+    if progress.long is None:
+        return progress.events
+    try:
+        return [await long_event(store, id, progress.long)]
+    except NotFound:
+        return []
 
 
 def _add(output: OutputSoFar, stored: Iterable[Event]) -> None:

@@ -78,9 +78,11 @@ class MemoryStore:
         self._tables.make_space(size_of_record(record, ids))
         self._tables.put(record, ids)
 
-    async def get(self, owner: str, id: str) -> Record | None:
+    async def get(self, owner: str, id: str, *, output: bool = True) -> Record | None:
         row = self._tables.response(owner, id)
-        return row.stored if row is not None else None
+        if row is None:
+            return None
+        return row.stored if output else structs.replace(row.stored, output=b"[]")
 
     async def delete(self, owner: str, id: str) -> bool:
         row = self._tables.response(owner, id)

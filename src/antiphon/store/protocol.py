@@ -52,7 +52,8 @@ class Store(Protocol):
     async def put(self, record: Record) -> None:
         """Store a finished response, which does not change afterwards. Concurrent puts share a transaction. Raises IdTaken."""
 
-    async def get(self, owner: str, id: str) -> Record | None: ...
+    async def get(self, owner: str, id: str, *, output: bool = True) -> Record | None:
+        """`output`: whether its output is wanted. It may be long."""
 
     async def delete(self, owner: str, id: str) -> bool:
         """Delete a response with its job and its events. False: it does not exist.

@@ -18,6 +18,9 @@ _PUT = INSERT.format(values=f"VALUES ({placeholders(1, len(FIELDS) + 1)})")
 _OUTPUT = FIELDS.index("output")
 _REPLACE = f"UPDATE responses SET ({COLUMNS}, items_indexed) = ({placeholders(1, len(FIELDS))}, true) WHERE id = $1"
 _REPLACE_LONG = _REPLACE.replace(f"${_OUTPUT + 1},", "{long},")
+_GET = f"SELECT {COLUMNS} FROM responses WHERE id = $1 AND owner = $2 AND expires_at > $3"
+# The column is not read at all.
+_GET_WITHOUT_OUTPUT = _GET.replace(" output,", " CAST('[]' AS bytea) AS output,")
 # The order makes gateways that change the same rows wait for each other instead of deadlocking.
 _KEEP = """
 UPDATE responses SET expires_at = $1 WHERE id IN (
@@ -75,9 +78,8 @@ def replace(record: Record, output: Pieces | None, now: float) -> Operation[None
     yield from item_index.add(record, now)
 
 
-def get(owner: str, id: str, now: float) -> Operation[Record | None]:
-    text = f"SELECT {COLUMNS} FROM responses WHERE id = $1 AND owner = $2 AND expires_at > $3"
-    rows = yield Statement(text, (id, owner, int(now)))
+def get(owner: str, id: str, now: float, *, output: bool = True) -> Operation[Record | None]:
+    rows = yield Statement(_GET if output else _GET_WITHOUT_OUTPUT, (id, owner, int(now)))
     return row_to_record(rows[0]) if rows else None
 
 

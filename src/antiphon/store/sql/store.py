@@ -73,8 +73,8 @@ class SqlStore:
         await self._database.put(record)
         self._recent.extend(record)
 
-    async def get(self, owner: str, id: str) -> Record | None:
-        return await self._database.read(responses.get(owner, id, self._now()))
+    async def get(self, owner: str, id: str, *, output: bool = True) -> Record | None:
+        return await self._database.read(responses.get(owner, id, self._now(), output=output))
 
     async def delete(self, owner: str, id: str) -> bool:
         return await self._database.write(responses.delete(owner, id, self._now()))
