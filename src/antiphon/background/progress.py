@@ -45,7 +45,7 @@ async def _read_output(store: Store, record: Record) -> tuple[Progress | None, O
             output, attempt, after = OutputSoFar(), None, -1
             continue
         attempt = progress.attempt
-        if events := await _events(store, record.id, progress):
+        if events := await _events(store, record, progress):
             after = events[-1].number
             # A large page takes a while: others are served meanwhile.
             await asyncio.to_thread(_add, output, events)
@@ -53,12 +53,12 @@ async def _read_output(store: Store, record: Record) -> tuple[Progress | None, O
             return progress, output
 
 
-async def _events(store: Store, id: str, progress: Progress) -> list[Event]:
+async def _events(store: Store, record: Record, progress: Progress) -> list[Event]:
     """Those of a page, or a long one. None of them, if it was deleted since: what is read next says why."""
     if progress.long is None:
         return progress.events
     try:
-        return [await long_event(store, id, progress.long)]
+        return [await long_event(store, record, progress.long)]
     except NotFound:
         return []
 

@@ -16,26 +16,31 @@ LONG_TEXT = 64 * 1024
 # How many characters of a text are encoded at once.
 PIECE = 64 * 1024
 
+# The members that may be long texts, or lead to them. A long text elsewhere is encoded as it is.
+PLACES = frozenset(
+    "response output item part content summary text output_text refusal arguments input action operation command "
+    "encrypted_content instructions".split()
+)
+
 _encode = msgspec.json.Encoder().encode
 # Stands for a long text. No encoder leaves this byte in JSON as it is, so whatever the other texts are, it is found again.
-_MARK = Raw(b"\x00")
+_MARK = Raw(b'"\x00"')
 # What stands for a long text in an outline: it is not empty either.
-_SHORT_TEXT = b'"..."'
+SHORT_TEXT = b"..."
 
 
 class JsonPieces:
     """Bytes that can be iterated over in pieces, as often as it takes. `len()` is the number of bytes."""
 
     def __init__(self, around: Sequence[bytes], texts: Sequence[str]) -> None:
-        """`around`: what is before, between and after the long texts."""
+        """`around`: what is before, between and after the long texts, with their quotes."""
         self._around = around
         self._texts = texts
 
     def __iter__(self) -> Iterator[bytes]:
         for before, text in zip(self._around[:-1], self._texts, strict=True):
-            yield before + b'"'
+            yield before
             yield from _escaped(text)
-            yield b'"'
         yield self._around[-1]
 
     @cached_property
@@ -48,7 +53,7 @@ class JsonPieces:
     @property
     def outline(self) -> bytes:
         """The same with a short text in place of each long one."""
-        return _SHORT_TEXT.join(self._around)
+        return SHORT_TEXT.join(self._around)
 
 
 def long_json(value: Any, head: bytes = b"", tail: bytes = b"") -> JsonPieces | None:
@@ -57,7 +62,7 @@ def long_json(value: Any, head: bytes = b"", tail: bytes = b"") -> JsonPieces | 
     marked = _marked(value, texts)
     if not texts:
         return None
-    around = _encode(marked).split(bytes(_MARK))
+    around = _encode(marked).split(b"\x00")
     if len(around) != len(texts) + 1:
         # Something in it was encoded elsewhere, and is no JSON.
         return None
@@ -78,12 +83,16 @@ def _marked(value: Any, texts: list[str]) -> Any:
             return value
         texts.append(value)
         return _MARK
-    if isinstance(value, Struct):
-        members = {name: getattr(value, name) for name in value.__struct_fields__}
-        changed = {name: new for name, old in members.items() if (new := _marked(old, texts)) is not old}
-        return structs.replace(value, **changed) if changed else value
     if isinstance(value, list):
         return [_marked(each, texts) for each in value]
     if isinstance(value, dict):
-        return {name: _marked(each, texts) for name, each in value.items()}
+        return {name: _marked(each, texts) if isinstance(each, str) else each for name, each in value.items()}
+    if isinstance(value, Struct):
+        return _marked_struct(value, texts)
     return value
+
+
+def _marked_struct(value: Struct, texts: list[str]) -> Struct:
+    before = len(texts)
+    marked = {name: _marked(getattr(value, name), texts) for name in value.__struct_fields__ if name in PLACES}
+    return structs.replace(value, **marked) if len(texts) > before else value

@@ -307,9 +307,9 @@ class MemoryStore:
         new = row.events[first : first + fitting(sizes, most_bytes)]
         return Progress(row.stored.status, row.attempt, new, more=first + len(new) < len(row.events))
 
-    async def event_part(self, id: str, place: LongEventPlace, start: int, size: int) -> bytes | None:
-        row = self._tables.rows.get(id)
-        if not isinstance(row, ResponseRow) or row.attempt != place.attempt:
+    async def event_part(self, owner: str, id: str, place: LongEventPlace, start: int, size: int) -> bytes | None:
+        row = self._tables.response(owner, id)
+        if row is None or row.attempt != place.attempt:
             return None
         return next((event.data[start : start + size] for event in row.events if event.number == place.number), None)
 

@@ -183,7 +183,7 @@ class Store(Protocol):
         LONGEST_EVENT need not be among them: it is read with `event_part`.
         """
 
-    async def event_part(self, id: str, place: LongEventPlace, start: int, size: int) -> bytes | None:
+    async def event_part(self, owner: str, id: str, place: LongEventPlace, start: int, size: int) -> bytes | None:
         """A part of a long event. None: it is gone, because the response was deleted, or another attempt has begun."""
 
     async def finish(

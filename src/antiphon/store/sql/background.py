@@ -43,7 +43,8 @@ _APPEND = """
 INSERT INTO events (response, last, data) VALUES ($1, $2, {long})
 ON CONFLICT (response, last) DO UPDATE SET data = excluded.data"""
 # One row, as long as its attempt is the current one.
-_ROW = "response = $1 AND last = $2 AND EXISTS (SELECT 1 FROM responses r WHERE r.id = $1 AND r.attempt = $3)"
+_ROW = """response = $1 AND last = $2 AND EXISTS (
+    SELECT 1 FROM responses r WHERE r.id = $1 AND r.attempt = $3 AND r.owner = $4 AND r.expires_at > $5)"""
 
 
 def enqueue(record: Record, request: bytes, now: float) -> Operation[None]:
@@ -117,7 +118,8 @@ def event_page(owner: str, id: str, after: int, most_bytes: int, now: float) -> 
     if first is None:
         return Progress(status, attempt, [])
     if sizes[0][3] > LONGEST_EVENT:
-        heads = yield LongRead("events", "data", _ROW, (id, first, attempt), 0, event_rows.LONGEST_HEAD)
+        row = (id, first, attempt, owner, int(now))
+        heads = yield LongRead("events", "data", _ROW, row, 0, event_rows.LONGEST_HEAD)
         if heads and (start := event_rows.long_event_start(first, heads[0][0])) is not None:
             return Progress(status, attempt, [], more=True, long=LongEventPlace(first, attempt, sizes[0][3] - start, start))
     number = fitting((row[3] for row in sizes[:PAGE_ROWS]), most_bytes)
@@ -136,8 +138,9 @@ def _events_above(after: int, rows: list[bytes]) -> list[Event]:
     return events
 
 
-def event_part(id: str, place: LongEventPlace, start: int, size: int) -> Operation[bytes | None]:
-    rows = yield LongRead("events", "data", _ROW, (id, place.number, place.attempt), place.start + start, size)
+def event_part(owner: str, id: str, place: LongEventPlace, start: int, size: int, now: float) -> Operation[bytes | None]:
+    row = (id, place.number, place.attempt, owner, int(now))
+    rows = yield LongRead("events", "data", _ROW, row, place.start + start, size)
     return rows[0][0] if rows else None
 
 

@@ -199,8 +199,8 @@ class SqlStore:
     async def events(self, owner: str, id: str, after: int = -1, most_bytes: int = PAGE_BYTES) -> Progress | None:
         return await self._database.read(background.event_page(owner, id, after, most_bytes, self._now()))
 
-    async def event_part(self, id: str, place: LongEventPlace, start: int, size: int) -> bytes | None:
-        return await self._database.read(background.event_part(id, place, start, size))
+    async def event_part(self, owner: str, id: str, place: LongEventPlace, start: int, size: int) -> bytes | None:
+        return await self._database.read(background.event_part(owner, id, place, start, size, self._now()))
 
     async def finish(
         self,
