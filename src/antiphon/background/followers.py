@@ -18,7 +18,7 @@ from antiphon.core.sse import DONE, event_to_frame
 from antiphon.errors import NotFound
 from antiphon.gateway.record_format import record_to_response
 from antiphon.store.protocol import Store
-from antiphon.store.records import UNFINISHED, Event, LongEventPlace, Record
+from antiphon.store.records import UNFINISHED, LongEventPlace, Record
 
 # The number of the terminal event of a response that was never begun: its first two events come before any attempt.
 END_WITHOUT_ATTEMPT = 2
@@ -47,7 +47,7 @@ async def follow(
             if progress is not None and progress.long is not None:
                 after = progress.long.number
                 if whole:
-                    yield (await long_event(store, record, progress.long)).data
+                    yield bytes(await long_event(store, record, progress.long))
                 else:
                     async for part in _parts(store, record, progress.long):
                         yield part
@@ -77,9 +77,12 @@ async def follow(
     yield DONE
 
 
-async def long_event(store: Store, record: Record, place: LongEventPlace) -> Event:
-    """Raises NotFound: it was deleted."""
-    return Event(place.number, b"".join([part async for part in _parts(store, record, place)]))
+async def long_event(store: Store, record: Record, place: LongEventPlace) -> bytearray:
+    """The bytes of a long event. Raises NotFound: it was deleted."""
+    whole = bytearray()
+    async for part in _parts(store, record, place):
+        whole += part
+    return whole
 
 
 async def _parts(store: Store, record: Record, place: LongEventPlace) -> AsyncIterator[bytes]:
