@@ -98,6 +98,21 @@ def begin(places: Iterable[QueuePlace]) -> None:
         place._begin()
 
 
+async def take_first(places: Sequence[QueuePlace]) -> QueuePlace:
+    """Waits for all of them, for as long as it takes. Only the one that it gets is kept."""
+    taking = {asyncio.create_task(place.take()): place for place in places}
+    taken: QueuePlace | None = None
+    try:
+        done, _ = await asyncio.wait(taking, return_when=asyncio.FIRST_COMPLETED)
+        taken = next(place for task, place in taking.items() if task in done)
+        return taken
+    finally:
+        for task, place in taking.items():
+            if place is not taken:
+                task.cancel()
+                place.leave()
+
+
 class Seat(Protocol):
     @property
     def waits(self) -> bool:
@@ -118,6 +133,8 @@ class EngineSeat:
         self._patient = patient
         self._engine: Engine | None = None
         self._place: QueuePlace | None = None
+        # It is the place at an engine that has not been asked for yet, which became free first.
+        self._is_ahead = False
 
     @property
     def waits(self) -> bool:
@@ -125,14 +142,25 @@ class EngineSeat:
 
     async def take(self, engine: Engine, others: Sequence[Engine] = ()) -> None:
         if self._engine is engine:
+            self._is_ahead = False
             return
-        self.leave()
+        if not (self._is_ahead and self._engine in others):
+            self.leave()
+            await self._take(engine, others)
+        self._is_ahead = self._engine is not engine
+        if self._is_ahead:
+            raise _busy(BUSY, engine, self._admission.engine_queue(engine).seconds_to_wait())
+
+    async def _take(self, engine: Engine, others: Sequence[Engine]) -> None:
         queue, limits = self._admission.engine_queue(engine), self._admission.limits
         if queue.is_full and not all(map(self._admission.is_full, others)):
             raise _busy(BUSY, engine, queue.seconds_to_wait())
         self._engine, self._place = engine, QueuePlace(queue, self._owner, patient=self._patient)
         try:
-            await self._place.take(None if self._patient else limits.queue_timeout)
+            if self._patient and others and queue.is_full:
+                self._engine, self._place = await self._take_first(self._place, others)
+            else:
+                await self._place.take(None if self._patient else limits.queue_timeout)
         except BaseException as reason:
             # However it ends: the next engine answer must not go on without a place.
             self.leave()
@@ -142,7 +170,16 @@ class EngineSeat:
                 raise _busy(WAITED, engine, queue.seconds_to_wait(), waited=limits.queue_timeout) from None
             raise
 
+    async def _take_first(self, place: QueuePlace, others: Sequence[Engine]) -> tuple[Engine, QueuePlace]:
+        """A place at whichever engine has one first. The exchange is then told that the engines before it are busy."""
+        assert self._engine is not None
+        places = {place: self._engine}
+        places |= {QueuePlace(self._admission.engine_queue(each), self._owner, patient=True): each for each in others}
+        taken = await take_first(list(places))
+        return places[taken], taken
+
     def leave(self) -> None:
+        self._is_ahead = False
         place, self._engine, self._place = self._place, None, None
         if place is not None:
             place.leave()
