@@ -15,10 +15,12 @@ from antiphon.core.fair_queue import FairQueue, QueueFull
 from antiphon.core.request_rates import RateState, RequestRates
 from antiphon.engines.upstream import Engine
 from antiphon.errors import EngineBusy, RateLimited
+from antiphon.gateway.large_requests import THREADS
 
 TOO_MANY = "{most} responses of this key are running, and no more may at once. Try again when one has ended, in about {wait} s."
 BUSY = "The engine at {root} is busy. Try again in about {wait} s."
 QUEUE_FULL = "The engine at {root} is busy, and its queue is full. Try again in about {wait} s."
+MANY_LARGE = "Too many large requests are waiting to be read. Try again in about {wait} s."
 WAITED = "The engine at {root} is busy: the request waited for {waited:g} s, and no longer. Try again in about {wait} s."
 
 
@@ -36,6 +38,8 @@ class AdmissionLimits:
 
 
 NO_LIMITS = AdmissionLimits()
+# How many large requests may wait to be read or converted. Owners take turns, so nobody waits for all of another's.
+MOST_LARGE = 200
 
 
 class QueuePlace:
@@ -207,6 +211,7 @@ class Admission:
         self._rates = RequestRates(limits.requests_per_minute)
         self._owners: dict[str, FairQueue[QueuePlace]] = {}
         self._engines: WeakKeyDictionary[Engine, FairQueue[QueuePlace]] = WeakKeyDictionary()
+        self._large: FairQueue[QueuePlace] = FairQueue(THREADS, MOST_LARGE)
         self._loop = asyncio.get_running_loop()
         # Owners whose next place is for a client that was refused, and when that ends.
         self._reserved: dict[str, asyncio.TimerHandle] = {}
@@ -263,6 +268,20 @@ class Admission:
             yield seat
         finally:
             seat.leave()
+            place.leave()
+
+    @asynccontextmanager
+    async def reading(self, owner: str, *, patient: bool = False) -> AsyncIterator[None]:
+        """A turn for work on a large request. Raises RateLimited: too many wait for one. Not so if it is patient."""
+        place = QueuePlace(self._large, owner, patient=patient)
+        try:
+            await place.take()
+        except QueueFull as full:
+            wait = _whole_seconds(full.seconds)
+            raise RateLimited(MANY_LARGE.format(wait=wait), retry_after=wait) from None
+        try:
+            yield
+        finally:
             place.leave()
 
     def full_owners(self) -> set[str]:

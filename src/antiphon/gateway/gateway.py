@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from msgspec import structs
 
@@ -36,6 +36,8 @@ from antiphon.gateway.sinks import NoSink
 from antiphon.store.protocol import Store
 from antiphon.store.records import Record
 from antiphon.wire.responses import CreateResponse
+
+T = TypeVar("T")
 
 SHUTTING_DOWN = "The gateway is shutting down."
 
@@ -133,7 +135,7 @@ class Gateway:
         """Reads a request and prepares its run; no engine has been asked yet."""
         self.admission.count(owner)
         async with self._admitted(owner) as admitted:
-            read = await self._read(body, protocol)
+            read = await self._read(body, owner, protocol)
             request = read.request
             if compact:
                 if request.model is None:
@@ -146,17 +148,24 @@ class Gateway:
     async def begin_or_enqueue(self, body: bytes, owner: str) -> ResponseRun | Enqueued:
         """Like `begin`, but a background response is put into the queue."""
         self.admission.count(owner)
-        if await run_aside(partial(asks_for_background, body), large=len(body) >= LARGE_BODY):
-            read = await self._read(body)
+        if await self._aside(partial(asks_for_background, body), owner, large=len(body) >= LARGE_BODY):
+            read = await self._read(body, owner)
             return await self._enqueue(body, read, self._recorder(read.request, owner))
         async with self._admitted(owner) as admitted:
-            read = await self._read(body)
+            read = await self._read(body, owner)
             return admitted(await self.prepare(read, self._recorder(read.request, owner)))
 
-    async def _read(self, body: bytes, protocol: ClientProtocol = RESPONSES) -> ReadRequest:
+    async def _read(self, body: bytes, owner: str, protocol: ClientProtocol = RESPONSES) -> ReadRequest:
         limits = self.environment.limits
-        request, unknown = await run_aside(lambda: protocol.read(body, limits), large=len(body) >= LARGE_BODY)
+        request, unknown = await self._aside(lambda: protocol.read(body, limits), owner, large=len(body) >= LARGE_BODY)
         return ReadRequest(request, unknown, len(body))
+
+    async def _aside(self, work: Callable[[], T], owner: str, *, large: bool, patient: bool = False) -> T:
+        """Work on a request. Owners take turns with large ones: they need no place among an owner's responses for it."""
+        if not large:
+            return work()
+        async with self.admission.reading(self.owners.current(owner), patient=patient):
+            return await run_aside(work, large=True)
 
     @asynccontextmanager
     async def _admitted(self, owner: str) -> AsyncIterator[Callable[[ResponseRun], ResponseRun]]:
@@ -202,7 +211,8 @@ class Gateway:
                 created_at=recorder.created_at,
                 notices=[*read.notices, *chosen.notices, *recorder.notices],
             )
-            exchange = await run_aside(make_exchange, large=large)
+            patient = bool(read.request.background)
+            exchange = await self._aside(make_exchange, recorder.owner, large=large, patient=patient)
             observers = [observer for make in self._observers if (observer := make()) is not None]
             seat = EngineSeat(self.admission, recorder.owner, patient=exchange.response.background)
             return ResponseRun(exchange, chosen.engines, recorder, self._equipment, seat, observers=observers, large=large)
@@ -236,9 +246,9 @@ class Gateway:
             notices=[*read.notices, *([chosen.notice] if chosen.notice else ()), *recorder.notices],
         )
         large = read.is_large(history)
-        exchange = await run_aside(make_exchange, large=large)
+        exchange = await self._aside(make_exchange, recorder.owner, large=large)
         await self._check_definitions(exchange, large=large)
-        record = await run_aside(partial(recorder.to_record, exchange.response), large=large)
+        record = await self._aside(partial(recorder.to_record, exchange.response), recorder.owner, large=large)
         await self.store.enqueue(record, body)
         await self.owners.catch_up(record.owner)
         return Enqueued(record, bool(request.stream), exchange.notices)
@@ -249,7 +259,7 @@ class Gateway:
             return await self._count_input(body, owner, seat)
 
     async def _count_input(self, body: bytes, owner: str, seat: EngineSeat) -> TokenCount:
-        read = await self._read(body)
+        read = await self._read(body, owner)
         request = read.request
         engines, request.model, notices = await self.pool.choose(request.model, request.prompt_cache_key)
         recorder = self._recorder(request, owner)
@@ -260,7 +270,7 @@ class Gateway:
         request.context_management = None
         knowledge, environment, large = [engines[0].knowledge], self._environment_of(recorder.owner), read.is_large(history)
         make_exchange = partial(Exchange, request, knowledge, environment, history=history, asks_again=False)
-        exchange = await run_aside(make_exchange, large=large)
+        exchange = await self._aside(make_exchange, recorder.owner, large=large)
         await self._check_definitions(exchange, large=large)
         method, counted = BY_TEMPLATE, await count_by_template(engines[0], exchange.chat)
         if counted is None:
