@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 
+import asyncpg
 import msgspec
 import pytest
 from msgspec import structs
+from support.postgres import PostgresServer
 from support.stores import Clock, events, queued, record
 
-from antiphon.store import Store
+from antiphon.store import Store, open_store
 from antiphon.store.records import LONGEST_EVENT, Event, LongEvent, LongEventPlace, Progress
 
 LONG = 3 * LONGEST_EVENT + 7
@@ -171,3 +173,20 @@ async def test_a_long_output_continues_a_chain(store: Store) -> None:
     final = structs.replace(record("r1", background=True, parent="r0"), output=output_of("..."))
     assert await store.finish(final, "w1", 1, events(0), output=Output(text)) is True
     assert [link.output for link in await store.chain("ada", "r1")] == [record("r0").output, output_of(text)]
+
+
+async def test_a_user_who_may_not_create_temporary_tables_writes_long_events(postgres: PostgresServer) -> None:
+    url = postgres.new_database()
+    connection = await asyncpg.connect(url)
+    name = await connection.fetchval("SELECT current_database()")
+    await connection.execute(f"""
+        CREATE ROLE plain LOGIN;
+        REVOKE TEMPORARY ON DATABASE {name} FROM PUBLIC;
+        CREATE SCHEMA antiphon AUTHORIZATION plain;
+    """)
+    await connection.close()
+    async with open_store(url.replace("antiphon@", "plain@")) as store:
+        await store.enqueue(queued("r1"), b"{}")
+        assert await store.claim("w1", 60, 3)
+        await store.append_events("r1", "w1", 1, [LongEvent(0, Made())])
+        assert await read(store) == [Event(0, b"".join(Made()))]

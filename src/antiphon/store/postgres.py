@@ -14,6 +14,7 @@ import asyncpg
 from antiphon.errors import StoreUnavailable
 from antiphon.logs import log
 from antiphon.store.listener import Listener
+from antiphon.store.postgres_long_values import read_long, write_long
 from antiphon.store.protocol import CannotOpen
 from antiphon.store.records import Record
 from antiphon.store.sql import responses, sweeper
@@ -249,29 +250,15 @@ async def run(connection: Any, operation: Operation[T], topics: list[str]) -> T:
             elif isinstance(step, Many):
                 await connection.executemany(step.text, [_without_nul(values) for values in step.values])
             elif isinstance(step, LongWrite):
-                await _write_long(connection, step)
+                await write_long(connection, step, _without_nul(step.values))
             elif isinstance(step, LongRead):
-                rows = await _read_long(connection, step)
+                rows = await read_long(connection, step, _without_nul(step.values))
             else:
                 rows = await connection.fetch(step.text, *_without_nul(step.values))
             step = operation.send(rows)
     except StopIteration as end:
         result: T = end.value
         return result
-
-
-async def _write_long(connection: Any, step: LongWrite) -> None:
-    """The protocol of Postgres has no pieces of a value."""
-    values = _without_nul(step.values)
-    values[step.long] = b"".join(step.values[step.long])
-    await connection.execute(step.text.format(long=f"${step.long + 1}"), *values)
-
-
-async def _read_long(connection: Any, step: LongRead) -> list[Row]:
-    at = len(step.values) + 1
-    text = f"SELECT substring({step.column} FROM ${at} FOR ${at + 1}) FROM {step.table} WHERE {step.condition}"
-    rows: list[Row] = await connection.fetch(text, *_without_nul(step.values), step.start + 1, step.size)
-    return rows
 
 
 def _without_nul(values: Row) -> list[Any]:
