@@ -1,6 +1,7 @@
 """The command line as a person uses it."""
 
 import asyncio
+import json
 import signal
 from pathlib import Path
 
@@ -18,10 +19,11 @@ from antiphon.settings import Settings, SettingsError
 RECORDED = Path(__file__).parents[1] / "golden"
 
 
-async def run(*arguments: str) -> tuple[int, str, str]:
+async def run(*arguments: str, **environment: str) -> tuple[int, str, str]:
     process = await asyncio.create_subprocess_exec(
-        *ANTIPHON, *arguments, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, env=bare_environment()
-    )
+        *ANTIPHON, *arguments, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        env=bare_environment(**environment),
+    )  # fmt: skip
     out, err = await process.communicate()
     return process.returncode or 0, out.decode(), err.decode()
 
@@ -154,8 +156,10 @@ async def test_replay_shows_the_events_of_a_recording() -> None:
     [
         (["serve", "--dialect", "klingon"], "unknown dialect"),
         (["serve", "--config", "/nowhere.toml"], "cannot read"),
-        (["serve", "--port", "99999"], "the command line"),
-        (["serve", "--model-help", "some"], "the command line: Invalid enum value 'some'"),
+        (["serve", "--port", "99999"], "port must be a whole number from 0 to 65535, not 99999 (--port)"),
+        (["serve", "--model-help", "some"], "help must be one of: auto, full, off, not 'some' (--model-help)"),
+        (["serve", "--upstream", "htp://x"], "upstream must be http://HOST:PORT or https://HOST, with or without /v1"),
+        (["doctor", "--upstream", "localhost:1234"], "Did you mean http://localhost:1234?"),
         (["serve", "--model-name", "gpt-5="], "'gpt-5=' must be NAME or NAME=VALUE"),
         (["serve", "--host", "0.0.0.0"], "other machines can reach 0.0.0.0, and no key is set"),
         (["replay", "/nowhere.sse"], "does not exist"),
@@ -166,6 +170,12 @@ async def test_an_error_says_what_is_wrong(arguments: list[str], message: str) -
     code, _, err = await run(*arguments)
     assert code == 2
     assert message in " ".join(err.split())
+
+
+async def test_an_unknown_name_of_the_environment_is_reported_and_changes_nothing() -> None:
+    _, out, err = await run("models", "--json", ANTIPHON_PROT="1")
+    assert err == "antiphon: ANTIPHON_PROT is not a setting, and has no effect. Did you mean ANTIPHON_PORT?\n"
+    assert json.loads(out)["models"]
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "", "192.168.0.7", "box.lan", "localhost.evil.com"])
