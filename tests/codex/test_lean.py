@@ -57,7 +57,7 @@ class Recorder(Observer):
 async def gateway_for(
     person: Person, engine: MockEngine, recorder: Recorder, **settings: Any
 ) -> AsyncIterator[GatewayUnderTest]:
-    extensions = Extensions(checker=CHECKER, observers=[lambda: recorder])
+    extensions = Extensions(checker=CHECKER, observers=[lambda arrival: recorder])
     async with running_gateway(engine, extensions=extensions, **settings) as gateway:
         person.environment["ANTIPHON_PORT"] = gateway.url.rpartition(":")[2]
         yield gateway
@@ -168,7 +168,7 @@ async def test_instructions_of_the_project_are_kept_up_to_a_length(person: Perso
 async def test_codex_takes_the_list_of_models_with_the_help_in_it(binary: Path, engine: MockEngine, tmp_path: Path) -> None:
     engine.lists(SMALL)
     recorder = Recorder()
-    extensions = Extensions(checker=CHECKER, observers=[lambda: recorder])
+    extensions = Extensions(checker=CHECKER, observers=[lambda arrival: recorder])
     async with running_gateway(engine, extensions=extensions) as gateway:
         _, listed = await gateway.get("/v1/models")
         assert listed["antiphon_help"][SMALL]["lean_codex"] is True

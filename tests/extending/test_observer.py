@@ -1,16 +1,20 @@
 """An observer: it sees the client's request, each chat request, and every event."""
 
+import asyncio
+import json
 from collections.abc import Sequence
+from typing import Any
 
 from support.engine import MockEngine, text
 from support.gateway import running_gateway
 
 from antiphon.app import Extensions
 from antiphon.core.fast_path import AnyEvent, expand
-from antiphon.gateway.observers import Observer
+from antiphon.errors import ApiError
+from antiphon.gateway.observers import Arrival, Observer
 from antiphon.wire.chat import ChatRequest
 from antiphon.wire.events import Event, OutputTextDelta
-from antiphon.wire.responses import CreateResponse
+from antiphon.wire.responses import CreateResponse, Response
 
 
 class Notebook(Observer):
@@ -19,7 +23,9 @@ class Notebook(Observer):
     def __init__(self) -> None:
         self.requests: list[tuple[str, CreateResponse]] = []
         self.chats: list[tuple[str, ChatRequest]] = []
+        self.pieces: list[bytes] = []
         self.seen: list[Event] = []
+        self.ends: list[Response | ApiError | None] = []
 
     def request(self, response_id: str, request: CreateResponse) -> None:
         self.requests.append((response_id, request))
@@ -27,14 +33,23 @@ class Notebook(Observer):
     def chat(self, chat: ChatRequest, engine: str) -> None:
         self.chats.append((engine, chat))
 
+    def received(self, data: bytes) -> None:
+        self.pieces.append(data)
+
     def events(self, events: Sequence[AnyEvent]) -> None:
         self.seen += map(expand, events)
+
+    def ended(self, response: Response) -> None:
+        self.ends.append(response)
+
+    def dropped(self, error: ApiError | None) -> None:
+        self.ends.append(error)
 
 
 async def test_an_observer_sees_the_request_the_chat_request_and_the_events(engine: MockEngine) -> None:
     engine.will(text("Hel", "lo"))
     notebook = Notebook()
-    async with running_gateway(engine, extensions=Extensions(observers=[lambda: notebook])) as gateway:
+    async with running_gateway(engine, extensions=Extensions(observers=[lambda arrival: notebook])) as gateway:
         events = await gateway.stream("Hi", instructions="Be kind.")
     ((response_id, request),) = notebook.requests
     assert (response_id, request.instructions) == (events[-1]["response"]["id"], "Be kind.")
@@ -47,6 +62,61 @@ async def test_an_observer_sees_the_request_the_chat_request_and_the_events(engi
 
 async def test_it_sees_an_answer_that_is_not_streamed_as_events_too(engine: MockEngine) -> None:
     notebook = Notebook()
-    async with running_gateway(engine, extensions=Extensions(observers=[lambda: None, lambda: notebook])) as gateway:
+    async with running_gateway(
+        engine, extensions=Extensions(observers=[lambda arrival: None, lambda arrival: notebook])
+    ) as gateway:
         await gateway.create("Hi")
     assert type(notebook.seen[-1]).__struct_config__.tag == "response.completed"
+
+
+async def test_it_sees_the_engines_bytes_and_the_response_at_its_end(engine: MockEngine) -> None:
+    engine.will(text("Hel", "lo"))
+    notebook = Notebook()
+    async with running_gateway(engine, extensions=Extensions(observers=[lambda arrival: notebook])) as gateway:
+        events = await gateway.stream("Hi")
+    assert b"".join(notebook.pieces).endswith(b"data: [DONE]\n\n")
+    (response,) = notebook.ends
+    assert isinstance(response, Response)
+    assert (response.id, response.status) == (events[-1]["response"]["id"], "completed")
+
+
+async def test_it_sees_a_request_that_is_refused(engine: MockEngine) -> None:
+    arrivals: list[Arrival] = []
+    notebook = Notebook()
+
+    def make(arrival: Arrival) -> Observer:
+        arrivals.append(arrival)
+        return notebook
+
+    async with running_gateway(engine, extensions=Extensions(observers=[make])) as gateway:
+        status, _ = await gateway.post({"model": "mock", "input": 7})
+    assert status == 400
+    (arrival,) = arrivals
+    assert (json.loads(arrival.body)["input"], arrival.channel) == (7, "http")
+    (error,) = notebook.ends
+    assert isinstance(error, ApiError)
+    assert error.param == "input"
+    assert not notebook.requests
+
+
+async def test_it_sees_that_a_client_went_away(engine: MockEngine) -> None:
+    gone = asyncio.Event()
+
+    async def slow(write: Any) -> None:
+        await write(text("Hello")[:200])
+        await gone.wait()
+
+    class Waiting(Notebook):
+        def dropped(self, error: ApiError | None) -> None:
+            super().dropped(error)
+            gone.set()
+
+    notebook = Waiting()
+    engine.will(slow)
+    async with running_gateway(engine, extensions=Extensions(observers=[lambda arrival: notebook])) as gateway:
+        body = {"model": "mock", "input": "Hi", "stream": True}
+        async with gateway.client.post(f"{gateway.url}/v1/responses", json=body) as answer:
+            await answer.content.readuntil(b"response.in_progress")
+            answer.close()
+        await gone.wait()
+    assert notebook.ends == [None]

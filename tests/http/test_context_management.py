@@ -285,6 +285,6 @@ class Notebook(Observer):
 async def test_an_observer_sees_one_request_and_every_chat(engine: MockEngine) -> None:
     notebook = Notebook()
     engine.will(SUMMARY, text("Coffee is a drink."))
-    async with running_gateway(engine, extensions=Extensions(observers=[lambda: notebook])) as gateway:
+    async with running_gateway(engine, extensions=Extensions(observers=[lambda arrival: notebook])) as gateway:
         await gateway.create(ITEMS, **MANAGED)
     assert notebook.seen == ["request", "The convers", "And coffee?"]

@@ -50,7 +50,7 @@ async def prompts_of(gateway: GatewayUnderTest, url: str, chats: list[dict[str, 
 async def test_no_request_has_tools_that_the_model_does_not_see(tmp_path: Path, template: str, shows_tools: bool) -> None:
     model = write_tiny_model(tmp_path / "tiny.gguf", ends=False)
     sent = SentChats()
-    extensions = Extensions(observers=[lambda: sent], checker=CHECKER, intervals=Intervals(probes=TIMES))
+    extensions = Extensions(observers=[lambda arrival: sent], checker=CHECKER, intervals=Intervals(probes=TIMES))
     with running_llamacpp(model, template=template, slots=1) as url:
         async with running_gateway(url, probe=True, extensions=extensions) as gateway:
             (engine,) = gateway.gateway.pool.engines

@@ -15,6 +15,7 @@ from antiphon.core.validation import body_to_request
 from antiphon.errors import ApiError, Cancelled, Conflict, EngineError, EngineUnavailable, InvalidRequest, StoreUnavailable
 from antiphon.gateway.gateway import Gateway, ReadRequest
 from antiphon.gateway.large_requests import LARGE_BODY, run_aside
+from antiphon.gateway.observers import Arrival
 from antiphon.gateway.record_format import record_to_response
 from antiphon.gateway.run import ResponseRun
 from antiphon.logs import log
@@ -52,6 +53,7 @@ class Attempt:
         job: Job,
         worker: str,
         place: WorkerPlace,
+        arrival: Arrival,
         read: ReadRequest | ApiError,
     ) -> None:
         """`read`: its request, or why it cannot be read: then it fails at once."""
@@ -61,7 +63,7 @@ class Attempt:
         self.place = place
         self._worker = worker
         self._end = read if isinstance(read, ApiError) else None
-        self._request = read if isinstance(read, ReadRequest) else ReadRequest(CreateResponse(), ())
+        self._request = read if isinstance(read, ReadRequest) else ReadRequest(CreateResponse(), (), arrival)
         self._journal = Journal(
             gateway.store,
             self._request.request,
@@ -156,6 +158,7 @@ class Attempt:
 
     async def _fail(self, error: ApiError) -> None:
         """The whole of a response for which no engine was asked."""
+        self._gateway.show_refusal(self._request.arrival, error)
         response = self._as_queued()
         response.status = "queued"
         events = failed_response_events(response, error)
@@ -194,11 +197,16 @@ class Attempt:
                         await wakeup.wait()
 
 
-async def read_request(body: bytes) -> ReadRequest | ApiError:
+def job_to_arrival(job: Job) -> Arrival:
+    return Arrival(job.request, job.record.owner, "background", asyncio.get_running_loop().time())
+
+
+async def read_request(arrival: Arrival) -> ReadRequest | ApiError:
     """Or why it cannot be read: another version wrote it, or it was damaged."""
+    body = arrival.body
     try:
         request, unknown = await run_aside(partial(body_to_request, body, ACCEPTED), large=len(body) >= LARGE_BODY)
-        return ReadRequest(request, unknown, len(body))
+        return ReadRequest(request, unknown, arrival)
     except InvalidRequest as wrong:
         return _unreadable(wrong)
 

@@ -5,7 +5,7 @@ import logging
 from contextlib import suppress
 from functools import partial
 
-from antiphon.background.attempts import Attempt, BackgroundOptions, read_request
+from antiphon.background.attempts import Attempt, BackgroundOptions, job_to_arrival, read_request
 from antiphon.background.places import WorkerPlace
 from antiphon.errors import ApiError, EngineUnavailable, StoreUnavailable
 from antiphon.gateway.gateway import SHUTTING_DOWN, Gateway
@@ -94,8 +94,9 @@ class Workers:
                     self._places.release()
             if job is None:
                 return
-            place, read = WorkerPlace(self._places, self._wake), await read_request(job.request)
-            attempt = Attempt(self._gateway, self._options, job, self._name, place, read)
+            place, arrival = WorkerPlace(self._places, self._wake), job_to_arrival(job)
+            read = await read_request(arrival)
+            attempt = Attempt(self._gateway, self._options, job, self._name, place, arrival, read)
             task = asyncio.create_task(self._run(attempt))
             self._running[task] = attempt
             task.add_done_callback(self._over)

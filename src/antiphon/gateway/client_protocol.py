@@ -6,6 +6,7 @@ from typing import NamedTuple
 from antiphon.core.limits import RequestLimits
 from antiphon.core.sse import Encoder, MessageEncoder, SseEncoder
 from antiphon.core.validation import body_to_request, message_to_request
+from antiphon.gateway.observers import Channel
 from antiphon.wire.responses import CreateResponse
 
 
@@ -14,7 +15,8 @@ class ClientProtocol(NamedTuple):
     read: Callable[[bytes, RequestLimits], tuple[CreateResponse, list[str]]]
     # One encoder for each stream.
     make_encoder: Callable[[], Encoder]
+    channel: Channel = "http"
 
 
 RESPONSES = ClientProtocol(body_to_request, SseEncoder)
-RESPONSES_WEBSOCKET = ClientProtocol(message_to_request, MessageEncoder)
+RESPONSES_WEBSOCKET = ClientProtocol(message_to_request, MessageEncoder, "websocket")

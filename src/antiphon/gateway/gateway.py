@@ -21,13 +21,13 @@ from antiphon.dialects import PLAIN
 from antiphon.engines.pool import Pool
 from antiphon.engines.token_counts import count_by_template
 from antiphon.engines.upstream import Engine
-from antiphon.errors import EngineError, EngineUnavailable, InvalidRequest
+from antiphon.errors import ApiError, EngineError, EngineUnavailable, InvalidRequest
 from antiphon.gateway.admission import Admission, EngineSeat
 from antiphon.gateway.client_protocol import RESPONSES, ClientProtocol
 from antiphon.gateway.deadlines import in_time
 from antiphon.gateway.ids import new_id
 from antiphon.gateway.large_requests import LARGE_BODY, LARGE_HISTORY, run_aside
-from antiphon.gateway.observers import MakeObserver
+from antiphon.gateway.observers import Arrival, Channel, MakeObserver, make_observers
 from antiphon.gateway.owners import Owners
 from antiphon.gateway.recent_histories import RecentHistories
 from antiphon.gateway.recorder import NoRecorder, ResponseRecorder
@@ -45,11 +45,10 @@ class ReadRequest(NamedTuple):
 
     request: CreateResponse
     unknown: Sequence[str]
-    # Of its body, in bytes.
-    size: int = 0
+    arrival: Arrival
 
     def is_large(self, history: Sequence[object]) -> bool:
-        return self.size >= LARGE_BODY or len(history) >= LARGE_HISTORY
+        return len(self.arrival.body) >= LARGE_BODY or len(history) >= LARGE_HISTORY
 
     @property
     def notices(self) -> list[str]:
@@ -131,32 +130,52 @@ class Gateway:
         histories: RecentHistories | None = None,
     ) -> ResponseRun:
         """Reads a request and prepares its run; no engine has been asked yet."""
-        self.admission.count(owner)
-        async with self._admitted(owner) as admitted:
-            read = await self._read(body, protocol)
-            request = read.request
-            if compact:
-                if request.model is None:
-                    raise InvalidRequest("`model` is required.", param="model", code="missing_required_parameter")
-                request.stream = request.store = False
-            # The caller waits for it.
-            request.background = None
-            return admitted(await self.prepare(read, self._recorder(request, owner, histories), compact=compact))
+        arrival = self._arrival(body, owner, "compact" if compact else protocol.channel)
+        async with self._refusals_shown(arrival):
+            self.admission.count(owner)
+            async with self._admitted(owner) as admitted:
+                read = await self._read(arrival, protocol)
+                request = read.request
+                if compact:
+                    if request.model is None:
+                        raise InvalidRequest("`model` is required.", param="model", code="missing_required_parameter")
+                    request.stream = request.store = False
+                # The caller waits for it.
+                request.background = None
+                return admitted(await self.prepare(read, self._recorder(request, owner, histories), compact=compact))
 
     async def begin_or_enqueue(self, body: bytes, owner: str) -> ResponseRun | Enqueued:
         """Like `begin`, but a background response is put into the queue."""
-        self.admission.count(owner)
-        if await run_aside(partial(asks_for_background, body), large=len(body) >= LARGE_BODY):
-            read = await self._read(body)
-            return await self._enqueue(body, read, self._recorder(read.request, owner))
-        async with self._admitted(owner) as admitted:
-            read = await self._read(body)
-            return admitted(await self.prepare(read, self._recorder(read.request, owner)))
+        arrival = self._arrival(body, owner, "http")
+        async with self._refusals_shown(arrival):
+            self.admission.count(owner)
+            if await run_aside(partial(asks_for_background, body), large=len(body) >= LARGE_BODY):
+                read = await self._read(arrival)
+                return await self._enqueue(read, self._recorder(read.request, owner))
+            async with self._admitted(owner) as admitted:
+                read = await self._read(arrival)
+                return admitted(await self.prepare(read, self._recorder(read.request, owner)))
 
-    async def _read(self, body: bytes, protocol: ClientProtocol = RESPONSES) -> ReadRequest:
-        limits = self.environment.limits
+    def _arrival(self, body: bytes, owner: str, channel: Channel) -> Arrival:
+        return Arrival(body, owner, channel, asyncio.get_running_loop().time())
+
+    @asynccontextmanager
+    async def _refusals_shown(self, arrival: Arrival) -> AsyncIterator[None]:
+        """Observers see a request when its response is about to run; this one is not going to."""
+        try:
+            yield
+        except ApiError as error:
+            self.show_refusal(arrival, error)
+            raise
+
+    def show_refusal(self, arrival: Arrival, error: ApiError) -> None:
+        for observer in make_observers(self._observers, arrival):
+            observer.dropped(error)
+
+    async def _read(self, arrival: Arrival, protocol: ClientProtocol = RESPONSES) -> ReadRequest:
+        body, limits = arrival.body, self.environment.limits
         request, unknown = await run_aside(lambda: protocol.read(body, limits), large=len(body) >= LARGE_BODY)
-        return ReadRequest(request, unknown, len(body))
+        return ReadRequest(request, unknown, arrival)
 
     @asynccontextmanager
     async def _admitted(self, owner: str) -> AsyncIterator[Callable[[ResponseRun], ResponseRun]]:
@@ -203,14 +222,14 @@ class Gateway:
                 notices=[*read.notices, *chosen.notices, *recorder.notices],
             )
             exchange = await run_aside(make_exchange, large=large)
-            observers = [observer for make in self._observers if (observer := make()) is not None]
+            observers = make_observers(self._observers, read.arrival)
             seat = EngineSeat(self.admission, recorder.owner, patient=exchange.response.background)
             return ResponseRun(exchange, chosen.engines, recorder, self._equipment, seat, observers=observers, large=large)
         except BaseException:
             await recorder.unlock()
             raise
 
-    async def _enqueue(self, body: bytes, read: ReadRequest, recorder: ResponseRecorder) -> Enqueued:
+    async def _enqueue(self, read: ReadRequest, recorder: ResponseRecorder) -> Enqueued:
         """Checks all that can be checked now. The history is read again when the response runs."""
         request = read.request
         if request.store is False:
@@ -239,7 +258,7 @@ class Gateway:
         exchange = await run_aside(make_exchange, large=large)
         await self._check_definitions(exchange, large=large)
         record = await run_aside(partial(recorder.to_record, exchange.response), large=large)
-        await self.store.enqueue(record, body)
+        await self.store.enqueue(record, read.arrival.body)
         await self.owners.catch_up(record.owner)
         return Enqueued(record, bool(request.stream), exchange.notices)
 
@@ -249,7 +268,7 @@ class Gateway:
             return await self._count_input(body, owner, seat)
 
     async def _count_input(self, body: bytes, owner: str, seat: EngineSeat) -> TokenCount:
-        read = await self._read(body)
+        read = await self._read(self._arrival(body, owner, "http"))
         request = read.request
         engines, request.model, notices = await self.pool.choose(request.model, request.prompt_cache_key)
         recorder = self._recorder(request, owner)

@@ -1,23 +1,49 @@
 """Observers: who looks on while a response runs. They see everything and change nothing."""
 
 from collections.abc import Callable, Sequence
+from typing import Literal, NamedTuple
 
 from antiphon.core.fast_path import AnyEvent
+from antiphon.errors import ApiError
 from antiphon.wire.chat import ChatRequest
-from antiphon.wire.responses import CreateResponse
+from antiphon.wire.responses import CreateResponse, Response
+
+Channel = Literal["http", "websocket", "background", "compact"]
+
+
+class Arrival(NamedTuple):
+    """A request, before anything is known of it."""
+
+    body: bytes
+    owner: str
+    channel: Channel
+    # When it came, by the loop's clock. Of a background response: when its run began.
+    at: float
 
 
 class Observer:
-    """One response. Override what you want to see. It is called on the event loop: it must be quick, and must not raise."""
+    """One request. Override what you want to see. It is called on the event loop: it must be quick, and must not raise.
+
+    The last call is `ended` or `dropped`.
+    """
 
     def request(self, response_id: str, request: CreateResponse) -> None:
-        """The client's request."""
+        """The client's request, as it was read."""
 
     def chat(self, chat: ChatRequest, engine: str) -> None:
         """A chat request that is sent to an engine, by its URL. One response may take several."""
 
+    def received(self, data: bytes) -> None:
+        """A piece of the engine's body, before its events."""
+
     def events(self, events: Sequence[AnyEvent]) -> None:
         """Events, right before they are written; `core.fast_path.expand` gives the full form of each."""
+
+    def ended(self, response: Response) -> None:
+        """The terminal event has been written, and the response stored if it is to be."""
+
+    def dropped(self, error: ApiError | None) -> None:
+        """There is no terminal event: the request was refused with this error; None: its client is gone."""
 
 
 class ChatsOnly(Observer):
@@ -30,5 +56,9 @@ class ChatsOnly(Observer):
         self._observer.chat(chat, engine)
 
 
-# Called for each response; None: this one is not observed.
-MakeObserver = Callable[[], Observer | None]
+# Called for each request: when its response is about to run, or when it is refused before that. None: it is not observed.
+MakeObserver = Callable[[Arrival], Observer | None]
+
+
+def make_observers(makers: Sequence[MakeObserver], arrival: Arrival) -> list[Observer]:
+    return [observer for make in makers if (observer := make(arrival)) is not None]

@@ -187,6 +187,8 @@ class ResponseRun:
         self._unsent = []
         self._observe(last)
         self._sink.write(last, last=True)
+        for observer in self._leave_observers():
+            observer.ended(self.response)
         await self._drain()
 
     async def _drain(self) -> None:
@@ -220,6 +222,8 @@ class ResponseRun:
 
     def close(self) -> Coroutine[Any, Any, None] | None:
         """Leaves nothing running. What it returns is still to be awaited: the connection is kept if its body ends soon."""
+        for observer in self._leave_observers():
+            observer.dropped(self._aborted or self.error)
         self._read.cancel()
         self._deadline.cancel()
         for task in (self._checking, self._resuming):
@@ -376,6 +380,8 @@ class ResponseRun:
             return
         answer = self._answer
         self._watch.reads += 1
+        for observer in self._observers:
+            observer.received(data)
         try:
             events = answer.receive(data)
         except Exception as error:
@@ -439,6 +445,11 @@ class ResponseRun:
     def _observe(self, events: Sequence[AnyEvent]) -> None:
         for observer in self._observers:
             observer.events(events)
+
+    def _leave_observers(self) -> Sequence[Observer]:
+        """Those to whom the end has not been told."""
+        observers, self._observers = self._observers, ()
+        return observers
 
     # ---- what the watch sees -----------------------------------------------------------------------------------------
 
