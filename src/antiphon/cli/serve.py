@@ -100,7 +100,7 @@ def _is_loopback(host: str) -> bool:
 def serve_forever(settings: Settings, load: Callable[[], Settings]) -> None:
     """`load` reads the settings again."""
     refuse_to_be_open(settings)
-    logs.configure(settings.log_level)
+    logs.configure(settings.log_level, settings.log_format)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(_serve(settings, lambda: refuse_to_be_open(load())))
 

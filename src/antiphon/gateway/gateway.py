@@ -224,7 +224,16 @@ class Gateway:
             exchange = await run_aside(make_exchange, large=large)
             observers = make_observers(self._observers, read.arrival)
             seat = EngineSeat(self.admission, recorder.owner, patient=exchange.response.background)
-            return ResponseRun(exchange, chosen.engines, recorder, self._equipment, seat, observers=observers, large=large)
+            return ResponseRun(
+                exchange,
+                chosen.engines,
+                recorder,
+                self._equipment,
+                seat,
+                observers=observers,
+                large=large,
+                arrival=read.arrival,
+            )
         except BaseException:
             await recorder.unlock()
             raise
