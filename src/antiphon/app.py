@@ -249,6 +249,7 @@ def make_environment(settings: Settings, tools: Mapping[str, ToolRunner]) -> Env
 def _embedded_engine(process: EngineProcess, session: aiohttp.ClientSession, settings: Settings) -> Engine:
     """An engine like any other, whose process reports when it is gone."""
     engine = Engine(process.url, session, replace(engine_options(settings), key=process.key, dialect=None))
+    engine.is_embedded = True
     # Known before it runs, so that requests for it wait for it.
     engine.knowledge.models = (Model(id=process.alias, created=0, owned_by="antiphon"),)
     # Of this model on this engine: another engine's model of the same name is left alone.

@@ -75,4 +75,5 @@ LINES: Mapping[str, Callable[[Members], str]] = {
     "request": _request,
     "background": _background,
     "waiting for engine": _waiting,
+    "engine cannot be used": lambda members: f"The engine at {members['engine']} {members['reason'].removeprefix('it ')}",
 }

@@ -85,7 +85,9 @@ async def test_it_listens_before_its_engine_is_ready() -> None:
     assert process.stderr is not None
     try:
         async with asyncio.timeout(60), aiohttp.ClientSession() as client:
-            assert b"listening" in await process.stderr.readline()
+            logged = b""
+            while b"listening" not in logged or b"waiting for engine" not in logged:
+                logged += await process.stderr.readline()
             async with client.post(f"{url}/v1/responses", json={"input": "Hi"}) as answer:
                 assert answer.status == 503
                 assert int(answer.headers["Retry-After"]) >= 1
