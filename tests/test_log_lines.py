@@ -37,6 +37,11 @@ REQUEST = {"method": "POST", "path": "/v1/responses", "status": 200, "seconds": 
         ),
         ("background", {"response_id": "resp_1", "outcome": "not_begun"}, "background resp_1 not_begun"),
         ("waiting for engine", {"engine": "http://e", "reason": "refused"}, "Waiting for http://e: refused"),
+        ("listening", {"url": "http://u", "engines": ["http://e"]}, "Listening at http://u; engines: http://e"),
+        ("probed", {"model": "m", "engine": "http://e", "learned": {}}, "Probed m at http://e: it is as expected"),
+        ("probed", {"model": "m", "engine": "e", "learned": {"a": False}, "unknown": []}, "Probed m at e: a is False"),
+        ("engine started", {"model": "m", "url": "http://u", "pid": 3}, "Started m at http://u (process 3)"),
+        ("engine cannot be used", {"engine": "e", "reason": "it is not ready."}, "The engine at e is not ready."),
         ("settings reloaded", {"changed": ["a", "b"]}, "settings reloaded: changed a, b"),
         ("store_timeout", {}, "store timeout"),
     ],
@@ -78,15 +83,15 @@ def test_people_get_lines_and_programs_json(
 ) -> None:
     monkeypatch.setattr(sys, "stderr", stream())
     logs.configure("info", format)
-    logs.log("listening", url="http://127.0.0.1:1")
+    logs.log("swept", count=3)
     written = sys.stderr.getvalue()  # type: ignore[union-attr]
     assert written.count("\n") == 1
     if plain:
         at, _, line = written.partition(" ")
         assert len(at.split(":")) == 3
-        assert line == "listening: url http://127.0.0.1:1\n"
+        assert line == "swept: count 3\n"
     else:
-        assert json.loads(written)["event"] == "listening"
+        assert json.loads(written)["event"] == "swept"
 
 
 @pytest.mark.usefixtures("_logger_restored")

@@ -60,6 +60,15 @@ def _waiting(members: Members) -> str:
     return f"Waiting for {members['engine']}: {members['reason']}"
 
 
+def _listening(members: Members) -> str:
+    return f"Listening at {members['url']}; engines: {_value(members['engines']) or 'none yet'}"
+
+
+def _probed(members: Members) -> str:
+    learned = ", ".join(f"{name} is {value}" for name, value in members["learned"].items())
+    return f"Probed {members['model']} at {members['engine']}: {learned or 'it is as expected'}"
+
+
 def _other(event: str, members: Members) -> str:
     shown = ", ".join(f"{name} {_value(value)}" for name, value in members.items())
     words = event.replace("_", " ")
@@ -74,6 +83,9 @@ def _value(value: Any) -> str:
 LINES: Mapping[str, Callable[[Members], str]] = {
     "request": _request,
     "background": _background,
+    "listening": _listening,
+    "probed": _probed,
+    "engine started": lambda members: f"Started {members['model']} at {members['url']} (process {members['pid']})",
     "waiting for engine": _waiting,
     "engine cannot be used": lambda members: f"The engine at {members['engine']} {members['reason'].removeprefix('it ')}",
 }

@@ -205,7 +205,7 @@ async def test_a_port_in_use_is_an_error(engine: MockEngine) -> None:
     port = engine.url.rpartition(":")[2]
     code, _, err = await run("serve", "--upstream", engine.url, "--port", port)
     assert code == 2
-    assert f"cannot listen on 127.0.0.1:{port}" in err
+    assert f"port {port} of 127.0.0.1 is taken by " in err
 
 
 async def test_version_and_help() -> None:

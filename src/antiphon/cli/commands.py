@@ -16,6 +16,7 @@ from antiphon.cli.doctor import run_doctor
 from antiphon.cli.keys import key_lines
 from antiphon.cli.models import run_models, run_pull
 from antiphon.cli.serve import NoEngine, serve_forever
+from antiphon.cli.taken_port import CannotListen
 from antiphon.core.replay import replay as replay_stream
 from antiphon.dialects import BY_NAME
 from antiphon.embedded import CannotEmbed
@@ -113,10 +114,13 @@ def serve(
     chosen = _load(flags, config)
     try:
         serve_forever(chosen, partial(load_settings, flags, config))
-    except (NoEngine, CannotEmbed, CannotOpen, settings.SettingsError) as reason:
+    except (NoEngine, CannotEmbed, CannotListen, CannotOpen, settings.SettingsError) as reason:
         _fail(str(reason))
     except OSError as failed:
-        _fail(f"cannot listen on {chosen.host}:{chosen.port}: {failed.strerror or failed}")
+        _fail(str(failed))
+    except KeyboardInterrupt:
+        # The second Ctrl-C.
+        raise typer.Exit(130) from None
 
 
 class CodexCommand(TyperCommand):

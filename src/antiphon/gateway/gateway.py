@@ -335,6 +335,15 @@ class Gateway:
                 self._closing.add(task)
                 task.add_done_callback(self._closing.discard)
 
+    @property
+    def runs(self) -> list[ResponseRun]:
+        """The responses that run now."""
+        return list(self._running)
+
+    @property
+    def responses_running(self) -> int:
+        return len(self._running)
+
     def is_busy(self, engine: Engine) -> bool:
         return any(run.engine is engine for run in self._running)
 
