@@ -180,6 +180,7 @@ async def _model(documents: EngineDocuments, dialect: Dialect, model: dict[str, 
     window = await documents.look_up(dialect.window, model["id"], at)
     vision = await documents.look_up(dialect.vision, model["id"], at)
     parameters = await documents.look_up(dialect.parameters, model["id"], at)
+    slots = await documents.look_up(dialect.slots, model["id"], at)
     loading_state = await documents.look_up(dialect.loading_state, model["id"], at)
     return Model(
         id=model["id"],
@@ -187,6 +188,7 @@ async def _model(documents: EngineDocuments, dialect: Dialect, model: dict[str, 
         owned_by=str(model.get("owned_by") or "engine"),
         window=window if isinstance(window, int) and window > 0 else None,
         parameters=parameters if isinstance(parameters, int) and parameters > 0 else None,
+        slots=slots if isinstance(slots, int) and slots > 0 else None,
         vision=vision is True,
         loaded=loading_state in (None, LOADED),
     )

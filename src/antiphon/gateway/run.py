@@ -13,7 +13,7 @@ from typing import Any
 
 from antiphon.core.exchange import Exchange
 from antiphon.core.fast_path import AnyEvent
-from antiphon.core.steps import Ask, Check, Compact, Count, Done, Estimate, RunTools, ToolCall
+from antiphon.core.steps import Ask, Check, Compact, Count, Done, Estimate, RunTools, Step, ToolCall
 from antiphon.core.tools import ToolResult
 from antiphon.engines.estimates import count_prompt, estimate_usage
 from antiphon.engines.upstream import Engine, Reply
@@ -128,6 +128,20 @@ class ResponseRun:
     @property
     def notices(self) -> list[str]:
         return self._exchange.notices
+
+    @property
+    def owner(self) -> str | None:
+        """None: it is a part of another request."""
+        return self.recorder.owner if isinstance(self.recorder, ResponseRecorder) else None
+
+    @property
+    def step(self) -> Step:
+        return self._exchange.step
+
+    @property
+    def waits(self) -> bool:
+        """Its engine is busy."""
+        return self._seat.waits
 
     # ---- from the request to the terminal event ----------------------------------------------------------------------
 
