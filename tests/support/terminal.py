@@ -75,13 +75,11 @@ class Terminal:
 
 
 @asynccontextmanager
-async def in_terminal(
-    *arguments: str, columns: int = 120, command: list[str] = ANTIPHON, **environment: str
-) -> AsyncIterator[tuple[asyncio.subprocess.Process, Terminal]]:
+async def in_terminal(*arguments: str, **environment: str) -> AsyncIterator[tuple[asyncio.subprocess.Process, Terminal]]:
     """A running `antiphon`, whose input, output and errors are a terminal."""
-    terminal = Terminal(columns)
+    terminal = Terminal()
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", BECOME, *command, *arguments,
+        sys.executable, "-c", BECOME, *ANTIPHON, *arguments,
         stdin=terminal.theirs, stdout=terminal.theirs, stderr=terminal.theirs, start_new_session=True,
         env=bare_environment(TERM="xterm-256color", **environment),
     )  # fmt: skip

@@ -10,11 +10,14 @@ from typer.core import TyperCommand
 from antiphon import __version__, settings
 from antiphon.cli import options
 from antiphon.cli.backup import CannotBackUp, run_backup
+from antiphon.cli.chat import run_chat
 from antiphon.cli.codex import CannotStart, run_codex
 from antiphon.cli.codex_arguments import split_arguments
 from antiphon.cli.doctor import run_doctor
+from antiphon.cli.gateway_client import GatewayFailed
 from antiphon.cli.keys import key_lines
 from antiphon.cli.models import run_models, run_pull
+from antiphon.cli.ps import run_ps
 from antiphon.cli.serve import NoEngine, serve_forever
 from antiphon.cli.taken_port import CannotListen
 from antiphon.core.replay import replay as replay_stream
@@ -150,6 +153,38 @@ def codex(
         chosen = settings.load({}, file=config)
         raise typer.Exit(run_codex(chosen, context.args, show=show, full=full, file=config))
     except (settings.SettingsError, CannotStart) as reason:
+        _fail(str(reason))
+
+
+@app.command()
+def chat(
+    prompt: Annotated[str | None, typer.Argument(help="What to ask. Without it: a conversation, or what is piped in.")] = None,
+    model: Annotated[str | None, typer.Option(help="Model that answers. Default: the first that the gateway lists.")] = None,
+    url: options.Url = None,
+    config: options.Config = None,
+) -> None:
+    """Talk to a model in the terminal, through the gateway that is running."""
+    chosen = _load({}, config)
+    try:
+        raise typer.Exit(run_chat(chosen, prompt, model=model, url=url))
+    except (settings.SettingsError, GatewayFailed) as reason:
+        _fail(str(reason))
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+
+
+@app.command()
+def ps(
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Look again every second, until Ctrl-C.")] = False,
+    as_json: options.AsJson = False,
+    url: options.Url = None,
+    config: options.Config = None,
+) -> None:
+    """Show the gateways that are running: their engines, their models, and the responses in flight."""
+    chosen = _load({}, config)
+    try:
+        raise typer.Exit(run_ps(chosen, url, watch=watch, as_json=as_json))
+    except settings.SettingsError as reason:
         _fail(str(reason))
 
 

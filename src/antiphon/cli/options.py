@@ -15,6 +15,7 @@ CHAT_TEMPLATE_HELP = "File with the chat template of engines that do not show it
 Config = Annotated[Path | None, typer.Option(help="TOML file with settings. Default: antiphon.toml, if there is one.")]
 UpstreamKey = Annotated[str | None, typer.Option(help="API key to send to the engines.")]
 ChatTemplate = Annotated[str | None, typer.Option(help=CHAT_TEMPLATE_HELP)]
+Url = Annotated[str | None, typer.Option(help="Address of the gateway. Default: the one that is running here.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 
 # ---- serve -----------------------------------------------------------------------------------------------------------
