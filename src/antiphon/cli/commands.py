@@ -192,7 +192,9 @@ def ps(
 def doctor(
     upstream: Annotated[
         list[str] | None,
-        typer.Option(help="URL of an engine. Repeat it for several. Default: the engines found on this machine."),
+        typer.Option(
+            help="URL of an engine. Repeat it for several. Default: those of the gateway that is running, or found here."
+        ),
     ] = None,
     upstream_key: options.UpstreamKey = None,
     dialect: options.Dialect = None,
