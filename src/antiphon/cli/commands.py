@@ -29,7 +29,6 @@ from antiphon.store import CannotOpen
 app = typer.Typer(
     help="OpenAI's Responses API in front of any Chat Completions engine.",
     no_args_is_help=False,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
