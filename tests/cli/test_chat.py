@@ -9,7 +9,7 @@ import pytest
 from support.commands import ANTIPHON, bare_environment, served
 from support.engine import MockEngine, Refusal, Writer, chunk, text
 from support.gateway import free_port, started
-from support.terminal import CTRL_C, CTRL_D, ENTER, Terminal, in_terminal
+from support.terminal_commands import CTRL_C, CTRL_D, ENTER, Terminal, in_terminal
 
 
 async def chat(*arguments: str, piped: str | None = None, **environment: str) -> tuple[int, str, str]:

@@ -10,7 +10,7 @@ import pytest
 from support.commands import ANTIPHON, bare_environment, served
 from support.engine import MockEngine, Writer, chunk, text
 from support.gateway import free_port
-from support.terminal import CTRL_C, in_terminal
+from support.terminal_commands import CTRL_C, in_terminal
 
 from antiphon.cli.ps import duration, lines
 

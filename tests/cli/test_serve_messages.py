@@ -13,7 +13,7 @@ import pytest
 from support.commands import ANTIPHON, bare_environment, served
 from support.engine import MockEngine, Writer, chunk, text
 from support.gateway import free_port
-from support.terminal import CTRL_C, in_terminal
+from support.terminal_commands import CTRL_C, in_terminal
 
 from antiphon.cli.taken_port import command_with_port
 
