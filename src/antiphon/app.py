@@ -36,7 +36,7 @@ from antiphon.gateway.run import Equipment
 from antiphon.gateway.seal import load_key, make_sealer
 from antiphon.gateway.sinks import WriteBatch
 from antiphon.gateway.watch import Timeouts
-from antiphon.http import conversations, engine_routes, inspector_engines, responses, stored, websocket
+from antiphon.http import conversations, engine_routes, inspector_engines, inspector_stored, responses, stored, websocket
 from antiphon.http.app_keys import CONVERSATIONS, GATEWAY, KEYRING, LIMITS, TRANSPORT, HttpLimits
 from antiphon.http.cors import CROSS_ORIGIN, CrossOrigin, preflights
 from antiphon.http.inspector_engines import DESCRIPTION, GatewayDescription
@@ -156,6 +156,8 @@ ROUTES = [
     web.get("/health", engine_routes.health),
     web.get("/ready", engine_routes.ready),
     web.get("/inspector/engines", inspector_engines.engines),
+    web.get("/inspector/stored/responses", inspector_stored.responses),
+    web.get("/inspector/stored/conversations", inspector_stored.conversations),
 ]
 
 

@@ -190,7 +190,8 @@ def test_without_a_key_only_this_machine_is_let_in(host: str) -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1", "localhost", "LOCALHOST"])
 def test_this_machine_needs_no_key(host: str) -> None:
-    refuse_to_be_open(Settings(host=host))
+    settings = Settings(host=host)
+    assert refuse_to_be_open(settings) is settings
 
 
 @pytest.mark.parametrize("allowed", [("--insecure-no-auth",), ("--api-key", "k")])

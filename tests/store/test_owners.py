@@ -8,6 +8,7 @@ from msgspec import structs
 from support.stores import conversation, events, items, queued, record
 
 from antiphon.store import IdTaken, Store
+from antiphon.store.records import Listing
 
 ATTEMPTS: dict[str, tuple[Callable[[Store], Awaitable[object]], object]] = {
     "put": (lambda store: store.put(record("r1", "bob")), IdTaken),
@@ -33,6 +34,8 @@ ATTEMPTS: dict[str, tuple[Callable[[Store], Awaitable[object]], object]] = {
     "events": (lambda store: store.events("bob", "running"), None),
     "finish": (lambda store: store.finish(queued("running", "bob"), "w1", 1, events(1)), False),
     "cancel": (lambda store: store.cancel("bob", "running"), "unknown"),
+    "list_responses": (lambda store: store.list_responses("bob"), Listing([], None)),
+    "list_conversations": (lambda store: store.list_conversations("bob"), Listing([], None)),
 }
 # Workers, which serve every owner, call these with what `claim` returned; or they read and write no owner's data.
 WITHOUT_OWNER = {

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from antiphon.core.chat_fields import refuse_chat_fields
 from antiphon.core.field_errors import complaint_to_error
+from antiphon.core.json_errors import unreadable_to_error
 from antiphon.core.limits import DEFAULT_LIMITS, RequestLimits, check_nesting, check_request
 from antiphon.errors import InvalidRequest
 from antiphon.wire import UNREADABLE
@@ -77,7 +78,7 @@ def _object(body: bytes, limits: RequestLimits = DEFAULT_LIMITS) -> dict[str, An
     try:
         value = msgspec.json.decode(body)
     except UNREADABLE as broken:
-        raise InvalidRequest(f"The body is not JSON: {broken}.", code="invalid_json") from None
+        raise unreadable_to_error(str(broken), body) from None
     if not isinstance(value, dict):
         raise InvalidRequest("The body must be a JSON object.", code="invalid_json")
     check_nesting(value, limits)

@@ -12,11 +12,12 @@ from typing import Protocol
 from weakref import WeakKeyDictionary
 
 from antiphon.core.fair_queue import FairQueue, QueueFull
+from antiphon.core.quantities import counted
 from antiphon.core.request_rates import RateState, RequestRates
 from antiphon.engines.upstream import Engine
 from antiphon.errors import EngineBusy, RateLimited
 
-TOO_MANY = "{most} responses of this key are running, and no more may at once. Try again when one has ended, in about {wait} s."
+TOO_MANY = "This key may run {most} at once, and no more. Try again when one has ended, in about {wait} s."
 BUSY = "The engine at {root} is busy. Try again in about {wait} s."
 QUEUE_FULL = "The engine at {root} is busy, and its queue is full. Try again in about {wait} s."
 WAITED = "The engine at {root} is busy: the request waited for {waited:g} s, and no longer. Try again in about {wait} s."
@@ -37,15 +38,17 @@ class AdmissionLimits:
 
 NO_LIMITS = AdmissionLimits()
 
+Clock = Callable[[], float]
+
 
 class QueuePlace:
     """A place in a queue, for one request: `take()` it, and `leave()` it however the request ends."""
 
-    def __init__(self, queue: FairQueue["QueuePlace"], owner: str, *, patient: bool = False) -> None:
+    def __init__(self, queue: FairQueue["QueuePlace"], owner: str, now: Clock, *, patient: bool = False) -> None:
         self._queue = queue
+        self._now = now
         self._owner = owner
         self._patient = patient
-        self._loop = asyncio.get_running_loop()
         self._turn: asyncio.Future[None] | None = None
 
     @property
@@ -58,16 +61,17 @@ class QueuePlace:
 
     def take_at_once(self) -> bool:
         """False: there is none. Raises QueueFull if it could not even wait for one."""
-        displaced = self._queue.enter(self, self._owner, self._loop.time(), patient=self._patient)
+        now = self._now()
+        displaced = self._queue.enter(self, self._owner, now, patient=self._patient)
         if displaced is not None:
-            displaced._fail(QueueFull(self._queue.seconds_to_wait()))
+            displaced._fail(QueueFull(self._queue.seconds_to_wait(now)))
         return self.taken
 
     async def take(self, within: float | None = None) -> None:
         """Raises QueueFull, or TimeoutError after so many seconds."""
         if self.taken or self.take_at_once():
             return
-        self._turn = self._loop.create_future()
+        self._turn = asyncio.get_running_loop().create_future()
         try:
             async with asyncio.timeout(within):
                 await self._turn
@@ -80,7 +84,7 @@ class QueuePlace:
     def leave(self) -> bool:
         """False: it was not taken."""
         was_taken = self.taken
-        begin(self._queue.leave(self, self._loop.time()))
+        begin(self._queue.leave(self, self._now()))
         return was_taken
 
     def _begin(self) -> None:
@@ -100,6 +104,14 @@ def begin(places: Iterable[QueuePlace]) -> None:
 
 class Seat(Protocol):
     @property
+    def owner(self) -> str:
+        """Whose response it is."""
+
+    @property
+    def patient(self) -> bool:
+        """The response waits for as long as it takes."""
+
+    @property
     def waits(self) -> bool:
         """It has to wait for its turn."""
 
@@ -114,8 +126,8 @@ class EngineSeat:
 
     def __init__(self, admission: "Admission", owner: str, *, patient: bool = False) -> None:
         self._admission = admission
-        self._owner = owner
-        self._patient = patient
+        self.owner = owner
+        self.patient = patient
         self._engine: Engine | None = None
         self._place: QueuePlace | None = None
 
@@ -127,19 +139,19 @@ class EngineSeat:
         if self._engine is engine:
             return
         self.leave()
-        queue, limits = self._admission.engine_queue(engine), self._admission.limits
+        queue, limits, now = self._admission.engine_queue(engine), self._admission.limits, self._admission.now
         if queue.is_full and not all(map(self._admission.is_full, others)):
-            raise _busy(BUSY, engine, queue.seconds_to_wait())
-        self._engine, self._place = engine, QueuePlace(queue, self._owner, patient=self._patient)
+            raise _busy(BUSY, engine, queue.seconds_to_wait(now()))
+        self._engine, self._place = engine, QueuePlace(queue, self.owner, now, patient=self.patient)
         try:
-            await self._place.take(None if self._patient else limits.queue_timeout)
+            await self._place.take(None if self.patient else limits.queue_timeout)
         except BaseException as reason:
             # However it ends: the next engine answer must not go on without a place.
             self.leave()
             if isinstance(reason, QueueFull):
                 raise _busy(QUEUE_FULL, engine, reason.seconds) from None
             if isinstance(reason, TimeoutError):
-                raise _busy(WAITED, engine, queue.seconds_to_wait(), waited=limits.queue_timeout) from None
+                raise _busy(WAITED, engine, queue.seconds_to_wait(now()), waited=limits.queue_timeout) from None
             raise
 
     def leave(self) -> None:
@@ -155,6 +167,14 @@ class BorrowedSeat:
         self._seat = seat
 
     @property
+    def owner(self) -> str:
+        return self._seat.owner
+
+    @property
+    def patient(self) -> bool:
+        return self._seat.patient
+
+    @property
     def waits(self) -> bool:
         return self._seat.waits
 
@@ -165,12 +185,16 @@ class BorrowedSeat:
 
 
 class Admission:
-    def __init__(self, limits: AdmissionLimits = NO_LIMITS) -> None:
+    def __init__(self, limits: AdmissionLimits = NO_LIMITS, now: Clock | None = None) -> None:
+        """`now`: the clock by which all times are measured. None: that of the event loop."""
         self.limits = limits
+        # By each earlier owner its name.
+        self._names: Mapping[str, str] = {}
         self._rates = RequestRates(limits.requests_per_minute)
         self._owners: dict[str, FairQueue[QueuePlace]] = {}
         self._engines: WeakKeyDictionary[Engine, FairQueue[QueuePlace]] = WeakKeyDictionary()
         self._loop = asyncio.get_running_loop()
+        self.now: Clock = now or self._loop.time
         # Owners whose next place is for a client that was refused, and when that ends.
         self._reserved: dict[str, asyncio.TimerHandle] = {}
         # Called when an owner that had no free place has one again.
@@ -178,7 +202,7 @@ class Admission:
 
     def change(self, limits: AdmissionLimits) -> None:
         """From now on. What runs and waits goes on."""
-        self.limits, now = limits, self._loop.time()
+        self.limits, now = limits, self.now()
         self._rates.per_minute = limits.requests_per_minute
         for queue in self._owners.values():
             begin(queue.resize(limits.responses, 0, now))
@@ -189,28 +213,36 @@ class Admission:
     # ---- keys --------------------------------------------------------------------------------------------------------
 
     def rename(self, names: Mapping[str, str]) -> None:
-        """By each earlier owner its name: what runs for the earlier one counts for the name from now on. If something runs
-        for the name as well, the two are counted apart until what runs has ended."""
+        """By each earlier owner its name: what runs for the earlier one, and what it has sent, counts for the name from now
+        on. If something runs for the name as well, the two are counted apart until what runs has ended."""
+        self._names = names
         for earlier, name in names.items():
+            self._rates.rename(earlier, name, self.now())
             if earlier in self._owners and (name not in self._owners or not self._owners[name].running):
                 self._owners[name] = self._owners.pop(earlier)
 
     def count(self, owner: str) -> None:
         """One more request of this owner. Raises RateLimited."""
-        self._rates.count(owner, self._loop.time())
+        self._rates.count(self._current(owner), self.now())
 
     def rate(self, owner: str) -> RateState | None:
-        return self._rates.state(owner, self._loop.time())
+        return self._rates.state(self._current(owner), self.now())
+
+    def _current(self, owner: str) -> str:
+        """Of a request that came before its key got a name, the name."""
+        return self._names.get(owner, owner)
 
     def enter(self, owner: str) -> "OwnerPlace":
         """A place for one more response of this owner. Raises RateLimited."""
+        owner = self._current(owner)
         place = OwnerPlace(self, self._owner_queue(owner), owner)
         try:
             place.take_at_once()
         except QueueFull as full:
             wait = _whole_seconds(full.seconds)
             self._reserve(owner, wait + GRACE)
-            raise RateLimited(TOO_MANY.format(most=self.limits.responses, wait=wait), retry_after=wait) from None
+            most = counted(self.limits.responses or 0, "response")
+            raise RateLimited(TOO_MANY.format(most=most, wait=wait), retry_after=wait) from None
         return place
 
     def patient_place(self, owner: str) -> "OwnerPlace":
@@ -262,7 +294,7 @@ class Admission:
 
 class OwnerPlace(QueuePlace):
     def __init__(self, admission: Admission, queue: FairQueue[QueuePlace], owner: str, *, patient: bool = False) -> None:
-        super().__init__(queue, owner, patient=patient)
+        super().__init__(queue, owner, admission.now, patient=patient)
         self._admission = admission
 
     def leave(self) -> bool:

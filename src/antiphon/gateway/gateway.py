@@ -265,7 +265,7 @@ class Gateway:
         )
         large = read.is_large(history)
         exchange = await run_aside(make_exchange, large=large)
-        await self._check_definitions(exchange, large=large)
+        await self._check_definitions(exchange, recorder.owner, large=large)
         record = await run_aside(partial(recorder.to_record, exchange.response), large=large)
         await self.store.enqueue(record, read.arrival.body)
         await self.owners.catch_up(record.owner)
@@ -289,7 +289,7 @@ class Gateway:
         knowledge, environment, large = [engines[0].knowledge], self._environment_of(recorder.owner), read.is_large(history)
         make_exchange = partial(Exchange, request, knowledge, environment, history=history, asks_again=False)
         exchange = await run_aside(make_exchange, large=large)
-        await self._check_definitions(exchange, large=large)
+        await self._check_definitions(exchange, recorder.owner, large=large)
         method, counted = BY_TEMPLATE, await count_by_template(engines[0], exchange.chat)
         if counted is None:
             counted, method = await self._count_by_asking(exchange, engines[0], seat)
@@ -306,10 +306,10 @@ class Gateway:
         reported = engine.knowledge.dialect_for(exchange.chat.model).reports_usage
         return usage.input_tokens, BY_ASKING if reported else BY_LENGTH
 
-    async def _check_definitions(self, exchange: Exchange, *, large: bool) -> None:
+    async def _check_definitions(self, exchange: Exchange, owner: str, *, large: bool) -> None:
         """Raises for a schema that cannot be compiled, where no engine is going to be asked."""
         while isinstance(step := exchange.step, Check):
-            outcome = await self._equipment.checker.run(step.work)
+            outcome = await self._equipment.checker.run(step.work, owner)
             await run_aside(partial(exchange.checked, outcome), large=large)
         if exchange.error is not None:
             raise exchange.error

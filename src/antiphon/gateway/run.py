@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from antiphon.core.check_work import CheckOutcome, CheckWork
 from antiphon.core.exchange import Exchange
 from antiphon.core.fast_path import AnyEvent
 from antiphon.core.steps import Ask, Check, Compact, Count, Done, Estimate, RunTools, Step, ToolCall
@@ -355,8 +356,11 @@ class ResponseRun:
             await asyncio.wait({checking})
             checking.result()
         else:
-            outcome = await self._equipment.checker.run(step.work)
+            outcome = await self._outcome_of(step.work)
             await self._report(partial(self._exchange.checked, outcome))
+
+    async def _outcome_of(self, work: CheckWork) -> CheckOutcome:
+        return await self._equipment.checker.run(work, self._seat.owner, patient=self._seat.patient)
 
     async def _run_tools(self, step: RunTools) -> None:
         """All at once; each result is shown as soon as those before it are."""
@@ -443,7 +447,7 @@ class ResponseRun:
         try:
             while (work := exchange.check) is not None:
                 # Not in one line: what was sent meanwhile would be added again.
-                outcome = await self._equipment.checker.run(work)
+                outcome = await self._outcome_of(work)
                 self._unsent += exchange.checked(outcome)
                 self.flush()
             if not exchange.reading and not self._read.done():

@@ -9,6 +9,8 @@ import msgspec
 from aiohttp import WSCloseCode, WSMsgType, web
 from msgspec import Struct
 
+from antiphon.core.json_errors import unreadable_to_error
+from antiphon.core.quantities import counted
 from antiphon.errors import ApiError, BodyTooLarge, EngineError, InvalidRequest, RateLimited, UpgradeRequired
 from antiphon.gateway.client_protocol import RESPONSES_WEBSOCKET
 from antiphon.gateway.recent_histories import RecentHistories
@@ -175,7 +177,9 @@ class Connection:
         """Together, the requests that wait may be as large as one may be."""
         most, largest = self._limits.websocket_queue, self._limits.max_body_bytes
         if self._waiting.qsize() >= most:
-            raise RateLimited(f"{most} requests are waiting already. Responses run one after another: wait for one to end.")
+            raise RateLimited(
+                f"At most {counted(most, 'request')} may wait. Responses run one after another: wait for one to end."
+            )
         if self._waiting_bytes and self._waiting_bytes + size > largest:
             raise RateLimited(
                 f"The requests that are waiting would be larger than {largest} bytes. "
@@ -274,7 +278,7 @@ def _head(kind: WSMsgType, data: Any) -> Head:
     except msgspec.ValidationError:
         raise InvalidRequest("A message must be a JSON object.", code="invalid_json") from None
     except UNREADABLE as broken:
-        raise InvalidRequest(f"The message is not JSON: {broken}.", code="invalid_json") from None
+        raise unreadable_to_error(str(broken), data, "message") from None
     if head.type != "response.create":
         raise InvalidRequest(
             f"Invalid `type`: {head.type!r} must be 'response.create'.", param="type", code="unknown_event_type"

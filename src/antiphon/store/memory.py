@@ -22,6 +22,7 @@ from antiphon.store.memory_tables import (
     size_of_record,
 )
 from antiphon.store.records import (
+    NEWEST,
     PAGE_BYTES,
     Cancellation,
     Conversation,
@@ -29,6 +30,8 @@ from antiphon.store.records import (
     Item,
     Job,
     Link,
+    Listing,
+    ListPlace,
     Progress,
     Purpose,
     Record,
@@ -333,6 +336,18 @@ class MemoryStore:
         row.stored = structs.replace(row.stored, status="cancelled")
         self._tables.delete_job(row)
         return "cancelled"
+
+    # --- Lists
+
+    async def list_responses(
+        self, owner: str | None, *, search: bytes = b"", after: ListPlace | None = None, limit: int = 20
+    ) -> Listing:
+        return self._tables.list_rows(ResponseRow, owner, search, after or NEWEST, limit)
+
+    async def list_conversations(
+        self, owner: str | None, *, search: bytes = b"", after: ListPlace | None = None, limit: int = 20
+    ) -> Listing:
+        return self._tables.list_rows(ConversationRow, owner, search, after or NEWEST, limit)
 
     # --- Owners
 

@@ -4,7 +4,19 @@ from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from antiphon.store.records import PAGE_BYTES, Cancellation, Conversation, Event, Item, Job, Link, Progress, Record
+from antiphon.store.records import (
+    PAGE_BYTES,
+    Cancellation,
+    Conversation,
+    Event,
+    Item,
+    Job,
+    Link,
+    Listing,
+    ListPlace,
+    Progress,
+    Record,
+)
 from antiphon.store.wakeups import Wakeup
 
 
@@ -182,6 +194,21 @@ class Store(Protocol):
 
         The followers are woken in either case, so a worker that follows its own jobs can call `renew` at once.
         """
+
+    # --- Lists, the newest first
+
+    async def list_responses(
+        self, owner: str | None, *, search: bytes = b"", after: ListPlace | None = None, limit: int = 20
+    ) -> Listing:
+        """A page of the responses of an owner; None: of all owners. `search`: what their input or output, as JSON, contains.
+
+        A page of a search may be short, or empty, and not the last one: only so many rows are searched at once.
+        """
+
+    async def list_conversations(
+        self, owner: str | None, *, search: bytes = b"", after: ListPlace | None = None, limit: int = 20
+    ) -> Listing:
+        """The same of conversations, and of their items."""
 
     # --- Owners
 

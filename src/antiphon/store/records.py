@@ -1,9 +1,11 @@
 """What is stored: responses, conversations, jobs and events. JSON is stored as bytes, encoded once by the code that made it."""
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Literal, NamedTuple, Self
 
 from msgspec import Struct
+
+from antiphon.errors import InvalidRequest
 
 # The statuses of a response that has not ended.
 UNFINISHED = frozenset({"queued", "in_progress"})
@@ -120,3 +122,46 @@ class Progress(Struct, frozen=True):
 # The outcome of a cancel: "unknown": no such response; "cancelled": it was queued and is cancelled now; "asked": it is running
 # and its worker will end it; "over": it had ended already, or is not a background response.
 Cancellation = Literal["unknown", "cancelled", "asked", "over"]
+
+
+class Listed(Struct, frozen=True):
+    """A response or conversation in a list of them. What is long is left out."""
+
+    id: str
+    owner: str
+    created_at: int
+    # Of a response.
+    status: str | None
+    # Of a conversation: how many it has.
+    items: int | None
+    # As JSON: the list of input items of a response, the first item of a conversation.
+    beginning: bytes | None
+    # The response object without its output, or the metadata of a conversation.
+    settings: bytes | None
+
+
+class Listing(NamedTuple):
+    rows: list[Listed]
+    # Where the next page begins. None: this is the last one.
+    after: str | None
+
+
+class ListPlace(NamedTuple):
+    """A place in a list, which begins with the newest."""
+
+    created_at: int
+    id: str
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        created_at, _, id = text.partition(".")
+        if not created_at.isdecimal() or len(created_at) > 18 or not id:
+            raise InvalidRequest("`after` must be the `last_id` of the page before.", param="after", code="invalid_value")
+        return cls(int(created_at), id)
+
+    def __str__(self) -> str:
+        return f"{self.created_at}.{self.id}"
+
+
+# Before everything.
+NEWEST = ListPlace(2**62, "")

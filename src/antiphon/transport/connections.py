@@ -9,7 +9,7 @@ import asyncio
 import logging
 import socket
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from aiohttp import EMPTY_PAYLOAD, StreamReader, web
@@ -44,6 +44,10 @@ PARSER_ERRORS: Sequence[tuple[str, type[BadRequest]]] = (
 )
 
 
+# The parser's words → ours.
+REASONS: Mapping[str, str] = {"Pause on PRI/Upgrade": "this is HTTP/2, and only HTTP/1.1 is spoken here"}
+
+
 def to_bad_request(error: BaseException | None) -> BadRequest | None:
     """None: it is no error of the parser."""
     names = {kind.__name__ for kind in type(error).__mro__}
@@ -53,7 +57,8 @@ def to_bad_request(error: BaseException | None) -> BadRequest | None:
 
 def _reason(message: str) -> str:
     """The first line of the parser's message, up to what it quotes."""
-    return message.partition("\n")[0].partition(": b'")[0].partition("://")[0].rstrip(":.")
+    reason = message.partition("\n")[0].partition(": b'")[0].partition("://")[0].rstrip(":.")
+    return REASONS.get(reason, reason)
 
 
 # How the head of a request ends.

@@ -6,8 +6,20 @@ from typing import Protocol, TypeVar
 
 from msgspec import structs
 
-from antiphon.store.records import PAGE_BYTES, Cancellation, Conversation, Event, Item, Job, Link, Progress, Record
-from antiphon.store.sql import background, conversations, item_index, owners, responses, sweeper
+from antiphon.store.records import (
+    PAGE_BYTES,
+    Cancellation,
+    Conversation,
+    Event,
+    Item,
+    Job,
+    Link,
+    Listing,
+    ListPlace,
+    Progress,
+    Record,
+)
+from antiphon.store.sql import background, conversations, item_index, listings, owners, responses, sweeper
 from antiphon.store.sql.operations import Operation
 from antiphon.store.sql.recent_chains import RecentChains
 from antiphon.store.wakeups import Wakeup, Wakeups
@@ -201,6 +213,18 @@ class SqlStore:
 
     async def cancel(self, owner: str, id: str) -> Cancellation:
         return await self._database.write(background.cancel(owner, id, self._now()))
+
+    # --- Lists
+
+    async def list_responses(
+        self, owner: str | None, *, search: bytes = b"", after: ListPlace | None = None, limit: int = 20
+    ) -> Listing:
+        return await self._database.read(listings.page(listings.RESPONSES, owner, search, after, limit, self._now()))
+
+    async def list_conversations(
+        self, owner: str | None, *, search: bytes = b"", after: ListPlace | None = None, limit: int = 20
+    ) -> Listing:
+        return await self._database.read(listings.page(listings.CONVERSATIONS, owner, search, after, limit, self._now()))
 
     # --- Owners
 
