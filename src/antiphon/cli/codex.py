@@ -69,7 +69,7 @@ def run_codex(settings: Settings, arguments: Sequence[str], *, show: bool, full:
         if show:
             typer.echo(config, nl=False)
             return 0
-        (home / "config.toml").write_text(config)
+        (home / "config.toml").write_text(config, encoding="utf-8")
         if lean:
             typer.echo(LEAN.format(reason=help["reason"]), err=True)
         if is_ours and (better := _better_model(settings, chosen)) is not None:
@@ -133,7 +133,9 @@ def _wait(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
     while (reason := _why_not_ready(url)) is not None:
         waited = time.monotonic() - began
         if process.poll() is not None or waited > START_TIMEOUT:
-            raise CannotStart(f"No gateway runs at {url}, and none could be started:\n{log.read_text(errors='replace')}")
+            raise CannotStart(
+                f"No gateway runs at {url}, and none could be started:\n{log.read_text(encoding='utf-8', errors='replace')}"
+            )
         if waited > NOTICE_AFTER and reason != shown:
             typer.echo(WAITING.format(reason=f" {reason}" if reason else "", log=log), err=True)
             shown = reason

@@ -110,7 +110,7 @@ def _complaint(binary: str, settings: Settings) -> str | None:
         try:
             checked = subprocess.run(
                 command, env=os.environ | {"CODEX_HOME": home}, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                timeout=CHECK_TIMEOUT,
+                timeout=CHECK_TIMEOUT, encoding="utf-8",
             )  # fmt: skip
         except (OSError, subprocess.TimeoutExpired) as failed:
             return str(failed)
