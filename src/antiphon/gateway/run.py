@@ -22,7 +22,7 @@ from antiphon.gateway.admission import BorrowedSeat, QueuePlace, Seat
 from antiphon.gateway.checker import Checker
 from antiphon.gateway.deadlines import Deadline
 from antiphon.gateway.large_requests import run_aside
-from antiphon.gateway.observers import ChatsOnly, Observer
+from antiphon.gateway.observers import ChatsOnly, Observer, has_output, overriding
 from antiphon.gateway.recorder import NoRecorder, ResponseRecorder
 from antiphon.gateway.sinks import NoSink, Sink, WriteBatch
 from antiphon.gateway.watch import EngineWatch, Timeouts
@@ -69,6 +69,9 @@ class ResponseRun:
         self.recorder = recorder
         self._equipment = equipment
         self._observers = observers
+        # Those of them that want every piece of the engine's body, and every event.
+        self._receivers, self._watchers = overriding(observers, "received"), overriding(observers, "events")
+        self._awaits_output = bool(observers)
         self._add_to_batch = equipment.batch.add
         self._loop = asyncio.get_running_loop()
         # The first events have been written.
@@ -293,13 +296,17 @@ class ResponseRun:
     async def _ask(self, step: Ask) -> Reply | None:
         if (leaving := self._leave()) is not None:
             await leaving
-        engine = self._engines[step.engine]
+        engine, asked = self._engines[step.engine], False
         try:
             await self._seat.take(engine, self._engines[step.engine + 1 :])
             for observer in self._observers:
+                observer.asks(step.reason)
                 observer.chat(step.chat, engine.root)
+            asked = True
             return await engine.open_chat(step.chat)
         except ApiError as error:
+            if asked:
+                self._show_answered(error)
             await self._report(partial(self._exchange.refused, error))
             return None
 
@@ -371,6 +378,7 @@ class ResponseRun:
         except ApiError as broken:
             error = broken
         self._answer_ended = self._exchange.answer_ended
+        self._show_answered(self._aborted or error)
         if self._aborted is None:
             await self._report(partial(self._exchange.finish, error))
 
@@ -380,7 +388,7 @@ class ResponseRun:
             return
         answer = self._answer
         self._watch.reads += 1
-        for observer in self._observers:
+        for observer in self._receivers:
             observer.received(data)
         try:
             events = answer.receive(data)
@@ -431,7 +439,7 @@ class ResponseRun:
         if not events:
             return
         self._unsent = []
-        if self._observers:
+        if self._watchers or self._awaits_output:
             self._observe(events)
         if self._sink.write(events) and self._resuming is None and self._reply is not None:
             self._reply.pause()
@@ -443,12 +451,21 @@ class ResponseRun:
         reply.resume()
 
     def _observe(self, events: Sequence[AnyEvent]) -> None:
-        for observer in self._observers:
+        for observer in self._watchers:
             observer.events(events)
+        if self._awaits_output and has_output(events):
+            self._awaits_output = False
+            for observer in self._observers:
+                observer.first_output()
+
+    def _show_answered(self, error: ApiError | None) -> None:
+        for observer in self._observers:
+            observer.answered(error)
 
     def _leave_observers(self) -> Sequence[Observer]:
         """Those to whom the end has not been told."""
         observers, self._observers = self._observers, ()
+        self._receivers = self._watchers = ()
         return observers
 
     # ---- what the watch sees -----------------------------------------------------------------------------------------
