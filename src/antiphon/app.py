@@ -11,9 +11,10 @@ from functools import partial
 import aiohttp
 from aiohttp import web
 
+from antiphon import __version__
 from antiphon.background.attempts import RETRY_INTERVAL, BackgroundOptions
 from antiphon.background.workers import Workers
-from antiphon.client_keys import earlier_owners, key_owners
+from antiphon.client_keys import earlier_owners, key_owners, metrics_readers
 from antiphon.core.environment import Environment
 from antiphon.core.event_style import PADDED_TO, REASONING_EVENTS
 from antiphon.core.knowledge import Model
@@ -39,12 +40,18 @@ from antiphon.http import conversations, engine_routes, responses, stored, webso
 from antiphon.http.app_keys import CONVERSATIONS, GATEWAY, KEYRING, LIMITS, TRANSPORT, HttpLimits
 from antiphon.http.cors import CROSS_ORIGIN, CrossOrigin, preflights
 from antiphon.http.keyring import Keyring
+from antiphon.http.metrics import METRICS, METRICS_KEYS, Exposed, counting, counting_unrouted, metrics
 from antiphon.http.middlewares import TOO_SLOW, add_headers, answer_unrouted, authenticated, enveloped, identified
 from antiphon.http.passed_through import OPEN_ANSWERS, OpenAnswers, passed_through
 from antiphon.http.paths import under_all_paths
+from antiphon.http.readiness import READINESS, Readiness
 from antiphon.http.request_headers import ALLOWED_HOSTS, AllowedHosts, checked
 from antiphon.http.websocket import CLOSE_TIMEOUT, CONNECTIONS, GOING_AWAY, PING_INTERVAL
 from antiphon.logs import log
+from antiphon.metrics.instruments import Instruments
+from antiphon.metrics.responses import measured_responses
+from antiphon.metrics.state import GatewayState, StateCollector
+from antiphon.metrics.timed_methods import measured_checker, measured_store
 from antiphon.settings import Settings, data_directory, read_chat_template
 from antiphon.store.protocol import Store
 from antiphon.tools.runner import ToolRunner
@@ -96,6 +103,11 @@ def make_app(
     extensions: Extensions = NO_EXTENSIONS,
 ) -> web.Application:
     checker, intervals = extensions.checker or Checker(settings.check_timeout), extensions.intervals
+    instruments = Instruments() if settings.metrics else None
+    if instruments is not None:
+        store, checker = measured_store(store, instruments), measured_checker(checker, instruments)
+        counts_responses = measured_responses(instruments, asyncio.get_running_loop().time)
+        extensions = replace(extensions, observers=[*extensions.observers, counts_responses])
     names = ModelNames(settings.model_names, settings.default_model)
     pool = Pool(_make_engines(settings, session, embedded), intervals.engine_retry, names)
     gateway = _make_gateway(settings, pool, store, checker, extensions)
@@ -108,6 +120,8 @@ def make_app(
     app[ALLOWED_HOSTS] = AllowedHosts((settings.host, *settings.allowed_hosts), needed=lambda: not keyring)
     app[CONNECTION_OPTIONS] = _connection_options(settings)
     app.on_response_prepare.append(add_headers)
+    app[READINESS] = Readiness(store)
+    _expose_metrics(app, instruments, settings)
     app[GATEWAY] = gateway
     app[CONVERSATIONS] = Conversations(store, retention=gateway.retention)
     app[TRANSPORT] = transport_of(session)
@@ -123,6 +137,17 @@ def make_app(
     app.on_startup.append(_start_workers)
     app.on_shutdown.append(partial(_drain, within=settings.shutdown_timeout))
     return app
+
+
+def _expose_metrics(app: web.Application, instruments: Instruments | None, settings: Settings) -> None:
+    app[METRICS_KEYS] = Keyring(metrics_readers(settings))
+    if instruments is None:
+        return
+    app[METRICS] = Exposed(instruments, StateCollector(GatewayState(__version__)))
+    instruments.registry.register(app[METRICS].collector)
+    app.middlewares.insert(0, counting(instruments, {route.path for route in API_ROUTES}))
+    options = app[CONNECTION_OPTIONS]
+    app[CONNECTION_OPTIONS] = options._replace(answer_error=counting_unrouted(instruments, options.answer_error))
 
 
 API_ROUTES = [
@@ -152,6 +177,7 @@ ROUTES = [
     *under_all_paths(API_ROUTES),
     web.get("/health", engine_routes.health),
     web.get("/ready", engine_routes.ready),
+    web.get("/metrics", metrics),
 ]
 
 
@@ -275,6 +301,7 @@ async def _watch(app: web.Application, store_max_bytes: int) -> AsyncIterator[No
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
+    await app[READINESS].close()
     # A detection may be waiting for the examiner.
     await gateway.pool.close()
     await examiner.close()
@@ -290,6 +317,7 @@ async def _start_workers(app: web.Application) -> None:
 
 
 async def _drain(app: web.Application, within: float) -> None:
+    app[READINESS].stop()
     for connection in app[CONNECTIONS]:
         connection.leave(GOING_AWAY)
     app[WORKERS].stop()

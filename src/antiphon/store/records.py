@@ -1,7 +1,7 @@
 """What is stored: responses, conversations, jobs and events. JSON is stored as bytes, encoded once by the code that made it."""
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
@@ -89,6 +89,14 @@ class Job(Struct, frozen=True):
     purpose: Purpose
     # How many earlier attempts were lost with their workers. Attempts that were given back do not count.
     lost: int = 0
+
+
+class JobCounts(NamedTuple):
+    """Background responses that are not finished, of all gateways."""
+
+    waiting: int
+    # By gateways that are gone, too, until another one takes them over.
+    running: int
 
 
 # What is read of events at once, in bytes. A single event may be larger.

@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 
 import msgspec
 
-from antiphon.store.records import Cancellation, Event, Item, Job, Progress, Purpose, Record, fitting
+from antiphon.store.records import Cancellation, Event, Item, Job, JobCounts, Progress, Purpose, Record, fitting
 from antiphon.store.sql import conversations, responses
 from antiphon.store.sql.operations import Operation, Statement, Wake, placeholders
 
@@ -142,6 +142,12 @@ def finish(
     yield from responses.replace(record, now)
     yield from _append(record.id, events)
     return True
+
+
+def count_jobs() -> Operation[JobCounts]:
+    rows = yield Statement("SELECT count(*), count(worker) FROM jobs", ())
+    total, running = rows[0]
+    return JobCounts(total - running, running)
 
 
 def cancel(owner: str, id: str, now: float) -> Operation[Cancellation]:

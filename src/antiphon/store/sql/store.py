@@ -6,7 +6,7 @@ from typing import Protocol, TypeVar
 
 from msgspec import structs
 
-from antiphon.store.records import PAGE_BYTES, Cancellation, Conversation, Event, Item, Job, Link, Progress, Record
+from antiphon.store.records import PAGE_BYTES, Cancellation, Conversation, Event, Item, Job, JobCounts, Link, Progress, Record
 from antiphon.store.sql import background, conversations, item_index, owners, responses, sweeper
 from antiphon.store.sql.operations import Operation
 from antiphon.store.sql.recent_chains import RecentChains
@@ -198,6 +198,9 @@ class SqlStore:
         if finished:
             self._recent.extend(record)
         return finished
+
+    async def count_jobs(self) -> JobCounts:
+        return await self._database.read(background.count_jobs())
 
     async def cancel(self, owner: str, id: str) -> Cancellation:
         return await self._database.write(background.cancel(owner, id, self._now()))
