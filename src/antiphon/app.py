@@ -44,7 +44,7 @@ from antiphon.http.metrics import METRICS, METRICS_KEYS, Exposed, counting, coun
 from antiphon.http.middlewares import TOO_SLOW, add_headers, answer_unrouted, authenticated, enveloped, identified
 from antiphon.http.passed_through import OPEN_ANSWERS, OpenAnswers, passed_through
 from antiphon.http.paths import under_all_paths
-from antiphon.http.readiness import READINESS, Readiness
+from antiphon.http.readiness import LIFETIME, READINESS, Readiness
 from antiphon.http.request_headers import ALLOWED_HOSTS, AllowedHosts, checked
 from antiphon.http.websocket import CLOSE_TIMEOUT, CONNECTIONS, GOING_AWAY, PING_INTERVAL
 from antiphon.logs import log
@@ -75,6 +75,7 @@ class Intervals:
     websocket_ping: float = PING_INTERVAL
     websocket_farewell: float = CLOSE_TIMEOUT
     probes: ProbeTimes = DEFAULT_TIMES
+    readiness: float = LIFETIME
 
 
 DEFAULT_INTERVALS = Intervals()
@@ -120,7 +121,7 @@ def make_app(
     app[ALLOWED_HOSTS] = AllowedHosts((settings.host, *settings.allowed_hosts), needed=lambda: not keyring)
     app[CONNECTION_OPTIONS] = _connection_options(settings)
     app.on_response_prepare.append(add_headers)
-    app[READINESS] = Readiness(store)
+    app[READINESS] = Readiness(store, lifetime=intervals.readiness)
     _expose_metrics(app, instruments, settings)
     app[GATEWAY] = gateway
     app[CONVERSATIONS] = Conversations(store, retention=gateway.retention)
