@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import aiohttp
 from aiohttp import web
@@ -46,6 +47,7 @@ from antiphon.http.passed_through import OPEN_ANSWERS, OpenAnswers, passed_throu
 from antiphon.http.paths import under_all_paths
 from antiphon.http.readiness import LIFETIME, READINESS, Readiness
 from antiphon.http.request_headers import ALLOWED_HOSTS, AllowedHosts, checked
+from antiphon.http.traces import traced
 from antiphon.http.websocket import CLOSE_TIMEOUT, CONNECTIONS, GOING_AWAY, PING_INTERVAL
 from antiphon.logs import log
 from antiphon.metrics.instruments import Instruments
@@ -56,6 +58,9 @@ from antiphon.settings import Settings, data_directory, read_chat_template
 from antiphon.store.protocol import Store
 from antiphon.tools.runner import ToolRunner
 from antiphon.transport import ConnectionOptions, Runner, transport_of
+
+if TYPE_CHECKING:
+    from antiphon.traces.provider import Traces
 
 DAY = 24 * 60 * 60
 EXAMINER = web.AppKey("examiner", Examiner)
@@ -109,11 +114,14 @@ def make_app(
         store, checker = measured_store(store, instruments), measured_checker(checker, instruments)
         counts_responses = measured_responses(instruments, asyncio.get_running_loop().time)
         extensions = replace(extensions, observers=[*extensions.observers, counts_responses])
+    traces = _make_traces() if settings.otel else None
     names = ModelNames(settings.model_names, settings.default_model)
     pool = Pool(_make_engines(settings, session, embedded), intervals.engine_retry, names)
+    if traces is not None:
+        extensions = replace(extensions, observers=[*extensions.observers, traces.observer(pool.dialect_of)])
     gateway = _make_gateway(settings, pool, store, checker, extensions)
     app = web.Application(
-        middlewares=[identified, preflights, enveloped, checked, authenticated],
+        middlewares=[identified, traced, preflights, enveloped, checked, authenticated],
         client_max_size=settings.max_body_bytes,
     )
     app[CROSS_ORIGIN] = CrossOrigin(settings.cors_origins)
@@ -135,9 +143,18 @@ def make_app(
     app.cleanup_ctx.append(partial(_watch, store_max_bytes=settings.store_max_bytes))
     if extensions.checker is None:
         app.cleanup_ctx.append(partial(_close_checker, checker=checker))
+    if traces is not None:
+        app.cleanup_ctx.append(partial(_close_traces, traces=traces))
     app.on_startup.append(_start_workers)
     app.on_shutdown.append(partial(_drain, within=settings.shutdown_timeout))
     return app
+
+
+def _make_traces() -> "Traces":
+    # Not imported before: it comes with the extra otel.
+    from antiphon.traces.provider import Traces
+
+    return Traces(__version__)
 
 
 def _expose_metrics(app: web.Application, instruments: Instruments | None, settings: Settings) -> None:
@@ -311,6 +328,11 @@ async def _watch(app: web.Application, store_max_bytes: int) -> AsyncIterator[No
 async def _close_checker(app: web.Application, checker: Checker) -> AsyncIterator[None]:
     yield
     await asyncio.to_thread(checker.close)
+
+
+async def _close_traces(app: web.Application, traces: "Traces") -> AsyncIterator[None]:
+    yield
+    await traces.close()
 
 
 async def _start_workers(app: web.Application) -> None:

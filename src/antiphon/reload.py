@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,9 +29,18 @@ def load_settings(flags: Mapping[str, Any], file: Path | None) -> Settings:
     settings.read_chat_template(chosen)
     key_owners(chosen)
     metrics_readers(chosen)
+    if chosen.otel and not _has_opentelemetry():
+        raise SettingsError("otel needs OpenTelemetry, which is not installed: pip install '.[otel]'")
     if chosen.dialect is not None and chosen.dialect not in BY_NAME:
         raise SettingsError(f"unknown dialect {chosen.dialect!r}. It must be one of: {', '.join(BY_NAME)}")
     return chosen
+
+
+def _has_opentelemetry() -> bool:
+    try:
+        return all(find_spec(name) is not None for name in ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"))
+    except ModuleNotFoundError:
+        return False
 
 
 class Running(NamedTuple):

@@ -91,6 +91,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     # Keys that may read /metrics, and nothing else. Each may be a hash, as in `keys`. Where any key is set, only these and the
     # admin_key may read it.
     metrics_key: tuple[str, ...] = ()
+    # Send a trace of each response to an OpenTelemetry collector, without prompts and answers. The variables OTEL_… of the
+    # environment say to which one. It needs the extra `otel`. False: nothing is sent to anybody.
+    otel: bool = False
 
     # ---- the engines ----
 
