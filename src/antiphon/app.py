@@ -41,7 +41,7 @@ from antiphon.http import conversations, engine_routes, responses, stored, webso
 from antiphon.http.app_keys import CONVERSATIONS, GATEWAY, KEYRING, LIMITS, TRANSPORT, HttpLimits
 from antiphon.http.cors import CROSS_ORIGIN, CrossOrigin, preflights
 from antiphon.http.keyring import Keyring
-from antiphon.http.metrics import METRICS, METRICS_KEYS, Exposed, counting, counting_unrouted, metrics
+from antiphon.http.metrics import METRICS, METRICS_KEYS, Exposed, counted, counting_unrouted, metrics
 from antiphon.http.middlewares import TOO_SLOW, add_headers, answer_unrouted, authenticated, enveloped, identified
 from antiphon.http.passed_through import OPEN_ANSWERS, OpenAnswers, passed_through
 from antiphon.http.paths import under_all_paths
@@ -121,7 +121,7 @@ def make_app(
         extensions = replace(extensions, observers=[*extensions.observers, traces.observer(pool.dialect_of)])
     gateway = _make_gateway(settings, pool, store, checker, extensions)
     app = web.Application(
-        middlewares=[identified, traced, preflights, enveloped, checked, authenticated],
+        middlewares=[counted, identified, traced, preflights, enveloped, checked, authenticated],
         client_max_size=settings.max_body_bytes,
     )
     app[CROSS_ORIGIN] = CrossOrigin(settings.cors_origins)
@@ -161,9 +161,9 @@ def _expose_metrics(app: web.Application, instruments: Instruments | None, setti
     app[METRICS_KEYS] = Keyring(metrics_readers(settings))
     if instruments is None:
         return
-    app[METRICS] = Exposed(instruments, StateCollector(GatewayState(__version__)))
+    api = frozenset(route.path for route in API_ROUTES)
+    app[METRICS] = Exposed(instruments, StateCollector(GatewayState(__version__)), api)
     instruments.registry.register(app[METRICS].collector)
-    app.middlewares.insert(0, counting(instruments, {route.path for route in API_ROUTES}))
     options = app[CONNECTION_OPTIONS]
     app[CONNECTION_OPTIONS] = options._replace(answer_error=counting_unrouted(instruments, options.answer_error))
 

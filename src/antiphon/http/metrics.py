@@ -1,12 +1,10 @@
 """GET /metrics, for Prometheus, and the count of requests."""
 
 import asyncio
-from collections.abc import Collection
 from contextlib import suppress
 from typing import NamedTuple
 
 from aiohttp import web
-from aiohttp.typedefs import Middleware
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 
 from antiphon.errors import Forbidden, NotFound, StoreUnavailable, Unauthorized
@@ -37,6 +35,8 @@ NOT_THIS_KEY = "This key may not read the metrics, which show what all keys do. 
 class Exposed(NamedTuple):
     instruments: Instruments
     collector: StateCollector
+    # The paths that are also served under other prefixes, and counted as one.
+    api: frozenset[str]
 
 
 # Missing: nothing is counted.
@@ -90,25 +90,21 @@ async def _jobs(app: web.Application) -> JobCounts | None:
 # ---- requests --------------------------------------------------------------------------------------------------------
 
 
-def counting(instruments: Instruments, api: Collection[str]) -> Middleware:
-    """The middleware. `api`: the paths that are also served under other prefixes, and counted as one."""
-
-    @web.middleware
-    async def counted(request: web.Request, handler: Handler) -> web.StreamResponse:
-        status = 500
-        try:
-            response = await handler(request)
-            status = response.status
-            return response
-        except asyncio.CancelledError:
-            # The client closed its connection.
-            status = 200 if request.get(FINISHED) else 499
-            raise
-        finally:
+@web.middleware
+async def counted(request: web.Request, handler: Handler) -> web.StreamResponse:
+    status = 500
+    try:
+        response = await handler(request)
+        status = response.status
+        return response
+    except asyncio.CancelledError:
+        # The client closed its connection.
+        status = 200 if request.get(FINISHED) else 499
+        raise
+    finally:
+        if (exposed := request.app.get(METRICS)) is not None:
             method = request.method if request.method in METHODS else OTHER
-            instruments.http_requests.labels(_route(request, api), method, str(status)).inc()
-
-    return counted
+            exposed.instruments.http_requests.labels(_route(request, exposed.api), method, str(status)).inc()
 
 
 def counting_unrouted(instruments: Instruments, answer_error: AnswerError) -> AnswerError:
@@ -122,7 +118,7 @@ def counting_unrouted(instruments: Instruments, answer_error: AnswerError) -> An
     return answer
 
 
-def _route(request: web.Request, api: Collection[str]) -> str:
+def _route(request: web.Request, api: frozenset[str]) -> str:
     resource = request.match_info.route.resource
     if resource is None:
         return UNKNOWN

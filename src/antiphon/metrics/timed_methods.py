@@ -46,17 +46,22 @@ class TimedMethods:
     def __init__(self, target: Any, methods: Iterable[str], measure: Measure) -> None:
         self._target = target
         for name in methods:
-            setattr(self, name, _timed(name, getattr(target, name), measure))
+            setattr(self, name, _timed(target, name, measure))
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        """For who asks what it is, it is the target."""
+        return type(self._target)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._target, name)
 
 
-def _timed(name: str, method: Callable[..., Awaitable[Any]], measure: Measure) -> Callable[..., Awaitable[Any]]:
+def _timed(target: Any, name: str, measure: Measure) -> Callable[..., Awaitable[Any]]:
     async def run(*arguments: Any, **named: Any) -> Any:
         began = time.perf_counter()
         try:
-            result = await method(*arguments, **named)
+            result = await getattr(target, name)(*arguments, **named)
         except Exception as error:
             measure(name, time.perf_counter() - began, error)
             raise
