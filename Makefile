@@ -60,6 +60,7 @@ bench: $(VENV)/installed-dev
 	$(BIN)/python -m bench.state
 	PYTHONPATH=tests $(BIN)/python -m bench.store
 	PYTHONPATH=tests $(BIN)/python -m bench.choices
+	$(BIN)/python -m bench.overhead
 
 # 100,000 requests and 20,000 broken engine streams against a gateway. ARGS="--seed N --requests N --streams N"
 fuzz: $(VENV)/installed-dev
