@@ -64,6 +64,7 @@ bench: $(VENV)/installed-dev ## measure what the gateway costs (needs nginx)
 	$(BIN)/python -m bench.state
 	PYTHONPATH=tests $(BIN)/python -m bench.store
 	PYTHONPATH=tests $(BIN)/python -m bench.choices
+	$(BIN)/python -m bench.overhead
 	$(BIN)/python -m bench.page
 
 fuzz: $(VENV)/installed-dev ## 100,000 random requests and 20,000 broken streams (ARGS="--seed N --requests N --streams N")

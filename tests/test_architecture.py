@@ -28,7 +28,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "tools": {"tools", "core"},
     "gateway": {"gateway", "tools", "store", "core", "dialects", "engines", "wire", "errors", "logs"},
     "background": {"background", "gateway", "store", "core", "wire", "errors", "logs"},
-    "http": {"http", "background", "gateway", "transport", "core", "engines", "store", "wire", "errors", "logs"},
+    "metrics": {"metrics", "gateway", "engines", "store", "core", "wire", "errors"},
+    "traces": {"traces", "gateway", "engines", "core", "wire", "errors", "logs"},
+    "http": {
+        *("http", "background", "gateway", "metrics", "transport", "core", "engines", "store", "wire", "errors", "logs"),
+        "__version__",
+    },
 }
 
 IMPURE = set(

@@ -91,6 +91,14 @@ class Settings(Struct, frozen=True, kw_only=True):
     keys: dict[str, tuple[str, ...]] = {}
     # Keys that may also read, cancel and delete what others have stored. Each may be a hash, as in `keys`.
     admin_key: tuple[str, ...] = ()
+    # Count what is done, and show it to Prometheus at /metrics. False: nothing is counted.
+    metrics: bool = True
+    # Keys that may read /metrics, and nothing else. Each may be a hash, as in `keys`. Where any key is set, only these and the
+    # admin_key may read it.
+    metrics_key: tuple[str, ...] = ()
+    # Send a trace of each response to an OpenTelemetry collector, without prompts and answers. The variables OTEL_… of the
+    # environment say to which one. It needs the extra `otel`. False: nothing is sent to anybody.
+    otel: bool = False
 
     # ---- the engines ----
 
@@ -244,7 +252,7 @@ def _configured_template(config: Any) -> Any:
 # Settings that are addresses of engines.
 ADDRESSES = frozenset({"upstream"})
 # Settings that take several values.
-LISTS = frozenset({"upstream", "api_key", "admin_key", "cors_origins", "allowed_hosts"})
+LISTS = frozenset({"upstream", "api_key", "admin_key", "metrics_key", "cors_origins", "allowed_hosts"})
 # Settings that give names to values.
 TABLES = frozenset({"model_names"})
 # Settings that give names to lists.
