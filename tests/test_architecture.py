@@ -28,11 +28,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "tools": {"tools", "core"},
     "gateway": {"gateway", "tools", "store", "core", "dialects", "engines", "wire", "errors", "logs"},
     "background": {"background", "gateway", "store", "core", "wire", "errors", "logs"},
+    "inspector": {"inspector", "gateway", "core", "wire", "errors"},
     "metrics": {"metrics", "gateway", "engines", "store", "core", "wire", "errors"},
     "traces": {"traces", "gateway", "engines", "core", "wire", "errors", "logs"},
     "http": {
-        *("http", "background", "gateway", "metrics", "transport", "core", "engines", "store", "wire", "errors", "logs"),
-        "__version__",
+        *("http", "background", "gateway", "inspector", "metrics", "transport", "core", "engines", "store", "wire", "errors"),
+        *("logs", "__version__"),
     },
 }
 

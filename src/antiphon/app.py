@@ -37,9 +37,19 @@ from antiphon.gateway.run import Equipment
 from antiphon.gateway.seal import load_key, make_sealer
 from antiphon.gateway.sinks import WriteBatch
 from antiphon.gateway.watch import Timeouts
-from antiphon.http import conversations, engine_routes, inspector_engines, inspector_stored, responses, stored, websocket
+from antiphon.http import (
+    conversations,
+    engine_routes,
+    inspector,
+    inspector_engines,
+    inspector_stored,
+    responses,
+    stored,
+    websocket,
+)
 from antiphon.http.app_keys import CONVERSATIONS, GATEWAY, KEYRING, LIMITS, TRANSPORT, HttpLimits
 from antiphon.http.cors import CROSS_ORIGIN, CrossOrigin, preflights
+from antiphon.http.inspector import INSPECTOR
 from antiphon.http.inspector_engines import DESCRIPTION, GatewayDescription
 from antiphon.http.keyring import Keyring
 from antiphon.http.metrics import METRICS, METRICS_KEYS, Exposed, counted, counting_unrouted, metrics
@@ -50,6 +60,9 @@ from antiphon.http.readiness import LIFETIME, READINESS, Readiness
 from antiphon.http.request_headers import ALLOWED_HOSTS, AllowedHosts, checked
 from antiphon.http.traces import traced
 from antiphon.http.websocket import CLOSE_TIMEOUT, CONNECTIONS, GOING_AWAY, PING_INTERVAL
+from antiphon.inspector.files import read_page
+from antiphon.inspector.inspector import Inspector
+from antiphon.inspector.recordings import Recordings
 from antiphon.logs import log
 from antiphon.metrics.instruments import Instruments
 from antiphon.metrics.responses import measured_responses
@@ -120,7 +133,8 @@ def make_app(
     pool = Pool(_make_engines(settings, session, embedded), intervals.engine_retry, names)
     if traces is not None:
         extensions = replace(extensions, observers=[*extensions.observers, traces.observer(pool.dialect_of)])
-    gateway = _make_gateway(settings, pool, store, checker, extensions)
+    app_inspector = _make_inspector(settings)
+    gateway = _make_gateway(settings, pool, store, checker, extensions, app_inspector)
     app = web.Application(
         middlewares=[counted, identified, traced, preflights, enveloped, checked, authenticated],
         client_max_size=settings.max_body_bytes,
@@ -133,6 +147,7 @@ def make_app(
     app[READINESS] = Readiness(store, lifetime=intervals.readiness)
     _expose_metrics(app, instruments, settings)
     app[GATEWAY] = gateway
+    app[INSPECTOR] = app_inspector
     app[CONVERSATIONS] = Conversations(store, retention=gateway.retention)
     app[TRANSPORT] = transport_of(session)
     app[LIMITS] = _http_limits(settings, intervals)
@@ -197,6 +212,14 @@ ROUTES = [
     *under_all_paths(API_ROUTES),
     web.get("/health", engine_routes.health),
     web.get("/ready", engine_routes.ready),
+    web.get("/", inspector.index),
+    web.get("/inspector/page/{name:.+}", inspector.page_file),
+    web.get("/inspector/status", inspector.status),
+    web.get("/inspector/requests", inspector.requests),
+    web.delete("/inspector/requests", inspector.forget),
+    web.get("/inspector/requests/{number}", inspector.one),
+    web.get("/inspector/requests/{number}/recording", inspector.recording),
+    web.get("/inspector/live", inspector.live, allow_head=False),
     web.get("/metrics", metrics),
     web.get("/inspector/engines", inspector_engines.engines),
     web.get("/inspector/stored/responses", inspector_stored.responses),
@@ -214,7 +237,15 @@ def _make_engines(settings: Settings, session: aiohttp.ClientSession, embedded: 
     return engines
 
 
-def _make_gateway(settings: Settings, pool: Pool, store: Store, checker: Checker, extensions: Extensions) -> Gateway:
+def _make_inspector(settings: Settings) -> Inspector:
+    recordings = Recordings(settings.inspector_bytes, asyncio.get_running_loop().time) if settings.inspector else None
+    return Inspector(__version__, recordings, settings.inspector_bodies, read_page())
+
+
+def _make_gateway(
+    settings: Settings, pool: Pool, store: Store, checker: Checker, extensions: Extensions, inspector: Inspector
+) -> Gateway:
+    recordings = inspector.recordings
     timeouts = Timeouts(settings.heartbeat, settings.first_byte_timeout, settings.idle_timeout, settings.response_timeout)
     return Gateway(
         pool,
@@ -225,7 +256,8 @@ def _make_gateway(settings: Settings, pool: Pool, store: Store, checker: Checker
         retention=int(settings.retention_days * DAY),
         owners=Owners(store, earlier_owners(settings)),
         make_sealer=partial(make_sealer, load_key(settings.seal_key, data_directory(settings))),
-        observers=extensions.observers,
+        observers=[*([recordings.observe] if recordings is not None else ()), *extensions.observers],
+        records=recordings is not None,
     )
 
 
@@ -355,6 +387,7 @@ async def _drain(app: web.Application, within: float) -> None:
     for connection in app[CONNECTIONS]:
         connection.leave(GOING_AWAY)
     app[WORKERS].stop()
+    app[INSPECTOR].close()
     await asyncio.gather(app[GATEWAY].drain(within), app[OPEN_ANSWERS].drain(within))
     await app[WORKERS].close()
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
 from antiphon.core.fast_path import AnyEvent
+from antiphon.core.recording import Recording
 from antiphon.core.steps import AskReason
 from antiphon.errors import ApiError
 from antiphon.wire import events
@@ -28,6 +29,9 @@ class Observer:
 
     The last call is `ended` or `dropped`.
     """
+
+    def recorded(self, recording: Recording) -> None:
+        """The inputs of the exchange, if the gateway records them. It grows until the end."""
 
     def request(self, response_id: str, request: CreateResponse) -> None:
         """The client's request, as it was read."""
@@ -77,8 +81,9 @@ def overriding(observers: Sequence[Observer], name: str) -> Sequence[Observer]:
     return [observer for observer in observers if getattr(type(observer), name) is not getattr(Observer, name)]
 
 
-class ChatsOnly(Observer):
-    """Of a part of a response: the observer sees its chat requests, and the rest with the response itself."""
+class EngineOnly(Observer):
+    """Of a part of a response: the observer sees what goes to the engine and what comes from it, and the rest with the response
+    itself."""
 
     def __init__(self, observer: Observer) -> None:
         self._observer = observer
@@ -91,6 +96,9 @@ class ChatsOnly(Observer):
 
     def answered(self, error: ApiError | None) -> None:
         self._observer.answered(error)
+
+    def received(self, data: bytes) -> None:
+        self._observer.received(data)
 
 
 # Called for each request: when its response is about to run, or when it is refused before that. None: it is not observed.
