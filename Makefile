@@ -13,7 +13,7 @@ ARGS ?=
 # How many processes run the tests of `make test`. 0: none but pytest itself, as a debugger needs it.
 WORKERS ?= 2
 
-.PHONY: setup serve test test-models test-clients check lint types bench bench-models fuzz soak golden transcripts release audit clean
+.PHONY: setup serve test test-models test-clients test-browser check lint types bench bench-models fuzz soak golden transcripts release audit clean
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Antiphon needs Python 3.11 or newer")'
@@ -36,7 +36,7 @@ serve: $(VENV)/installed
 
 # A file of tests stays in one process. The order stays too: otherwise the slowest files, which have few tests, would come last.
 test: $(VENV)/installed-dev
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not slow and not clients" $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not slow and not clients and not browser" $(ARGS)
 
 # The tests that `make test` leaves out: every request of the model tests, and every kill of the crash test.
 test-models: $(VENV)/installed-dev
@@ -45,6 +45,15 @@ test-models: $(VENV)/installed-dev
 # Clients that others wrote, each in an environment of its own: these tests install them.
 test-clients: $(VENV)/installed-dev
 	$(BIN)/python -m pytest -m clients tests/clients $(ARGS)
+
+$(VENV)/installed-browser: $(VENV)/installed-dev
+	$(PIP) install --constraint constraints.txt --editable '.[browser]'
+	PYTHONPATH=tests $(BIN)/python -m support.chromium
+	touch $@
+
+# The inspector in a real Chromium, which is installed through apt where it is missing; axe-core comes through npm.
+test-browser: $(VENV)/installed-browser
+	$(BIN)/python -m pytest -m browser tests/browser $(ARGS)
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .
@@ -95,4 +104,4 @@ audit: $(RELEASE)/installed
 	$(RELEASE)/bin/python -m release.audit
 
 clean:
-	rm -rf $(VENV) $(RELEASE) dist tests/clients/.venv* tests/clients/node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(RELEASE) dist tests/clients/.venv* tests/clients/node_modules tests/browser/node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis

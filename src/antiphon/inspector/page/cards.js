@@ -74,6 +74,10 @@ export function fields(object, names) {
   return rows.length ? make("dl.fields", {}, rows) : null;
 }
 
+const ON_ONE_LINE = 60; // characters
+
 function fieldValue(value) {
-  return typeof value === "object" && value !== null ? jsonTree(value, { open: 1 }) : make("code", {}, JSON.stringify(value));
+  const text = JSON.stringify(value);
+  const tree = text.length > ON_ONE_LINE && typeof value === "object";
+  return tree ? jsonTree(value, { open: 1 }) : typeof value === "string" ? longText(text) : make("code", {}, text);
 }

@@ -11,7 +11,7 @@ export function make(description, attributes = {}, ...children) {
   const node = document.createElement(tag);
   if (classes.length) node.className = classes.join(" ");
   for (const [name, value] of Object.entries(attributes)) assign(node, name, value);
-  node.append(...children.flat().filter(isShown).map(textOrNode));
+  node.append(...children.flat(Infinity).filter(isShown).map(textOrNode));
   return node;
 }
 
@@ -40,7 +40,7 @@ export function fold(summary, contents, attributes = {}) {
 
 /** Replaces what a node contains. */
 export function show(node, ...children) {
-  node.replaceChildren(...children.flat().filter(isShown).map(textOrNode));
+  node.replaceChildren(...children.flat(Infinity).filter(isShown).map(textOrNode));
 }
 
 /** Buttons of which one is chosen, and what belongs to it. */

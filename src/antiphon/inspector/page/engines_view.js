@@ -98,6 +98,6 @@ function responses(running = []) {
   if (!running.length) return make("p.dim", {}, "No response is running.");
   const heads = ["Response", "Model", "Engine", "State", "Since"].map((title) => make("th", { scope: "col" }, title));
   const rows = running.map((each) => make("tr", {}, [each.id, each.model, host(each.engine), each.state, seconds(each.seconds)].map((text) => make("td", {}, text ?? "–"))));
-  return make("section.engine", {}, make("header", {}, make("h2", {}, "Responses that run")),
-    make("div.scroll", { tabindex: "0", role: "region", "aria-label": "Responses that run" }, make("table.plain", {}, make("thead", {}, make("tr", {}, heads)), make("tbody", {}, rows))));
+  return make("section.engine", {}, make("header", {}, make("h2", {}, "Running responses")),
+    make("div.scroll", { tabindex: "0", role: "region", "aria-label": "Running responses" }, make("table.plain", {}, make("thead", {}, make("tr", {}, heads)), make("tbody", {}, rows))));
 }

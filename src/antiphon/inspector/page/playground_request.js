@@ -26,7 +26,7 @@ export function requestBody(typed, input, previous) {
 
 function wholeNumber(text) {
   const number = Number(text);
-  if (!Number.isInteger(number) || number < 1) throw new FieldProblem("The most tokens must be a whole number above 0.");
+  if (!Number.isInteger(number) || number < 1) throw new FieldProblem("Max output tokens must be a whole number above 0.");
   return number;
 }
 

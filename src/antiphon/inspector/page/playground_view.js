@@ -25,7 +25,7 @@ export class PlaygroundView {
   build(place) {
     this.model = make("select", { name: "model" });
     this.instructions = make("textarea", { name: "instructions", rows: "3", placeholder: "You are…" });
-    this.effort = make("select", { name: "effort" }, EFFORTS.map((effort) => make("option", { value: effort }, effort || "as the model likes")));
+    this.effort = make("select", { name: "effort" }, EFFORTS.map((effort) => make("option", { value: effort }, effort || "default")));
     this.limit = make("input", { name: "limit", inputmode: "numeric", placeholder: "no limit" });
     this.tools = make("textarea.mono", { name: "tools", rows: "6", placeholder: SAMPLE_TOOLS, spellcheck: "false" });
     this.turns = make("div.turns", { role: "log", "aria-label": "Conversation", tabindex: "0" });
@@ -43,7 +43,7 @@ export class PlaygroundView {
   options() {
     const field = (name, control) => make("label", {}, name, control);
     return make("div.option-fields", {}, field("Model", this.model), field("Instructions", this.instructions), field("Effort", this.effort),
-      field("Most tokens", this.limit), field("Tools, as JSON", this.tools));
+      field("Max output tokens", this.limit), field("Tools, as JSON", this.tools));
   }
 
   async loadModels() {

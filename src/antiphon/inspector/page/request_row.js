@@ -4,7 +4,7 @@ import { make } from "./elements.js";
 import { clock, count, host, rate, seconds } from "./quantities.js";
 
 /** Statuses that a person looks for as failures. */
-export const FAILURES = new Set(["failed", "refused", "left", "cancelled", "incomplete"]);
+export const FAILURES = new Set(["failed", "refused"]);
 
 export const statusMark = (row) => make("span.status", { "data-status": row.status }, row.status);
 
@@ -59,6 +59,6 @@ export function passes(row, { status, model, search }) {
   if (status === "failed" && !FAILURES.has(row.status)) return false;
   if (model && row.model !== model) return false;
   if (!search) return true;
-  const words = [row.id, row.model, row.engine, row.preview, row.error?.code, row.error?.message, row.owner];
+  const words = [row.id, row.model, row.engine, row.preview, row.error?.code, row.error?.message, row.owner, row.status];
   return words.filter(Boolean).join("\n").toLowerCase().includes(search.toLowerCase());
 }

@@ -25,9 +25,9 @@ export class RequestView {
 
   /** For screens on which only one pane fits. */
   switcher() {
-    const made = choice("Pane", PANES, "engine", (pane) => { this.panes.dataset.pane = pane; });
-    made.classList.add("pane-switch");
-    return made;
+    this.switch = choice("Pane", PANES, "engine", (pane) => { this.panes.dataset.pane = pane; });
+    this.switch.classList.add("pane-switch");
+    return this.switch;
   }
 
   async load() {
@@ -69,7 +69,7 @@ export class RequestView {
   }
 
   move(step) {
-    this.panes.dataset.pane = "events";
+    this.switch.querySelector('[data-value="events"]').click();
     this.timeline?.move(step);
   }
 

@@ -95,7 +95,7 @@ export class StreamedAnswer {
     if (response.error) this.fail(response.error.message);
     const reason = response.incomplete_details?.reason;
     if (reason) this.list.append(make("p.remark.warn", {}, `The answer is incomplete: ${reason}.`));
-    for (const notice of response.antiphon_notices ?? []) this.list.append(make("p.remark.warn", {}, `Notice: ${notice.message ?? notice}`));
+    for (const notice of response.antiphon_notices ?? []) this.list.append(make("p.remark.warn", {}, `Notice: ${notice}`));
     show(this.foot, this.summary());
   }
 
