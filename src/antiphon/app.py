@@ -11,6 +11,7 @@ from functools import partial
 import aiohttp
 from aiohttp import web
 
+from antiphon import __version__
 from antiphon.background.attempts import RETRY_INTERVAL, BackgroundOptions
 from antiphon.background.workers import Workers
 from antiphon.client_keys import earlier_owners, key_owners
@@ -35,9 +36,10 @@ from antiphon.gateway.run import Equipment
 from antiphon.gateway.seal import load_key, make_sealer
 from antiphon.gateway.sinks import WriteBatch
 from antiphon.gateway.watch import Timeouts
-from antiphon.http import conversations, engine_routes, responses, stored, websocket
+from antiphon.http import conversations, engine_routes, inspector_engines, responses, stored, websocket
 from antiphon.http.app_keys import CONVERSATIONS, GATEWAY, KEYRING, LIMITS, TRANSPORT, HttpLimits
 from antiphon.http.cors import CROSS_ORIGIN, CrossOrigin, preflights
+from antiphon.http.inspector_engines import DESCRIPTION, GatewayDescription
 from antiphon.http.keyring import Keyring
 from antiphon.http.middlewares import TOO_SLOW, add_headers, answer_unrouted, authenticated, enveloped, identified
 from antiphon.http.passed_through import OPEN_ANSWERS, OpenAnswers, passed_through
@@ -114,6 +116,7 @@ def make_app(
     app[LIMITS] = _http_limits(settings, intervals)
     app[CONNECTIONS] = set()
     app[OPEN_ANSWERS] = OpenAnswers()
+    app[DESCRIPTION] = GatewayDescription(__version__, time.time(), _store_kind(settings))
     app[EXAMINER] = Examiner(gateway.is_busy, generates=settings.probe, named_models=names.models, times=intervals.probes)
     app[WORKERS] = Workers(gateway, background_options(settings, intervals.background_retry))
     app.add_routes(ROUTES)
@@ -152,6 +155,7 @@ ROUTES = [
     *under_all_paths(API_ROUTES),
     web.get("/health", engine_routes.health),
     web.get("/ready", engine_routes.ready),
+    web.get("/inspector/engines", inspector_engines.engines),
 ]
 
 
@@ -193,6 +197,11 @@ def _http_limits(settings: Settings, intervals: Intervals) -> HttpLimits:
 
 def _connection_options(settings: Settings) -> ConnectionOptions:
     return ConnectionOptions(settings.header_timeout, settings.body_timeout, settings.send_timeout, answer_unrouted, TOO_SLOW)
+
+
+def _store_kind(settings: Settings) -> str:
+    scheme = (settings.store or "sqlite:").partition(":")[0]
+    return "postgres" if scheme == "postgresql" else scheme
 
 
 def request_limits(settings: Settings) -> RequestLimits:
@@ -249,11 +258,12 @@ def make_environment(settings: Settings, tools: Mapping[str, ToolRunner]) -> Env
 def _embedded_engine(process: EngineProcess, session: aiohttp.ClientSession, settings: Settings) -> Engine:
     """An engine like any other, whose process reports when it is gone."""
     engine = Engine(process.url, session, replace(engine_options(settings), key=process.key, dialect=None))
+    engine.is_embedded = True
     # Known before it runs, so that requests for it wait for it.
     engine.knowledge.models = (Model(id=process.alias, created=0, owned_by="antiphon"),)
     # Of this model on this engine: another engine's model of the same name is left alone.
     engine.knowledge.sampling = {process.alias: process.sampling}
-    engine.knowledge.learn(process.alias, process.facts)
+    engine.knowledge.learn(process.alias, process.facts, "setting")
     process.lost, process.moved = engine.lost, engine.moved
     return engine
 

@@ -80,8 +80,8 @@ async def _use_limits(running: Running, old: Settings, new: Settings) -> None:
     gateway.environment = replace(gateway.environment, limits=request_limits(new))
 
 
-async def _use_log_level(running: Running, old: Settings, new: Settings) -> None:
-    logs.configure(new.log_level)
+async def _use_log_settings(running: Running, old: Settings, new: Settings) -> None:
+    logs.configure(new.log_level, new.log_format)
 
 
 # By which an engine is made, apart from its URL.
@@ -92,7 +92,7 @@ PARTS = (
     Part(frozenset({"api_key", "keys", "admin_key"}), _use_keys),
     Part(ENGINE_OPTIONS | {"upstream"}, _use_engines),
     Part(ADMISSION_LIMITS | REQUEST_LIMITS, _use_limits),
-    Part(frozenset({"log_level"}), _use_log_level),
+    Part(frozenset({"log_level", "log_format"}), _use_log_settings),
 )
 
 

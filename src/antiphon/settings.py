@@ -1,8 +1,10 @@
 """The settings. A flag overrides the environment, which overrides the file, which overrides the defaults below."""
 
 import os
+import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -10,14 +12,14 @@ import msgspec
 import platformdirs
 from msgspec import Meta, Struct
 
+from antiphon.setting_errors import SettingsError as SettingsError
+from antiphon.setting_errors import allowed, did_you_mean, shown, wrong_address
+
 APP = "antiphon"
 PREFIX = "ANTIPHON_"
 Seconds = Annotated[float, Meta(gt=0)]
 TransportName = Literal["auto", "fast", "plain"]
-
-
-class SettingsError(Exception):
-    """A setting is unknown or invalid. The message names the setting and its source."""
+LogFormat = Literal["auto", "plain", "json"]
 
 
 class Settings(Struct, frozen=True, kw_only=True):
@@ -81,6 +83,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     transport: TransportName = "auto"
     # The least important messages to log.
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+    # How messages are logged: "plain" for people, one short line each; "json" for programs, one object each. "auto": plain on a
+    # terminal, else JSON.
+    log_format: LogFormat = "auto"
     # Keys of clients that have names: NAME = "KEY", or a list of keys. What is stored and sealed belongs to the name, so a key
     # can be replaced by another one. `antiphon key new NAME` makes a key, with --hashed a hash to write here in its place.
     keys: dict[str, tuple[str, ...]] = {}
@@ -216,7 +221,7 @@ def read_chat_template(settings: Settings) -> str | None:
         return None
     path = Path(settings.chat_template)
     try:
-        text = path.read_text()
+        text = path.read_text(encoding="utf-8")
         template = _configured_template(msgspec.json.decode(text)) if path.suffix == ".json" else text
     except OSError as missing:
         raise SettingsError(f"chat_template: cannot read {path}: {missing.strerror}") from None
@@ -236,6 +241,8 @@ def _configured_template(config: Any) -> Any:
     return next((named[name] for name in (*TEMPLATE_NAMES, *named) if name in named), None)
 
 
+# Settings that are addresses of engines.
+ADDRESSES = frozenset({"upstream"})
 # Settings that take several values.
 LISTS = frozenset({"upstream", "api_key", "admin_key", "cors_origins", "allowed_hosts"})
 # Settings that give names to values.
@@ -244,29 +251,59 @@ TABLES = frozenset({"model_names"})
 TABLES_OF_LISTS = frozenset({"keys"})
 
 
+# Flags that have another name than their setting.
+FLAGS: Mapping[str, str] = {"help": "--model-help", "model_names": "--model-name"}
+# Names of the environment that are no settings, after the prefix.
+OTHER_VARIABLES = frozenset({"CONFIG", "CODEX_KEY"})
+# Where a setting was given, for a person: by its name.
+Where = Callable[[str], str]
+
+
 def load(flags: Mapping[str, Any], environment: Mapping[str, str] = os.environ, file: Path | None = None) -> Settings:
     """A flag that was not given is None or empty in `flags`."""
     values: dict[str, Any] = {}
-    _merge(values, _from_file(file or _default_file(environment)), "the configuration file")
-    _merge(values, _from_environment(environment), "the environment")
-    given = {name: _listed(name, value) for name, value in flags.items() if value not in (None, [], ())}
-    _merge(values, given, "the command line")
-    return _convert(values, "the settings")
+    file = file or _default_file(environment)
+    if file is not None:
+        text = _read_file(file)
+        _merge(values, _from_file(file, text), partial(_place_in_file, file, text))
+    _merge(values, _from_environment(environment), _variable)
+    given = {name: value for name, value in flags.items() if value not in (None, [], ())}
+    _merge(values, given, lambda name: FLAGS.get(name, f"--{name.replace('_', '-')}"))
+    return msgspec.convert(values, Settings, strict=False)
 
 
-def _merge(values: dict[str, Any], layer: Mapping[str, Any], source: str) -> None:
-    unknown = sorted(layer.keys() - set(Settings.__struct_fields__))
-    if unknown:
-        raise SettingsError(f"{source} has unknown settings: {', '.join(unknown)}")
-    _convert(layer, source)
-    values.update(layer)
+def unknown_variables(environment: Mapping[str, str] = os.environ) -> list[str]:
+    """A sentence for each name that looks like a setting and is none. It may be for another version, or another program."""
+    known = {name.upper() for name in Settings.__struct_fields__} | OTHER_VARIABLES
+    names = sorted(name.removeprefix(PREFIX) for name in environment if name.startswith(PREFIX))
+    unknown = [name for name in names if name not in known]
+    return [f"{PREFIX}{name} is not a setting, and has no effect.{did_you_mean(name, known, PREFIX)}" for name in unknown]
 
 
-def _convert(values: Mapping[str, Any], source: str) -> Settings:
+def _merge(values: dict[str, Any], layer: Mapping[str, Any], where: Where) -> None:
+    for name, given in layer.items():
+        try:
+            value = _listed(name, given)
+        except SettingsError as invalid:
+            raise SettingsError(f"{invalid} ({where(name)})") from None
+        _check(name, value, where)
+        values[name] = value
+
+
+def _check(name: str, value: Any, where: Where) -> None:
+    """Of one setting: the others have their defaults."""
     try:
-        return msgspec.convert(dict(values), Settings, strict=False)
-    except msgspec.ValidationError as invalid:
-        raise SettingsError(f"{source}: {invalid}") from None
+        msgspec.convert({name: value}, Settings, strict=False)
+    except msgspec.ValidationError:
+        fields = {field.name: field.type for field in msgspec.inspect.type_info(Settings).fields}  # type: ignore[attr-defined]
+        raise SettingsError(f"{name} must be {allowed(fields[name])}{shown(name, value)} ({where(name)}).") from None
+    for each in value if name in ADDRESSES else ():
+        if (wrong := wrong_address(each)) is not None:
+            raise SettingsError(f"{name} {wrong.problem}{shown(name, each)} ({where(name)}).{wrong.hint}")
+
+
+def _variable(name: str) -> str:
+    return PREFIX + name.upper()
 
 
 def _default_file(environment: Mapping[str, str]) -> Path | None:
@@ -276,25 +313,37 @@ def _default_file(environment: Mapping[str, str]) -> Path | None:
     return here if here.is_file() else None
 
 
-def _from_file(path: Path | None) -> dict[str, Any]:
-    if path is None:
-        return {}
+def _read_file(path: Path) -> str:
     try:
-        values = tomllib.loads(path.read_text())
+        return path.read_text(encoding="utf-8")
     except OSError as missing:
         raise SettingsError(f"cannot read {path}: {missing.strerror}") from None
+    except UnicodeError:
+        raise SettingsError(f"{path} is not TOML: it must be text in UTF-8") from None
+
+
+def _from_file(path: Path, text: str) -> dict[str, Any]:
+    try:
+        values = tomllib.loads(text)
     except tomllib.TOMLDecodeError as broken:
         raise SettingsError(f"{path} is not TOML: {broken}") from None
     named = {name.replace("-", "_"): value for name, value in values.items()}
-    return {name: _listed(name, value) for name, value in named.items()}
+    known = Settings.__struct_fields__
+    if unknown := [name for name in named if name not in known]:
+        lines = [f"unknown setting {name} ({_place_in_file(path, text, name)}).{did_you_mean(name, known)}" for name in unknown]
+        raise SettingsError("\n".join(lines))
+    return named
 
 
-def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
-    return {
-        name: _listed(name, environment[PREFIX + name.upper()])
-        for name in Settings.__struct_fields__
-        if environment.get(PREFIX + name.upper())
-    }
+def _place_in_file(path: Path, text: str, name: str) -> str:
+    """The file, and the line where the setting seems to be."""
+    spelled = re.escape(name).replace("_", "[-_]")
+    found = re.search(rf"""^[ \t]*\[?[ \t]*["']?{spelled}["']?[ \t]*[\]=.]""", text, re.MULTILINE)
+    return f"{path}, line {text.count(chr(10), 0, found.start()) + 1}" if found is not None else str(path)
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name in Settings.__struct_fields__ if (value := environment.get(_variable(name)))}
 
 
 def _listed(name: str, value: Any) -> Any:

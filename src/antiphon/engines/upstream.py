@@ -180,6 +180,10 @@ class Engine:
         self.when_asked_for: Callable[[Engine, str], Awaitable[None]] = _nothing_to_ask
         # A server answers there, but cannot be used: the reason, as the rest of a sentence.
         self.unusable: str | None = None
+        # No server answers there: the reason, in a few words.
+        self.silence: str | None = None
+        # It runs in a process of this gateway, which reports for itself how its start goes.
+        self.is_embedded = False
         # It answers with redirects: only other settings can help.
         self.redirects = False
         self._away = True
@@ -222,9 +226,10 @@ class Engine:
         if found is None:
             self._away = True
             self.unusable = _why_unusable(documents)
+            self.silence = documents.silence if self.unusable is None else None
             self.redirects = documents.location(MODELS) is not None
             return
-        self.unusable, self.redirects = None, False
+        self.unusable, self.silence, self.redirects = None, None, False
         known = {model.id for model in self.models}
         # After a lost connection it may be the same engine as before.
         is_new = self._away or known != {model.id for model in found.models}

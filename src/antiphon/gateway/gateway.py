@@ -224,7 +224,16 @@ class Gateway:
             exchange = await run_aside(make_exchange, large=large)
             observers = make_observers(self._observers, read.arrival)
             seat = EngineSeat(self.admission, recorder.owner, patient=exchange.response.background)
-            return ResponseRun(exchange, chosen.engines, recorder, self._equipment, seat, observers=observers, large=large)
+            return ResponseRun(
+                exchange,
+                chosen.engines,
+                recorder,
+                self._equipment,
+                seat,
+                observers=observers,
+                large=large,
+                arrival=read.arrival,
+            )
         except BaseException:
             await recorder.unlock()
             raise
@@ -325,6 +334,15 @@ class Gateway:
                 task = asyncio.create_task(closing)
                 self._closing.add(task)
                 task.add_done_callback(self._closing.discard)
+
+    @property
+    def runs(self) -> list[ResponseRun]:
+        """The responses that run now."""
+        return list(self._running)
+
+    @property
+    def responses_running(self) -> int:
+        return len(self._running)
 
     def is_busy(self, engine: Engine) -> bool:
         return any(run.engine is engine for run in self._running)

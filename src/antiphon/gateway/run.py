@@ -13,7 +13,7 @@ from typing import Any
 
 from antiphon.core.exchange import Exchange
 from antiphon.core.fast_path import AnyEvent
-from antiphon.core.steps import Ask, Check, Compact, Count, Done, Estimate, RunTools, ToolCall
+from antiphon.core.steps import Ask, Check, Compact, Count, Done, Estimate, RunTools, Step, ToolCall
 from antiphon.core.tools import ToolResult
 from antiphon.engines.estimates import count_prompt, estimate_usage
 from antiphon.engines.upstream import Engine, Reply
@@ -22,9 +22,9 @@ from antiphon.gateway.admission import BorrowedSeat, QueuePlace, Seat
 from antiphon.gateway.checker import Checker
 from antiphon.gateway.deadlines import Deadline
 from antiphon.gateway.large_requests import run_aside
-from antiphon.gateway.observers import ChatsOnly, Observer
+from antiphon.gateway.observers import Arrival, Channel, ChatsOnly, Observer
 from antiphon.gateway.recorder import NoRecorder, ResponseRecorder
-from antiphon.gateway.sinks import NoSink, Sink, WriteBatch
+from antiphon.gateway.sinks import NoSink, Sink, WriteBatch, Writer
 from antiphon.gateway.watch import EngineWatch, Timeouts
 from antiphon.logs import log
 from antiphon.tools.runner import ToolRunner
@@ -56,8 +56,10 @@ class ResponseRun:
         *,
         observers: Sequence[Observer] = (),
         large: bool = False,
+        arrival: Arrival | None = None,
     ) -> None:
-        """`seat`: its place at an engine, which it takes when it asks one. `large`: the request is converted in a thread."""
+        """`seat`: its place at an engine, which it takes when it asks one. `large`: the request is converted in a thread.
+        `arrival`: of its request; without one, it is a part of another request, which comes now."""
         self._exchange = exchange
         self._large = large
         # The exchange is in use in a thread: nobody else may call it.
@@ -69,8 +71,13 @@ class ResponseRun:
         self.recorder = recorder
         self._equipment = equipment
         self._observers = observers
-        self._add_to_batch = equipment.batch.add
+        # Until there is something to send: no later piece looks at the clock.
+        self._add_to_batch: Callable[[Writer], None] = self._add_first_to_batch
         self._loop = asyncio.get_running_loop()
+        self.channel: Channel = arrival.channel if arrival is not None else "http"
+        # By the loop's clock: when its request came, and when there was the first of its output.
+        self.arrived = arrival.at if arrival is not None else self._loop.time()
+        self.first_output: float | None = None
         # The first events have been written.
         self._begun = False
         self._sink: Sink = NoSink()
@@ -121,6 +128,20 @@ class ResponseRun:
     @property
     def notices(self) -> list[str]:
         return self._exchange.notices
+
+    @property
+    def owner(self) -> str | None:
+        """None: it is a part of another request."""
+        return self.recorder.owner if isinstance(self.recorder, ResponseRecorder) else None
+
+    @property
+    def step(self) -> Step:
+        return self._exchange.step
+
+    @property
+    def waits(self) -> bool:
+        """Its engine is busy."""
+        return self._seat.waits
 
     # ---- from the request to the terminal event ----------------------------------------------------------------------
 
@@ -224,6 +245,7 @@ class ResponseRun:
         """Leaves nothing running. What it returns is still to be awaited: the connection is kept if its body ends soon."""
         for observer in self._leave_observers():
             observer.dropped(self._aborted or self.error)
+        self._add_to_batch = self._equipment.batch.add
         self._read.cancel()
         self._deadline.cancel()
         for task in (self._checking, self._resuming):
@@ -371,6 +393,7 @@ class ResponseRun:
         except ApiError as broken:
             error = broken
         self._answer_ended = self._exchange.answer_ended
+        self._note_output()
         if self._aborted is None:
             await self._report(partial(self._exchange.finish, error))
 
@@ -396,6 +419,15 @@ class ResponseRun:
         else:
             self._add_to_batch(self)
             self._checking = self._checking or asyncio.create_task(self._check())
+
+    def _add_first_to_batch(self, run: Writer) -> None:
+        self._note_output()
+        self._equipment.batch.add(run)
+
+    def _note_output(self) -> None:
+        if self.first_output is None and self._unsent:
+            self.first_output = self._loop.time()
+            self._add_to_batch = self._equipment.batch.add
 
     def ended(self, error: BaseException | None) -> None:
         if self._read.done():

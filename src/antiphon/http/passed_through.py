@@ -55,6 +55,10 @@ class OpenAnswers:
         # On the clock of the event loop.
         self._deadline: float | None = None
 
+    @property
+    def count(self) -> int:
+        return len(self._open)
+
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
         """Ends its block with an error when the time for a shutdown is over."""

@@ -13,12 +13,12 @@ from antiphon.errors import ApiError, BodyTooLarge, EngineError, InvalidRequest,
 from antiphon.gateway.client_protocol import RESPONSES_WEBSOCKET
 from antiphon.gateway.recent_histories import RecentHistories
 from antiphon.gateway.run import BUG
+from antiphon.gateway.run_summary import run_summary
 from antiphon.gateway.sinks import EncodedSink
 from antiphon.http.app_keys import GATEWAY, LIMITS, TRANSPORT
 from antiphon.http.bodies import with_deployment
 from antiphon.http.middlewares import LOGGED, OWNER, REQUEST_ID, owner_of_key
 from antiphon.http.rate_headers import rate_headers
-from antiphon.http.responses import logged_members
 from antiphon.logs import log
 from antiphon.transport import MessageStream, Socket
 from antiphon.wire import UNREADABLE
@@ -229,7 +229,7 @@ class Connection:
                     begun = True
                     await run.run(EncodedSink(self._stream, RESPONSES_WEBSOCKET.make_encoder()))
                 finally:
-                    logged |= logged_members(run)
+                    logged |= run_summary(run)
             return run.error
         except ApiError as error:
             failed = error
