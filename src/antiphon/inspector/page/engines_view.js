@@ -13,7 +13,8 @@ const SOURCES = {
   probed: "found by a probe",
   template: "read in the chat template",
   learned: "learned from an answer",
-  setting: "set by you",
+  setting: "comes with a model that Antiphon knows by name",
+  assumed: "assumed until a probe has ended",
 };
 
 export class EnginesView {
@@ -60,23 +61,22 @@ function gateway(about) {
 const mark = (ready, why) => make("span.status", { "data-status": ready ? "ready" : "unavailable" }, ready ? "ready" : why ?? "not ready");
 
 function engineSection(engine, open) {
-  const kind = [engine.dialect, engine.version].filter(Boolean).join(" ");
+  const kind = [engine.dialect, engine.version, engine.embedded ? "(embedded)" : null].filter(Boolean).join(" ");
   return make("section.engine", {},
     make("header", {}, make("h2", {}, host(engine.url)), mark(engine.ready, engine.why_not), make("span.dim", {}, kind),
       make("span.load", {}, `${count(engine.running ?? 0)} running, ${count(engine.waiting ?? 0)} waiting`)),
-    engine.models.length ? engine.models.map((model) => modelPart(engine, model, open)) : make("p.dim", {}, "It lists no models."));
+    engine.models.length ? engine.models.map((model) => modelPart(engine, model, open)) : make("p.dim", {}, engine.any_model ? "It lists no models, and serves any that a request names." : "It lists no models."));
 }
 
 /** Name → its value in words; those that are not known are left out. */
 const ABOUT = [
   ["context", (model) => (model.window ? `${count(model.window)} tokens` : null)],
   ["slots", (model) => (model.slots ? count(model.slots) : null)],
-  ["parameters", (model) => words(model.parameters)],
+  ["parameters", (model) => (model.parameters ? `${(model.parameters / 1e9).toPrecision(2)} billion` : null)],
   ["images", (model) => (typeof model.vision === "boolean" ? (model.vision ? "yes" : "no") : null)],
-  ["help", (model) => words(model.help)],
+  ["loaded", (model) => (model.loaded === false ? "no" : null)],
+  ["help", (model) => model.help?.reason ?? null],
 ];
-
-const words = (value) => (value === null || value === undefined || value === "" ? null : typeof value === "object" ? JSON.stringify(value) : String(value));
 
 function modelPart(engine, model, open) {
   const about = ABOUT.map(([name, value]) => [name, value(model)]).filter(([, value]) => value !== null);
