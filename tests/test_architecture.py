@@ -28,7 +28,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "tools": {"tools", "core"},
     "gateway": {"gateway", "tools", "store", "core", "dialects", "engines", "wire", "errors", "logs"},
     "background": {"background", "gateway", "store", "core", "wire", "errors", "logs"},
-    "http": {"http", "background", "gateway", "transport", "core", "engines", "store", "wire", "errors", "logs"},
+    "inspector": {"inspector", "gateway", "core", "wire", "errors"},
+    "http": {"http", "inspector", "background", "gateway", "transport", "core", "engines", "store", "wire", "errors", "logs"},
 }
 
 IMPURE = set(

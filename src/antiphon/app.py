@@ -36,9 +36,10 @@ from antiphon.gateway.run import Equipment
 from antiphon.gateway.seal import load_key, make_sealer
 from antiphon.gateway.sinks import WriteBatch
 from antiphon.gateway.watch import Timeouts
-from antiphon.http import conversations, engine_routes, inspector_engines, responses, stored, websocket
+from antiphon.http import conversations, engine_routes, inspector, inspector_engines, responses, stored, websocket
 from antiphon.http.app_keys import CONVERSATIONS, GATEWAY, KEYRING, LIMITS, TRANSPORT, HttpLimits
 from antiphon.http.cors import CROSS_ORIGIN, CrossOrigin, preflights
+from antiphon.http.inspector import INSPECTOR
 from antiphon.http.inspector_engines import DESCRIPTION, GatewayDescription
 from antiphon.http.keyring import Keyring
 from antiphon.http.middlewares import TOO_SLOW, add_headers, answer_unrouted, authenticated, enveloped, identified
@@ -46,6 +47,9 @@ from antiphon.http.passed_through import OPEN_ANSWERS, OpenAnswers, passed_throu
 from antiphon.http.paths import under_all_paths
 from antiphon.http.request_headers import ALLOWED_HOSTS, AllowedHosts, checked
 from antiphon.http.websocket import CLOSE_TIMEOUT, CONNECTIONS, GOING_AWAY, PING_INTERVAL
+from antiphon.inspector.files import read_page
+from antiphon.inspector.inspector import Inspector
+from antiphon.inspector.recordings import Recordings
 from antiphon.logs import log
 from antiphon.settings import Settings, data_directory, read_chat_template
 from antiphon.store.protocol import Store
@@ -100,7 +104,8 @@ def make_app(
     checker, intervals = extensions.checker or Checker(settings.check_timeout), extensions.intervals
     names = ModelNames(settings.model_names, settings.default_model)
     pool = Pool(_make_engines(settings, session, embedded), intervals.engine_retry, names)
-    gateway = _make_gateway(settings, pool, store, checker, extensions)
+    app_inspector = _make_inspector(settings)
+    gateway = _make_gateway(settings, pool, store, checker, extensions, app_inspector)
     app = web.Application(
         middlewares=[identified, preflights, enveloped, checked, authenticated],
         client_max_size=settings.max_body_bytes,
@@ -111,6 +116,7 @@ def make_app(
     app[CONNECTION_OPTIONS] = _connection_options(settings)
     app.on_response_prepare.append(add_headers)
     app[GATEWAY] = gateway
+    app[INSPECTOR] = app_inspector
     app[CONVERSATIONS] = Conversations(store, retention=gateway.retention)
     app[TRANSPORT] = transport_of(session)
     app[LIMITS] = _http_limits(settings, intervals)
@@ -156,6 +162,14 @@ ROUTES = [
     web.get("/health", engine_routes.health),
     web.get("/ready", engine_routes.ready),
     web.get("/inspector/engines", inspector_engines.engines),
+    web.get("/", inspector.index),
+    web.get("/inspector/page/{name:.+}", inspector.page_file),
+    web.get("/inspector/status", inspector.status),
+    web.get("/inspector/requests", inspector.requests),
+    web.delete("/inspector/requests", inspector.forget),
+    web.get("/inspector/requests/{number}", inspector.one),
+    web.get("/inspector/requests/{number}/recording", inspector.recording),
+    web.get("/inspector/live", inspector.live, allow_head=False),
 ]
 
 
@@ -169,7 +183,15 @@ def _make_engines(settings: Settings, session: aiohttp.ClientSession, embedded: 
     return engines
 
 
-def _make_gateway(settings: Settings, pool: Pool, store: Store, checker: Checker, extensions: Extensions) -> Gateway:
+def _make_inspector(settings: Settings) -> Inspector:
+    recordings = Recordings(settings.inspector_bytes, asyncio.get_running_loop().time) if settings.inspector else None
+    return Inspector(__version__, recordings, settings.inspector_bodies, read_page())
+
+
+def _make_gateway(
+    settings: Settings, pool: Pool, store: Store, checker: Checker, extensions: Extensions, inspector: Inspector
+) -> Gateway:
+    recordings = inspector.recordings
     timeouts = Timeouts(settings.heartbeat, settings.first_byte_timeout, settings.idle_timeout, settings.response_timeout)
     return Gateway(
         pool,
@@ -180,7 +202,8 @@ def _make_gateway(settings: Settings, pool: Pool, store: Store, checker: Checker
         retention=int(settings.retention_days * DAY),
         owners=Owners(store, earlier_owners(settings)),
         make_sealer=partial(make_sealer, load_key(settings.seal_key, data_directory(settings))),
-        observers=extensions.observers,
+        observers=[*([recordings.observe] if recordings is not None else ()), *extensions.observers],
+        records=recordings is not None,
     )
 
 
@@ -303,6 +326,7 @@ async def _drain(app: web.Application, within: float) -> None:
     for connection in app[CONNECTIONS]:
         connection.leave(GOING_AWAY)
     app[WORKERS].stop()
+    app[INSPECTOR].close()
     await asyncio.gather(app[GATEWAY].drain(within), app[OPEN_ANSWERS].drain(within))
     await app[WORKERS].close()
 

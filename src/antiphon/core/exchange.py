@@ -334,7 +334,7 @@ class Exchange:
         if not self._auto_compaction.is_due(tokens, self._question.window):
             self._ask()
             return
-        self.compaction = Exchange(
+        self.compaction = self._make_compaction(
             request_to_summary_request(self.request),
             self._engines,
             self._environment,
@@ -345,6 +345,9 @@ class Exchange:
             first_engine=self.engine,
         )
         self.step = COMPACT
+
+    def _make_compaction(self, *inputs: Any, **options: Any) -> "Exchange":
+        return Exchange(*inputs, **options)
 
     def compacted(self) -> list[AnyEvent]:
         """`compaction` has run. If it failed, the prompt is answered as it is."""

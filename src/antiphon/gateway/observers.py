@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
 from antiphon.core.fast_path import AnyEvent
+from antiphon.core.recording import Recording
 from antiphon.errors import ApiError
 from antiphon.wire.chat import ChatRequest
 from antiphon.wire.responses import CreateResponse, Response
@@ -27,6 +28,9 @@ class Observer:
     The last call is `ended` or `dropped`.
     """
 
+    def recorded(self, recording: Recording) -> None:
+        """The inputs of the exchange, if the gateway records them. It grows until the end."""
+
     def request(self, response_id: str, request: CreateResponse) -> None:
         """The client's request, as it was read."""
 
@@ -46,14 +50,18 @@ class Observer:
         """There is no terminal event: the request was refused with this error; None: its client is gone."""
 
 
-class ChatsOnly(Observer):
-    """Of a part of a response: the observer sees its chat requests, and the rest with the response itself."""
+class EngineOnly(Observer):
+    """Of a part of a response: the observer sees what goes to the engine and what comes from it, and the rest with the response
+    itself."""
 
     def __init__(self, observer: Observer) -> None:
         self._observer = observer
 
     def chat(self, chat: ChatRequest, engine: str) -> None:
         self._observer.chat(chat, engine)
+
+    def received(self, data: bytes) -> None:
+        self._observer.received(data)
 
 
 # Called for each request: when its response is about to run, or when it is refused before that. None: it is not observed.

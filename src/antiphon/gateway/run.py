@@ -22,7 +22,7 @@ from antiphon.gateway.admission import BorrowedSeat, QueuePlace, Seat
 from antiphon.gateway.checker import Checker
 from antiphon.gateway.deadlines import Deadline
 from antiphon.gateway.large_requests import run_aside
-from antiphon.gateway.observers import Arrival, Channel, ChatsOnly, Observer
+from antiphon.gateway.observers import Arrival, Channel, EngineOnly, Observer
 from antiphon.gateway.recorder import NoRecorder, ResponseRecorder
 from antiphon.gateway.sinks import NoSink, Sink, WriteBatch, Writer
 from antiphon.gateway.watch import EngineWatch, Timeouts
@@ -329,7 +329,7 @@ class ResponseRun:
         """Runs the exchange that compacts the history. The client sees nothing of it but signs of life."""
         compaction = self._exchange.compaction
         assert compaction is not None
-        observers = [ChatsOnly(observer) for observer in self._observers]
+        observers = [EngineOnly(observer) for observer in self._observers]
         self._compacting = run = ResponseRun(
             compaction,
             self._engines,

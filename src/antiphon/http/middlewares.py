@@ -34,6 +34,8 @@ STARTED = web.RequestKey("started", web.StreamResponse)
 _SANE_ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 # Health checks come from machines that have no key.
 OPEN_PATHS = frozenset({"/health", "/ready"})
+# The page of the inspector is the same for everybody: what it shows, it fetches with a key.
+PAGE, PAGE_FILES = "/", "/inspector/page/"
 
 
 @web.middleware
@@ -119,8 +121,12 @@ def answer_unrouted(request: web.BaseRequest, error: BaseException | None) -> we
 
 @web.middleware
 async def authenticated(request: web.Request, handler: Handler) -> web.StreamResponse:
-    request[OWNER] = "" if request.path in OPEN_PATHS else await owner_of_key(request)
+    request[OWNER] = "" if _is_open(request.path) else await owner_of_key(request)
     return await handler(request)
+
+
+def _is_open(path: str) -> bool:
+    return path in OPEN_PATHS or path == PAGE or path.startswith(PAGE_FILES)
 
 
 async def owner_of_key(request: web.Request) -> str:
