@@ -2,25 +2,26 @@
 
 import asyncio
 
-from playwright.async_api import Page, expect
-from support.engine import MockEngine, Writer, chunk
-from support.gateway import GatewayUnderTest
+from playwright.async_api import Browser, Page, expect
+from support.browser import new_page
+from support.engine import OWN_FIELDS, MockEngine, Writer, chunk
+from support.gateway import GatewayUnderTest, running_gateway, started
 
 
-async def test_engines_show_their_health_their_models_and_what_is_known(
-    page: Page, gateway: GatewayUnderTest, engine: MockEngine
-) -> None:
-    await gateway.create("Hi")
-    status = (await gateway.get("/inspector/engines"))[1]["engines"][0]
-    await page.goto("/#/engines")
-    section = page.locator("section.engine").first
-    await expect(section.get_by_role("heading", level=2)).to_have_text(engine.url.removeprefix("http://"))
-    await expect(section.locator(".status")).to_have_text("ready")
-    await expect(section.get_by_role("heading", level=3)).to_have_text("mock")
-    facts = status["models"][0]["facts"]
-    await section.locator("summary").click()
-    await expect(section.locator("tbody tr")).to_have_count(len(facts))
-    await expect(section.locator("tbody tr").first).to_contain_text(facts[0]["name"])
+async def test_engines_show_their_health_their_models_and_what_is_known(browser: Browser) -> None:
+    engine = MockEngine(owned_by="llamacpp", own_fields=OWN_FIELDS["llamacpp"])
+    async with started(engine), running_gateway(engine) as gateway, new_page(browser, gateway.url) as page:
+        await gateway.create("Hi")
+        known = (await gateway.get("/inspector/engines"))[1]["engines"][0]["models"][0]["facts"]
+        await page.goto("/#/engines")
+        section = page.locator("section.engine").first
+        await expect(section.get_by_role("heading", level=2)).to_have_text(engine.url.removeprefix("http://"))
+        await expect(section.locator(".status")).to_have_text("ready")
+        await expect(section.get_by_role("heading", level=3)).to_have_text("mock")
+        await section.locator("summary").click()
+        await expect(section.locator("tbody tr")).to_have_count(len(known))
+        for shown in (known[0]["name"], known[0]["source"], known[0]["meaning"]):
+            await expect(section.locator("tbody tr").first).to_contain_text(shown)
 
 
 async def test_a_running_response_is_listed_while_it_runs(page: Page, gateway: GatewayUnderTest, engine: MockEngine) -> None:

@@ -100,7 +100,7 @@ async def test_nobody_is_kept_out_of_any_view(
     first = await first_turn(gateway, engine, instructions="Today is 2026-11-15.")
     second = await second_turn(gateway, engine, first, instructions="Today is 2026-11-16.")
     number = await number_of(gateway, second)
-    async with new_page(browser, gateway.url, theme=theme, size=size) as page:
+    async with new_page(browser, gateway.url, theme=theme, size=size, expects=(404,)) as page:
         found = {}
         for view in [
             *VIEWS,
@@ -139,7 +139,7 @@ async def test_nothing_that_anybody_wrote_becomes_part_of_the_page(browser: Brow
     """In a prompt, the name of a model, a tool, its result, an answer, an error, a stored response."""
     engine = MockEngine()
     engine.lists(EVIL)
-    async with started(engine), running_gateway(engine) as gateway, new_page(browser, gateway.url) as page:
+    async with started(engine), running_gateway(engine) as gateway, new_page(browser, gateway.url, expects=(404,)) as page:
         engine.otherwise = lambda body: text(EVIL, EVIL)
         tool = {"type": "function", "name": "weather", "description": EVIL, "parameters": {"type": "object", "title": EVIL}}
         events = await gateway.stream(EVIL, model=EVIL, tools=[tool], instructions=EVIL, metadata={"evil": EVIL[:60]})
@@ -150,8 +150,8 @@ async def test_nothing_that_anybody_wrote_becomes_part_of_the_page(browser: Brow
         for view in [*VIEWS, f"requests/{number}", f"requests/{number + 1}", f"stored/responses/{id}"]:
             await page.goto(f"/#/{view}")
             await expect(page.get_by_role("heading", level=1)).to_have_count(1)
-            for folded in await page.locator("main details:not([open]) > summary:visible").all():
-                await folded.click()
+            for _ in range(3):  # what is folded is made when it is opened
+                await page.evaluate("document.querySelectorAll('main details').forEach(each => { each.open = true; })")
             if view.startswith("requests/"):
                 await page.keyboard.press("j")
             if view == "playground":

@@ -13,7 +13,7 @@ from openai.resources.responses import Responses
 from playwright.async_api import Browser, Locator, Page, expect
 from support.browser import new_page
 from support.commands import ANTIPHON
-from support.conversations import PIECES, QUESTION, RESULT, THOUGHT, WEATHER, first_turn, number_of, second_turn
+from support.conversations import PIECES, QUESTION, RESULT, THOUGHT, first_turn, number_of, second_turn
 from support.engine import DONE, USAGE, MockEngine, Refusal, Writer, chunk, text
 from support.gateway import GatewayUnderTest
 
@@ -101,9 +101,8 @@ async def test_an_event_leads_to_its_chunk_and_the_chunk_back_to_its_events(
 
 async def test_every_ask_has_a_tab(page: Page, gateway: GatewayUnderTest, engine: MockEngine) -> None:
     """The engine rejects a field, and is asked again without it."""
-    rejected = {"error": {"message": "unknown field ['parallel_tool_calls']", "type": "BadRequestError", "code": 400}}
-    engine.will(Refusal(400, rejected), text("Hi"))
-    await opened(page, gateway, await gateway.stream("Hi", tools=[WEATHER], parallel_tool_calls=False))
+    engine.will(Refusal(400, {"error": {"message": "reasoning_effort is not supported", "code": 400}}), text("Hi"))
+    await opened(page, gateway, await gateway.stream("Hi", reasoning={"effort": "low"}))
     asks = page.get_by_role("group", name="Ask").get_by_role("button")
     assert await asks.count() == len(engine.requests) == 2
     await expect(pane(page, "engine")).to_contain_text("The engine rejected it")
@@ -241,7 +240,7 @@ async def test_a_downloaded_recording_is_replayed(
 
 
 async def test_a_text_of_a_megabyte_is_folded_and_shown_whole_on_demand(page: Page, gateway: GatewayUnderTest) -> None:
-    long = "\n".join(f"line {at} of a long text" for at in range(40_000))
+    long = "\n".join(f"{at:05} " + "a long text, " * 8 for at in range(9_200))
     assert len(long) > 1_000_000
     await opened(page, gateway, await gateway.stream(long))
     shown = pane(page, "engine").locator(".card[data-kind=user]")

@@ -23,8 +23,8 @@ async def locked(engine: MockEngine) -> AsyncIterator[GatewayUnderTest]:
 
 
 async def sign_in(page: Page, key: str) -> None:
-    await page.get_by_label("Key").fill(key)
-    await page.get_by_label("Key").press("Enter")
+    await page.get_by_role("textbox", name="Key").fill(key)
+    await page.get_by_role("textbox", name="Key").press("Enter")
 
 
 async def test_a_key_shows_its_requests_and_the_admin_key_all(browser: Browser, locked: GatewayUnderTest) -> None:

@@ -10,7 +10,7 @@ async def test_a_server_without_the_list_is_said_to_have_none(browser: Browser, 
     async with new_page(browser, gateway.url, expects=(404,)) as page:
         await page.route("**/inspector/stored/*", lambda route: route.fulfill(status=404, body="{}"))
         await page.goto("/#/stored")
-        await expect(page.get_by_role("status").first).to_contain_text("no list of what is stored")
+        await expect(page.locator("main").get_by_role("status")).to_contain_text("no list of what is stored")
 
 
 async def list_one(page: Page, id: str) -> None:

@@ -48,3 +48,14 @@ function eventGist(event) {
   if (item) return [item.type, item.name].filter(Boolean).join(" ");
   return part?.type ?? response?.error?.message ?? response?.status ?? error?.message ?? event.message ?? "";
 }
+
+/** What is new in a chunk: all of them begin alike. */
+export function chunkGist(text) {
+  try {
+    const { choices, usage, error } = JSON.parse(text.replace(/^data: ?/, ""));
+    const { delta, message, finish_reason: reason } = choices?.[0] ?? {};
+    return [delta ?? message ?? error ?? usage, reason].filter(Boolean).map((part) => JSON.stringify(part)).join(" ");
+  } catch {
+    return text;
+  }
+}

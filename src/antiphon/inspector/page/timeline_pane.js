@@ -4,7 +4,7 @@ import { button, choice, make, show } from "./elements.js";
 import { jsonTree } from "./json_tree.js";
 import { longText } from "./long_text.js";
 import { count, several } from "./quantities.js";
-import { entriesByChunk, gist, grouped, shortType } from "./timeline.js";
+import { chunkGist, entriesByChunk, gist, grouped, shortType } from "./timeline.js";
 
 const ROWS = 300; // rows that are added at once
 const GIST = 120; // characters
@@ -75,7 +75,7 @@ export class TimelinePane {
 
   chunkRow(chunk, index) {
     const made = this.byChunk.get(index)?.length ?? 0;
-    return this.row(`chunk-${index}`, { kind: "chunk" }, null, `${index + 1} → ${several(made, "event")}`, chunk.text, () => this.choose({ chunk: index }));
+    return this.row(`chunk-${index}`, { kind: "chunk" }, null, `${index + 1} → ${several(made, "event")}`, chunkGist(chunk.text), () => this.choose({ chunk: index }));
   }
 
   row(name, { kind, type, inner }, at, title, text, onclick) {
