@@ -177,7 +177,7 @@ def _message_change(before: Sequence[ChatMessage], after: Sequence[ChatMessage],
     path, why = _edit(old, new, at)
     if new in before[at + 1 :]:
         why = _count(
-            before.index(new, at + 1) - at, "{} in the middle left out: truncation, or a client that shortens its history."
+            before.index(new, at + 1) - at, "{} left out in the middle: truncation, or a client that shortens its history."
         )
     elif old in after[at + 1 :]:
         why = _count(after.index(old, at + 1) - at, "{} inserted before this one.")

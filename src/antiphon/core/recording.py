@@ -1,26 +1,23 @@
-"""A recording: the inputs of one exchange, from which `core/replay.py` runs it again.
+"""A recording: the inputs of one exchange, from which `core/rerun.py` runs it again.
 
 An exchange does no I/O. So its events follow from its request, the history, what was known of the engines, what it drew (ids,
 times, seals), and what its caller did with it. Only these are kept: no event, and no copy of what the engine was asked.
 """
 
-import hashlib
-import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import msgspec
-from msgspec import Struct, structs
 
 from antiphon.core.check_work import CheckOutcome
-from antiphon.core.documents import KnownDocuments
-from antiphon.core.environment import Environment, KnownDefinitions, definition_digest
+from antiphon.core.drawn import OVERHEAD, Drawn, noting_environment
+from antiphon.core.environment import Environment
 from antiphon.core.exchange import Exchange
 from antiphon.core.fast_path import AnyEvent
+from antiphon.core.images import outcome_without_images, without_images
 from antiphon.core.knowledge import KnownFacts
-from antiphon.core.sealed_text import NO_SEALER, Sealer
-from antiphon.core.tools import Grammar, ToolResult
+from antiphon.core.tools import ToolResult
 from antiphon.errors import ApiError
 from antiphon.wire.responses import CreateResponse, Usage
 
@@ -34,42 +31,8 @@ ASKED = "asked"
 # In front of the calls of the exchange that compacts the history.
 OF_COMPACTION = "compaction."
 
-# What a call, or something that was drawn, takes in memory beside its text.
-OVERHEAD = 160
-# A seal ends with its authentication code, which no other seal has.
-SEAL_KEY_LENGTH = 32
-
 # Fields of a request that are set after it was read.
 SET_LATER = ("model", "stream", "store", "background", "generate")
-
-# Images are not kept: only their length and their hash, in letters that base64 has too.
-_IMAGE = re.compile(rb"(data:image/[A-Za-z0-9.+-]+;base64,)([A-Za-z0-9+/=_\\-]{200,})")
-
-
-def without_images(data: bytes) -> bytes:
-    """JSON with a short text in place of every image in a data URL. It still is a data URL."""
-    return _IMAGE.sub(_to_image_note, data) if b";base64," in data else data
-
-
-def _to_image_note(found: re.Match[bytes]) -> bytes:
-    image = found[2]
-    digest = hashlib.blake2b(image, digest_size=8).hexdigest()
-    note = f"not/kept/{len(image)}/characters/blake2b/{digest}"
-    return found[1] + note.ljust(-(-len(note) // 4) * 4, "/").encode()
-
-
-class Drawn(Struct):
-    """What an exchange got from its environment, in this order."""
-
-    ids: list[str] = []
-    times: list[float] = []
-    padding: list[str] = []
-    sealed: list[str] = []
-    # By the end of each seal: what was in it.
-    opened: dict[str, str | None] = {}
-    # By their digests: definitions and documents that were known before this exchange needed them.
-    definitions: dict[str, str | None] = {}
-    documents: dict[str, CheckOutcome] = {}
 
 
 class Options(NamedTuple):
@@ -127,11 +90,12 @@ class Recording:
         self.history = without_images(msgspec.json.encode(history)) if history else b"[]"
         self.options = Options(**options)
         self.size = len(self.body) + len(self.request or b"") + len(self.history) + OVERHEAD
-        return RecordedExchange(self, request, engines, noting_environment(environment, self), history=history, **options)
+        return RecordedExchange(
+            self, request, engines, noting_environment(environment, self.drawn, self.grow), history=history, **options
+        )
 
-    @property
-    def has_sealer(self) -> bool:
-        return self.environment is not None and self.environment.sealer is not NO_SEALER
+    def grow(self, size: int) -> None:
+        self.size += size
 
     def asked(self, engine: str) -> None:
         """A chat request is sent to this engine now: it may have waited for its place there."""
@@ -141,101 +105,6 @@ class Recording:
         if not self.is_cut:
             self.calls.append((self.now(), name, arguments))
             self.size += size + OVERHEAD
-
-
-def noting_environment(environment: Environment, recording: Recording) -> Environment:
-    """The same, and what is drawn from it is noted."""
-    drawn = recording.drawn
-
-    def new_id(prefix: str) -> str:
-        id = environment.new_id(prefix)
-        drawn.ids.append(id)
-        return id
-
-    def now() -> float:
-        moment = environment.now()
-        drawn.times.append(moment)
-        return moment
-
-    def padding() -> str:
-        characters = environment.padding()
-        drawn.padding.append(characters)
-        return characters
-
-    def seal(text: str) -> str:
-        sealed = environment.sealer.seal(text)
-        drawn.sealed.append(sealed)
-        recording.size += len(sealed)
-        return sealed
-
-    def open_sealed(blob: str) -> str | None:
-        text = environment.sealer.open(blob)
-        key = blob[-SEAL_KEY_LENGTH:]
-        if key not in drawn.opened:
-            recording.size += len(text or "") + OVERHEAD
-        drawn.opened[key] = text
-        return text
-
-    return replace(
-        environment,
-        new_id=new_id,
-        now=now,
-        padding=padding,
-        sealer=environment.sealer if environment.sealer is NO_SEALER else Sealer(seal, open_sealed),
-        definitions=NotedDefinitions(environment.definitions, drawn),
-        documents=NotedDocuments(environment.documents, recording),
-    )
-
-
-class NotedDefinitions(KnownDefinitions):
-    """Those of all exchanges. What one of them finds there is noted, but for what it has added itself."""
-
-    def __init__(self, shared: KnownDefinitions, drawn: Drawn) -> None:
-        super().__init__()
-        self._shared = shared
-        self._drawn = drawn
-        self._own: set[bytes] = set()
-
-    def __contains__(self, definition: bytes | Grammar) -> bool:
-        known = definition in self._shared
-        if known and (digest := definition_digest(definition)) not in self._own:
-            self._drawn.definitions[digest.hex()] = self._shared.complaint(definition)
-        return known
-
-    def complaint(self, definition: bytes | Grammar) -> str | None:
-        return self._shared.complaint(definition) if definition in self else None
-
-    def add(self, definition: bytes | Grammar, complaint: str | None) -> None:
-        self._own.add(definition_digest(definition))
-        self._shared.add(definition, complaint)
-
-
-class NotedDocuments(KnownDocuments):
-    """Those of all exchanges, in the same way."""
-
-    def __init__(self, shared: KnownDocuments, recording: Recording) -> None:
-        super().__init__()
-        self._shared = shared
-        self._recording = recording
-        self._own: set[bytes] = set()
-
-    def get(self, digest: bytes) -> CheckOutcome | None:
-        outcome = self._shared.get(digest)
-        known = self._recording.drawn.documents
-        if outcome is not None and digest not in self._own and digest.hex() not in known:
-            known[digest.hex()] = kept = outcome_without_images(outcome)
-            self._recording.size += len(kept.text)
-        return outcome
-
-    def add(self, digest: bytes, outcome: CheckOutcome) -> None:
-        self._own.add(digest)
-        self._shared.add(digest, outcome)
-
-
-def outcome_without_images(outcome: CheckOutcome) -> CheckOutcome:
-    if not outcome.images:
-        return outcome
-    return structs.replace(outcome, images=tuple(without_images(image.encode()).decode() for image in outcome.images))
 
 
 class RecordedExchange(Exchange):

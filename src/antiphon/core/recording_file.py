@@ -12,11 +12,12 @@ from msgspec import Struct, structs
 
 from antiphon import errors
 from antiphon.core.check_work import CheckOutcome
+from antiphon.core.drawn import Drawn
 from antiphon.core.environment import Environment
 from antiphon.core.event_style import REASONING_EVENTS
 from antiphon.core.help import HelpSetting
 from antiphon.core.knowledge import KnownFacts
-from antiphon.core.recording import OF_COMPACTION, RECEIVE, Call, Drawn, Options, Recording
+from antiphon.core.recording import OF_COMPACTION, RECEIVE, Call, Options, Recording
 from antiphon.core.sealed_text import NO_SEALER, Sealer
 from antiphon.core.tools import ToolResult
 from antiphon.errors import ApiError, EngineFailure

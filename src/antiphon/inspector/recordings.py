@@ -3,9 +3,11 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 
+from antiphon.core.drawn import OVERHEAD, Drawn
 from antiphon.core.fast_path import AnyEvent, PlainDelta
+from antiphon.core.images import without_images
 from antiphon.core.prompt_changes import to_print
-from antiphon.core.recording import OVERHEAD, RECEIVE, Drawn, Recording, without_images
+from antiphon.core.recording import RECEIVE, Recording
 from antiphon.errors import ApiError, InvalidRequest
 from antiphon.gateway.observers import Arrival, Observer
 from antiphon.inspector.rows import Row, RowError

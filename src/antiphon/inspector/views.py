@@ -9,10 +9,11 @@ from typing import Any
 import msgspec
 
 from antiphon.core.check_work import CheckOutcome
+from antiphon.core.drawn import Drawn
 from antiphon.core.explanations import explain_error, explain_notice
 from antiphon.core.prompt_changes import Asked, PromptChange, closest, compare
-from antiphon.core.recording import Drawn, Recording
-from antiphon.core.replay import Moment, Rerun, run_again
+from antiphon.core.recording import Recording
+from antiphon.core.rerun import Moment, Rerun, run_again
 from antiphon.errors import ApiError
 from antiphon.inspector.recordings import RecordedRequest, to_outcome
 from antiphon.inspector.redaction import redacted
