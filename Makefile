@@ -13,7 +13,7 @@ ARGS ?=
 # How many processes run the tests of `make test`. 0: none but pytest itself, as a debugger needs it.
 WORKERS ?= 2
 
-.PHONY: setup serve test test-models test-clients test-browser check lint types bench bench-models fuzz soak golden transcripts release audit clean
+.PHONY: setup serve test test-models test-clients test-browser screenshot check lint types bench bench-models fuzz soak golden transcripts release audit clean
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Antiphon needs Python 3.11 or newer")'
@@ -54,6 +54,10 @@ $(VENV)/installed-browser: $(VENV)/installed-dev
 # The inspector in a real Chromium, which is installed through apt where it is missing; axe-core comes through npm.
 test-browser: $(VENV)/installed-browser
 	$(BIN)/python -m pytest -m browser tests/browser $(ARGS)
+
+# The picture of the inspector in docs/, made anew: look at it before committing it.
+screenshot: $(VENV)/installed-browser
+	PYTHONPATH=tests $(BIN)/python tests/browser/screenshot.py
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 # `make test-browser` installs it; other tests do without.
 collect_ignore_glob = [] if find_spec("playwright") else ["*.py"]
 
+# Milliseconds, for machines that do much else.
+PATIENCE = 20_000
 # The browser lives in the loop of the session, so everything here does.
 IN_SESSION = pytest.mark.asyncio(loop_scope="session")
 in_session = pytest_asyncio.fixture(loop_scope="session")
@@ -33,8 +35,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser() -> AsyncIterator[Browser]:
-    from playwright.async_api import async_playwright
+    from playwright.async_api import async_playwright, expect
 
+    expect.set_options(timeout=PATIENCE)
     async with async_playwright() as playwright:
         # Root has no sandbox; the only page is ours.
         running = await playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])

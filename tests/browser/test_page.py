@@ -2,7 +2,7 @@
 
 import pytest
 from playwright.async_api import Browser, Page, expect
-from support.browser import PHONE, WIDE, contents_width, faults_for_some_people, new_page
+from support.browser import PHONE, WIDE, Theme, contents_width, faults_for_some_people, new_page
 from support.conversations import first_turn, number_of, second_turn
 from support.engine import MockEngine, text
 from support.gateway import GatewayUnderTest, running_gateway, started
@@ -76,7 +76,7 @@ LIGHTNESS = (
 
 @pytest.mark.parametrize(("theme", "other"), [("light", "Dark"), ("dark", "Light")])
 async def test_the_theme_follows_the_system_and_the_switch(
-    browser: Browser, gateway: GatewayUnderTest, theme: str, other: str
+    browser: Browser, gateway: GatewayUnderTest, theme: Theme, other: str
 ) -> None:
     async with new_page(browser, gateway.url, theme=theme) as page:
         await page.goto("/")
@@ -93,7 +93,7 @@ async def test_the_theme_follows_the_system_and_the_switch(
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
 async def test_nobody_is_kept_out_of_any_view(
-    browser: Browser, gateway: GatewayUnderTest, engine: MockEngine, theme: str, size: tuple[int, int]
+    browser: Browser, gateway: GatewayUnderTest, engine: MockEngine, theme: Theme, size: tuple[int, int]
 ) -> None:
     """What axe-core calls serious, and contents wider than the window."""
     await gateway.post({"model": "mock", "input": "Hi", "tool_choice": "sometimes"})

@@ -15,7 +15,7 @@ from support.browser import new_page
 from support.commands import ANTIPHON
 from support.conversations import PIECES, QUESTION, RESULT, THOUGHT, first_turn, number_of, second_turn
 from support.engine import DONE, USAGE, MockEngine, Refusal, Writer, chunk, text
-from support.gateway import GatewayUnderTest
+from support.gateway import GatewayUnderTest, running_gateway
 
 
 def pane(page: Page, name: str) -> Locator:
@@ -48,6 +48,7 @@ async def test_three_panes_show_both_sides_of_a_tool_conversation(
     got = pane(page, "engine")
     await got.get_by_text("unchanged").click()
     cards = got.locator("article.card:not(article.card article.card)")
+    await expect(cards).to_have_count(3)
     assert [await card.get_attribute("data-kind") for card in await cards.all()] == ["user", "assistant", "result"]
     assert [message["role"] for message in engine.last["messages"]] == ["user", "assistant", "tool"]
     await expect(cards.nth(0)).to_contain_text(QUESTION)
@@ -88,10 +89,10 @@ async def test_an_event_leads_to_its_chunk_and_the_chunk_back_to_its_events(
     await events.locator(".event.inner").nth(1).click()
     chosen = page.get_by_role("region", name="The chosen event")
     await expect(chosen.get_by_role("heading").first).to_have_text("response.output_text.delta")
-    raw = msgspec.json.decode((await chosen.locator("pre").last.text_content() or "").removeprefix("data: "))
+    raw = msgspec.json.decode((await chosen.locator(".chunk pre").text_content() or "").removeprefix("data: "))
     assert raw["choices"][0]["delta"] == {"content": PIECES[1]}
 
-    await chosen.get_by_role("button", name="of the engine's answer").click()
+    await chosen.get_by_role("button", name="chunk 3, which led to 1 event").click()
     await expect(events.locator(".event[aria-current]")).to_contain_text("3 °C")
     await expect(events.get_by_role("button", name="Chunks")).to_have_attribute("aria-pressed", "true")
     await chosen.get_by_role("button", name="output_text.delta").click()
@@ -156,6 +157,10 @@ async def test_the_break_of_the_cache_is_shown_where_the_prompt_changed(
     await expect(page.locator(".cache-break")).to_contain_text("date")
     # It stands right before the message that changed.
     await expect(page.locator(".cache-break + .card")).to_contain_text("Today is 2026-11-16.")
+    await page.get_by_text("Before and now").click()
+    difference = page.locator(".difference dd")
+    await expect(difference).to_have_text(["Today is 2026-11-15.", "Today is 2026-11-16."])
+    await expect(difference.locator("mark")).to_have_text(["5", "6"])
     await page.get_by_role("button", name="Show where").click()
     await expect(page.locator(".cache-break")).to_be_focused()
     await page.goto("/#/requests")
@@ -234,6 +239,16 @@ async def test_a_downloaded_recording_is_replayed(
     replayed = await output_of(*ANTIPHON, "replay", str(file))
     assert "response.completed" in replayed
     assert PIECES[1] in replayed
+
+
+async def test_without_bodies_nothing_can_be_taken_away(browser: Browser, engine: MockEngine) -> None:
+    secret = "the secret plan"
+    async with running_gateway(engine, inspector_bodies=False) as gateway, new_page(browser, gateway.url) as page:
+        await opened(page, gateway, await gateway.stream(secret))
+        await expect(page.locator(".remark")).to_contain_text("does not record bodies")
+        for name in ("Copy as curl", "Copy as Python", "Download recording"):
+            await expect(page.get_by_role("button", name=name)).to_be_disabled()
+        assert secret not in await page.content()
 
 
 # ---- sizes -----------------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 from support.chromium import axe
@@ -12,6 +12,7 @@ from support.chromium import axe
 if TYPE_CHECKING:
     from playwright.async_api import Browser, ConsoleMessage, Page, Request
 
+Theme = Literal["light", "dark"]
 WIDE = (1440, 860)
 PHONE = (320, 640)
 
@@ -44,7 +45,7 @@ class Watch:
 
 @asynccontextmanager
 async def new_page(
-    browser: Browser, url: str, *, size: tuple[int, int] = WIDE, theme: str = "light", expects: tuple[int, ...] = ()
+    browser: Browser, url: str, *, size: tuple[int, int] = WIDE, theme: Theme = "light", expects: tuple[int, ...] = ()
 ) -> AsyncIterator[Page]:
     """A page that nobody has used before. `/` is that of the gateway. It must make no error, but for the statuses expected."""
     context = await browser.new_context(base_url=url, viewport={"width": size[0], "height": size[1]}, color_scheme=theme)

@@ -58,8 +58,8 @@ function part(value) {
 }
 
 /** Tools, folded twice: the list, and each definition. */
-export function tools(list, head = "Tools") {
-  return fold([label(head), aside(several(list.length, "tool"))], () => list.map(tool), { class: "folded tools" });
+export function tools(list) {
+  return fold([label(several(list.length, "tool"))], () => list.map(tool), { class: "folded tools" });
 }
 
 function tool(definition) {

@@ -4,6 +4,7 @@ import { fields, label, tools } from "./cards.js";
 import { choice, fold, make, show } from "./elements.js";
 import { messageCard } from "./chat_messages.js";
 import { jsonTree } from "./json_tree.js";
+import { promptDifference } from "./prompt_difference.js";
 import { bytes, host, percent, seconds, several } from "./quantities.js";
 
 const SHOWN_APART = new Set(["messages", "tools"]);
@@ -36,7 +37,7 @@ function askParts(ask, changes, form) {
 
 function chatParts(chat, changes) {
   const part = changes?.prefix_changed ? changes.where?.part ?? "model" : null;
-  const marker = () => cacheBreak(changes);
+  const marker = () => cacheBreak(changes, chat);
   const before = { tools: part === "tools", messages: part === "messages" };
   return [
     part && !before.tools && !before.messages ? marker() : null,
@@ -64,12 +65,13 @@ function keptMessages(messages, changes, marker) {
   return Math.min(marker ? changes.where.index : changes.shared_messages, messages.length);
 }
 
-function cacheBreak(changes) {
+function cacheBreak(changes, chat) {
   const share = changes.shared_share === null || changes.shared_share === undefined ? "" : `${percent(changes.shared_share)} of the prompt comes before it. `;
   const path = changes.where?.path;
   return make("div.cache-break", { role: "note", id: "cache-break", tabindex: "-1" },
     make("strong", {}, "The prompt cache broke here"), path ? make("code", {}, path) : null,
-    make("p", {}, changes.why), make("p.dim", {}, `${share}The engine reads all that follows again.`));
+    make("p", {}, changes.why), make("p.dim", {}, `${share}The engine reads all that follows again.`),
+    promptDifference(changes, chat));
 }
 
 /** One line above the panes. */

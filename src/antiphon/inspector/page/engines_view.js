@@ -84,7 +84,7 @@ function modelPart(engine, model, open) {
   const facts = model.facts ?? [];
   return make("article.model", {}, make("h3", {}, model.id),
     make("dl.numbers", {}, about.map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, value)))),
-    facts.length ? fold([label("facts"), several(facts.length, "fact")], () => factTable(facts), { class: "folded", "data-key": key, open: open.has(key) }) : null);
+    facts.length ? fold([label(several(facts.length, "fact"))], () => factTable(facts), { class: "folded", "data-key": key, open: open.has(key) }) : null);
 }
 
 function factTable(facts) {

@@ -13,7 +13,7 @@ export function seconds(value) {
   return `${Math.floor(value / 60)} min ${Math.round(value % 60)} s`;
 }
 
-export const rate = (value) => (known(value) ? value.toFixed(value < 100 ? 1 : 0) : NOTHING);
+export const rate = (value) => (known(value) ? (value < 100 ? value.toFixed(1) : count(Math.round(value))) : NOTHING);
 
 export const percent = (share) => `${Math.round(share * 100)} %`;
 

@@ -1,12 +1,11 @@
 // What stands above the panes of an opened request: its numbers, what can be done with it, and what went wrong.
 
-import { button, make } from "./elements.js";
+import { announce, button, make } from "./elements.js";
 import { changeLine } from "./engine_pane.js";
 import { copy, download } from "./clipboard.js";
 import { asCurl, asPython } from "./code_samples.js";
 import { count, host, moment, percent, rate, seconds } from "./quantities.js";
 import { statusMark } from "./request_row.js";
-import { announce } from "./elements.js";
 import { explain, request } from "./server.js";
 
 /** Name → its value in words. */
@@ -43,7 +42,7 @@ export function actions({ row, client }) {
     row.previous ? make("a.button", { href: `#/requests/${row.previous}` }, `Previous turn #${row.previous}`) : null,
     button("Copy as curl", () => copy(asCurl(client), "the request as curl"), attributes),
     button("Copy as Python", () => copy(asPython(client), "the request as Python"), attributes),
-    button("Download recording", () => save(row.number), { title: "A file for `antiphon replay`" }));
+    button("Download recording", () => save(row.number), { disabled: client.redacted, title: title ?? "A file for `antiphon replay`" }));
 }
 
 async function save(number) {

@@ -7,7 +7,7 @@ import { count, rate, seconds } from "./quantities.js";
 
 /** Item type → what shows it while it grows. Others are shown when they are done. */
 const GROWING = {
-  message: (item) => growing(card("assistant", [label("assistant")])),
+  message: () => growing(card("assistant", [label("assistant")])),
   reasoning: () => growingThought(),
   function_call: (item) => growing(card("call", [label("call"), item.name, aside(item.call_id)])),
   custom_tool_call: (item) => growing(card("call", [label("call"), item.name, aside(item.call_id)])),
@@ -41,6 +41,8 @@ const DELTAS = new Set([
   "response.function_call_arguments.delta",
   "response.custom_tool_call_input.delta",
 ]);
+
+const SHORTEST = 0.05; // seconds of writing from which on a rate means something
 
 const ENDS = new Set(["response.completed", "response.incomplete", "response.failed"]);
 
@@ -103,7 +105,7 @@ export class StreamedAnswer {
     const took = (performance.now() - this.started) / 1000;
     const usage = this.response.usage;
     const writing = took - (this.first ?? took);
-    const speed = usage && writing > 0 ? `${rate(usage.output_tokens / writing)} tok/s` : null;
+    const speed = usage && writing > SHORTEST ? `${rate(usage.output_tokens / writing)} tok/s` : null;
     const tokens = usage ? `${count(usage.input_tokens)} → ${count(usage.output_tokens)} tokens` : null;
     return [this.response.status, tokens, `first ${seconds(this.first)}`, speed, seconds(took)].filter(Boolean).join(" · ");
   }

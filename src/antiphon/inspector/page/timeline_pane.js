@@ -3,7 +3,7 @@
 import { button, choice, make, show } from "./elements.js";
 import { jsonTree } from "./json_tree.js";
 import { longText } from "./long_text.js";
-import { count, several } from "./quantities.js";
+import { count, host, several } from "./quantities.js";
 import { chunkGist, entriesByChunk, gist, grouped, shortType } from "./timeline.js";
 
 const ROWS = 300; // rows that are added at once
@@ -12,7 +12,7 @@ const GIST = 120; // characters
 export class TimelinePane {
   /** @param {object} detail what the server says of one request */
   constructor(detail) {
-    this.entries = detail.timeline;
+    this.entries = detail.timeline.map((entry) => (entry.kind === "ask" ? describeAsk(entry, detail.asks) : entry));
     this.chunks = detail.chunks;
     this.groups = grouped(this.entries);
     this.byChunk = entriesByChunk(this.entries);
@@ -115,21 +115,23 @@ export class TimelinePane {
 
   entryParts(index) {
     const entry = this.entries[index];
-    const chunk = this.chunks[entry.chunk];
-    const none = entry.kind === "event" ? "No chunk of the engine led to it: the gateway made it." : "";
     return [
       make("h3", {}, entry.type ?? entry.kind),
       entry.note ? make("p", {}, entry.note) : null,
+      entry.kind === "event" ? this.originParts(entry.chunk) : null,
       entry.event ? jsonTree(entry.event, { open: 2 }) : null,
-      chunk ? this.chunkHead(entry.chunk) : make("p.dim", {}, none),
-      chunk ? longText(chunk.text) : null,
     ];
   }
 
-  chunkHead(index) {
-    const others = this.byChunk.get(index).length;
-    return make("h3", {}, `Chunk ${index + 1} `,
-      button(`of the engine's answer, ${several(others, "event")}`, () => this.openChunk(index), { class: "inline" }));
+  /** Where an event came from. */
+  originParts(index) {
+    const chunk = this.chunks[index];
+    if (!chunk) return [make("p.dim", {}, "No chunk of the engine led to it: the gateway made it.")];
+    const link = `chunk ${index + 1}, which led to ${several(this.byChunk.get(index).length, "event")}`;
+    return [
+      make("p.dim", {}, "From ", button(link, () => this.openChunk(index), { class: "inline" })),
+      make("div.chunk", {}, longText(chunk.text)),
+    ];
   }
 
   chunkParts(index) {
@@ -138,7 +140,7 @@ export class TimelinePane {
     const heading = events.length ? "The events that came from it" : "No event came from it.";
     return [
       make("h3", {}, `Chunk ${index + 1}`),
-      longText(this.chunks[index].text),
+      make("div.chunk", {}, longText(this.chunks[index].text)),
       make("h3", {}, heading),
       make("ul.links", {}, links.map((link) => make("li", {}, link))),
     ];
@@ -175,4 +177,10 @@ export class TimelinePane {
     else this.choose(kind === "event" ? { entry: Number(index) } : { chunk: Number(index) });
     next.focus();
   }
+}
+
+/** Which engine was asked, and what for, unless the server has said it. */
+function describeAsk(entry, asks) {
+  const ask = asks[entry.ask];
+  return ask && !entry.note ? { ...entry, note: [host(ask.engine), ask.purpose].filter(Boolean).join(", ") } : entry;
 }
