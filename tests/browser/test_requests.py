@@ -58,6 +58,7 @@ async def test_the_search_finds_rows_and_new_ones_only_appear_if_they_match(page
     for words in ("a poem about trains", "a recipe"):
         await gateway.create(words)
     await page.goto("/")
+    await expect(page.locator("tbody tr")).to_have_count(2)
     await page.keyboard.press("/")
     await page.keyboard.type("TRAINS")
     await expect(page.locator("tbody tr")).to_have_count(1)

@@ -15,10 +15,20 @@ import { StoredOneView, StoredView } from "./stored_view.js";
 
 /** name, title, and the view for the rest of its address. `kept`: it goes on while another one is shown. */
 const VIEWS = [
-  { name: "requests", title: "Requests", open: (place, context, number) => (number ? new RequestView(place, context, Number(number)) : new RequestsView(place, context)) },
+  {
+    name: "requests",
+    title: "Requests",
+    open: (place, context, number) =>
+      number ? new RequestView(place, context, Number(number)) : new RequestsView(place, context),
+  },
   { name: "playground", title: "Playground", kept: true, open: (place, context) => new PlaygroundView(place, context) },
   { name: "engines", title: "Engines", open: (place) => new EnginesView(place) },
-  { name: "stored", title: "Stored", open: (place, context, kind, id) => (id ? new StoredOneView(place, context, kind, id) : new StoredView(place, context, kind)) },
+  {
+    name: "stored",
+    title: "Stored",
+    open: (place, context, kind, id) =>
+      id ? new StoredOneView(place, context, kind, id) : new StoredView(place, context, kind),
+  },
 ];
 
 const STATES = { live: "live", connecting: "connecting…" };
@@ -33,13 +43,21 @@ class App {
     this.buildBar();
     addEventListener("hashchange", () => this.route());
     addEventListener("signedout", () => this.askForKey());
-    const views = VIEWS.map(({ name }, index) => [String(index + 1), () => { location.hash = `#/${name}`; }]);
+    const views = VIEWS.map(({ name }, index) => [
+      String(index + 1),
+      () => {
+        location.hash = `#/${name}`;
+      },
+    ]);
     listenToKeys(() => this.view ?? {}, { ...Object.fromEntries(views), t: () => this.switchTheme() });
     this.start();
   }
 
   buildBar() {
-    show(byId("views"), VIEWS.map(({ name, title }) => make("a", { href: `#/${name}`, "data-view": name }, title)));
+    show(
+      byId("views"),
+      VIEWS.map(({ name, title }) => make("a", { href: `#/${name}`, "data-view": name }, title)),
+    );
     byId("theme").addEventListener("click", () => this.switchTheme());
     byId("help").addEventListener("click", showKeys);
     byId("sign-out").addEventListener("click", () => this.signOut());
@@ -55,7 +73,8 @@ class App {
       this.enter(status);
       return true;
     } catch (error) {
-      if (error.status !== 401) show(byId("view"), make("div.empty", {}, make("h1", {}, "Antiphon"), make("p", {}, explain(error))));
+      if (error.status !== 401)
+        show(byId("view"), make("div.empty", {}, make("h1", {}, "Antiphon"), make("p", {}, explain(error))));
       return false;
     }
   }

@@ -10,20 +10,23 @@ const GLIMPSE = 70; // characters of what is folded
 /**
  * @param {string} kind user, assistant, system, tool, thought, call, result, other: its colour
  * @param {any[]} head
- * @param {any[]} contents
+ * @param {any[]} parts
  */
-export function card(kind, head, ...contents) {
-  return make("article.card", { "data-kind": kind }, make("header.card-head", {}, head), contents);
+export function card(kind, head, ...parts) {
+  return make("article.card", { "data-kind": kind }, make("header.card-head", {}, head), parts);
 }
 
 export const label = (text) => make("span.label", {}, text);
 export const aside = (text) => (text ? make("span.dim", {}, text) : null);
 
 /** A text that is folded, with its beginning and its size on the line. */
-export function foldedText(name, text, contents = () => longText(text)) {
-  const glimpse = text.slice(0, GLIMPSE * 2).replace(/\s+/g, " ").slice(0, GLIMPSE);
+export function foldedText(name, text, whole = () => longText(text)) {
+  const glimpse = text
+    .slice(0, GLIMPSE * 2)
+    .replace(/\s+/g, " ")
+    .slice(0, GLIMPSE);
   const summary = [label(name), make("span.glimpse", {}, glimpse), make("span.size", {}, bytes(text.length))];
-  return fold(summary, contents, { class: "folded" });
+  return fold(summary, whole, { class: "folded" });
 }
 
 /** A folded JSON value: a tree, or a text that only should have been JSON. */
@@ -50,11 +53,12 @@ export function contents(content) {
 }
 
 function part(value) {
-  const text = value?.text ?? value?.refusal;
+  if (typeof value !== "object" || value === null) return jsonTree(value);
+  const text = value.text ?? value.refusal;
   if (typeof text === "string") return longText(text);
-  const image = value?.image_url?.url ?? value?.image_url;
+  const image = value.image_url?.url ?? value.image_url;
   if (typeof image === "string") return make("p.attachment", {}, label("image"), image.slice(0, 120));
-  return make("div.attachment", {}, label(value?.type ?? "part"), jsonTree(value));
+  return make("div.attachment", {}, label(value.type ?? "part"), jsonTree(value));
 }
 
 /** Tools, folded twice: the list, and each definition. */
@@ -70,7 +74,9 @@ function tool(definition) {
 
 /** Small fields, name and value in a grid. */
 export function fields(object, names) {
-  const rows = names.filter((name) => name in object).map((name) => [make("dt", {}, name), make("dd", {}, fieldValue(object[name]))]);
+  const rows = names
+    .filter((name) => name in object)
+    .map((name) => [make("dt", {}, name), make("dd", {}, fieldValue(object[name]))]);
   return rows.length ? make("dl.fields", {}, rows) : null;
 }
 

@@ -18,7 +18,20 @@ export function clientPane(detail) {
   const showForm = (form) => show(body, forms[form]());
   showForm("items");
   return [
-    make("div.pane-tools", {}, make("code", {}, client.path ?? ""), choice("Form", [["items", "Items"], ["json", "JSON"]], "items", showForm)),
+    make(
+      "div.pane-tools",
+      {},
+      make("code", {}, client.path ?? ""),
+      choice(
+        "Form",
+        [
+          ["items", "Items"],
+          ["json", "JSON"],
+        ],
+        "items",
+        showForm,
+      ),
+    ),
     client.redacted ? make("p.remark", {}, "Texts are replaced by their lengths: this gateway does not record bodies.") : null,
     body,
   ];
@@ -28,8 +41,13 @@ function formatted(client, history = []) {
   if (!client.body) return raw(client);
   const { body } = client;
   return [
-    fields(body, Object.keys(body).filter((name) => !SHOWN_APART.has(name))),
-    client.headers ? fold([label("headers")], () => fields(client.headers, Object.keys(client.headers)), { class: "folded" }) : null,
+    fields(
+      body,
+      Object.keys(body).filter((name) => !SHOWN_APART.has(name)),
+    ),
+    client.headers
+      ? fold([label("headers")], () => fields(client.headers, Object.keys(client.headers)), { class: "folded" })
+      : null,
     body.tools?.length ? tools(body.tools) : null,
     body.instructions ? foldedText("instructions", String(body.instructions)) : null,
     history.length ? storedItems(history) : null,

@@ -55,8 +55,8 @@ export function asPython(client) {
 /** A WebSocket's message has a type, and no path of its own. */
 function bodyOf({ body }) {
   if (body.type !== "response.create") return body;
-  const { type, ...rest } = body;
-  return { ...rest, stream: true };
+  const entries = Object.entries(body).filter(([name]) => name !== "type");
+  return { ...Object.fromEntries(entries), stream: true };
 }
 
 const pathOf = ({ path, body }) => (body.type === "response.create" || !path ? "/v1/responses" : path);
@@ -69,8 +69,9 @@ export function pythonValue(value, indent) {
   if (typeof value === "string") return JSON.stringify(value);
   if (typeof value !== "object" || value === null) return WORDS[value] ?? String(value);
   const list = Array.isArray(value);
-  const members = Object.entries(value).map(([name, member]) =>
-    `${inner}${list ? "" : `${JSON.stringify(name)}: `}${pythonValue(member, inner)},\n`);
+  const members = Object.entries(value).map(
+    ([name, member]) => `${inner}${list ? "" : `${JSON.stringify(name)}: `}${pythonValue(member, inner)},\n`,
+  );
   const [open, close] = list ? "[]" : "{}";
   return members.length ? `${open}\n${members.join("")}${indent}${close}` : open + close;
 }

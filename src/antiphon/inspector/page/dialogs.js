@@ -13,11 +13,7 @@ export function openDialog(title, contents, actions = [], close = "Close") {
     action?.();
   };
   const buttons = actions.map(([label, action, attributes]) => button(label, end(action), attributes));
-  node.append(
-    make("h2", { id }, title),
-    make("div", {}, contents),
-    make("div.buttons", {}, button(close, end(null)), buttons),
-  );
+  node.append(make("h2", { id }, title), make("div", {}, contents), make("div.buttons", {}, button(close, end(null)), buttons));
   node.addEventListener("close", () => node.remove());
   document.body.append(node);
   node.showModal();

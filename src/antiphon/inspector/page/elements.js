@@ -46,7 +46,8 @@ export function show(node, ...children) {
 /** Buttons of which one is chosen, and what belongs to it. */
 export function choice(label, options, chosen, onchoose) {
   const buttons = options.map(([value, text]) =>
-    button(text, () => choose(value), { "aria-pressed": String(value === chosen), "data-value": value }));
+    button(text, () => choose(value), { "aria-pressed": String(value === chosen), "data-value": value }),
+  );
   const choose = (value) => {
     for (const each of buttons) each.setAttribute("aria-pressed", String(each.dataset.value === String(value)));
     onchoose(value);
@@ -61,5 +62,7 @@ export function announce(text) {
   const place = document.getElementById("announcement");
   place.textContent = text;
   clearTimeout(forgetting);
-  forgetting = setTimeout(() => { place.textContent = ""; }, 4000);
+  forgetting = setTimeout(() => {
+    place.textContent = "";
+  }, 4000);
 }

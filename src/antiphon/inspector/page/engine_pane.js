@@ -19,9 +19,28 @@ export function enginePane(detail) {
   const names = asks.map((ask, index) => [String(index), `${index + 1} ${ask.purpose ?? "ask"}`]);
   draw();
   return [
-    make("div.pane-tools", {},
-      asks.length > 1 ? choice("Ask", names, "0", (index) => { state.ask = Number(index); draw(); }) : null,
-      choice("Form", [["messages", "Messages"], ["json", "JSON"]], "messages", (form) => { state.form = form; draw(); })),
+    make(
+      "div.pane-tools",
+      {},
+      asks.length > 1
+        ? choice("Ask", names, "0", (index) => {
+            state.ask = Number(index);
+            draw();
+          })
+        : null,
+      choice(
+        "Form",
+        [
+          ["messages", "Messages"],
+          ["json", "JSON"],
+        ],
+        "messages",
+        (form) => {
+          state.form = form;
+          draw();
+        },
+      ),
+    ),
     body,
   ];
 }
@@ -36,25 +55,39 @@ function askParts(ask, changes, form) {
 }
 
 function chatParts(chat, changes) {
-  const part = changes?.prefix_changed ? changes.where?.part ?? "model" : null;
   const marker = () => cacheBreak(changes, chat);
-  const before = { tools: part === "tools", messages: part === "messages" };
+  const breaks = breakPlace(changes);
   return [
-    part && !before.tools && !before.messages ? marker() : null,
-    fields(chat, Object.keys(chat).filter((name) => !SHOWN_APART.has(name))),
-    before.tools ? marker() : null,
+    breaks === "top" ? marker() : null,
+    fields(
+      chat,
+      Object.keys(chat).filter((name) => !SHOWN_APART.has(name)),
+    ),
+    breaks === "tools" ? marker() : null,
     chat.tools?.length ? tools(chat.tools) : null,
-    ...messageParts(chat.messages ?? [], changes, before.messages ? marker : null),
+    ...messageParts(chat.messages ?? [], changes, breaks === "messages" ? marker : null),
   ];
+}
+
+/** Before which part the marker stands: what is neither tools nor messages concerns the whole prompt. */
+function breakPlace(changes) {
+  if (!changes?.prefix_changed) return null;
+  const part = changes.where?.part;
+  return SHOWN_APART.has(part) ? part : "top";
 }
 
 /** What both turns have in common is folded; what comes after it is marked. */
 function messageParts(messages, changes, marker) {
   const kept = keptMessages(messages, changes, marker);
   const change = changes === null ? null : changes.prefix_changed ? "again" : "new";
-  const cards = (from, to, mark) => messages.slice(from, to).map((message, index) => messageCard(message, from + index, { change: mark }));
+  const cards = (from, to, mark) =>
+    messages.slice(from, to).map((message, index) => messageCard(message, from + index, { change: mark }));
   return [
-    kept ? fold([label("unchanged"), `${several(kept, "message")} as in #${changes.previous}`], () => cards(0, kept, null), { class: "folded kept" }) : null,
+    kept
+      ? fold([label("unchanged"), `${several(kept, "message")} as in #${changes.previous}`], () => cards(0, kept, null), {
+          class: "folded kept",
+        })
+      : null,
     marker?.(),
     ...cards(kept, messages.length, change),
   ];
@@ -66,12 +99,20 @@ function keptMessages(messages, changes, marker) {
 }
 
 function cacheBreak(changes, chat) {
-  const share = changes.shared_share === null || changes.shared_share === undefined ? "" : `${percent(changes.shared_share)} of the prompt comes before it. `;
+  const share =
+    changes.shared_share === null || changes.shared_share === undefined
+      ? ""
+      : `${percent(changes.shared_share)} of the prompt comes before it. `;
   const path = changes.where?.path;
-  return make("div.cache-break", { role: "note", id: "cache-break", tabindex: "-1" },
-    make("strong", {}, "The prompt cache broke here"), path ? make("code", {}, path) : null,
-    make("p", {}, changes.why), make("p.dim", {}, `${share}The engine reads all that follows again.`),
-    promptDifference(changes, chat));
+  return make(
+    "div.cache-break",
+    { role: "note", id: "cache-break", tabindex: "-1" },
+    make("strong", {}, "The prompt cache broke here"),
+    path ? make("code", {}, path) : null,
+    make("p", {}, changes.why),
+    make("p.dim", {}, `${share}The engine reads all that follows again.`),
+    promptDifference(changes, chat),
+  );
 }
 
 /** One line above the panes. */
@@ -80,10 +121,25 @@ export function changeLine(changes) {
   const previous = make("a", { href: `#/requests/${changes.previous}` }, `#${changes.previous}`);
   if (changes.prefix_changed) {
     const jump = make("button.inline", { type: "button", onclick: showBreak }, "Show where");
-    return make("p.change-line", { "data-changed": "yes" }, "Since ", previous, ": the beginning of the prompt changed. ", changes.why, " ", jump);
+    return make(
+      "p.change-line",
+      { "data-changed": "yes" },
+      "Since ",
+      previous,
+      ": the beginning of the prompt changed. ",
+      changes.why,
+      " ",
+      jump,
+    );
   }
   const added = changes.added === null || changes.added === undefined ? "" : `${several(changes.added, "message")} added. `;
-  return make("p.change-line", { "data-changed": "no" }, "Since ", previous, `: ${added}Everything before is unchanged, so the engine's prompt cache still holds.`);
+  return make(
+    "p.change-line",
+    { "data-changed": "no" },
+    "Since ",
+    previous,
+    `: ${added}Everything before is unchanged, so the engine's prompt cache still holds.`,
+  );
 }
 
 function showBreak() {

@@ -42,9 +42,19 @@ export class EnginesView {
     if (now === this.shown || this.closed) return;
     this.shown = now;
     const open = new Set([...this.place.querySelectorAll("details[open][data-key]")].map((node) => node.dataset.key));
-    show(this.place, make("div.page", {}, make("h1.unseen", {}, "Engines"), gateway(status.gateway),
-      status.engines.length ? status.engines.map((engine) => engineSection(engine, open)) : make("div.empty", {}, "No engine is configured, or none was found yet."),
-      responses(status.running)));
+    show(
+      this.place,
+      make(
+        "div.page",
+        {},
+        make("h1.unseen", {}, "Engines"),
+        gateway(status.gateway),
+        status.engines.length
+          ? status.engines.map((engine) => engineSection(engine, open))
+          : make("div.empty", {}, "No engine is configured, or none was found yet."),
+        responses(status.running),
+      ),
+    );
   }
 
   close() {
@@ -54,18 +64,39 @@ export class EnginesView {
 }
 
 function gateway(about) {
-  const facts = [`Antiphon ${about.version}`, about.url, about.pid ? `process ${about.pid}` : null, about.store ? `store: ${about.store}` : null];
+  const facts = [
+    `Antiphon ${about.version}`,
+    about.url,
+    about.pid ? `process ${about.pid}` : null,
+    about.store ? `store: ${about.store}` : null,
+  ];
   return make("p.dim", {}, mark(about.ready, null), " ", facts.filter(Boolean).join(" · "));
 }
 
-const mark = (ready, why) => make("span.status", { "data-status": ready ? "ready" : "unavailable" }, ready ? "ready" : why ?? "not ready");
+const mark = (ready, why) =>
+  make("span.status", { "data-status": ready ? "ready" : "unavailable" }, ready ? "ready" : (why ?? "not ready"));
 
 function engineSection(engine, open) {
   const kind = [engine.dialect, engine.version, engine.embedded ? "(embedded)" : null].filter(Boolean).join(" ");
-  return make("section.engine", {},
-    make("header", {}, make("h2", {}, host(engine.url)), mark(engine.ready, engine.why_not), make("span.dim", {}, kind),
-      make("span.load", {}, `${count(engine.running ?? 0)} running, ${count(engine.waiting ?? 0)} waiting`)),
-    engine.models.length ? engine.models.map((model) => modelPart(engine, model, open)) : make("p.dim", {}, engine.any_model ? "It lists no models, and serves any that a request names." : "It lists no models."));
+  return make(
+    "section.engine",
+    {},
+    make(
+      "header",
+      {},
+      make("h2", {}, host(engine.url)),
+      mark(engine.ready, engine.why_not),
+      make("span.dim", {}, kind),
+      make("span.load", {}, `${count(engine.running ?? 0)} running, ${count(engine.waiting ?? 0)} waiting`),
+    ),
+    engine.models.length
+      ? engine.models.map((model) => modelPart(engine, model, open))
+      : make(
+          "p.dim",
+          {},
+          engine.any_model ? "It lists no models, and serves any that a request names." : "It lists no models.",
+        ),
+  );
 }
 
 /** Name → its value in words; those that are not known are left out. */
@@ -82,22 +113,62 @@ function modelPart(engine, model, open) {
   const about = ABOUT.map(([name, value]) => [name, value(model)]).filter(([, value]) => value !== null);
   const key = `${engine.url} ${model.id}`;
   const facts = model.facts ?? [];
-  return make("article.model", {}, make("h3", {}, model.id),
-    make("dl.numbers", {}, about.map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, value)))),
-    facts.length ? fold([label(several(facts.length, "fact"))], () => factTable(facts), { class: "folded", "data-key": key, open: open.has(key) }) : null);
+  return make(
+    "article.model",
+    {},
+    make("h3", {}, model.id),
+    make(
+      "dl.numbers",
+      {},
+      about.map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, value))),
+    ),
+    facts.length
+      ? fold([label(several(facts.length, "fact"))], () => factTable(facts), {
+          class: "folded",
+          "data-key": key,
+          open: open.has(key),
+        })
+      : null,
+  );
 }
 
 function factTable(facts) {
   const heads = ["Fact", "Value", "Source", "What it means"].map((title) => make("th", { scope: "col" }, title));
-  const rows = facts.map(({ name, value, source, meaning }) => make("tr", {}, make("td", {}, make("code", {}, name)), make("td", {}, make("code", {}, JSON.stringify(value))),
-    make("td", { title: SOURCES[source] }, source), make("td", {}, meaning ?? "")));
-  return make("div.scroll", { tabindex: "0", role: "region", "aria-label": "Facts" }, make("table.plain", {}, make("thead", {}, make("tr", {}, heads)), make("tbody", {}, rows)));
+  const rows = facts.map(({ name, value, source, meaning }) =>
+    make(
+      "tr",
+      {},
+      make("td", {}, make("code", {}, name)),
+      make("td", {}, make("code", {}, JSON.stringify(value))),
+      make("td", { title: SOURCES[source] }, source),
+      make("td", {}, meaning ?? ""),
+    ),
+  );
+  return make(
+    "div.scroll",
+    { tabindex: "0", role: "region", "aria-label": "Facts" },
+    make("table.plain", {}, make("thead", {}, make("tr", {}, heads)), make("tbody", {}, rows)),
+  );
 }
 
 function responses(running = []) {
   if (!running.length) return make("p.dim", {}, "No response is running.");
   const heads = ["Response", "Model", "Engine", "State", "Since"].map((title) => make("th", { scope: "col" }, title));
-  const rows = running.map((each) => make("tr", {}, [each.id, each.model, host(each.engine), each.state, seconds(each.seconds)].map((text) => make("td", {}, text ?? "–"))));
-  return make("section.engine", {}, make("header", {}, make("h2", {}, "Running responses")),
-    make("div.scroll", { tabindex: "0", role: "region", "aria-label": "Running responses" }, make("table.plain", {}, make("thead", {}, make("tr", {}, heads)), make("tbody", {}, rows))));
+  const rows = running.map((each) =>
+    make(
+      "tr",
+      {},
+      [each.id, each.model, host(each.engine), each.state, seconds(each.seconds)].map((text) => make("td", {}, text ?? "–")),
+    ),
+  );
+  return make(
+    "section.engine",
+    {},
+    make("header", {}, make("h2", {}, "Running responses")),
+    make(
+      "div.scroll",
+      { tabindex: "0", role: "region", "aria-label": "Running responses" },
+      make("table.plain", {}, make("thead", {}, make("tr", {}, heads)), make("tbody", {}, rows)),
+    ),
+  );
 }

@@ -38,6 +38,9 @@ export function listenToKeys(currentView, others) {
 const isTyping = (target) => target.matches?.("input, textarea, select") ?? false;
 
 export function showKeys() {
-  const rows = KEYS.flatMap(([keys, meaning]) => [make("dt", {}, keys.map((key) => [make("kbd", {}, SIGNS[key] ?? key), " "]).flat()), make("dd", {}, meaning)]);
+  const rows = KEYS.flatMap(([keys, meaning]) => [
+    make("dt", {}, keys.map((key) => [make("kbd", {}, SIGNS[key] ?? key), " "]).flat()),
+    make("dd", {}, meaning),
+  ]);
   openDialog("Keyboard", [make("dl", {}, rows)]);
 }

@@ -40,7 +40,7 @@ function lineEnd(text, lines) {
 function blocks(text) {
   if (text.length <= BLOCK) return [text];
   const made = [];
-  for (let at = 0; at < text.length; ) {
+  for (let at = 0; at < text.length;) {
     const newline = text.indexOf("\n", at + BLOCK);
     const end = newline === -1 || newline > at + 2 * BLOCK ? Math.min(at + BLOCK, text.length) : newline + 1;
     made.push(make("span.block", {}, text.slice(at, end)));

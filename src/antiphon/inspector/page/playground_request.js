@@ -3,7 +3,7 @@
 /** A field that cannot be sent as it is. */
 export class FieldProblem extends Error {}
 
-/** The item that answers a call, by the type of the call. Calls of other types are run by the gateway, or need more than a text. */
+/** The item that answers a call, by the call's type. Others are run by the gateway, or need more than a text. */
 export const RESULTS = {
   function_call: (call, output) => ({ type: "function_call_output", call_id: call.call_id, output }),
   custom_tool_call: (call, output) => ({ type: "custom_tool_call_output", call_id: call.call_id, output }),
@@ -39,6 +39,7 @@ function toolList(text) {
     throw new FieldProblem(`The tools are not JSON: ${error.message}`);
   }
   const list = Array.isArray(read) ? read : [read];
-  if (list.some((tool) => typeof tool !== "object" || tool === null)) throw new FieldProblem("The tools must be a list of objects.");
+  if (list.some((tool) => typeof tool !== "object" || tool === null))
+    throw new FieldProblem("The tools must be a list of objects.");
   return list.map((tool) => (tool.type === "function" && tool.function ? { type: "function", ...tool.function } : tool));
 }

@@ -4,12 +4,10 @@ import { card, label } from "./cards.js";
 import { button, make, show } from "./elements.js";
 import { readEvents } from "./event_stream.js";
 import { longText } from "./long_text.js";
+import { PlaygroundOptions } from "./playground_options.js";
 import { FieldProblem, RESULTS, requestBody } from "./playground_request.js";
 import { explain, getJson, query, request } from "./server.js";
 import { StreamedAnswer } from "./streamed_answer.js";
-
-const EFFORTS = ["", "none", "minimal", "low", "medium", "high", "xhigh"];
-const SAMPLE_TOOLS = '[{"type": "function", "name": "weather", "description": "The weather of a city",\n  "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}]';
 
 export class PlaygroundView {
   title = "Playground";
@@ -23,33 +21,28 @@ export class PlaygroundView {
   }
 
   build(place) {
-    this.model = make("select", { name: "model" });
-    this.instructions = make("textarea", { name: "instructions", rows: "3", placeholder: "You are…" });
-    this.effort = make("select", { name: "effort" }, EFFORTS.map((effort) => make("option", { value: effort }, effort || "default")));
-    this.limit = make("input", { name: "limit", inputmode: "numeric", placeholder: "no limit" });
-    this.tools = make("textarea.mono", { name: "tools", rows: "6", placeholder: SAMPLE_TOOLS, spellcheck: "false" });
+    this.options = new PlaygroundOptions();
     this.turns = make("div.turns", { role: "log", "aria-label": "Conversation", tabindex: "0" });
-    this.message = make("textarea", { rows: "3", "aria-label": "Message", placeholder: "Message (Enter sends, Shift+Enter for a new line)", onkeydown: (event) => this.typed(event) });
+    this.message = make("textarea", {
+      rows: "3",
+      "aria-label": "Message",
+      placeholder: "Message (Enter sends, Shift+Enter for a new line)",
+      onkeydown: (event) => this.typed(event),
+    });
     this.problem = make("p.problem", { role: "alert" });
     this.sendButton = button("Send", () => this.send(), { class: "main" });
     this.stopButton = button("Stop", () => this.running?.abort(), { disabled: true });
-    show(place, make("div.playground", {},
-      make("details.options", { open: matchMedia("(min-width: 761px)").matches }, make("summary", {}, "Options"), this.options()),
-      make("div.talk", {}, make("h1.unseen", {}, "Playground"), this.turns, make("div.composer", {}, this.problem, this.message,
-        make("div.buttons", {}, this.sendButton, this.stopButton, button("New conversation", () => this.restart(), { class: "quiet" }))))));
+    const anew = button("New conversation", () => this.restart(), { class: "quiet" });
+    const buttons = make("div.buttons", {}, this.sendButton, this.stopButton, anew);
+    const composer = make("div.composer", {}, this.problem, this.message, buttons);
+    const talk = make("div.talk", {}, make("h1.unseen", {}, "Playground"), this.turns, composer);
+    show(place, make("div.playground", {}, this.options.node, talk));
     this.restart();
-  }
-
-  options() {
-    const field = (name, control) => make("label", {}, name, control);
-    return make("div.option-fields", {}, field("Model", this.model), field("Instructions", this.instructions), field("Effort", this.effort),
-      field("Max output tokens", this.limit), field("Tools, as JSON", this.tools));
   }
 
   async loadModels() {
     try {
-      const { data } = await getJson("/v1/models");
-      show(this.model, data.map(({ id }) => make("option", { value: id }, id)));
+      await this.options.loadModels();
     } catch (error) {
       this.problem.textContent = `The models could not be listed. ${explain(error)}`;
     }
@@ -80,7 +73,7 @@ export class PlaygroundView {
     if (!input.length || this.running) return;
     let body;
     try {
-      body = requestBody(this.fields(), input, this.previous);
+      body = requestBody(this.options.read(), input, this.previous);
     } catch (error) {
       if (!(error instanceof FieldProblem)) throw error;
       this.problem.textContent = error.message;
@@ -89,10 +82,6 @@ export class PlaygroundView {
     this.problem.textContent = "";
     this.showInput(input);
     await this.run(body);
-  }
-
-  fields() {
-    return { model: this.model.value, instructions: this.instructions.value, effort: this.effort.value, limit: this.limit.value, tools: this.tools.value };
   }
 
   showInput(input) {
@@ -144,8 +133,17 @@ export class PlaygroundView {
   }
 
   askForResult(call) {
-    const field = make("textarea.mono", { rows: "2", "aria-label": `Result of ${call.name}`, placeholder: "What the tool returns" });
-    const form = card("result", [label("result"), `of ${call.name}`], field, make("p.dim", {}, "It is sent with the next message, or alone by Send."));
+    const field = make("textarea.mono", {
+      rows: "2",
+      "aria-label": `Result of ${call.name}`,
+      placeholder: "What the tool returns",
+    });
+    const form = card(
+      "result",
+      [label("result"), `of ${call.name}`],
+      field,
+      make("p.dim", {}, "It is sent with the next message, or alone by Send."),
+    );
     this.turns.append(form);
     return { call, field, form };
   }

@@ -15,10 +15,14 @@ export function promptDifference(changes, chat) {
   const path = changes.where?.path;
   if (!path) return null;
   const body = make("div", {}, "Reading the turn before…");
-  return fold([label("Before and now")], () => {
-    load(body, changes.previous, path, chat);
-    return body;
-  }, { class: "folded difference" });
+  return fold(
+    [label("Before and now")],
+    () => {
+      load(body, changes.previous, path, chat);
+      return body;
+    },
+    { class: "folded difference" },
+  );
 }
 
 async function load(body, previous, path, chat) {
@@ -33,7 +37,10 @@ async function load(body, previous, path, chat) {
 
 /** @param {string} path "messages[3].content" */
 export function valueAt(value, path) {
-  return path.split(/[.[\]]+/).filter(Boolean).reduce((found, name) => found?.[name], value);
+  return path
+    .split(/[.[\]]+/)
+    .filter(Boolean)
+    .reduce((found, name) => found?.[name], value);
 }
 
 const words = (value) => (typeof value === "string" ? value : value === undefined ? "" : JSON.stringify(value, null, 2));
@@ -41,8 +48,17 @@ const words = (value) => (typeof value === "string" ? value : value === undefine
 function texts(before, now) {
   const start = commonStart(before, now);
   const end = commonEnd(before.slice(start), now.slice(start));
-  return make("dl.fields", {}, [["before", before], ["now", now]].map(([name, text]) =>
-    [make("dt", {}, name), make("dd", {}, text === "" ? make("span.dim", {}, "nothing") : excerpt(text, start, text.length - end))]));
+  return make(
+    "dl.fields",
+    {},
+    [
+      ["before", before],
+      ["now", now],
+    ].map(([name, text]) => [
+      make("dt", {}, name),
+      make("dd", {}, text === "" ? make("span.dim", {}, "nothing") : excerpt(text, start, text.length - end)),
+    ]),
+  );
 }
 
 /** The difference from `start` to `end`, marked, and what is around it. */
@@ -64,6 +80,6 @@ function commonStart(one, other) {
 function commonEnd(one, other) {
   const most = Math.min(one.length, other.length);
   let length = 0;
-  while (length < most && one[one.length - 1 - length] === other[other.length - 1 - length]) length += 1;
+  while (length < most && one.at(-1 - length) === other.at(-1 - length)) length += 1;
   return length;
 }

@@ -29,7 +29,11 @@ export function numbers(row) {
     make("h1", {}, `#${row.number} `, make("span", {}, row.model ?? "no model")),
     statusMark(row),
     make("span.dim", {}, [host(row.engine), row.channel, moment(row.at), row.owner].filter(Boolean).join(" · ")),
-    make("dl.numbers", {}, NUMBERS.map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd.number", {}, value(row))))),
+    make(
+      "dl.numbers",
+      {},
+      NUMBERS.map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd.number", {}, value(row)))),
+    ),
   ];
 }
 
@@ -38,11 +42,17 @@ export function actions({ row, client }) {
   const whole = client.body && !client.redacted;
   const title = whole ? null : "The body of this request was not recorded";
   const attributes = { disabled: !whole, title };
-  return make("div.actions", {},
+  return make(
+    "div.actions",
+    {},
     row.previous ? make("a.button", { href: `#/requests/${row.previous}` }, `Previous turn #${row.previous}`) : null,
     button("Copy as curl", () => copy(asCurl(client), "the request as curl"), attributes),
     button("Copy as Python", () => copy(asPython(client), "the request as Python"), attributes),
-    button("Download recording", () => save(row.number), { disabled: client.redacted, title: title ?? "A file for `antiphon replay`" }));
+    button("Download recording", () => save(row.number), {
+      disabled: client.redacted,
+      title: title ?? "A file for `antiphon replay`",
+    }),
+  );
 }
 
 async function save(number) {
@@ -58,7 +68,9 @@ export function remarks(detail) {
   return [
     detail.error ? problem(detail.error) : null,
     ...(detail.notices ?? []).map(({ text, explanation }) => remark("warn", "Notice", text, explanation)),
-    detail.exact === false ? remark("warn", "Not exact", "The events below may differ from what the client got.", detail.inexact_reason) : null,
+    detail.exact === false
+      ? remark("warn", "Not exact", "The events below may differ from what the client got.", detail.inexact_reason)
+      : null,
     changeLine(detail.changes),
   ];
 }
@@ -68,5 +80,10 @@ function problem({ code, message, explanation, what_to_do: advice }) {
 }
 
 function remark(kind, name, ...texts) {
-  return make(`div.remark.${kind}`, {}, make("strong", {}, name), texts.filter(Boolean).map((text) => make("p", {}, text)));
+  return make(
+    `div.remark.${kind}`,
+    {},
+    make("strong", {}, name),
+    texts.filter(Boolean).map((text) => make("p", {}, text)),
+  );
 }

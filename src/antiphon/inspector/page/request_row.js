@@ -19,14 +19,19 @@ export const COLUMNS = [
   ["first", "First token", (row) => seconds(row.first_token), "Time to the first token"],
   ["rate", "Tok/s", (row) => rate(row.tokens_per_second), "Tokens per second"],
   ["in", "In", (row) => count(row.input_tokens), "Tokens of the prompt"],
-  ["cached", "Cached", (row) => count(row.cached_tokens) + (row.prefix_changed ? " ≠" : ""), "Tokens of the prompt that the engine had in its cache; ≠: the beginning of the prompt changed since the turn before"],
+  [
+    "cached",
+    "Cached",
+    (row) => count(row.cached_tokens) + (row.prefix_changed ? " ≠" : ""),
+    "Tokens of the prompt that the engine had in its cache; ≠: the beginning of the prompt changed since the turn before",
+  ],
   ["out", "Out", (row) => count(row.output_tokens), "Tokens of the answer"],
   ["seconds", "Took", (row) => seconds(row.seconds), "From the arrival to the end"],
 ];
 
 function summary({ error, preview, channel, tool_calls: calls, notices }) {
   const marks = [channel === "http" ? null : channel, calls ? `${calls} calls` : null, notices ? `${notices} notices` : null];
-  const text = error ? `${error.code ?? "error"}: ${error.message}` : preview ?? "";
+  const text = error ? `${error.code ?? "error"}: ${error.message}` : (preview ?? "");
   return [text.slice(0, 200), ...marks.filter(Boolean)].join(" · ");
 }
 

@@ -7,7 +7,11 @@ import { actions, numbers, remarks } from "./request_head.js";
 import { explain, getJson } from "./server.js";
 import { TimelinePane } from "./timeline_pane.js";
 
-const PANES = [["client", "Client sent"], ["engine", "Engine got"], ["events", "Events"]];
+const PANES = [
+  ["client", "Client sent"],
+  ["engine", "Engine got"],
+  ["events", "Events"],
+];
 
 export class RequestView {
   constructor(place, { live }, number) {
@@ -17,7 +21,17 @@ export class RequestView {
     this.head = make("div.request-head");
     this.notes = make("div.remarks");
     this.panes = make("div.panes", { "data-pane": "engine" });
-    show(place, make("div.request", {}, make("div.request-top", {}, this.head, make("div.request-tools")), this.notes, this.switcher(), this.panes));
+    show(
+      place,
+      make(
+        "div.request",
+        {},
+        make("div.request-top", {}, this.head, make("div.request-tools")),
+        this.notes,
+        this.switcher(),
+        this.panes,
+      ),
+    );
     this.tools = place.querySelector(".request-tools");
     this.unlisten = live.listen({ row: (row) => this.receive(row), reconnected: () => this.load() });
     this.load();
@@ -25,7 +39,9 @@ export class RequestView {
 
   /** For screens on which only one pane fits. */
   switcher() {
-    this.switch = choice("Pane", PANES, "engine", (pane) => { this.panes.dataset.pane = pane; });
+    this.switch = choice("Pane", PANES, "engine", (name) => {
+      this.panes.dataset.pane = name;
+    });
     this.switch.classList.add("pane-switch");
     return this.switch;
   }
@@ -43,8 +59,17 @@ export class RequestView {
 
   fail(error) {
     const gone = error.status === 404 ? "It may have been forgotten: only the newest requests are kept." : "";
-    show(this.place, make("div.empty", {}, make("h1", {}, `Request ${this.number}`), make("p", {}, explain(error)), make("p", {}, gone),
-      make("p", {}, make("a", { href: "#/requests" }, "All requests"))));
+    show(
+      this.place,
+      make(
+        "div.empty",
+        {},
+        make("h1", {}, `Request ${this.number}`),
+        make("p", {}, explain(error)),
+        make("p", {}, gone),
+        make("p", {}, make("a", { href: "#/requests" }, "All requests")),
+      ),
+    );
   }
 
   fill(detail) {
@@ -55,8 +80,13 @@ export class RequestView {
     show(this.notes, remarks(detail));
     this.timeline = new TimelinePane(detail);
     const contents = { client: clientPane(detail), engine: enginePane(detail), events: [this.timeline.node] };
-    show(this.panes, PANES.map(([name, title]) => pane(name, title, contents[name])));
-    this.panes.querySelectorAll(".pane-body").forEach((body, index) => { body.scrollTop = scrolled[index] ?? 0; });
+    show(
+      this.panes,
+      PANES.map(([name, title]) => pane(name, title, contents[name])),
+    );
+    this.panes.querySelectorAll(".pane-body").forEach((body, index) => {
+      body.scrollTop = scrolled[index] ?? 0;
+    });
   }
 
   /** The numbers follow the stream. The panes are read again at the end, since each reading replays the request. */
@@ -85,6 +115,9 @@ export class RequestView {
 
 function pane(name, title, contents) {
   const id = `pane-${name}`;
-  const body = name === "events" ? make("div.pane-body.fixed", {}, contents) : make("div.pane-body", { role: "region", "aria-labelledby": id, tabindex: "0" }, contents);
+  const body =
+    name === "events"
+      ? make("div.pane-body.fixed", {}, contents)
+      : make("div.pane-body", { role: "region", "aria-labelledby": id, tabindex: "0" }, contents);
   return make("section.pane", { "data-name": name }, make("h2", { id }, title), body);
 }

@@ -9,6 +9,8 @@ import { address, explain, getJson, query, request } from "./server.js";
 const ROWS = 100; // rows of a page
 const TYPING = 250; // ms after the last key
 
+const STATUSES = Object.entries({ "": "All", running: "Running", failed: "Failed" });
+
 export class RequestsView {
   title = "Requests";
 
@@ -26,27 +28,31 @@ export class RequestsView {
   }
 
   build(place) {
-    this.search = make("input", { type: "search", placeholder: "Search ( / )", "aria-label": "Search requests", value: this.filter.search, oninput: () => this.typed() });
-    this.models = make("select", { "aria-label": "Model", onchange: () => this.apply({ model: this.models.value }) }, make("option", { value: "" }, "All models"));
+    this.empty = make("div.empty", { hidden: true });
+    this.body = make("tbody", { role: "rowgroup", onclick: openRow });
+    this.table = make(
+      "table.requests",
+      { role: "table", "aria-label": "Requests, the newest first" },
+      make("thead", { role: "rowgroup" }, make("tr", { role: "row" }, COLUMNS.map(columnHead))),
+      this.body,
+    );
+    show(place, make("h1.unseen", {}, "Requests"), this.toolbar(), this.table, this.empty);
+  }
+
+  toolbar() {
+    const typed = { value: this.filter.search, oninput: () => this.typed() };
+    this.search = make("input", { type: "search", placeholder: "Search ( / )", "aria-label": "Search requests", ...typed });
+    const statuses = choice("Status", STATUSES, this.filter.status, (status) => this.apply({ status }));
+    const chosen = { onchange: () => this.apply({ model: this.models.value }) };
+    this.models = make("select", { "aria-label": "Model", ...chosen }, make("option", { value: "" }, "All models"));
     this.offerModel(this.filter.model);
     this.models.value = this.filter.model;
+    this.state = make("span.dim", { role: "status" });
     this.newer = button("Newest", () => this.go(null), { hidden: true });
     this.older = button("Older", () => this.go(this.oldest), { hidden: true });
-    this.state = make("span.dim", { role: "status" });
-    const head = COLUMNS.map(([name, title, , meaning]) => make("th", { role: "columnheader", scope: "col", "data-column": name, title: meaning }, title));
-    this.body = make("tbody", { role: "rowgroup" });
-    this.table = make("table.requests", { role: "table", "aria-label": "Requests, the newest first" }, make("thead", { role: "rowgroup" }, make("tr", { role: "row" }, head)), this.body);
-    this.empty = make("div.empty", { hidden: true });
-    this.body.addEventListener("click", openRow);
-    show(place,
-      make("h1.unseen", {}, "Requests"),
-      make("div.toolbar", {},
-        this.search,
-        choice("Status", [["", "All"], ["running", "Running"], ["failed", "Failed"]], this.filter.status, (status) => this.apply({ status })),
-        this.models, this.state,
-        make("span.end"), this.newer, this.older,
-        button("Forget all", () => this.forget(), { class: "quiet" })),
-      this.table, this.empty);
+    const forget = button("Forget all", () => this.forget(), { class: "quiet" });
+    const space = make("span.end");
+    return make("div.toolbar", {}, this.search, statuses, this.models, this.state, space, this.newer, this.older, forget);
   }
 
   typed() {
@@ -70,7 +76,9 @@ export class RequestsView {
     this.loading = new AbortController();
     const { signal } = this.loading;
     try {
-      const page = await getJson(query("/inspector/requests", { ...this.filter, before: this.before, limit: ROWS }), { signal });
+      const page = await getJson(query("/inspector/requests", { ...this.filter, before: this.before, limit: ROWS }), {
+        signal,
+      });
       this.fill(page);
     } catch (error) {
       if (!signal.aborted) this.state.textContent = explain(error);
@@ -172,6 +180,10 @@ export class RequestsView {
   }
 }
 
+function columnHead([name, title, , meaning]) {
+  return make("th", { role: "columnheader", scope: "col", "data-column": name, title: meaning }, title);
+}
+
 /** The whole row opens the request; the link in it is what the keyboard and screen readers use. */
 function openRow(event) {
   if (event.target.closest("a") || getSelection().toString()) return;
@@ -179,10 +191,19 @@ function openRow(event) {
 }
 
 function firstSteps() {
-  const sample = `curl ${address("/v1/responses")} \\\n  -H 'Content-Type: application/json' \\\n  -d '{"model": "default", "input": "Hello"}'`;
+  const body = '{"model": "default", "input": "Hello"}';
+  const sample = `curl ${address("/v1/responses")} \\
+  -H 'Content-Type: application/json' \\
+  -d '${body}'`;
   return [
     make("h2", {}, "No request yet"),
-    make("p", {}, "Requests appear here while they run. Try the ", make("a", { href: "#/playground" }, "playground"), ", or send one:"),
+    make(
+      "p",
+      {},
+      "Requests appear here while they run. Try the ",
+      make("a", { href: "#/playground" }, "playground"),
+      ", or send one:",
+    ),
     make("pre", {}, sample),
   ];
 }

@@ -25,13 +25,39 @@ export class StoredView {
   constructor(place, context, kind = "responses") {
     this.kind = kind in KINDS ? kind : "responses";
     this.closed = context.closed;
-    this.search = make("input", { type: "search", placeholder: "Search ( / )", "aria-label": `Search stored ${this.kind}`, oninput: () => this.typed() });
+    this.search = make("input", {
+      type: "search",
+      placeholder: "Search ( / )",
+      "aria-label": `Search stored ${this.kind}`,
+      oninput: () => this.typed(),
+    });
     this.list = make("ul.stored");
     this.state = make("p.dim", { role: "status" });
     this.more = button("Show more", () => this.load(this.last), { hidden: true });
-    show(place, make("div.page", {}, make("h1.unseen", {}, "Stored"),
-      make("div.toolbar", {}, choice("Kind", Object.keys(KINDS).map((name) => [name, capital(name)]), this.kind, (name) => { location.hash = `#/stored/${name}`; }), this.search),
-      this.state, this.list, this.more));
+    show(
+      place,
+      make(
+        "div.page",
+        {},
+        make("h1.unseen", {}, "Stored"),
+        make(
+          "div.toolbar",
+          {},
+          choice(
+            "Kind",
+            Object.keys(KINDS).map((name) => [name, capital(name)]),
+            this.kind,
+            (name) => {
+              location.hash = `#/stored/${name}`;
+            },
+          ),
+          this.search,
+        ),
+        this.state,
+        this.list,
+        this.more,
+      ),
+    );
     this.load(null);
   }
 
@@ -45,7 +71,10 @@ export class StoredView {
     this.loading = new AbortController();
     const { signal } = this.loading;
     try {
-      const page = await getJson(query(`/inspector/stored/${this.kind}`, { search: this.search.value.trim(), after, limit: ROWS }), { signal });
+      const page = await getJson(
+        query(`/inspector/stored/${this.kind}`, { search: this.search.value.trim(), after, limit: ROWS }),
+        { signal },
+      );
       this.fill(page, after === null);
     } catch (error) {
       if (!signal.aborted) this.fail(error);
@@ -65,7 +94,12 @@ export class StoredView {
     const shown = this.list.childElementCount;
     const full = shown >= MOST;
     this.more.hidden = !more || full;
-    this.state.textContent = shown === 0 ? `No stored ${this.kind}.` : full && more ? `${MOST} are shown. Search to find others.` : `${several(shown, KINDS[this.kind].one)} shown`;
+    this.state.textContent =
+      shown === 0
+        ? `No stored ${this.kind}.`
+        : full && more
+          ? `${MOST} are shown. Search to find others.`
+          : `${several(shown, KINDS[this.kind].one)} shown`;
   }
 
   fail(error) {
@@ -76,22 +110,39 @@ export class StoredView {
 
   row(row) {
     const remove = button("Delete", () => this.ask(row.id, node), { class: "quiet", "aria-label": `Delete ${row.id}` });
-    const facts = [row.model, row.status, row.items === null || row.items === undefined ? null : several(row.items, "item"), row.owner].filter(Boolean).join(" · ");
-    const node = make("li", { "data-id": row.id }, make("span.dim.number", {}, moment(row.created_at)),
-      make("a.stored-link", { href: `#/stored/${this.kind}/${row.id}` }, row.preview || row.id), make("span.dim", {}, facts), remove);
+    const facts = [
+      row.model,
+      row.status,
+      row.items === null || row.items === undefined ? null : several(row.items, "item"),
+      row.owner,
+    ]
+      .filter(Boolean)
+      .join(" · ");
+    const node = make(
+      "li",
+      { "data-id": row.id },
+      make("span.dim.number", {}, moment(row.created_at)),
+      make("a.stored-link", { href: `#/stored/${this.kind}/${row.id}` }, row.preview || row.id),
+      make("span.dim", {}, facts),
+      remove,
+    );
     return node;
   }
 
   ask(id, node) {
-    confirmDeletion(`Delete this ${KINDS[this.kind].one}?`, `${id} is deleted from the store. This cannot be undone.`, async () => {
-      try {
-        await request(`/v1/${this.kind}/${id}`, { method: "DELETE" });
-        node.remove();
-        announce("Deleted.");
-      } catch (error) {
-        announce(explain(error));
-      }
-    });
+    confirmDeletion(
+      `Delete this ${KINDS[this.kind].one}?`,
+      `${id} is deleted from the store. This cannot be undone.`,
+      async () => {
+        try {
+          await request(`/v1/${this.kind}/${id}`, { method: "DELETE" });
+          node.remove();
+          announce("Deleted.");
+        } catch (error) {
+          announce(explain(error));
+        }
+      },
+    );
   }
 
   move(step) {
@@ -123,7 +174,10 @@ export class StoredOneView {
 
   async load(id) {
     try {
-      const [object, items] = await Promise.all([getJson(`/v1/${this.kind}/${id}`), getJson(query(KINDS[this.kind].items(id), { order: "asc", limit: 100 }))]);
+      const [object, items] = await Promise.all([
+        getJson(`/v1/${this.kind}/${id}`),
+        getJson(query(KINDS[this.kind].items(id), { order: "asc", limit: 100 })),
+      ]);
       this.fill(object, items);
     } catch (error) {
       show(this.place, make("div.empty", {}, make("h1", {}, id), make("p", {}, explain(error))));
@@ -131,12 +185,15 @@ export class StoredOneView {
   }
 
   fill(object, { data, has_more: more }) {
-    show(this.place,
-      make("h1", {}, object.id), make("p.dim", {}, [moment(object.created_at), object.model, object.status].filter(Boolean).join(" · ")),
+    show(
+      this.place,
+      make("h1", {}, object.id),
+      make("p.dim", {}, [moment(object.created_at), object.model, object.status].filter(Boolean).join(" · ")),
       data.map((item) => itemCard(item)),
       more ? make("p.dim", {}, "These are the first 100 items.") : null,
       (object.output ?? []).map((item) => itemCard(item, "output")),
-      fold([label("JSON")], () => jsonTree(object, { open: 2 }), { class: "folded" }));
+      fold([label("JSON")], () => jsonTree(object, { open: 2 }), { class: "folded" }),
+    );
   }
 
   back() {

@@ -126,4 +126,3 @@ export class StreamedAnswer {
     return (this.response?.output ?? []).filter((item) => item.type in types);
   }
 }
-

@@ -1,7 +1,8 @@
 // The timeline of a request as rows: deltas that follow one another are one row until it is opened.
 
 /**
- * @typedef {{at: number|null, kind: string, ask: number|null, event: object|null, type: string|null, chunk: number|null, note: string|null}} Entry
+ * @typedef {{at: number|null, kind: string, ask: number|null, chunk: number|null, event: object|null, type: string|null,
+ *   note: string|null}} Entry
  * @typedef {{first: number, last: number}} Group the entries that are one row, by index
  */
 
@@ -36,17 +37,32 @@ export const shortType = (entry) => (entry.type ? entry.type.replace(/^response\
 
 /** A few words about one row. */
 export function gist(entries, { first, last }) {
-  if (last > first) return entries.slice(first, Math.min(last + 1, first + 30)).map((entry) => entry.event?.delta ?? "").join("");
+  if (last > first)
+    return entries
+      .slice(first, Math.min(last + 1, first + 30))
+      .map((entry) => entry.event?.delta ?? "")
+      .join("");
   const { event, note } = entries[first];
   return note ?? (event ? eventGist(event) : "");
 }
 
+/** Where an event says most, the first that is there. */
+const TELLING = [
+  (event) => event.delta,
+  (event) => event.text,
+  (event) => event.arguments,
+  (event) => event.input,
+  (event) => event.refusal,
+  (event) => event.item && [event.item.type, event.item.name].filter(Boolean).join(" "),
+  (event) => event.part?.type,
+  (event) => event.response?.error?.message,
+  (event) => event.response?.status,
+  (event) => event.message,
+];
+
 function eventGist(event) {
-  const { item, part, response, error } = event;
-  const said = event.delta ?? event.text ?? event.arguments ?? event.input ?? event.refusal;
-  if (typeof said === "string") return said;
-  if (item) return [item.type, item.name].filter(Boolean).join(" ");
-  return part?.type ?? response?.error?.message ?? response?.status ?? error?.message ?? event.message ?? "";
+  const found = TELLING.map((read) => read(event)).find((text) => typeof text === "string");
+  return found ?? "";
 }
 
 /** What is new in a chunk: all of them begin alike. */
@@ -54,7 +70,10 @@ export function chunkGist(text) {
   try {
     const { choices, usage, error } = JSON.parse(text.replace(/^data: ?/, ""));
     const { delta, message, finish_reason: reason } = choices?.[0] ?? {};
-    return [delta ?? message ?? error ?? usage, reason].filter(Boolean).map((part) => JSON.stringify(part)).join(" ");
+    return [delta ?? message ?? error ?? usage, reason]
+      .filter(Boolean)
+      .map((part) => JSON.stringify(part))
+      .join(" ");
   } catch {
     return text;
   }

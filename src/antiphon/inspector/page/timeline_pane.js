@@ -21,11 +21,22 @@ export class TimelinePane {
     this.form = "events";
     this.list = make("ol.events", { "aria-label": "Events" });
     this.chosen = make("div.chosen", { role: "region", "aria-label": "The chosen event", tabindex: "0" });
-    this.forms = choice("List", [["events", `Events ${count(this.entries.length)}`], ["chunks", `Chunks ${count(this.chunks.length)}`]], "events", (form) => this.showList(form));
-    this.node = make("div.timeline", {},
+    this.forms = choice(
+      "List",
+      [
+        ["events", `Events ${count(this.entries.length)}`],
+        ["chunks", `Chunks ${count(this.chunks.length)}`],
+      ],
+      "events",
+      (form) => this.showList(form),
+    );
+    this.node = make(
+      "div.timeline",
+      {},
       make("div.pane-tools", {}, this.forms),
       make("div.event-list", { role: "region", "aria-label": "List of events", tabindex: "0" }, this.list),
-      this.chosen);
+      this.chosen,
+    );
     this.draw();
     this.choose(null);
   }
@@ -38,9 +49,20 @@ export class TimelinePane {
   }
 
   draw() {
-    const rows = this.form === "events" ? this.eventRows() : this.chunks.map((chunk, index) => () => this.chunkRow(chunk, index));
-    show(this.list, rows.slice(0, this.limit).map((row) => row()));
-    if (rows.length > this.limit) this.list.append(make("li", {}, button(`Show more of ${count(rows.length)}`, () => this.extend(), { class: "inline more" })));
+    const rows =
+      this.form === "events" ? this.eventRows() : this.chunks.map((chunk, index) => () => this.chunkRow(chunk, index));
+    show(
+      this.list,
+      rows.slice(0, this.limit).map((row) => row()),
+    );
+    if (rows.length > this.limit)
+      this.list.append(
+        make(
+          "li",
+          {},
+          button(`Show more of ${count(rows.length)}`, () => this.extend(), { class: "inline more" }),
+        ),
+      );
   }
 
   extend() {
@@ -53,38 +75,74 @@ export class TimelinePane {
     return this.groups.flatMap((group) => {
       if (group.first === group.last) return [() => this.entryRow(group.first)];
       if (!this.opened.has(group)) return [() => this.groupRow(group, false)];
-      const inner = Array.from({ length: group.last - group.first + 1 }, (_, step) => () => this.entryRow(group.first + step, true));
+      const inner = Array.from(
+        { length: group.last - group.first + 1 },
+        (_, step) => () => this.entryRow(group.first + step, true),
+      );
       return [() => this.groupRow(group, true), ...inner];
     });
   }
 
   entryRow(index, inner = false) {
     const entry = this.entries[index];
-    return this.row(`event-${index}`, { kind: entry.kind, type: shortType(entry), inner }, entry.at, shortType(entry),
-      gist(this.entries, { first: index, last: index }), () => this.choose({ entry: index }));
+    return this.row(
+      `event-${index}`,
+      { kind: entry.kind, type: shortType(entry), inner },
+      entry.at,
+      shortType(entry),
+      gist(this.entries, { first: index, last: index }),
+      () => this.choose({ entry: index }),
+    );
   }
 
   groupRow(group, open) {
     const entry = this.entries[group.first];
     const name = `${open ? "▾" : "▸"} ${shortType(entry)} ×${count(group.last - group.first + 1)}`;
-    const made = this.row(`group-${group.first}`, { kind: entry.kind, type: shortType(entry) }, entry.at, name,
-      open ? "" : gist(this.entries, group), () => this.toggle(group));
+    const made = this.row(
+      `group-${group.first}`,
+      { kind: entry.kind, type: shortType(entry) },
+      entry.at,
+      name,
+      open ? "" : gist(this.entries, group),
+      () => this.toggle(group),
+    );
     made.firstChild.setAttribute("aria-expanded", String(open));
     return made;
   }
 
   chunkRow(chunk, index) {
     const made = this.byChunk.get(index)?.length ?? 0;
-    return this.row(`chunk-${index}`, { kind: "chunk" }, null, `${index + 1} → ${several(made, "event")}`, chunkGist(chunk.text), () => this.choose({ chunk: index }));
+    return this.row(
+      `chunk-${index}`,
+      { kind: "chunk" },
+      null,
+      `${index + 1} → ${several(made, "event")}`,
+      chunkGist(chunk.text),
+      () => this.choose({ chunk: index }),
+    );
   }
 
   row(name, { kind, type, inner }, at, title, text, onclick) {
     const current = name === this.current;
-    return make("li", {}, button([
-      make("span.event-at.number", {}, at === null || at === undefined ? "" : at.toFixed(3)),
-      make("span.event-type", {}, title),
-      make("span.event-gist", {}, text.slice(0, GIST)),
-    ], onclick, { class: inner ? "event inner" : "event", "data-row": name, "data-kind": kind, "data-type": type, "aria-current": current ? "true" : null }));
+    return make(
+      "li",
+      {},
+      button(
+        [
+          make("span.event-at.number", {}, at === null || at === undefined ? "" : at.toFixed(3)),
+          make("span.event-type", {}, title),
+          make("span.event-gist", {}, text.slice(0, GIST)),
+        ],
+        onclick,
+        {
+          class: inner ? "event inner" : "event",
+          "data-row": name,
+          "data-kind": kind,
+          "data-type": type,
+          "aria-current": current ? "true" : null,
+        },
+      ),
+    );
   }
 
   toggle(group) {
@@ -129,20 +187,31 @@ export class TimelinePane {
     if (!chunk) return [make("p.dim", {}, "No chunk of the engine led to it: the gateway made it.")];
     const link = `chunk ${index + 1}, which led to ${several(this.byChunk.get(index).length, "event")}`;
     return [
-      make("p.dim", {}, "From ", button(link, () => this.openChunk(index), { class: "inline" })),
+      make(
+        "p.dim",
+        {},
+        "From ",
+        button(link, () => this.openChunk(index), { class: "inline" }),
+      ),
       make("div.chunk", {}, longText(chunk.text)),
     ];
   }
 
   chunkParts(index) {
     const events = this.byChunk.get(index) ?? [];
-    const links = events.map((event) => button(shortType(this.entries[event]), () => this.openEntry(event), { class: "inline" }));
+    const links = events.map((event) =>
+      button(shortType(this.entries[event]), () => this.openEntry(event), { class: "inline" }),
+    );
     const heading = events.length ? "The events that came from it" : "No event came from it.";
     return [
       make("h3", {}, `Chunk ${index + 1}`),
       make("div.chunk", {}, longText(this.chunks[index].text)),
       make("h3", {}, heading),
-      make("ul.links", {}, links.map((link) => make("li", {}, link))),
+      make(
+        "ul.links",
+        {},
+        links.map((link) => make("li", {}, link)),
+      ),
     ];
   }
 
