@@ -18,7 +18,11 @@ NOT_BEGUN = EngineStream()
 
 
 class AnswerReader:
-    """`begin()` an answer, `receive()` its bytes, `finish()` it; then the next."""
+    """`begin()` an answer, `receive()` its bytes, `finish()` it; then the next.
+
+    A caller with other things to do says how many bytes are `read_at_once()`. After more of them the reader `is_behind`:
+    the caller has it `read_on()`, where and when that disturbs nobody.
+    """
 
     def __init__(self, output: Output, sequence: ItemSequence) -> None:
         self._output = output
@@ -34,15 +38,19 @@ class AnswerReader:
         self.reading = False
         # A check that has to be done before the output goes on.
         self.check: CheckWork | None = None
-        # One of the two has changed: the caller has to look.
+        self._most_at_once: int | None = None
+        # One of these has changed: the caller has to look.
         self.needs_caller = False
 
     def begin(self, start: Start, finder: CallFinder | None) -> None:
-        self._stream = EngineStream(start, finder)
+        self._stream = EngineStream(start, finder, most_at_once=self._most_at_once)
         self._finder = finder
         self._output.begin_answer()
         self.reading = True
         self.needs_caller = False
+
+    def read_at_once(self, most: int) -> None:
+        self._most_at_once = self._stream.most_at_once = most
 
     @property
     def ended(self) -> bool:
@@ -62,11 +70,26 @@ class AnswerReader:
         """The answer is certainly not what the engine was to constrain it to."""
         return isinstance(self._finder, ConstrainedCall) and self._finder.breaks_form
 
+    @property
+    def is_behind(self) -> bool:
+        return self._stream.is_behind
+
+    @property
+    def has_large_end(self) -> bool:
+        """`finish()` has much to read."""
+        return self._stream.has_large_end
+
     def receive(self, data: bytes) -> list[AnyEvent]:
         sequence = self._sequence
         if not self._stream.continue_part(data, sequence):
             self._pass_on(self._stream.receive(data))
         events, sequence.events = sequence.events, []
+        return events
+
+    def read_on(self) -> list[AnyEvent]:
+        """Reads what is left of what was received."""
+        self._pass_on(self._stream.read_on())
+        events, self._sequence.events = self._sequence.events, []
         return events
 
     def finish(self, error: ApiError | None) -> None:
@@ -125,4 +148,4 @@ class AnswerReader:
         stream = self._stream
         if stream.ended or stream.failed or (sequence.error is not None and self._output.reason is None):
             self.reading = False
-        self.needs_caller = not self.reading or self.check is not None
+        self.needs_caller = not self.reading or self.check is not None or stream.is_behind

@@ -39,6 +39,11 @@ class FrameReader:
         """The bytes so far end with a frame."""
         return not self._rest and not self._data and self._document is None
 
+    @property
+    def document_size(self) -> int:
+        """Of the JSON document that becomes a frame at the end, so far."""
+        return 0 if self._document is None else self._buffered
+
     def receive(self, data: bytes) -> list[bytes]:
         if not self._started:
             size = len(data)

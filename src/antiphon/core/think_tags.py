@@ -97,6 +97,7 @@ class ThinkTags:
         "dropped",
         "found",
         "unopened",
+        "waiting",
     )
 
     def __init__(self, start: Start = Start.UNKNOWN) -> None:
@@ -106,6 +107,8 @@ class ThinkTags:
         # Text that waits for a closing tag, and its end: what is new is searched, and not all of it again.
         self._waiting: list[str] = []
         self._end = ""
+        # How many characters wait for one.
+        self.waiting = 0
         # What precedes JSON, and whether it is more than white space.
         self._skipped: list[str] = []
         self._skips = False
@@ -139,6 +142,7 @@ class ThinkTags:
         if _unquoted_close(seen, self._last, max(0, len(self._end) - len(CLOSE) + 1)) >= 0:
             return True
         self._waiting.append(text)
+        self.waiting += len(text)
         self._end = seen[-len(CLOSE) :]
         return False
 
@@ -147,6 +151,7 @@ class ThinkTags:
         self._skipped.clear()
         self._waiting.clear()
         self._rest = ""
+        self.waiting = 0
         return rest
 
     def take_if_plain(self, text: str) -> bool:
@@ -351,6 +356,7 @@ class ThinkTags:
         if self._start is Start.PATIENT:
             self._end = self._rest[-len(CLOSE) :]
             self._waiting.append(self._rest)
+            self.waiting += len(self._rest)
             self._rest = ""
             return False
         partial = partial_tag_length(self._rest, CLOSE)
@@ -377,6 +383,7 @@ class ThinkTags:
         if self._start in OPENED:
             self._assumed.append(text)
         if self._start is Start.INSIDE_PATIENT:
+            self.waiting += len(text)
             return []
         if (copy := self._copy) is None or copy.differs:
             return [ReasoningDelta(text)]

@@ -80,6 +80,10 @@ class TextCalls:
         self._after_call = False
         self._is_plain: Callable[[str], re.Match[str] | None] | None = None
 
+    @property
+    def buffered(self) -> int:
+        return len(self._rest)
+
     def take_if_plain(self, text: str) -> bool:
         is_plain = self._is_plain
         if is_plain is None or is_plain(text) is None:
