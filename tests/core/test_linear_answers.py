@@ -195,6 +195,10 @@ def feed(make: Callable[[], Any], *pieces: str) -> Callable[[], None]:
 
 READERS: dict[str, tuple[Callable[[], Any], Callable[[int], list[str]]]] = {
     "words where JSON should be": (lambda: ThinkTags(Start.NEVER), lambda size: ["word "] * size),
+    "white space after JSON in a fence": (
+        lambda: ThinkTags(Start.NEVER),
+        lambda size: ["```json\n{}", *["    "] * size],
+    ),
     "white space before JSON": (lambda: ThinkTags(Start.NEVER), lambda size: ["    "] * size),
     "text that waits for the end of a thought": (lambda: ThinkTags(Start.PATIENT), lambda size: ["a < b"] * size),
     "white space before a call": (lambda: TextCalls(["f"]), lambda size: ["    "] * size),

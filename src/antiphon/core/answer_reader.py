@@ -33,6 +33,8 @@ class AnswerReader:
         self.calls_in_thoughts = 0
         # An answer was nothing but our own words, and was not passed on.
         self.parroted = False
+        # What preceded the JSON of an answer, and was not passed on.
+        self.left_out = ""
         self._deferred: deque[Delta] = deque()
         # More of the engine's body is wanted.
         self.reading = False
@@ -101,6 +103,7 @@ class AnswerReader:
         else:
             # A frame that was cut off is no failure of its own: what cut it off is.
             self._pass_on([*(delta for delta in last if not isinstance(delta, EngineFailed)), EngineFailed(error)])
+        self.left_out = self.left_out or self._stream.left_out
         if isinstance(self._finder, WithoutOwnWords):
             self.parroted |= self._finder.parroted
         self.reading = False

@@ -152,6 +152,11 @@ class ChunkReader:
         return deltas
 
     @property
+    def left_out(self) -> str:
+        """What the model wrote before its JSON, and is not passed on."""
+        return self._tags.left_out
+
+    @property
     def waiting(self) -> int:
         """How many characters have been read that may be searched later, all at once."""
         waiting = self._tags.waiting

@@ -63,6 +63,10 @@ class EngineStream:
         return self._reader.has_logprobs
 
     @property
+    def left_out(self) -> str:
+        return self._reader.left_out
+
+    @property
     def failed(self) -> bool:
         return self._reader.failed
 
