@@ -1,5 +1,6 @@
 """One engine answer after another: bytes in, and through to the output. What comes while a check blocks that waits here."""
 
+import sys
 from collections import deque
 from collections.abc import Iterable
 
@@ -40,7 +41,7 @@ class AnswerReader:
         self.reading = False
         # A check that has to be done before the output goes on.
         self.check: CheckWork | None = None
-        self._most_at_once: int | None = None
+        self._most_at_once = sys.maxsize
         # One of these has changed: the caller has to look.
         self.needs_caller = False
 

@@ -4,6 +4,7 @@ Nearly every chunk of a stream is the one before it with another text. So the by
 template. A read that matches it is decoded by taking the text out, with exactly the result of the full decoding.
 """
 
+import sys
 from collections import deque
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -40,13 +41,15 @@ class EngineStream:
     """`receive()` bytes, then `close()`. `ended`: the engine has sent `[DONE]`. `failed`: it has sent an error, or what
     is not a chunk."""
 
-    __slots__ = ("_frames", "_reader", "_template", "_unread", "ended", "most_at_once")
+    __slots__ = ("_frames", "_new", "_reader", "_template", "_unread", "ended", "most_at_once")
 
     def __init__(
-        self, start: Start = Start.UNKNOWN, finder: CallFinder | None = None, *, most_at_once: int | None = None
+        self, start: Start = Start.UNKNOWN, finder: CallFinder | None = None, *, most_at_once: int = sys.maxsize
     ) -> None:
         """`most_at_once`: what is longer is left to `read_on()`."""
         self.most_at_once = most_at_once
+        # How many bytes may be read at once with the next ones, at most.
+        self._new = 0
         # Frames that are left to it.
         self._unread: deque[bytes] = deque()
         self._frames = FrameReader()
@@ -79,7 +82,7 @@ class EngineStream:
     def has_large_end(self) -> bool:
         """`close()` has much to read."""
         size = max(self._frames.document_size, self._reader.waiting)
-        return self.most_at_once is not None and (self.is_behind or size > self.most_at_once)
+        return self.is_behind or size > self.most_at_once
 
     def continue_part(self, data: bytes, sequence: ItemSequence) -> bool:
         """The fast path: the bytes only continue what is open. False: they have to be received."""
@@ -103,7 +106,10 @@ class EngineStream:
         except ApiError as error:
             self._template = None
             return [self._reader.fail(error)]
-        deltas = self._read(self._at_once(frames))
+        self._new += len(data)
+        if self._new > self.most_at_once:
+            frames = self._at_once(frames)
+        deltas = self._read(frames)
         is_all = self._frames.empty and not self._unread
         self._template = self._to_template(data, deltas[0]) if len(deltas) == 1 and is_all else None
         return deltas
@@ -111,22 +117,24 @@ class EngineStream:
     def read_on(self) -> list[Delta]:
         unread, self._unread = self._unread, deque()
         self._template = None
-        return self._read(unread)
+        deltas = self._read(unread)
+        self._new = self._reader.waiting + self._frames.pending
+        return deltas
 
     def close(self) -> list[Delta]:
         return self.read_on() + self._read(self._frames.close()) + self._reader.close()
 
     def _at_once(self, frames: list[bytes]) -> list[bytes]:
         """The frames up to one that makes it too much to be read at once. The others are left unread."""
-        most, waiting = self.most_at_once, self._reader.waiting
-        if most is None or (len(frames) == 1 and len(frames[0]) + waiting <= most and not self._unread):
-            return frames
-        size = 0
+        most, waiting, size = self.most_at_once, self._reader.waiting, 0
         for at, frame in enumerate(frames):
             size += len(frame)
             if self._unread or size > most or (waiting > most and self._reader.ends_waiting(frame)):
                 self._unread.extend(frames[at:])
+                # Whatever comes next has to wait, too.
+                self._new = most
                 return frames[:at]
+        self._new = waiting + size + self._frames.pending
         return frames
 
     def _read(self, frames: Iterable[bytes]) -> list[Delta]:

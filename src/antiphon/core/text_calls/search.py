@@ -129,17 +129,13 @@ class TextCalls:
             return _PLAIN_MESSAGE if self._harmony.emits_text else None
         if self._rest or self._after_call or not self._text_begun:
             return None
-        if self._searches_no_more:
+        if self._wasted > MOST_WASTED:
             return _ANYTHING
         if self._markdown.in_backticks:
             return None
         if self._markdown.in_code:
             return _PLAIN_CODE
         return _PLAIN_LINE if self._markdown.line_start else _PLAIN_TEXT
-
-    @property
-    def _searches_no_more(self) -> bool:
-        return self._wasted > MOST_WASTED
 
     def _read(self, text: str, *, final: bool = False) -> list[Delta]:
         self._rest += text
@@ -162,15 +158,17 @@ class TextCalls:
 
     def _search(self, deltas: list[Delta], final: bool) -> bool:
         """Emits the text up to the first position where a call may begin."""
-        if self._searches_no_more:
+        if self._wasted > MOST_WASTED:
             return self._emit_rest(deltas)
         rest, at = self._rest, 0
         first = -1 if self._text_begun else skip_whitespace(rest)
-        for here in _openings(rest, self._markdown.line_start):
-            if self._searches_no_more:
+        markdown = self._markdown
+        for here in _openings(rest, markdown.line_start):
+            if self._wasted > MOST_WASTED:
                 break
-            self._markdown.advance(rest[at:here])
-            at = here
+            if at < here:
+                markdown.advance(rest[at:here])
+                at = here
             found = self._opened_at(here, here == first, final)
             if found is None or (callable(found) and self._rejects(found(self._tools, here), final)):
                 continue
@@ -183,7 +181,7 @@ class TextCalls:
             else:
                 self._candidate = found(self._tools, 0)
             return True
-        self._markdown.advance(rest[at:])
+        markdown.advance(rest[at:])
         return self._emit_rest(deltas)
 
     def _opened_at(self, here: int, at_beginning: bool, final: bool) -> CandidateFactory | Harmony | Outcome | None:
@@ -226,7 +224,7 @@ class TextCalls:
         return result is NO_MATCH
 
     def _match(self, candidate: Candidate, final: bool) -> Match | Outcome:
-        return NO_MATCH if self._searches_no_more else candidate.match(self._rest, final)
+        return NO_MATCH if self._wasted > MOST_WASTED else candidate.match(self._rest, final)
 
     def _match_candidate(self, candidate: Candidate, deltas: list[Delta], final: bool) -> bool:
         result = self._match(candidate, final)
