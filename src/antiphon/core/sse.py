@@ -40,6 +40,16 @@ class FrameReader:
         """The bytes so far end with a frame."""
         return not self._rest and not self._data and self._document is None
 
+    @property
+    def pending(self) -> int:
+        """How many bytes are buffered of a frame that has not ended."""
+        return self._buffered
+
+    @property
+    def document_size(self) -> int:
+        """Of the JSON document that becomes a frame at the end, so far."""
+        return 0 if self._document is None else self._buffered
+
     def receive(self, data: bytes) -> list[bytes]:
         if not self._started:
             size = len(data)
@@ -71,7 +81,7 @@ class FrameReader:
         if not frames:
             self._limit(len(data))
         else:
-            self._buffered = 0
+            self._buffered = len(last)
         return frames
 
     def close(self) -> list[bytes]:

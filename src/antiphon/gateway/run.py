@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from antiphon.core.answer_reader import AnswerReader
 from antiphon.core.check_work import CheckOutcome, CheckWork
 from antiphon.core.exchange import Exchange
 from antiphon.core.fast_path import AnyEvent
@@ -22,6 +23,7 @@ from antiphon.errors import ApiError, EngineError, EngineStalled
 from antiphon.gateway.admission import BorrowedSeat, QueuePlace, Seat
 from antiphon.gateway.checker import Checker
 from antiphon.gateway.deadlines import Deadline
+from antiphon.gateway.large_answers import LARGE_PIECE, Backlog
 from antiphon.gateway.large_requests import run_aside
 from antiphon.gateway.observers import Arrival, Channel, EngineOnly, Observer, has_output, overriding
 from antiphon.gateway.recorder import NoRecorder, ResponseRecorder
@@ -67,7 +69,10 @@ class ResponseRun:
         self._is_aside = False
         # The run that compacts the history, while it does.
         self._compacting: ResponseRun | None = None
-        self._answer = exchange.answer
+        # A backlog, while a thread reads.
+        self._answer: AnswerReader | Backlog = exchange.answer
+        exchange.answer.read_at_once(LARGE_PIECE)
+        self._reading_aside: asyncio.Task[None] | None = None
         self._engines = engines
         self.recorder = recorder
         self._equipment = equipment
@@ -249,7 +254,7 @@ class ResponseRun:
             observer.dropped(self._aborted or self.error)
         self._read.cancel()
         self._deadline.cancel()
-        for task in (self._checking, self._resuming):
+        for task in (self._checking, self._resuming, self._reading_aside):
             if task is not None:
                 task.cancel()
         opening = self._opening
@@ -301,16 +306,17 @@ class ResponseRun:
                     return None
             self.flush()
 
-    async def _report(self, call: Callable[[], list[AnyEvent]]) -> None:
-        """Reports something to the exchange that may make it convert its request anew."""
+    async def _report(self, call: Callable[[], list[AnyEvent]], *, large: bool = False) -> None:
+        """Reports something to the exchange that may make it convert its request anew, or that is `large` itself."""
         # A check that runs may report its outcome at any time. Until then there is nothing to convert.
-        self._is_aside = self._large and self._checking is None
+        large = (large or self._large) and self._checking is None
+        self._is_aside = large
         try:
-            events = await run_aside(call, large=self._is_aside)
+            events = await run_aside(call, large=large)
         finally:
             self._is_aside = False
         self._unsent += events
-        if self._large and self._aborted is not None:
+        if large and self._aborted is not None:
             self.abort(self._aborted)
 
     async def _ask(self, step: Ask) -> Reply | None:
@@ -400,10 +406,12 @@ class ResponseRun:
             await self._read
         except ApiError as broken:
             error = broken
+        if self._reading_aside is not None:
+            await self._reading_aside
         self._answer_ended = self._exchange.answer_ended
         self._show_answered(self._aborted or error)
         if self._aborted is None:
-            await self._report(partial(self._exchange.finish, error))
+            await self._report(partial(self._exchange.finish, error), large=self._exchange.answer.has_large_end)
 
     def receive(self, data: bytes) -> None:
         """One piece of the engine's body, straight from the socket."""
@@ -422,11 +430,44 @@ class ResponseRun:
         self._unsent = self._unsent + events if self._unsent else events
         if not answer.needs_caller:
             self._add_to_batch(self)
-        elif not answer.reading:
-            self._read.set_result(None)
         else:
-            self._add_to_batch(self)
+            self._attend_to(answer)
+
+    def _attend_to(self, answer: AnswerReader | Backlog) -> None:
+        """Does what the reader of the answer needs its caller for."""
+        if not answer.reading:
+            if not self._read.done():
+                self._read.set_result(None)
+            return
+        self._add_to_batch(self)
+        if answer.is_behind:
+            # At once: more may come before the task begins.
+            backlog = self._answer = Backlog()
+            self._reading_aside = asyncio.create_task(self._read_aside(backlog))
+        else:
             self._checking = self._checking or asyncio.create_task(self._check())
+
+    async def _read_aside(self, backlog: Backlog) -> None:
+        """Reads a large piece in a thread. What comes meanwhile waits for that."""
+        answer, reply = self._exchange.answer, self._reply
+        if reply is not None:
+            reply.pause()
+        try:
+            while answer.is_behind and answer.reading and self._aborted is None:
+                await self._report(answer.read_on, large=True)
+                for piece in backlog.take():
+                    self._unsent += answer.receive(piece)
+        except Exception as bug:
+            if self._read.done():
+                raise
+            self._read.set_exception(bug)
+        finally:
+            self._answer, self._reading_aside = answer, None
+            if reply is not None and self._resuming is None:
+                reply.resume()
+        self._add_to_batch(self)
+        if answer.needs_caller:
+            self._attend_to(answer)
 
     def ended(self, error: BaseException | None) -> None:
         if self._read.done():
