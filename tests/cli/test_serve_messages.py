@@ -220,6 +220,8 @@ async def test_with_nothing_to_wait_for_it_just_stops(engine: MockEngine) -> Non
         terminal.type(CTRL_C)
         assert await terminal.ends(process) == 0
         assert "Stopping.\n" in terminal.text
+        # It takes the place of what the terminal shows for the keys.
+        assert "^C\rStopping." in terminal.raw
 
 
 async def test_programs_find_in_the_log_what_a_stop_waits_for(engine: MockEngine) -> None:

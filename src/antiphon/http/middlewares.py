@@ -34,6 +34,8 @@ STARTED = web.RequestKey("started", web.StreamResponse)
 _SANE_ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 # Health checks come from machines that have no key.
 OPEN_PATHS = frozenset({"/health", "/ready"})
+# What is about the gateway itself.
+INSPECTOR = "/inspector/"
 
 
 @web.middleware
@@ -51,7 +53,7 @@ async def identified(request: web.Request, handler: Handler) -> web.StreamRespon
     finally:
         log(
             "request",
-            level=logging.DEBUG if request.path in OPEN_PATHS else logging.INFO,
+            level=logging.DEBUG if is_quiet(request.path) else logging.INFO,
             request_id=request[REQUEST_ID],
             method=request.method,
             path=request.path,
@@ -59,6 +61,11 @@ async def identified(request: web.Request, handler: Handler) -> web.StreamRespon
             seconds=round(time.perf_counter() - began, 4),
             **request[LOGGED],
         )
+
+
+def is_quiet(path: str) -> bool:
+    """Whether it is asked for again and again, by programs that look after the gateway."""
+    return path in OPEN_PATHS or path.startswith(INSPECTOR)
 
 
 def _identify(request: web.BaseRequest) -> float:
