@@ -17,7 +17,7 @@ from antiphon.core.text_calls import ConstrainedCall, TextCalls
 from antiphon.core.text_calls.nearly_json import Repairs
 from antiphon.core.think_tags import Start, ThinkTags
 from antiphon.dialects import PLAIN
-from antiphon.wire.responses import CreateResponse
+from antiphon.wire.responses import CreateResponse, FunctionCall
 
 Body = dict[str, Any]
 
@@ -148,3 +148,39 @@ def test_a_repair_reads_no_more_than_it_may(broken: str) -> None:
     texts = [broken * times for times in (10, 100, 1000, 3000)]
     calls = count_calls(lambda: [repairs.repaired(f"{text}{at}") for text in texts for at in range(5)])
     assert calls < 2_000_000
+
+
+def test_pieces_that_are_joined_now_and_then_are_copied_once() -> None:
+    """They are the pieces of the answer all the same."""
+    pieces = [f"word {number}, " for number in range(1000)]
+    exchange = Exchange(CreateResponse(model="m", input="Hi", stream=True), [EngineKnowledge(PLAIN)], make_environment())
+    exchange.start()
+    for number, piece in enumerate(pieces):
+        exchange.receive(chunk({"content": piece}))
+        if number % 10 == 0:
+            exchange.join_pieces()
+    path = exchange._sequence._fast_path
+    assert path is not None
+    # One for each time, the first one, and those that came since.
+    assert len(path.pieces) <= 100 + 1 + 10
+    exchange.receive(chunk(finish="stop") + DONE)
+    exchange.finish()
+    exchange.end()
+    assert exchange.response.output_text == "".join(pieces)
+
+
+def test_the_pieces_of_a_call_are_not_joined() -> None:
+    """What looks for its end counts them."""
+    exchange = Exchange(CreateResponse(model="m", input="Hi", tools=[FUNCTION]), [EngineKnowledge(PLAIN)], make_environment())
+    exchange.start()
+    head = {"index": 0, "id": "call_1", "type": "function", "function": {"name": "f", "arguments": '{"a": "'}}
+    exchange.receive(chunk({"tool_calls": [head]}))
+    for piece in [*"1234", '"}']:
+        exchange.receive(chunk({"tool_calls": [{"index": 0, "function": {"arguments": piece}}]}))
+        exchange.join_pieces()
+    exchange.receive(chunk(finish="tool_calls") + DONE)
+    exchange.finish()
+    exchange.end()
+    item = exchange.response.output[0]
+    assert isinstance(item, FunctionCall)
+    assert item.arguments == '{"a": "1234"}'

@@ -162,8 +162,8 @@ class MovingStore(MemoryStore):
         super().__init__()
         self.moves_to: str | None = None
 
-    async def get(self, owner: str, id: str) -> Record | None:
-        record = await super().get(owner, id)
+    async def get(self, owner: str, id: str, *, output: bool = True) -> Record | None:
+        record = await super().get(owner, id, output=output)
         if record is not None and self.moves_to is not None:
             name, self.moves_to = self.moves_to, None
             await self.move_owner(owner, name)

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import structs
 
 from antiphon.core.fast_path import AnyEvent, DeltaTemplate, PlainDelta
+from antiphon.core.json_pieces import JsonPieces, long_json
 from antiphon.errors import EngineDisagrees
 from antiphon.wire.events import Event
 
@@ -136,6 +137,11 @@ _HEADS = _Heads()
 def event_to_frame(event: Event) -> bytes:
     """One event as it is sent and stored. Joined in one go: the last event of a stream may be twice as large as its answer."""
     return b"".join((_HEADS[type(event)], _to_json(event), b"\n\n"))
+
+
+def long_frame(event: Event) -> JsonPieces | None:
+    """The same bytes in pieces. None: the event has no long text."""
+    return long_json(event, _HEADS[type(event)], b"\n\n")
 
 
 class Splice(NamedTuple):

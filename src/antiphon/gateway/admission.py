@@ -16,10 +16,12 @@ from antiphon.core.quantities import counted
 from antiphon.core.request_rates import RateState, RequestRates
 from antiphon.engines.upstream import Engine
 from antiphon.errors import EngineBusy, RateLimited
+from antiphon.gateway.large_requests import THREADS
 
 TOO_MANY = "This key may run {most} at once, and no more. Try again when one has ended, in about {wait} s."
 BUSY = "The engine at {root} is busy. Try again in about {wait} s."
 QUEUE_FULL = "The engine at {root} is busy, and its queue is full. Try again in about {wait} s."
+MANY_LARGE = "Too many large requests are waiting to be read. Try again in about {wait} s."
 WAITED = "The engine at {root} is busy: the request waited for {waited:g} s, and no longer. Try again in about {wait} s."
 
 
@@ -37,6 +39,8 @@ class AdmissionLimits:
 
 
 NO_LIMITS = AdmissionLimits()
+# How many large requests may wait to be read or converted. Owners take turns, so nobody waits for all of another's.
+MOST_LARGE = 200
 
 Clock = Callable[[], float]
 
@@ -102,6 +106,21 @@ def begin(places: Iterable[QueuePlace]) -> None:
         place._begin()
 
 
+async def take_first(places: Sequence[QueuePlace]) -> QueuePlace:
+    """Waits for all of them, for as long as it takes. Only the one that it gets is kept."""
+    taking = {asyncio.create_task(place.take()): place for place in places}
+    taken: QueuePlace | None = None
+    try:
+        done, _ = await asyncio.wait(taking, return_when=asyncio.FIRST_COMPLETED)
+        taken = next(place for task, place in taking.items() if task in done)
+        return taken
+    finally:
+        for task, place in taking.items():
+            if place is not taken:
+                task.cancel()
+                place.leave()
+
+
 class Seat(Protocol):
     @property
     def owner(self) -> str:
@@ -130,6 +149,8 @@ class EngineSeat:
         self.patient = patient
         self._engine: Engine | None = None
         self._place: QueuePlace | None = None
+        # It is the place at an engine that has not been asked for yet, which became free first.
+        self._is_ahead = False
 
     @property
     def waits(self) -> bool:
@@ -137,14 +158,25 @@ class EngineSeat:
 
     async def take(self, engine: Engine, others: Sequence[Engine] = ()) -> None:
         if self._engine is engine:
+            self._is_ahead = False
             return
-        self.leave()
+        if not (self._is_ahead and self._engine in others):
+            self.leave()
+            await self._take(engine, others)
+        self._is_ahead = self._engine is not engine
+        if self._is_ahead:
+            raise _busy(BUSY, engine, self._admission.engine_queue(engine).seconds_to_wait(self._admission.now()))
+
+    async def _take(self, engine: Engine, others: Sequence[Engine]) -> None:
         queue, limits, now = self._admission.engine_queue(engine), self._admission.limits, self._admission.now
         if queue.is_full and not all(map(self._admission.is_full, others)):
             raise _busy(BUSY, engine, queue.seconds_to_wait(now()))
         self._engine, self._place = engine, QueuePlace(queue, self.owner, now, patient=self.patient)
         try:
-            await self._place.take(None if self.patient else limits.queue_timeout)
+            if self.patient and others and queue.is_full:
+                self._engine, self._place = await self._take_first(self._place, others)
+            else:
+                await self._place.take(None if self.patient else limits.queue_timeout)
         except BaseException as reason:
             # However it ends: the next engine answer must not go on without a place.
             self.leave()
@@ -154,7 +186,17 @@ class EngineSeat:
                 raise _busy(WAITED, engine, queue.seconds_to_wait(now()), waited=limits.queue_timeout) from None
             raise
 
+    async def _take_first(self, place: QueuePlace, others: Sequence[Engine]) -> tuple[Engine, QueuePlace]:
+        """A place at whichever engine has one first. The exchange is then told that the engines before it are busy."""
+        assert self._engine is not None
+        places = {place: self._engine}
+        now = self._admission.now
+        places |= {QueuePlace(self._admission.engine_queue(each), self.owner, now, patient=True): each for each in others}
+        taken = await take_first(list(places))
+        return places[taken], taken
+
     def leave(self) -> None:
+        self._is_ahead = False
         place, self._engine, self._place = self._place, None, None
         if place is not None:
             place.leave()
@@ -193,6 +235,7 @@ class Admission:
         self._rates = RequestRates(limits.requests_per_minute)
         self._owners: dict[str, FairQueue[QueuePlace]] = {}
         self._engines: WeakKeyDictionary[Engine, FairQueue[QueuePlace]] = WeakKeyDictionary()
+        self._large: FairQueue[QueuePlace] = FairQueue(THREADS, MOST_LARGE)
         self._loop = asyncio.get_running_loop()
         self.now: Clock = now or self._loop.time
         # Owners whose next place is for a client that was refused, and when that ends.
@@ -258,6 +301,20 @@ class Admission:
             yield seat
         finally:
             seat.leave()
+            place.leave()
+
+    @asynccontextmanager
+    async def reading(self, owner: str, *, patient: bool = False) -> AsyncIterator[None]:
+        """A turn for work on a large request. Raises RateLimited: too many wait for one. Not so if it is patient."""
+        place = QueuePlace(self._large, owner, self.now, patient=patient)
+        try:
+            await place.take()
+        except QueueFull as full:
+            wait = _whole_seconds(full.seconds)
+            raise RateLimited(MANY_LARGE.format(wait=wait), retry_after=wait) from None
+        try:
+            yield
+        finally:
             place.leave()
 
     def full_owners(self) -> set[str]:

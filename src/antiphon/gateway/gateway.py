@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from msgspec import structs
 
@@ -36,6 +36,8 @@ from antiphon.gateway.sinks import NoSink
 from antiphon.store.protocol import Store
 from antiphon.store.records import Record
 from antiphon.wire.responses import CreateResponse
+
+T = TypeVar("T")
 
 SHUTTING_DOWN = "The gateway is shutting down."
 
@@ -149,7 +151,7 @@ class Gateway:
         arrival = self._arrival(body, owner, "http")
         async with self._refusals_shown(arrival):
             self.admission.count(owner)
-            if await run_aside(partial(asks_for_background, body), large=len(body) >= LARGE_BODY):
+            if await self._aside(partial(asks_for_background, body), owner, large=len(body) >= LARGE_BODY):
                 read = await self._read(arrival)
                 return await self._enqueue(read, self._recorder(read.request, owner))
             async with self._admitted(owner) as admitted:
@@ -174,8 +176,16 @@ class Gateway:
 
     async def _read(self, arrival: Arrival, protocol: ClientProtocol = RESPONSES) -> ReadRequest:
         body, limits = arrival.body, self.environment.limits
-        request, unknown = await run_aside(lambda: protocol.read(body, limits), large=len(body) >= LARGE_BODY)
+        read = partial(protocol.read, body, limits)
+        request, unknown = await self._aside(read, arrival.owner, large=len(body) >= LARGE_BODY)
         return ReadRequest(request, unknown, arrival)
+
+    async def _aside(self, work: Callable[[], T], owner: str, *, large: bool, patient: bool = False) -> T:
+        """Work on a request. Owners take turns with large ones: they need no place among an owner's responses for it."""
+        if not large:
+            return work()
+        async with self.admission.reading(self.owners.current(owner), patient=patient):
+            return await run_aside(work, large=True)
 
     @asynccontextmanager
     async def _admitted(self, owner: str) -> AsyncIterator[Callable[[ResponseRun], ResponseRun]]:
@@ -221,7 +231,8 @@ class Gateway:
                 created_at=recorder.created_at,
                 notices=[*read.notices, *chosen.notices, *recorder.notices],
             )
-            exchange = await run_aside(make_exchange, large=large)
+            patient = bool(read.request.background)
+            exchange = await self._aside(make_exchange, recorder.owner, large=large, patient=patient)
             observers = make_observers(self._observers, read.arrival)
             seat = EngineSeat(self.admission, recorder.owner, patient=exchange.response.background)
             return ResponseRun(
@@ -264,9 +275,9 @@ class Gateway:
             notices=[*read.notices, *([chosen.notice] if chosen.notice else ()), *recorder.notices],
         )
         large = read.is_large(history)
-        exchange = await run_aside(make_exchange, large=large)
+        exchange = await self._aside(make_exchange, recorder.owner, large=large)
         await self._check_definitions(exchange, recorder.owner, large=large)
-        record = await run_aside(partial(recorder.to_record, exchange.response), large=large)
+        record = await self._aside(partial(recorder.to_record, exchange.response), recorder.owner, large=large)
         await self.store.enqueue(record, read.arrival.body)
         await self.owners.catch_up(record.owner)
         return Enqueued(record, bool(request.stream), exchange.notices)
@@ -288,7 +299,7 @@ class Gateway:
         request.context_management = None
         knowledge, environment, large = [engines[0].knowledge], self._environment_of(recorder.owner), read.is_large(history)
         make_exchange = partial(Exchange, request, knowledge, environment, history=history, asks_again=False)
-        exchange = await run_aside(make_exchange, large=large)
+        exchange = await self._aside(make_exchange, recorder.owner, large=large)
         await self._check_definitions(exchange, recorder.owner, large=large)
         method, counted = BY_TEMPLATE, await count_by_template(engines[0], exchange.chat)
         if counted is None:

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, structs
 
+from antiphon.core.json_pieces import JsonPieces, long_json
 from antiphon.core.lifecycle import output_text
 from antiphon.store.records import UNFINISHED, Listed, Record
 from antiphon.store.records import Item as StoredItem
@@ -22,6 +23,11 @@ _encode = msgspec.json.Encoder().encode
 
 def encode_items(items: Sequence[Item] | Sequence[OutputItem]) -> bytes:
     return _encode(items)
+
+
+def long_items(items: Sequence[OutputItem]) -> JsonPieces | None:
+    """The same in pieces. None: they have no long text."""
+    return long_json(list(items))
 
 
 def decode_items(*encoded: bytes) -> list[Item]:

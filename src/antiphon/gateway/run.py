@@ -476,6 +476,7 @@ class ResponseRun:
     async def _resume(self, reply: Reply) -> None:
         await self._sink.drain()
         self._resuming = None
+        self.when_looked()
         reply.resume()
 
     def _observe(self, events: Sequence[AnyEvent]) -> None:
@@ -496,6 +497,10 @@ class ResponseRun:
     @property
     def is_paused(self) -> bool:
         return self._resuming is not None
+
+    def when_looked(self) -> None:
+        if not self._is_aside:
+            self._exchange.join_pieces()
 
     def when_quiet(self) -> None:
         # A journal keeps every event; its followers get signs of life by other means.

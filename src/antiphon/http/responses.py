@@ -124,7 +124,7 @@ async def answer_followed(
     gateway = request.app[GATEWAY]
     response = _event_stream(notices)
     await response.prepare(request)
-    async with aclosing(follow(gateway.store, record, after, gateway.heartbeat)) as frames:
+    async with aclosing(follow(gateway.store, record, after, gateway.heartbeat, whole=view.reads)) as frames:
         async for frame in frames:
             for piece in in_pieces(view.frames(frame)):
                 await response.write(piece)

@@ -41,8 +41,9 @@ class RetrieveQuery(Struct):
 
 
 async def retrieve(request: web.Request) -> web.StreamResponse:
-    record = await _record(request)
     query, view = convert_strings(dict(request.query), RetrieveQuery), query_to_view(request)
+    # The events have the output too.
+    record = await _record(request, output=not query.stream)
     if not query.stream:
         return to_json(view.response(await _current(request, record)))
     if not record.background:
@@ -90,7 +91,7 @@ async def _as_owner(store: Store, record: Record, act: Callable[[str, str], Awai
 
 async def input_items(request: web.Request) -> web.Response:
     page, view = query_to_page(request.query), query_to_view(request)
-    items = decode_items((await _record(request)).input)
+    items = decode_items((await _record(request, output=False)).input)
     return to_json(to_list(view.items(cut(items, page)), page))
 
 
@@ -101,9 +102,9 @@ async def _current(request: web.Request, record: Record) -> Response:
     return response
 
 
-async def _record(request: web.Request) -> Record:
+async def _record(request: web.Request, *, output: bool = True) -> Record:
     id = request.match_info["id"]
-    record = await request.app[GATEWAY].store.get(await owner_seen(request, id), id)
+    record = await request.app[GATEWAY].store.get(await owner_seen(request, id), id, output=output)
     if record is None:
         raise _not_found(id)
     return record

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from antiphon.errors import StoreUnavailable
 from antiphon.store.protocol import IdTaken
-from antiphon.store.records import Conversation, Event, Item, Listed, Listing, ListPlace, Record
+from antiphon.store.records import Conversation, Event, Item, Listed, Listing, ListPlace, LongEvent, Record
 from antiphon.store.stored_items import id_of, item_ids, items_with_ids
 
 # What a row, an item or an event takes beyond its bytes, approximately; and the index entry of an item.
@@ -263,3 +263,7 @@ def size_of_items(items: Iterable[Item]) -> int:
 
 def size_of_events(events: Sequence[Event]) -> int:
     return sum(OVERHEAD + len(event.data) for event in events)
+
+
+def whole_events(events: Sequence[Event | LongEvent]) -> list[Event]:
+    return [event if isinstance(event, Event) else Event(event.number, b"".join(event.data)) for event in events]

@@ -1,7 +1,7 @@
 """What is stored: responses, conversations, jobs and events. JSON is stored as bytes, encoded once by the code that made it."""
 
-from collections.abc import Iterable
-from typing import Literal, NamedTuple, Self
+from collections.abc import Iterable, Iterator
+from typing import Literal, NamedTuple, Protocol, Self
 
 from msgspec import Struct
 
@@ -75,6 +75,32 @@ class Event(Struct, frozen=True, array_like=True):
     data: bytes
 
 
+class Pieces(Protocol):
+    """Bytes that are too many to have in memory at once. They are made whenever they are iterated over."""
+
+    def __iter__(self) -> Iterator[bytes]: ...
+
+    def __len__(self) -> int:
+        """The number of bytes."""
+
+
+class LongEvent(Struct, frozen=True):
+    """An event as it is written, if it is long."""
+
+    number: int
+    data: Pieces
+
+
+class LongEventPlace(Struct, frozen=True):
+    """An event that is too long to be read at once: where it is, and its size in bytes."""
+
+    number: int
+    attempt: int
+    size: int
+    # Where it begins in its row.
+    start: int
+
+
 # What the worker does with a job: run it; end it as failed, because its attempts are used up; or end it as cancelled, because
 # that was requested and the worker that should have done it is gone.
 Purpose = Literal["run", "fail", "cancel"]
@@ -95,6 +121,8 @@ class Job(Struct, frozen=True):
 
 # What is read of events at once, in bytes. A single event may be larger.
 PAGE_BYTES = 256 * 1024
+# An event of more bytes is read part by part.
+LONGEST_EVENT = 1024 * 1024
 
 
 def fitting(sizes: Iterable[int], most_bytes: int) -> int:
@@ -117,6 +145,8 @@ class Progress(Struct, frozen=True):
     events: list[Event]
     # There are further events, which were not read: the page was full.
     more: bool = False
+    # The next one is too long to be read at once. Then there are no others.
+    long: LongEventPlace | None = None
 
 
 # The outcome of a cancel: "unknown": no such response; "cancelled": it was queued and is cancelled now; "asked": it is running
