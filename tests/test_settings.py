@@ -8,15 +8,8 @@ import platformdirs
 import pytest
 from platformdirs import macos, windows
 
-from antiphon.settings import (
-    Settings,
-    SettingsError,
-    cache_directory,
-    data_directory,
-    load,
-    read_chat_template,
-    unknown_variables,
-)
+from antiphon.setting_sources import load, unknown_variables
+from antiphon.settings import Settings, SettingsError, cache_directory, data_directory, read_chat_template
 
 
 def test_without_any_source_the_defaults_apply() -> None:
