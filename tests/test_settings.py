@@ -81,6 +81,13 @@ def test_the_environment_can_name_the_file(tmp_path: Path) -> None:
     [
         ({"port": 70000}, {}, "", "port must be a whole number from 0 to 65535, not 70000 (--port)."),
         ({}, {"ANTIPHON_PORT": "many"}, "", "port must be a whole number from 0 to 65535, not 'many' (ANTIPHON_PORT)."),
+        (
+            {},
+            {"ANTIPHON_PORT": "tcp://10.0.0.1:80"},
+            "",
+            "port must be a whole number from 0 to 65535, not 'tcp://10.0.0.1:80' "
+            "(ANTIPHON_PORT). Kubernetes sets it for a service that is called antiphon",
+        ),
         ({"help": "some"}, {}, "", "help must be one of: auto, full, off, not 'some' (--model-help)."),
         ({}, {"ANTIPHON_PROBE": "perhaps"}, "", "probe must be true or false, not 'perhaps' (ANTIPHON_PROBE)."),
         ({}, {"ANTIPHON_KEY_RESPONSES": "0"}, "", "key_responses must be a whole number, at least 1, not '0'"),

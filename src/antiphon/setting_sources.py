@@ -27,6 +27,11 @@ TABLES_OF_LISTS = frozenset({"keys"})
 FLAGS: Mapping[str, str] = {"help": "--model-help", "model_names": "--model-name"}
 # Names of the environment that are no settings, after the prefix.
 OTHER_VARIABLES = frozenset({"CONFIG", "CODEX_KEY"})
+# Of a value such as tcp://10.0.0.1:8484.
+SERVICE_LINK = (
+    " Kubernetes sets it for a service that is called antiphon: give the service another name, or the pod "
+    "`enableServiceLinks: false`."
+)
 # Where a setting was given, for a person: by its name.
 Where = Callable[[str], str]
 
@@ -68,7 +73,8 @@ def _check(name: str, value: Any, where: Where) -> None:
         msgspec.convert({name: value}, Settings, strict=False)
     except msgspec.ValidationError:
         fields = {field.name: field.type for field in msgspec.inspect.type_info(Settings).fields}  # type: ignore[attr-defined]
-        raise SettingsError(f"{name} must be {allowed(fields[name])}{shown(name, value)} ({where(name)}).") from None
+        hint = SERVICE_LINK if isinstance(value, str) and value.startswith("tcp://") else ""
+        raise SettingsError(f"{name} must be {allowed(fields[name])}{shown(name, value)} ({where(name)}).{hint}") from None
     for each in value if name in ADDRESSES else ():
         if (wrong := wrong_address(each)) is not None:
             raise SettingsError(f"{name} {wrong.problem}{shown(name, each)} ({where(name)}).{wrong.hint}")

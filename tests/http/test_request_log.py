@@ -102,3 +102,14 @@ async def test_what_is_asked_again_and_again_is_logged_only_for_debugging(
         await gateway.get(path)
     levels = {record.members["path"]: record.levelname for record in caplog.records if record.message == "request"}  # type: ignore[attr-defined]
     assert levels == {"/health": "DEBUG", "/inspector/engines": "DEBUG", "/v1/models": "INFO"}
+
+
+async def test_a_request_that_is_passed_through_names_its_model(
+    gateway: GatewayUnderTest, caplog: pytest.LogCaptureFixture
+) -> None:
+    body = {"model": "mock", "messages": [{"role": "user", "content": "Hi"}], "stream": True}
+    async with gateway.client.post(gateway.url + "/v1/chat/completions", json=body) as answer:
+        assert answer.status == 200
+        await answer.read()
+    (line,) = lines(caplog)
+    assert (line["path"], line["model"], line["status"]) == ("/v1/chat/completions", "mock", 200)
