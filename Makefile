@@ -14,7 +14,7 @@ ARGS ?=
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test test-models test-clients check lint types bench bench-models fuzz soak golden transcripts release audit clean
+.PHONY: help setup serve test test-models test-clients test-browser screenshot check lint types bench bench-models fuzz soak golden transcripts release audit clean
 
 # From the comments beside the targets.
 help: ## show this list
@@ -40,8 +40,8 @@ serve: $(VENV)/installed ## run the gateway (UPSTREAM=URL of an engine; ARGS=fla
 	$(BIN)/antiphon serve $(if $(UPSTREAM),--upstream $(UPSTREAM)) $(ARGS)
 
 # A file of tests stays in one process. The order stays too: otherwise the slowest files, which have few tests, would come last.
-test: $(VENV)/installed-dev ## run the tests, but for the slow ones and the clients (WORKERS=0: in one process; ARGS=options of pytest)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not slow and not clients" $(ARGS)
+test: $(VENV)/installed-dev ## run the tests, but for the slow ones, the clients and the browser (WORKERS=0: in one process; ARGS=options of pytest)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not slow and not clients and not browser" $(ARGS)
 
 # The tests that `make test` leaves out: every request of the model tests, and every kill of the crash test.
 test-models: $(VENV)/installed-dev ## run the slow tests, which repeat at full size what `make test` samples
@@ -49,6 +49,18 @@ test-models: $(VENV)/installed-dev ## run the slow tests, which repeat at full s
 
 test-clients: $(VENV)/installed-dev ## run clients that others wrote against the gateway; installs them (Node 20+, npm)
 	$(BIN)/python -m pytest -m clients tests/clients $(ARGS)
+
+$(VENV)/installed-browser: $(VENV)/installed-dev
+	$(PIP) install --constraint constraints.txt --editable '.[browser]'
+	PYTHONPATH=tests $(BIN)/python -m support.chromium
+	touch $@
+
+# Chromium is installed through apt where it is missing; axe-core comes through npm.
+test-browser: $(VENV)/installed-browser ## test the inspector in a real Chromium; installs it where it is missing
+	$(BIN)/python -m pytest -m browser tests/browser $(ARGS)
+
+screenshot: $(VENV)/installed-browser ## make docs/inspector.png anew; look at it
+	PYTHONPATH=tests $(BIN)/python tests/browser/screenshot.py
 
 lint: $(VENV)/installed-dev ## check the style of the code (ruff)
 	$(BIN)/ruff check .
@@ -64,6 +76,7 @@ bench: $(VENV)/installed-dev ## measure what the gateway costs (needs nginx)
 	$(BIN)/python -m bench.state
 	PYTHONPATH=tests $(BIN)/python -m bench.store
 	PYTHONPATH=tests $(BIN)/python -m bench.choices
+	$(BIN)/python -m bench.overhead
 	$(BIN)/python -m bench.page
 
 fuzz: $(VENV)/installed-dev ## 100,000 random requests and 20,000 broken streams (ARGS="--seed N --requests N --streams N")
@@ -95,4 +108,4 @@ audit: $(RELEASE)/installed ## look for known vulnerabilities of the dependencie
 	$(RELEASE)/bin/python -m release.audit
 
 clean: ## remove the environments, packages and caches that the other targets have made
-	rm -rf $(VENV) $(RELEASE) dist tests/clients/.venv* tests/clients/node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(RELEASE) dist tests/clients/.venv* tests/clients/node_modules tests/browser/node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis

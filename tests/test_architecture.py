@@ -29,7 +29,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "tools": {"tools", "core"},
     "gateway": {"gateway", "tools", "store", "core", "dialects", "engines", "wire", "errors", "logs"},
     "background": {"background", "gateway", "store", "core", "wire", "errors", "logs"},
-    "http": {"http", "background", "gateway", "transport", "core", "engines", "store", "wire", "errors", "logs"},
+    "inspector": {"inspector", "gateway", "core", "wire", "errors"},
+    "metrics": {"metrics", "gateway", "engines", "store", "core", "wire", "errors"},
+    "traces": {"traces", "gateway", "engines", "core", "wire", "errors", "logs"},
+    "http": {
+        *("http", "background", "gateway", "inspector", "metrics", "transport", "core", "engines", "store", "wire", "errors"),
+        *("logs", "__version__"),
+    },
 }
 
 IMPURE = set(

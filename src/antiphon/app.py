@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import aiohttp
 from aiohttp import web
@@ -14,7 +15,7 @@ from aiohttp import web
 from antiphon import __version__
 from antiphon.background.attempts import RETRY_INTERVAL, BackgroundOptions
 from antiphon.background.workers import Workers
-from antiphon.client_keys import earlier_owners, key_owners
+from antiphon.client_keys import earlier_owners, key_owners, metrics_readers
 from antiphon.core.environment import Environment
 from antiphon.core.event_style import PADDED_TO, REASONING_EVENTS
 from antiphon.core.knowledge import Model
@@ -36,21 +37,44 @@ from antiphon.gateway.run import Equipment
 from antiphon.gateway.seal import load_key, make_sealer
 from antiphon.gateway.sinks import WriteBatch
 from antiphon.gateway.watch import Timeouts
-from antiphon.http import conversations, engine_routes, inspector_engines, inspector_stored, responses, stored, websocket
+from antiphon.http import (
+    conversations,
+    engine_routes,
+    inspector,
+    inspector_engines,
+    inspector_stored,
+    responses,
+    stored,
+    websocket,
+)
 from antiphon.http.app_keys import CONVERSATIONS, GATEWAY, KEYRING, LIMITS, TRANSPORT, HttpLimits
 from antiphon.http.cors import CROSS_ORIGIN, CrossOrigin, preflights
+from antiphon.http.inspector import INSPECTOR
 from antiphon.http.inspector_engines import DESCRIPTION, GatewayDescription
 from antiphon.http.keyring import Keyring
+from antiphon.http.metrics import METRICS, METRICS_KEYS, Exposed, counted, counting_unrouted, metrics
 from antiphon.http.middlewares import TOO_SLOW, add_headers, answer_unrouted, authenticated, enveloped, identified
 from antiphon.http.passed_through import OPEN_ANSWERS, OpenAnswers, passed_through
 from antiphon.http.paths import under_all_paths
+from antiphon.http.readiness import LIFETIME, READINESS, Readiness
 from antiphon.http.request_headers import ALLOWED_HOSTS, AllowedHosts, checked
+from antiphon.http.traces import traced
 from antiphon.http.websocket import CLOSE_TIMEOUT, CONNECTIONS, GOING_AWAY, PING_INTERVAL
+from antiphon.inspector.files import read_page
+from antiphon.inspector.inspector import Inspector
+from antiphon.inspector.recordings import Recordings
 from antiphon.logs import log
+from antiphon.metrics.instruments import Instruments
+from antiphon.metrics.responses import measured_responses
+from antiphon.metrics.state import GatewayState, StateCollector
+from antiphon.metrics.timed_methods import measured_checker, measured_store
 from antiphon.settings import Settings, data_directory, read_chat_template
 from antiphon.store.protocol import Store
 from antiphon.tools.runner import ToolRunner
 from antiphon.transport import ConnectionOptions, Runner, transport_of
+
+if TYPE_CHECKING:
+    from antiphon.traces.provider import Traces
 
 DAY = 24 * 60 * 60
 EXAMINER = web.AppKey("examiner", Examiner)
@@ -70,6 +94,7 @@ class Intervals:
     websocket_ping: float = PING_INTERVAL
     websocket_farewell: float = CLOSE_TIMEOUT
     probes: ProbeTimes = DEFAULT_TIMES
+    readiness: float = LIFETIME
 
 
 DEFAULT_INTERVALS = Intervals()
@@ -98,11 +123,20 @@ def make_app(
     extensions: Extensions = NO_EXTENSIONS,
 ) -> web.Application:
     checker, intervals = extensions.checker or Checker(settings.check_timeout), extensions.intervals
+    instruments = Instruments() if settings.metrics else None
+    if instruments is not None:
+        store, checker = measured_store(store, instruments), measured_checker(checker, instruments)
+        counts_responses = measured_responses(instruments, asyncio.get_running_loop().time)
+        extensions = replace(extensions, observers=[*extensions.observers, counts_responses])
+    traces = _make_traces() if settings.otel else None
     names = ModelNames(settings.model_names, settings.default_model)
     pool = Pool(_make_engines(settings, session, embedded), intervals.engine_retry, names)
-    gateway = _make_gateway(settings, pool, store, checker, extensions)
+    if traces is not None:
+        extensions = replace(extensions, observers=[*extensions.observers, traces.observer(pool.dialect_of)])
+    app_inspector = _make_inspector(settings)
+    gateway = _make_gateway(settings, pool, store, checker, extensions, app_inspector)
     app = web.Application(
-        middlewares=[identified, preflights, enveloped, checked, authenticated],
+        middlewares=[counted, identified, traced, preflights, enveloped, checked, authenticated],
         client_max_size=settings.max_body_bytes,
     )
     app[CROSS_ORIGIN] = CrossOrigin(settings.cors_origins)
@@ -110,7 +144,10 @@ def make_app(
     app[ALLOWED_HOSTS] = AllowedHosts((settings.host, *settings.allowed_hosts), needed=lambda: not keyring)
     app[CONNECTION_OPTIONS] = _connection_options(settings)
     app.on_response_prepare.append(add_headers)
+    app[READINESS] = Readiness(store, lifetime=intervals.readiness)
+    _expose_metrics(app, instruments, settings)
     app[GATEWAY] = gateway
+    app[INSPECTOR] = app_inspector
     app[CONVERSATIONS] = Conversations(store, retention=gateway.retention)
     app[TRANSPORT] = transport_of(session)
     app[LIMITS] = _http_limits(settings, intervals)
@@ -123,9 +160,29 @@ def make_app(
     app.cleanup_ctx.append(partial(_watch, store_max_bytes=settings.store_max_bytes))
     if extensions.checker is None:
         app.cleanup_ctx.append(partial(_close_checker, checker=checker))
+    if traces is not None:
+        app.cleanup_ctx.append(partial(_close_traces, traces=traces))
     app.on_startup.append(_start_workers)
     app.on_shutdown.append(partial(_drain, within=settings.shutdown_timeout))
     return app
+
+
+def _make_traces() -> "Traces":
+    # Not imported before: it comes with the extra otel.
+    from antiphon.traces.provider import Traces
+
+    return Traces(__version__)
+
+
+def _expose_metrics(app: web.Application, instruments: Instruments | None, settings: Settings) -> None:
+    app[METRICS_KEYS] = Keyring(metrics_readers(settings))
+    if instruments is None:
+        return
+    api = frozenset(route.path for route in API_ROUTES)
+    app[METRICS] = Exposed(instruments, StateCollector(GatewayState(__version__)), api)
+    instruments.registry.register(app[METRICS].collector)
+    options = app[CONNECTION_OPTIONS]
+    app[CONNECTION_OPTIONS] = options._replace(answer_error=counting_unrouted(instruments, options.answer_error))
 
 
 API_ROUTES = [
@@ -155,6 +212,15 @@ ROUTES = [
     *under_all_paths(API_ROUTES),
     web.get("/health", engine_routes.health),
     web.get("/ready", engine_routes.ready),
+    web.get("/", inspector.index),
+    web.get("/inspector/page/{name:.+}", inspector.page_file),
+    web.get("/inspector/status", inspector.status),
+    web.get("/inspector/requests", inspector.requests),
+    web.delete("/inspector/requests", inspector.forget),
+    web.get("/inspector/requests/{number}", inspector.one),
+    web.get("/inspector/requests/{number}/recording", inspector.recording),
+    web.get("/inspector/live", inspector.live, allow_head=False),
+    web.get("/metrics", metrics),
     web.get("/inspector/engines", inspector_engines.engines),
     web.get("/inspector/stored/responses", inspector_stored.responses),
     web.get("/inspector/stored/conversations", inspector_stored.conversations),
@@ -171,7 +237,15 @@ def _make_engines(settings: Settings, session: aiohttp.ClientSession, embedded: 
     return engines
 
 
-def _make_gateway(settings: Settings, pool: Pool, store: Store, checker: Checker, extensions: Extensions) -> Gateway:
+def _make_inspector(settings: Settings) -> Inspector:
+    recordings = Recordings(settings.inspector_bytes, asyncio.get_running_loop().time) if settings.inspector else None
+    return Inspector(__version__, recordings, settings.inspector_bodies, read_page())
+
+
+def _make_gateway(
+    settings: Settings, pool: Pool, store: Store, checker: Checker, extensions: Extensions, inspector: Inspector
+) -> Gateway:
+    recordings = inspector.recordings
     timeouts = Timeouts(settings.heartbeat, settings.first_byte_timeout, settings.idle_timeout, settings.response_timeout)
     return Gateway(
         pool,
@@ -182,7 +256,8 @@ def _make_gateway(settings: Settings, pool: Pool, store: Store, checker: Checker
         retention=int(settings.retention_days * DAY),
         owners=Owners(store, earlier_owners(settings)),
         make_sealer=partial(make_sealer, load_key(settings.seal_key, data_directory(settings))),
-        observers=extensions.observers,
+        observers=[*([recordings.observe] if recordings is not None else ()), *extensions.observers],
+        records=recordings is not None,
     )
 
 
@@ -287,6 +362,7 @@ async def _watch(app: web.Application, store_max_bytes: int) -> AsyncIterator[No
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
+    await app[READINESS].close()
     # A detection may be waiting for the examiner.
     await gateway.pool.close()
     await examiner.close()
@@ -297,14 +373,21 @@ async def _close_checker(app: web.Application, checker: Checker) -> AsyncIterato
     await asyncio.to_thread(checker.close)
 
 
+async def _close_traces(app: web.Application, traces: "Traces") -> AsyncIterator[None]:
+    yield
+    await traces.close()
+
+
 async def _start_workers(app: web.Application) -> None:
     app[WORKERS].start()
 
 
 async def _drain(app: web.Application, within: float) -> None:
+    app[READINESS].stop()
     for connection in app[CONNECTIONS]:
         connection.leave(GOING_AWAY)
     app[WORKERS].stop()
+    app[INSPECTOR].close()
     await asyncio.gather(app[GATEWAY].drain(within), app[OPEN_ANSWERS].drain(within))
     await app[WORKERS].close()
 

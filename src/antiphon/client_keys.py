@@ -49,6 +49,11 @@ def earlier_owners(settings: Settings) -> dict[str, str]:
     return dict(_named(settings))
 
 
+def metrics_readers(settings: Settings) -> dict[str, str]:
+    """By the hash of each key that may read the metrics."""
+    return {_hash(key, "metrics_key"): "metrics" for key in settings.metrics_key}
+
+
 def needs_key(settings: Settings) -> bool:
     return bool(settings.api_key or settings.keys or settings.admin_key)
 

@@ -16,7 +16,7 @@ from antiphon.settings import PREFIX, Settings
 # Settings that are addresses of engines.
 ADDRESSES = frozenset({"upstream"})
 # Settings that take several values.
-LISTS = frozenset({"upstream", "api_key", "admin_key", "cors_origins", "allowed_hosts"})
+LISTS = frozenset({"upstream", "api_key", "admin_key", "metrics_key", "cors_origins", "allowed_hosts"})
 # Settings that give names to values.
 TABLES = frozenset({"model_names"})
 # Settings that give names to lists.

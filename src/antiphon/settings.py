@@ -85,6 +85,20 @@ class Settings(Struct, frozen=True, kw_only=True):
     keys: dict[str, tuple[str, ...]] = {}
     # Keys that may also read, cancel and delete what others have stored. Each may be a hash, as in `keys`.
     admin_key: tuple[str, ...] = ()
+    # Count what is done, and show it to Prometheus at /metrics. False: nothing is counted.
+    metrics: bool = True
+    # Keys that may read /metrics, and nothing else. Each may be a hash, as in `keys`. Where any key is set, only these and the
+    # admin_key may read it.
+    metrics_key: tuple[str, ...] = ()
+    # Send a trace of each response to an OpenTelemetry collector, without prompts and answers. The variables OTEL_… of the
+    # environment say to which one. It needs the extra `otel`. False: nothing is sent to anybody.
+    otel: bool = False
+    # Record the last requests in memory, and show them at `/`. False: nothing is recorded, and there is no page.
+    inspector: bool = True
+    # The memory for recorded requests, in bytes. The oldest are forgotten first; one request may take an eighth of it.
+    inspector_bytes: Annotated[int, Meta(ge=1024 * 1024)] = 32 * 1024 * 1024
+    # Show the texts of requests and answers. False: only their lengths are shown.
+    inspector_bodies: bool = True
 
     # ---- the engines ----
 

@@ -52,9 +52,15 @@ async def test_people_see_where_it_is_what_is_behind_it_and_what_to_do_next(engi
     async with in_terminal("--port", str(port), "--upstream", engine.url) as (_, terminal):
         shown = await terminal.shows("JSON checked here")
         assert f"Antiphon is ready at http://127.0.0.1:{port}/v1\n" in shown
+        assert f"  Inspector:  http://127.0.0.1:{port}/\n" in shown
         assert re.search(r"antiphon chat +talk to it here\n +antiphon codex +let Codex work with it\n", shown)
         assert f"  plain at {engine.url}: mock (tools, choices prompted, JSON checked here)\n" in shown
         assert "{" not in shown
+
+
+async def test_without_the_inspector_its_address_is_not_shown(engine: MockEngine) -> None:
+    async with in_terminal("--port", "0", "--upstream", engine.url, ANTIPHON_INSPECTOR="false") as (_, terminal):
+        assert "Inspector" not in await terminal.shows("JSON checked here")
 
 
 async def test_programs_get_the_lines_that_they_know(engine: MockEngine) -> None:

@@ -20,7 +20,10 @@ from antiphon.cli.models import run_models, run_pull
 from antiphon.cli.ps import run_ps
 from antiphon.cli.serve import NoEngine, serve_forever
 from antiphon.cli.taken_port import CannotListen
+from antiphon.core.recording_file import NotARecording, file_to_recording, is_recording
 from antiphon.core.replay import replay as replay_stream
+from antiphon.core.replay import to_stream
+from antiphon.core.rerun import run_again
 from antiphon.dialects import BY_NAME
 from antiphon.embedded import CannotEmbed
 from antiphon.reload import load_settings
@@ -270,10 +273,30 @@ def backup(
 
 @app.command()
 def replay(
-    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A recorded stream of an engine (.sse).")],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            exists=True, dir_okay=False, help="A recording of the inspector (.json), or a recorded stream of an engine (.sse)."
+        ),
+    ],
     dialect: Annotated[str | None, typer.Option(help="Accepted for clarity: a stream needs no dialect.")] = None,
 ) -> None:
-    """Show the Responses events that a recorded engine stream becomes."""
+    """Show the Responses events that a recording becomes: the same that the client got."""
     if dialect is not None and dialect not in BY_NAME:
         _fail(f"unknown dialect {dialect!r}; there are {', '.join(BY_NAME)}")
-    typer.echo(replay_stream([file.read_bytes()]), nl=False)
+    data = file.read_bytes()
+    if is_recording(data):
+        _rerun(data)
+    else:
+        typer.echo(replay_stream([data]), nl=False)
+
+
+def _rerun(data: bytes) -> None:
+    try:
+        rerun = run_again(file_to_recording(data))
+    except NotARecording as reason:
+        _fail(str(reason))
+    typer.echo(to_stream(rerun.events, ended=rerun.ended), nl=False)
+    if rerun.trouble is not None:
+        typer.echo(f"antiphon: this is not all that the client got. {rerun.trouble}", err=True)
+        raise typer.Exit(1)

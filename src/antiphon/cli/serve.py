@@ -104,7 +104,7 @@ async def _serve(given: Settings, load: Callable[[], Settings]) -> None:
         try:
             address = await _listen(runner, settings)
             better = better_model(settings, embedded.alias) if embedded is not None else None
-            showing = asyncio.create_task(Banner(address, advice=better).show(app))
+            showing = asyncio.create_task(Banner(address, has_inspector=settings.inspector, advice=better).show(app))
             logs.log("listening", url=str(address), engines=[engine.root for engine in app[GATEWAY].pool.engines])
             running = asyncio.create_task(embedded.run()) if embedded is not None else None
             # What was allocated so far stays. The garbage collector need not scan it again and again.

@@ -36,19 +36,19 @@ class KnownDefinitions:
         self._complaints: dict[bytes, str | None] = {}
 
     def __contains__(self, definition: bytes | Grammar) -> bool:
-        return _digest(definition) in self._complaints
+        return definition_digest(definition) in self._complaints
 
     def complaint(self, definition: bytes | Grammar) -> str | None:
         """Why it does not compile; None if it does, or if that is not known."""
-        return self._complaints.get(_digest(definition))
+        return self._complaints.get(definition_digest(definition))
 
     def add(self, definition: bytes | Grammar, complaint: str | None) -> None:
-        self._complaints[_digest(definition)] = complaint
+        self._complaints[definition_digest(definition)] = complaint
         while len(self._complaints) > self._most:
             del self._complaints[next(iter(self._complaints))]
 
 
-def _digest(definition: bytes | Grammar) -> bytes:
+def definition_digest(definition: bytes | Grammar) -> bytes:
     encoded = definition if isinstance(definition, bytes) else msgspec.json.encode(definition)
     return digest_of(encoded)
 

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from msgspec import Struct
+
 from antiphon.core.dialect import Dialect
 from antiphon.core.fact_words import WORDS, Fact, FactSource, is_unusual
 from antiphon.core.help import Help, HelpSetting, choose_help, parameters_in_name
@@ -42,6 +44,19 @@ class Model:
     loaded: bool = True
 
 
+class KnownFacts(Struct, frozen=True):
+    """What is known of an engine at one moment, as it is written to a file."""
+
+    name: str
+    dialect: Dialect
+    models: tuple[Model, ...]
+    takes_any_model: bool
+    sampling: dict[str, Sampling]
+    learned: dict[str, dict[str, Any]]
+    assumed: dict[str, dict[str, Any]]
+    repeated: dict[str, tuple[dict[str, Any], int]]
+
+
 class EngineKnowledge:
     """Facts come from the dialect, and from what probes, failures and answers have shown: `learn()` is the only writer.
 
@@ -64,6 +79,27 @@ class EngineKnowledge:
         self._assumed: dict[str, dict[str, Any]] = {}
         # What the last requests of a model had to learn for themselves, and how many of them did so in a row.
         self._repeated: dict[str, tuple[dict[str, Any], int]] = {}
+
+    @classmethod
+    def from_facts(cls, facts: KnownFacts) -> "EngineKnowledge":
+        knowledge = cls(facts.dialect, facts.models, facts.name)
+        knowledge.takes_any_model, knowledge.sampling = facts.takes_any_model, dict(facts.sampling)
+        knowledge._learned, knowledge._repeated = dict(facts.learned), dict(facts.repeated)
+        knowledge._assumed = {model: dict(assumed) for model, assumed in facts.assumed.items()}
+        return knowledge
+
+    def facts(self) -> KnownFacts:
+        """As they are now. Only what is assumed is copied: all else is never changed, but replaced."""
+        return KnownFacts(
+            self.name,
+            self.dialect,
+            self.models,
+            self.takes_any_model,
+            dict(self.sampling),
+            self._learned,
+            {model: dict(assumed) for model, assumed in self._assumed.items()},
+            self._repeated,
+        )
 
     @property
     def models(self) -> tuple[Model, ...]:

@@ -5,6 +5,7 @@ is read in time that grows with its size, and no faster.
 """
 
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -38,6 +39,8 @@ class RequestLimits(Struct, frozen=True):
 
 
 DEFAULT_LIMITS = RequestLimits()
+# Of a request that was accepted before.
+NO_LIMITS = RequestLimits(**dict.fromkeys(RequestLimits.__struct_fields__, sys.maxsize))
 
 # Of a grammar. They bound the time that its compilation takes; a grammar for people to read is far below them.
 MOST_LITERALS = 2_000

@@ -1,4 +1,4 @@
-"""A recorded engine stream → the Responses events that it becomes."""
+"""A recorded engine stream → the Responses events that it becomes. `core/rerun.py` does this for a whole recording."""
 
 import itertools
 from collections.abc import Iterable
@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from antiphon.core.dialect import Dialect
 from antiphon.core.environment import Environment
 from antiphon.core.exchange import Exchange
+from antiphon.core.fast_path import AnyEvent
 from antiphon.core.knowledge import EngineKnowledge
 from antiphon.core.sse import SseEncoder
 from antiphon.core.sync_run import run_exchange
@@ -20,6 +21,9 @@ def replay(pieces: Iterable[bytes], request: CreateResponse = REQUEST, dialect: 
     numbers = itertools.count(1)
     environment = Environment(new_id=lambda prefix: f"{prefix}_{next(numbers)}", now=lambda: 0)
     exchange = Exchange(request, [EngineKnowledge(dialect)], environment, response_id="resp_replay", asks_again=False)
+    return to_stream(run_exchange(exchange, lambda step: pieces))
+
+
+def to_stream(events: Iterable[AnyEvent], *, ended: bool = True) -> bytes:
     encoder = SseEncoder()
-    events = run_exchange(exchange, lambda step: pieces)
-    return b"".join((*map(encoder.encode, events), *encoder.end))
+    return b"".join((*map(encoder.encode, events), *(encoder.end if ended else ())))

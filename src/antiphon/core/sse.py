@@ -109,6 +109,17 @@ class FrameReader:
             raise EngineDisagrees("The engine sent a frame that does not end.")
 
 
+_BLANK_LINE = re.compile(rb"(?:\r\n|\n|\r(?!\n))(?:\r\n|\n|\r(?!\n))+")
+
+
+def frame_ends(data: bytes) -> list[int]:
+    """Where the frames of a whole stream end. An answer that is no stream is one frame."""
+    if data.lstrip(b"\xef\xbb\xbf \r\n\t").startswith(b"{"):
+        return [len(data)]
+    ends = [found.end() for found in _BLANK_LINE.finditer(data)]
+    return ends if ends and ends[-1] == len(data) else [*ends, len(data)]
+
+
 class Encoder(Protocol):
     """Events → bytes, for one stream. `end` follows the last event."""
 
@@ -142,6 +153,11 @@ def event_to_frame(event: Event) -> bytes:
 def long_frame(event: Event) -> JsonPieces | None:
     """The same bytes in pieces. None: the event has no long text."""
     return long_json(event, _HEADS[type(event)], b"\n\n")
+
+
+def to_frame(name: str, data: bytes) -> bytes:
+    """Any JSON as an event of this name."""
+    return b"event: %b\ndata: %b\n\n" % (name.encode(), data)
 
 
 class Splice(NamedTuple):

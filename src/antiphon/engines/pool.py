@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from antiphon import logs
 from antiphon.core.model_names import ModelChoice, ModelNames
+from antiphon.dialects import PLAIN
 from antiphon.engines.upstream import REDIRECT_CODE, Engine
 from antiphon.errors import EngineError, EngineUnavailable, NotFound
 
@@ -166,6 +167,10 @@ class Pool:
         self.engines = list(engines)
         self._logged = {engine: reason for engine, reason in self._logged.items() if engine not in gone}
         return gone
+
+    def dialect_of(self, root: str) -> str:
+        """The name of the dialect of the engine at this URL."""
+        return next((engine.dialect.name for engine in self.engines if engine.root == root), PLAIN.name)
 
     async def watch(self) -> None:
         """Keeps trying the engines that are away, so that readiness is known before a request needs it."""

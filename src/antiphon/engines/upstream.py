@@ -19,6 +19,7 @@ from antiphon.dialects import BY_NAME, PLAIN
 from antiphon.engines.addresses import location_to_words, split_credentials
 from antiphon.engines.bodies import LimitedReceiver, TooLarge, read_document, read_error
 from antiphon.engines.detection import MODELS, EngineDocuments, detect, list_models
+from antiphon.engines.trace_context import trace_headers
 from antiphon.errors import ApiError, EngineDisagrees, EngineError, EngineStalled, EngineUnavailable
 from antiphon.transport import NotHttp, Receiver, next_piece, transport_of
 from antiphon.wire import UNREADABLE
@@ -302,7 +303,7 @@ class Engine:
             answer = await self._session.post(
                 self.root + path,
                 data=body,
-                headers=self._headers | (headers or {}),
+                headers={**self._headers, **trace_headers(), **(headers or {})},
                 timeout=timeout,
                 allow_redirects=False,
             )

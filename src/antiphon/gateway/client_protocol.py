@@ -20,3 +20,5 @@ class ClientProtocol(NamedTuple):
 
 RESPONSES = ClientProtocol(body_to_request, SseEncoder)
 RESPONSES_WEBSOCKET = ClientProtocol(message_to_request, MessageEncoder, "websocket")
+# Those whose bodies are requests of the Responses API.
+PROTOCOLS = (RESPONSES, RESPONSES_WEBSOCKET)

@@ -14,6 +14,7 @@ from antiphon.core.environment import Environment
 from antiphon.core.exchange import Exchange
 from antiphon.core.knowledge import EngineKnowledge
 from antiphon.core.model_names import ModelChoice
+from antiphon.core.recording import Recording
 from antiphon.core.request_fields import request_to_items
 from antiphon.core.sealed_text import Sealer
 from antiphon.core.steps import Check
@@ -23,7 +24,7 @@ from antiphon.engines.token_counts import count_by_template
 from antiphon.engines.upstream import Engine
 from antiphon.errors import ApiError, EngineError, EngineUnavailable, InvalidRequest
 from antiphon.gateway.admission import Admission, EngineSeat
-from antiphon.gateway.client_protocol import RESPONSES, ClientProtocol
+from antiphon.gateway.client_protocol import PROTOCOLS, RESPONSES, ClientProtocol
 from antiphon.gateway.deadlines import in_time
 from antiphon.gateway.ids import new_id
 from antiphon.gateway.large_requests import LARGE_BODY, LARGE_HISTORY, run_aside
@@ -48,6 +49,8 @@ class ReadRequest(NamedTuple):
     request: CreateResponse
     unknown: Sequence[str]
     arrival: Arrival
+    # The body is a request of the Responses API, not of another protocol.
+    is_plain: bool = True
 
     def is_large(self, history: Sequence[object]) -> bool:
         return len(self.arrival.body) >= LARGE_BODY or len(history) >= LARGE_HISTORY
@@ -89,8 +92,10 @@ class Gateway:
         owners: Owners,
         make_sealer: Callable[[str, Sequence[str]], Sealer],
         observers: Sequence[MakeObserver] = (),
+        records: bool = False,
     ) -> None:
-        """`retention`: how long responses are stored, in seconds. `make_sealer`: for an owner, and those that it was before."""
+        """`retention`: how long responses are stored, in seconds. `make_sealer`: for an owner, and those that it was before.
+        `records`: observers get the inputs of each exchange, from which it can be run again."""
         self.pool = pool
         self.store = store
         self.environment = environment
@@ -101,6 +106,7 @@ class Gateway:
         pool.is_full = admission.is_full
         self.retention = retention
         self._observers = observers
+        self._records = records
         self._running: set[ResponseRun] = set()
         self._closing: set[asyncio.Task[None]] = set()
         self._idle = asyncio.Event()
@@ -178,7 +184,7 @@ class Gateway:
         body, limits = arrival.body, self.environment.limits
         read = partial(protocol.read, body, limits)
         request, unknown = await self._aside(read, arrival.owner, large=len(body) >= LARGE_BODY)
-        return ReadRequest(request, unknown, arrival)
+        return ReadRequest(request, unknown, arrival, protocol in PROTOCOLS)
 
     async def _aside(self, work: Callable[[], T], owner: str, *, large: bool, patient: bool = False) -> T:
         """Work on a request. Owners take turns with large ones: they need no place among an owner's responses for it."""
@@ -218,9 +224,10 @@ class Gateway:
         chosen = await self.pool.choose(read.request.model, read.request.prompt_cache_key)
         history = await recorder.read(request_to_items(read.request))
         large = read.is_large(history)
+        recording = self._make_recording(read) if self._records else None
         try:
             make_exchange = partial(
-                Exchange,
+                Exchange if recording is None else recording.make_exchange,
                 # A copy: a background response may have to be prepared again.
                 structs.replace(read.request, model=chosen.model),
                 [engine.knowledge for engine in chosen.engines],
@@ -234,6 +241,9 @@ class Gateway:
             patient = bool(read.request.background)
             exchange = await self._aside(make_exchange, recorder.owner, large=large, patient=patient)
             observers = make_observers(self._observers, read.arrival)
+            if recording is not None:
+                for observer in observers:
+                    observer.recorded(recording)
             seat = EngineSeat(self.admission, recorder.owner, patient=exchange.response.background)
             return ResponseRun(
                 exchange,
@@ -248,6 +258,9 @@ class Gateway:
         except BaseException:
             await recorder.unlock()
             raise
+
+    def _make_recording(self, read: ReadRequest) -> Recording:
+        return Recording(read.arrival.body, asyncio.get_running_loop().time, is_plain=read.is_plain)
 
     async def _enqueue(self, read: ReadRequest, recorder: ResponseRecorder) -> Enqueued:
         """Checks all that can be checked now. The history is read again when the response runs."""

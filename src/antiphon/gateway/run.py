@@ -23,9 +23,9 @@ from antiphon.gateway.admission import BorrowedSeat, QueuePlace, Seat
 from antiphon.gateway.checker import Checker
 from antiphon.gateway.deadlines import Deadline
 from antiphon.gateway.large_requests import run_aside
-from antiphon.gateway.observers import Arrival, Channel, ChatsOnly, Observer
+from antiphon.gateway.observers import Arrival, Channel, EngineOnly, Observer, has_output, overriding
 from antiphon.gateway.recorder import NoRecorder, ResponseRecorder
-from antiphon.gateway.sinks import NoSink, Sink, WriteBatch, Writer
+from antiphon.gateway.sinks import NoSink, Sink, WriteBatch
 from antiphon.gateway.watch import EngineWatch, Timeouts
 from antiphon.logs import log
 from antiphon.tools.runner import ToolRunner
@@ -72,8 +72,9 @@ class ResponseRun:
         self.recorder = recorder
         self._equipment = equipment
         self._observers = observers
-        # Until there is something to send: no later piece looks at the clock.
-        self._add_to_batch: Callable[[Writer], None] = self._add_first_to_batch
+        # Those of them that want every piece of the engine's body, and every event.
+        self._receivers, self._watchers = overriding(observers, "received"), overriding(observers, "events")
+        self._add_to_batch = equipment.batch.add
         self._loop = asyncio.get_running_loop()
         self.channel: Channel = arrival.channel if arrival is not None else "http"
         # By the loop's clock: when its request came, and when there was the first of its output.
@@ -246,7 +247,6 @@ class ResponseRun:
         """Leaves nothing running. What it returns is still to be awaited: the connection is kept if its body ends soon."""
         for observer in self._leave_observers():
             observer.dropped(self._aborted or self.error)
-        self._add_to_batch = self._equipment.batch.add
         self._read.cancel()
         self._deadline.cancel()
         for task in (self._checking, self._resuming):
@@ -316,13 +316,17 @@ class ResponseRun:
     async def _ask(self, step: Ask) -> Reply | None:
         if (leaving := self._leave()) is not None:
             await leaving
-        engine = self._engines[step.engine]
+        engine, asked = self._engines[step.engine], False
         try:
             await self._seat.take(engine, self._engines[step.engine + 1 :])
             for observer in self._observers:
+                observer.asks(step.reason)
                 observer.chat(step.chat, engine.root)
+            asked = True
             return await engine.open_chat(step.chat)
         except ApiError as error:
+            if asked:
+                self._show_answered(error)
             await self._report(partial(self._exchange.refused, error))
             return None
 
@@ -330,7 +334,7 @@ class ResponseRun:
         """Runs the exchange that compacts the history. The client sees nothing of it but signs of life."""
         compaction = self._exchange.compaction
         assert compaction is not None
-        observers = [ChatsOnly(observer) for observer in self._observers]
+        observers = [EngineOnly(observer) for observer in self._observers]
         self._compacting = run = ResponseRun(
             compaction,
             self._engines,
@@ -397,7 +401,7 @@ class ResponseRun:
         except ApiError as broken:
             error = broken
         self._answer_ended = self._exchange.answer_ended
-        self._note_output()
+        self._show_answered(self._aborted or error)
         if self._aborted is None:
             await self._report(partial(self._exchange.finish, error))
 
@@ -407,7 +411,7 @@ class ResponseRun:
             return
         answer = self._answer
         self._watch.reads += 1
-        for observer in self._observers:
+        for observer in self._receivers:
             observer.received(data)
         try:
             events = answer.receive(data)
@@ -423,15 +427,6 @@ class ResponseRun:
         else:
             self._add_to_batch(self)
             self._checking = self._checking or asyncio.create_task(self._check())
-
-    def _add_first_to_batch(self, run: Writer) -> None:
-        self._note_output()
-        self._equipment.batch.add(run)
-
-    def _note_output(self) -> None:
-        if self.first_output is None and self._unsent:
-            self.first_output = self._loop.time()
-            self._add_to_batch = self._equipment.batch.add
 
     def ended(self, error: BaseException | None) -> None:
         if self._read.done():
@@ -467,7 +462,7 @@ class ResponseRun:
         if not events:
             return
         self._unsent = []
-        if self._observers:
+        if self._watchers or self.first_output is None:
             self._observe(events)
         if self._sink.write(events) and self._resuming is None and self._reply is not None:
             self._reply.pause()
@@ -480,12 +475,22 @@ class ResponseRun:
         reply.resume()
 
     def _observe(self, events: Sequence[AnyEvent]) -> None:
-        for observer in self._observers:
+        for observer in self._watchers:
             observer.events(events)
+        if self.first_output is None and has_output(events):
+            # Once: no later event looks at the clock.
+            self.first_output = self._loop.time()
+            for observer in self._observers:
+                observer.first_output()
+
+    def _show_answered(self, error: ApiError | None) -> None:
+        for observer in self._observers:
+            observer.answered(error)
 
     def _leave_observers(self) -> Sequence[Observer]:
         """Those to whom the end has not been told."""
         observers, self._observers = self._observers, ()
+        self._receivers = self._watchers = ()
         return observers
 
     # ---- what the watch sees -----------------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ from antiphon.store.records import (
     Event,
     Item,
     Job,
+    JobCounts,
     Link,
     Listing,
     ListPlace,
@@ -344,6 +345,12 @@ class MemoryStore:
         self._tables.append_events(row, events)
         self._wakeups.wake(row.stored.id)
         return True
+
+    async def count_jobs(self) -> JobCounts:
+        rows = self._tables.rows.values()
+        jobs = [row.job for row in rows if isinstance(row, ResponseRow) and row.job is not None]
+        running = sum(job.worker is not None for job in jobs)
+        return JobCounts(len(jobs) - running, running)
 
     async def cancel(self, owner: str, id: str) -> Cancellation:
         row = self._tables.response(owner, id)

@@ -11,6 +11,7 @@ from antiphon.store.records import (
     Event,
     Item,
     Job,
+    JobCounts,
     Link,
     Listing,
     ListPlace,
@@ -205,6 +206,9 @@ class Store(Protocol):
         In a conversation, append the items and unlock it, as `put_and_unlock` does; if the lock is lost, only that part is
         left out. False, and nothing is written: the lease is lost.
         """
+
+    async def count_jobs(self) -> JobCounts:
+        """For those who watch the queue."""
 
     async def cancel(self, owner: str, id: str) -> Cancellation:
         """Cancel a queued response at once, or mark a running one, which its worker learns from `renew`.

@@ -119,6 +119,14 @@ class Job(Struct, frozen=True):
     lost: int = 0
 
 
+class JobCounts(NamedTuple):
+    """Background responses that are not finished, of all gateways."""
+
+    waiting: int
+    # By gateways that are gone, too, until another one takes them over.
+    running: int
+
+
 # What is read of events at once, in bytes. A single event may be larger.
 PAGE_BYTES = 256 * 1024
 # An event of more bytes is read part by part.

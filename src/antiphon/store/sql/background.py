@@ -8,6 +8,7 @@ from antiphon.store.records import (
     Event,
     Item,
     Job,
+    JobCounts,
     LongEvent,
     LongEventPlace,
     Pieces,
@@ -160,6 +161,12 @@ def finish(
     yield from responses.replace(record, output, now)
     yield from _append(record.id, events)
     return True
+
+
+def count_jobs() -> Operation[JobCounts]:
+    rows = yield Statement("SELECT count(*), count(worker) FROM jobs", ())
+    total, running = rows[0]
+    return JobCounts(total - running, running)
 
 
 def cancel(owner: str, id: str, now: float) -> Operation[Cancellation]:

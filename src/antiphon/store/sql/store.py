@@ -13,6 +13,7 @@ from antiphon.store.records import (
     Event,
     Item,
     Job,
+    JobCounts,
     Link,
     Listing,
     ListPlace,
@@ -223,6 +224,9 @@ class SqlStore:
         if finished and output is None:
             self._recent.extend(record)
         return finished
+
+    async def count_jobs(self) -> JobCounts:
+        return await self._database.read(background.count_jobs())
 
     async def cancel(self, owner: str, id: str) -> Cancellation:
         return await self._database.write(background.cancel(owner, id, self._now()))

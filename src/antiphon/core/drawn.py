@@ -1,0 +1,175 @@
+"""What an exchange draws from its environment: ids, times, seals, and what others have found out. Noted, and given again."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from msgspec import Struct
+
+from antiphon.core.check_work import CheckOutcome
+from antiphon.core.documents import KnownDocuments
+from antiphon.core.environment import Environment, KnownDefinitions, definition_digest
+from antiphon.core.images import outcome_without_images
+from antiphon.core.sealed_text import NO_SEALER, Sealer
+from antiphon.core.tools import Grammar
+
+T = TypeVar("T")
+
+# What a thing that is noted takes in memory beside its text.
+OVERHEAD = 160
+# A seal ends with its authentication code, which no other seal has.
+SEAL_KEY_LENGTH = 32
+
+
+class Drawn(Struct):
+    """What an exchange got from its environment, in this order."""
+
+    ids: list[str] = []
+    times: list[float] = []
+    padding: list[str] = []
+    sealed: list[str] = []
+    # By the end of each seal: what was in it.
+    opened: dict[str, str | None] = {}
+    # By their digests: definitions and documents that were known before this exchange needed them.
+    definitions: dict[str, str | None] = {}
+    documents: dict[str, CheckOutcome] = {}
+
+
+# ---- noted -------------------------------------------------------------------------------------------------------------
+
+
+def noting_environment(environment: Environment, drawn: Drawn, grow: Callable[[int], None]) -> Environment:
+    """The same, and what is drawn from it is noted. `grow`: counts the bytes that this takes."""
+
+    def new_id(prefix: str) -> str:
+        id = environment.new_id(prefix)
+        drawn.ids.append(id)
+        return id
+
+    def now() -> float:
+        moment = environment.now()
+        drawn.times.append(moment)
+        return moment
+
+    def padding() -> str:
+        characters = environment.padding()
+        drawn.padding.append(characters)
+        return characters
+
+    def seal(text: str) -> str:
+        sealed = environment.sealer.seal(text)
+        drawn.sealed.append(sealed)
+        grow(len(sealed))
+        return sealed
+
+    def open_sealed(blob: str) -> str | None:
+        text = environment.sealer.open(blob)
+        key = blob[-SEAL_KEY_LENGTH:]
+        if key not in drawn.opened:
+            grow(len(text or "") + OVERHEAD)
+        drawn.opened[key] = text
+        return text
+
+    return replace(
+        environment,
+        new_id=new_id,
+        now=now,
+        padding=padding,
+        sealer=environment.sealer if environment.sealer is NO_SEALER else Sealer(seal, open_sealed),
+        definitions=NotedDefinitions(environment.definitions, drawn),
+        documents=NotedDocuments(environment.documents, drawn, grow),
+    )
+
+
+class NotedDefinitions(KnownDefinitions):
+    """Those of all exchanges. What one of them finds there is noted, but for what it has added itself."""
+
+    def __init__(self, shared: KnownDefinitions, drawn: Drawn) -> None:
+        super().__init__()
+        self._shared = shared
+        self._drawn = drawn
+        self._own: set[bytes] = set()
+
+    def __contains__(self, definition: bytes | Grammar) -> bool:
+        known = definition in self._shared
+        if known and (digest := definition_digest(definition)) not in self._own:
+            self._drawn.definitions[digest.hex()] = self._shared.complaint(definition)
+        return known
+
+    def complaint(self, definition: bytes | Grammar) -> str | None:
+        return self._shared.complaint(definition) if definition in self else None
+
+    def add(self, definition: bytes | Grammar, complaint: str | None) -> None:
+        self._own.add(definition_digest(definition))
+        self._shared.add(definition, complaint)
+
+
+class NotedDocuments(KnownDocuments):
+    """Those of all exchanges, in the same way."""
+
+    def __init__(self, shared: KnownDocuments, drawn: Drawn, grow: Callable[[int], None]) -> None:
+        super().__init__()
+        self._shared = shared
+        self._drawn = drawn
+        self._grow = grow
+        self._own: set[bytes] = set()
+
+    def get(self, digest: bytes) -> CheckOutcome | None:
+        outcome = self._shared.get(digest)
+        known = self._drawn.documents
+        if outcome is not None and digest not in self._own and digest.hex() not in known:
+            known[digest.hex()] = kept = outcome_without_images(outcome)
+            self._grow(len(kept.text))
+        return outcome
+
+    def add(self, digest: bytes, outcome: CheckOutcome) -> None:
+        self._own.add(digest)
+        self._shared.add(digest, outcome)
+
+
+# ---- given again -------------------------------------------------------------------------------------------------------
+
+
+def replaying_environment(environment: Environment, drawn: Drawn, trouble: Callable[[str], None]) -> Environment:
+    """Gives what was drawn again. `trouble`: called when that is not enough."""
+
+    def again(values: Sequence[T], otherwise: T) -> Callable[[], T]:
+        left = iter(values)
+
+        def take() -> T:
+            for value in left:
+                return value
+            trouble("It drew more ids, times or seals than it did before.")
+            return otherwise
+
+        return take
+
+    ids, times, padding = again(drawn.ids, "id"), again(drawn.times, 0.0), again(drawn.padding, "x" * 16)
+    sealed, opened = again(drawn.sealed, ""), drawn.opened
+    return replace(
+        environment,
+        new_id=lambda prefix: ids(),
+        now=times,
+        padding=padding,
+        sealer=Sealer(lambda text: sealed(), lambda blob: opened.get(blob[-SEAL_KEY_LENGTH:]))
+        if environment.sealer is not NO_SEALER
+        else NO_SEALER,
+        report=lambda event, **members: None,
+        definitions=ReplayedDefinitions(drawn),
+        documents=_replayed_documents(drawn),
+    )
+
+
+class ReplayedDefinitions(KnownDefinitions):
+    """Those that were known then."""
+
+    def __init__(self, drawn: Drawn) -> None:
+        super().__init__(len(drawn.definitions) + 1000)
+        self._complaints = {bytes.fromhex(digest): complaint for digest, complaint in drawn.definitions.items()}
+
+
+def _replayed_documents(drawn: Drawn) -> KnownDocuments:
+    documents = KnownDocuments(1 << 62)
+    for digest, outcome in drawn.documents.items():
+        documents.add(bytes.fromhex(digest), outcome)
+    return documents

@@ -1,0 +1,183 @@
+"""A recording: the inputs of one exchange, from which `core/rerun.py` runs it again.
+
+An exchange does no I/O. So its events follow from its request, the history, what was known of the engines, what it drew (ids,
+times, seals), and what its caller did with it. Only these are kept: no event, and no copy of what the engine was asked.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import msgspec
+
+from antiphon.core.check_work import CheckOutcome
+from antiphon.core.drawn import OVERHEAD, Drawn, noting_environment
+from antiphon.core.environment import Environment
+from antiphon.core.exchange import Exchange
+from antiphon.core.fast_path import AnyEvent
+from antiphon.core.images import outcome_without_images, without_images
+from antiphon.core.knowledge import KnownFacts
+from antiphon.core.tools import ToolResult
+from antiphon.errors import ApiError
+from antiphon.wire.responses import CreateResponse, Usage
+
+Item = dict[str, Any]
+
+# The call of an exchange's method, or of its compaction's: when, its name, its arguments.
+Call = tuple[float, str, Any]
+
+RECEIVE = "receive"
+ASKED = "asked"
+# In front of the calls of the exchange that compacts the history.
+OF_COMPACTION = "compaction."
+
+# Fields of a request that are set after it was read.
+SET_LATER = ("model", "stream", "store", "background", "generate")
+
+
+class Options(NamedTuple):
+    """The other arguments of an exchange."""
+
+    compact: bool = False
+    response_id: str | None = None
+    created_at: int | None = None
+    notices: Sequence[str] = ()
+
+
+@dataclass(slots=True)
+class Recording:
+    """`make_exchange()` begins it; the exchange adds its calls, and who passes the engine's bytes on adds those."""
+
+    # The client's request as it came, without images.
+    body: bytes
+    now: Callable[[], float]
+    # The body is a request of the Responses API. Otherwise the request that was read from it is kept, too.
+    is_plain: bool = True
+    request: bytes | None = None
+    # The fields that were set after the body was read.
+    set_later: dict[str, Any] = field(default_factory=dict)
+    engines: Sequence[KnownFacts] = ()
+    environment: Environment | None = None
+    # The stored items before the input, as JSON, without images.
+    history: bytes = b"[]"
+    options: Options = field(default_factory=Options)
+    drawn: Drawn = field(default_factory=Drawn)
+    calls: list[Call] = field(default_factory=list)
+    # The bytes of memory that it takes, about.
+    size: int = 0
+    # Nothing more is added: it would be too large.
+    is_cut: bool = False
+    # The name under which the engine's bytes are noted.
+    receive: str = RECEIVE
+    # Of the terminal event.
+    last_number: int | None = None
+
+    def make_exchange(
+        self,
+        request: CreateResponse,
+        engines: Sequence[Any],
+        environment: Environment,
+        *,
+        history: Sequence[Item],
+        **options: Any,
+    ) -> Exchange:
+        self.body = without_images(self.body)
+        if not self.is_plain:
+            self.request = without_images(msgspec.json.encode(request))
+        self.set_later = {name: getattr(request, name) for name in SET_LATER}
+        self.engines = [engine.facts() for engine in engines]
+        self.environment = environment
+        self.history = without_images(msgspec.json.encode(history)) if history else b"[]"
+        self.options = Options(**options)
+        self.size = len(self.body) + len(self.request or b"") + len(self.history) + OVERHEAD
+        return RecordedExchange(
+            self, request, engines, noting_environment(environment, self.drawn, self.grow), history=history, **options
+        )
+
+    def grow(self, size: int) -> None:
+        self.size += size
+
+    def asked(self, engine: str) -> None:
+        """A chat request is sent to this engine now: it may have waited for its place there."""
+        self.note(self.receive.removesuffix(RECEIVE) + ASKED, engine)
+
+    def note(self, name: str, arguments: Any = None, size: int = 0) -> None:
+        if not self.is_cut:
+            self.calls.append((self.now(), name, arguments))
+            self.size += size + OVERHEAD
+
+
+class RecordedExchange(Exchange):
+    """An exchange that notes every call of its caller. Its answer's bytes do not come through it: see `Recording.receive`."""
+
+    def __init__(self, recording: Recording, *inputs: Any, part: str = "", **options: Any) -> None:
+        self._recording = recording
+        self._part = part
+        # It calls itself: what follows from a noted call is not noted.
+        self._is_inside = False
+        super().__init__(*inputs, **options)
+
+    def _make_compaction(self, *inputs: Any, **options: Any) -> Exchange:
+        return RecordedExchange(self._recording, *inputs, part=OF_COMPACTION, **options)
+
+    def _note(self, name: str, arguments: Any = None, size: int = 0) -> None:
+        if not self._is_inside:
+            self._recording.note(self._part + name, arguments, size)
+
+    def start(self) -> list[AnyEvent]:
+        self._note("start")
+        self._recording.receive = self._part + RECEIVE
+        return super().start()
+
+    def heartbeat(self) -> list[AnyEvent]:
+        self._note("heartbeat")
+        return super().heartbeat()
+
+    def finish(self, error: ApiError | None = None) -> list[AnyEvent]:
+        self._note("finish", error)
+        return super().finish(error)
+
+    def refused(self, error: ApiError) -> list[AnyEvent]:
+        self._note("refused", error, len(error.message))
+        return super().refused(error)
+
+    def abort(self, error: ApiError) -> list[AnyEvent]:
+        self._note("abort", error)
+        compaction = self.compaction
+        if isinstance(compaction, RecordedExchange):
+            compaction._is_inside = True
+        try:
+            return super().abort(error)
+        finally:
+            if isinstance(compaction, RecordedExchange):
+                compaction._is_inside = False
+
+    def checked(self, outcome: CheckOutcome) -> list[AnyEvent]:
+        kept = outcome_without_images(outcome)
+        self._note("checked", kept, len(kept.text))
+        return super().checked(outcome)
+
+    def tool_result(self, call_id: str, result: ToolResult) -> list[AnyEvent]:
+        self._note("tool_result", (call_id, result), len(result.output))
+        return super().tool_result(call_id, result)
+
+    def estimated(self, usages: Sequence[Usage]) -> list[AnyEvent]:
+        self._note("estimated", list(usages))
+        return super().estimated(usages)
+
+    def counted(self, tokens: int) -> list[AnyEvent]:
+        self._note("counted", tokens)
+        return super().counted(tokens)
+
+    def compacted(self) -> list[AnyEvent]:
+        self._note("compacted")
+        return super().compacted()
+
+    def end(self, error: ApiError | None = None) -> list[AnyEvent]:
+        self._note("end", error)
+        events = super().end(error)
+        if self._part:
+            self._recording.receive = RECEIVE
+        else:
+            self._recording.last_number = events[-1].sequence_number
+        return events

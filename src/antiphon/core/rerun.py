@@ -1,0 +1,256 @@
+"""An exchange, run again over its recording: every event, with the chunk of the engine's answer that it came from."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+from msgspec import structs
+
+from antiphon.core.drawn import replaying_environment
+from antiphon.core.environment import Environment
+from antiphon.core.exchange import Exchange
+from antiphon.core.fast_path import AnyEvent, expand
+from antiphon.core.knowledge import EngineKnowledge
+from antiphon.core.limits import NO_LIMITS
+from antiphon.core.recording import ASKED, OF_COMPACTION, RECEIVE, Call, Recording
+from antiphon.core.sse import frame_ends
+from antiphon.core.steps import Ask
+from antiphon.core.validation import body_to_request
+from antiphon.errors import ApiError
+from antiphon.wire.chat import ChatRequest
+from antiphon.wire.events import Event
+from antiphon.wire.responses import CreateResponse, Response
+
+# Of a recording without one.
+NO_ENVIRONMENT = Environment(new_id=lambda prefix: prefix, now=lambda: 0.0)
+
+Kind = Literal["ask", "event", "refused", "check", "tool", "wait", "end"]
+
+
+class AskedAgain(NamedTuple):
+    """A chat request, as the engine got it."""
+
+    engine: str
+    dialect: str
+    chat: ChatRequest
+    purpose: str
+
+
+class RawChunk(NamedTuple):
+    """A frame of an engine's answer, or the whole of an answer that is no stream."""
+
+    ask: int
+    data: bytes
+
+
+class Moment(NamedTuple):
+    """Something that happened, and when: by the clock of the recording."""
+
+    at: float
+    kind: Kind
+    ask: int | None = None
+    event: Event | None = None
+    chunk: int | None = None
+    # What came of it: an error, an outcome, a result.
+    result: Any = None
+
+
+@dataclass(slots=True)
+class Rerun:
+    """What an exchange did when it was run again."""
+
+    asks: list[AskedAgain] = field(default_factory=list)
+    chunks: list[RawChunk] = field(default_factory=list)
+    moments: list[Moment] = field(default_factory=list)
+    response: Response | None = None
+    notices: Sequence[str] = ()
+    error: ApiError | None = None
+    # Why it is not what the client got.
+    trouble: str | None = None
+
+    def report(self, trouble: str) -> None:
+        self.trouble = trouble
+
+    @property
+    def ended(self) -> bool:
+        return bool(self.moments) and self.moments[-1].kind == "end"
+
+    @property
+    def events(self) -> Iterator[Event]:
+        return (moment.event for moment in self.moments if moment.event is not None)
+
+
+# What came before a chat request → why it was sent.
+PURPOSES = {
+    "refused": "second ask",
+    "finish": "repair",
+    "checked": "repair",
+    "tool_result": "tools",
+}
+KINDS: dict[str, Kind] = {
+    "refused": "refused",
+    "checked": "check",
+    "tool_result": "tool",
+    "estimated": "wait",
+    "counted": "wait",
+    "compacted": "wait",
+    "abort": "refused",
+    "end": "end",
+}
+
+
+def run_again(recording: Recording) -> Rerun:
+    """Runs the exchange again, up to where the recording ends: a response that still runs has no end."""
+    rerun = Rerun()
+    calls = list(recording.calls)
+    try:
+        exchange = _make_exchange(recording, rerun)
+        _Replayed(exchange, recording, rerun).take(calls)
+    except ApiError as error:
+        rerun.error = error
+        rerun.trouble = f"The request cannot be read again: {error.message}"
+    except Exception as failed:
+        rerun.trouble = f"Running it again failed: {type(failed).__name__}: {failed}"
+    if recording.is_cut:
+        rerun.trouble = "The recording was cut: it would have become too large."
+    return rerun
+
+
+def recording_to_request(recording: Recording) -> CreateResponse:
+    request, _ = body_to_request(recording.request or recording.body, NO_LIMITS)
+    return structs.replace(request, **recording.set_later)
+
+
+def _make_exchange(recording: Recording, rerun: Rerun) -> Exchange:
+    return Exchange(
+        recording_to_request(recording),
+        [EngineKnowledge.from_facts(facts) for facts in recording.engines],
+        replaying_environment(recording.environment or NO_ENVIRONMENT, recording.drawn, rerun.report),
+        history=msgspec.json.decode(recording.history),
+        **recording.options._asdict(),
+    )
+
+
+class _Replayed:
+    """One exchange, and the calls that its caller made."""
+
+    def __init__(self, exchange: Exchange, recording: Recording, rerun: Rerun) -> None:
+        self._exchange = exchange
+        self._recording = recording
+        self._rerun = rerun
+        # The last step that was seen to ask, of the exchange or of its compaction.
+        self._asking: Ask | None = None
+        self._before = ""
+
+    def take(self, calls: Sequence[Call]) -> None:
+        rerun, exchange = self._rerun, self._exchange
+        pieces = _pieces_to_frames(calls)
+        self._look(calls[0][0] if calls else 0.0)
+        for number, (at, name, arguments) in enumerate(calls):
+            part = name.removeprefix(OF_COMPACTION)
+            target = exchange if part == name or exchange.compaction is None else exchange.compaction
+            if part == ASKED:
+                self._sent(at)
+            elif part == RECEIVE:
+                self._receive(at, target, pieces[number])
+            else:
+                self._call(at, target, part, arguments)
+            self._look(at)
+        rerun.response, rerun.notices, rerun.error = exchange.response, exchange.notices, exchange.error
+
+    def _look(self, at: float) -> None:
+        """The exchange may want to ask an engine now."""
+        exchange, compacts = self._exchange, self._recording.options.compact
+        step = exchange.step
+        if exchange.compaction is not None and isinstance(exchange.compaction.step, Ask) and not isinstance(step, Ask):
+            step, compacts = exchange.compaction.step, True
+        if not isinstance(step, Ask) or step is self._asking:
+            return
+        self._asking = step
+        facts = self._recording.engines[step.engine]
+        asks = self._rerun.asks
+        purpose = "compaction" if compacts else PURPOSES.get(self._before, "answer") if asks else "answer"
+        asks.append(AskedAgain(facts.name, facts.dialect.name, step.chat, purpose))
+        self._rerun.moments.append(Moment(at, "ask", len(asks) - 1))
+
+    def _sent(self, at: float) -> None:
+        """The chat request was sent only now: it had to wait for its place."""
+        moments = self._rerun.moments
+        if moments and moments[-1].kind == "ask":
+            moments[-1] = moments[-1]._replace(at=at)
+
+    def _receive(self, at: float, target: Exchange, frames: Sequence[bytes]) -> None:
+        for frame in frames:
+            self._rerun.chunks.append(RawChunk(len(self._rerun.asks) - 1, frame))
+            if target.reading:
+                self._show(at, target, target.receive(frame))
+
+    def _call(self, at: float, target: Exchange, name: str, arguments: Any) -> None:
+        method: Callable[..., list[AnyEvent]] = getattr(target, name)
+        given = _to_arguments(name, arguments)
+        if target is self._exchange and name == "end":
+            # Of two ends, the second takes the place of the first: it could not be stored.
+            self._take_back_end()
+        if (kind := KINDS.get(name)) is not None and kind != "end":
+            self._rerun.moments.append(Moment(at, kind, self._ask, result=(name, arguments)))
+        self._show(at, target, method(*given))
+        if target is self._exchange and name == "end":
+            self._rerun.moments.append(Moment(at, "end", self._ask, result=(name, arguments)))
+        if name not in ("heartbeat", "start"):
+            self._before = name
+
+    @property
+    def _ask(self) -> int | None:
+        return len(self._rerun.asks) - 1 if self._rerun.asks else None
+
+    def _take_back_end(self) -> None:
+        moments = self._rerun.moments
+        if moments and moments[-1].kind == "end":
+            del moments[-2:]
+
+    def _show(self, at: float, target: Exchange, events: Sequence[AnyEvent]) -> None:
+        if target is not self._exchange:
+            # Clients see nothing of a compaction's answer.
+            return
+        chunks = self._rerun.chunks
+        chunk = len(chunks) - 1 if chunks and chunks[-1].ask == self._ask else None
+        self._rerun.moments += (Moment(at, "event", self._ask, expand(event), chunk) for event in events)
+
+
+def _to_arguments(name: str, arguments: Any) -> tuple[Any, ...]:
+    if name in ("start", "heartbeat", "compacted"):
+        return ()
+    return tuple(arguments) if name == "tool_result" else (arguments,)
+
+
+def _pieces_to_frames(calls: Sequence[Call]) -> dict[int, list[bytes]]:
+    """By the number of each call that brought bytes: the frames that it completed. However an answer is split, its events are
+    the same; split like this, each comes from one chunk."""
+    frames: dict[int, list[bytes]] = {}
+    answer: list[tuple[int, bytes]] = []
+    for number, (_, name, arguments) in enumerate(calls):
+        part = name.removeprefix(OF_COMPACTION)
+        if part == RECEIVE:
+            answer.append((number, arguments))
+        elif part in ("finish", "abort", "refused"):
+            frames |= _split_answer(answer)
+            answer = []
+    return frames | _split_answer(answer)
+
+
+def _split_answer(answer: Sequence[tuple[int, bytes]]) -> dict[int, list[bytes]]:
+    if not answer:
+        return {}
+    whole = b"".join(data for _, data in answer)
+    frames: dict[int, list[bytes]] = {number: [] for number, _ in answer}
+    ends, begin = iter(frame_ends(whole)), 0
+    end: int | None = next(ends)
+    reached = 0
+    for number, data in answer:
+        reached += len(data)
+        while end is not None and end <= reached:
+            if end > begin:
+                frames[number].append(whole[begin:end])
+            begin, end = end, next(ends, None)
+    return frames

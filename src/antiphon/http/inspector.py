@@ -1,0 +1,189 @@
+"""The inspector: its page, and the JSON that the page reads. An owner sees its own requests, the admin key all of them."""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from itertools import islice
+from typing import Annotated, Literal
+
+import msgspec
+from aiohttp import web
+from msgspec import Meta, Struct
+
+from antiphon.core.recording_file import recording_to_file
+from antiphon.core.sse import to_frame
+from antiphon.core.validation import convert_strings
+from antiphon.errors import Forbidden, NotFound
+from antiphon.gateway.large_requests import LARGE_BODY, run_aside
+from antiphon.http.answers import to_json
+from antiphon.http.app_keys import GATEWAY, KEYRING
+from antiphon.http.keyring import ADMIN
+from antiphon.http.middlewares import OWNER
+from antiphon.inspector.files import HEADERS, INDEX, PageFile
+from antiphon.inspector.inspector import Inspector
+from antiphon.inspector.recordings import RecordedRequest, Recordings
+from antiphon.inspector.rows import Row
+from antiphon.inspector.views import Opened, to_view
+
+INSPECTOR = web.AppKey("inspector", Inspector)
+
+# A viewer gets changes at most so often, and a sign of life at least so often, in seconds.
+SHORTEST_INTERVAL = 0.25
+LIFE_INTERVAL = 15.0
+SIGN_OF_LIFE = b": still here\n\n"
+
+OFF = "The inspector is switched off: set `inspector` to true."
+HIDDEN = "Texts are not shown here: `inspector_bodies` is false. A recording would have all of them."
+NOT_RUN = "The request was refused before it ran: there is nothing to run again."
+
+
+class Query(Struct, frozen=True):
+    before: Annotated[int, Meta(ge=1)] | None = None
+    limit: Annotated[int, Meta(ge=1, le=500)] = 50
+    status: Literal["running", "completed", "incomplete", "failed", "cancelled", "refused", "left"] | None = None
+    model: str | None = None
+    search: str | None = None
+
+
+# ---- the page --------------------------------------------------------------------------------------------------------
+
+
+async def index(request: web.Request) -> web.StreamResponse:
+    _recordings(request)
+    return _file(request, INDEX)
+
+
+async def page_file(request: web.Request) -> web.StreamResponse:
+    return _file(request, request.match_info["name"])
+
+
+def _file(request: web.Request, name: str) -> web.StreamResponse:
+    file: PageFile | None = request.app[INSPECTOR].files.get(name)
+    if file is None:
+        raise NotFound(f"There is no file {name!r} here.")
+    headers = {**HEADERS, "ETag": f'"{file.etag}"'}
+    if any(tag.value == file.etag for tag in request.if_none_match or ()):
+        return web.Response(status=304, headers=headers)
+    return web.Response(body=file.data, headers={**headers, "Content-Type": file.type})
+
+
+# ---- what was recorded -----------------------------------------------------------------------------------------------
+
+
+async def status(request: web.Request) -> web.StreamResponse:
+    inspector, has_keys = request.app[INSPECTOR], bool(request.app[KEYRING])
+    recordings = inspector.recordings
+    may_see = _may_see(request)
+    recording = {
+        "on": recordings is not None,
+        "bodies": inspector.shows_bodies,
+        "bytes": recordings.used if recordings is not None else 0,
+        "max_bytes": recordings.most_bytes if recordings is not None else 0,
+        "requests": sum(may_see(each.row) for each in recordings or ()),
+    }
+    owner = request[OWNER] or None
+    return to_json(
+        {
+            "version": inspector.version,
+            "keys": has_keys,
+            "owner": owner,
+            "admin": owner == ADMIN or not has_keys,
+            "recording": recording,
+        }
+    )
+
+
+async def requests(request: web.Request) -> web.StreamResponse:
+    inspector, recordings, may_see = request.app[INSPECTOR], _recordings(request), _may_see(request)
+    given = {name: request.query[name] for name in Query.__struct_fields__ if request.query.get(name)}
+    query = convert_strings(given, Query)
+    search = query.search.lower() if query.search else None
+    rows = (
+        each.row
+        for each in recordings
+        if may_see(each.row)
+        and (query.before is None or each.row.number < query.before)
+        and each.row.matches(query.status, query.model, search)
+    )
+    found = list(islice(rows, query.limit + 1))
+    shown = [inspector.to_shown(row) for row in found[: query.limit]]
+    return to_json({"data": shown, "has_more": len(found) > query.limit})
+
+
+async def forget(request: web.Request) -> web.StreamResponse:
+    """All that has ended, and that this key may see."""
+    recordings, may_see = _recordings(request), _may_see(request)
+    for each in list(recordings):
+        if may_see(each.row) and not each.is_running:
+            recordings.forget(each)
+    return web.Response(status=204)
+
+
+async def one(request: web.Request) -> web.StreamResponse:
+    inspector = request.app[INSPECTOR]
+    opened, previous = inspector.open(_find(request))
+    size = opened.size + (previous.size if previous is not None else 0)
+    work = partial(_encoded_view, opened, previous, bodies=inspector.shows_bodies)
+    return web.Response(body=await run_aside(work, large=size >= LARGE_BODY), content_type="application/json")
+
+
+def _encoded_view(opened: Opened, previous: Opened | None, *, bodies: bool) -> bytes:
+    return msgspec.json.encode(to_view(opened, previous, bodies=bodies))
+
+
+async def recording(request: web.Request) -> web.StreamResponse:
+    inspector, found = request.app[INSPECTOR], _find(request)
+    if not inspector.shows_bodies:
+        raise Forbidden(HIDDEN, code="bodies_hidden")
+    opened, _ = inspector.open(found)
+    if not opened.has_run:
+        raise NotFound(NOT_RUN)
+    file = await run_aside(partial(recording_to_file, opened.recording, inspector.version), large=opened.size >= LARGE_BODY)
+    headers = {"Content-Disposition": f'attachment; filename="antiphon-{opened.row.number}.json"'}
+    return web.Response(body=file, content_type="application/json", headers=headers)
+
+
+async def live(request: web.Request) -> web.StreamResponse:
+    """Rows as they change. Who reads slowly misses what was in between, and never the last."""
+    inspector, recordings = request.app[INSPECTOR], _recordings(request)
+    response = web.StreamResponse(
+        headers={"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+    )
+    with recordings.viewers.watching(_may_see(request)) as viewer:
+        await response.prepare(request)
+        await response.write(SIGN_OF_LIFE)
+        while not viewer.is_closed:
+            try:
+                async with asyncio.timeout(LIFE_INTERVAL):
+                    rows = await viewer.changed()
+            except TimeoutError:
+                await response.write(SIGN_OF_LIFE)
+                continue
+            frames = [to_frame("row", msgspec.json.encode(inspector.to_shown(row))) for row in rows]
+            await response.write(b"".join(frames))
+            await viewer.pause(SHORTEST_INTERVAL)
+    await response.write_eof()
+    return response
+
+
+def _find(request: web.Request) -> RecordedRequest:
+    number = request.match_info["number"]
+    found = _recordings(request).get(int(number)) if number.isdecimal() else None
+    if found is None or not _may_see(request)(found.row):
+        raise NotFound(f"There is no request {number} here, or it has been forgotten.")
+    return found
+
+
+def _recordings(request: web.Request) -> Recordings:
+    recordings = request.app[INSPECTOR].recordings
+    if recordings is None:
+        raise NotFound(OFF, code="inspector_off")
+    return recordings
+
+
+def _may_see(request: web.Request) -> Callable[[Row], bool]:
+    owner, owners = request[OWNER], request.app[GATEWAY].owners
+    if owner == ADMIN or not request.app[KEYRING]:
+        return lambda row: True
+    # A key may have got a name since.
+    return lambda row: owners.current(row.owner) == owner

@@ -1,0 +1,34 @@
+"""What the routes of the inspector need."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from antiphon.inspector.files import PageFile
+from antiphon.inspector.recordings import RecordedRequest, Recordings
+from antiphon.inspector.rows import Row
+from antiphon.inspector.views import Opened
+
+
+@dataclass(frozen=True, slots=True)
+class Inspector:
+    # Of Antiphon.
+    version: str
+    # None: it is switched off, and nothing is recorded.
+    recordings: Recordings | None
+    # Texts are shown; otherwise only their lengths.
+    shows_bodies: bool
+    files: Mapping[str, PageFile]
+
+    def to_shown(self, row: Row) -> Row:
+        return row if self.shows_bodies else row.redacted()
+
+    def open(self, request: RecordedRequest) -> tuple[Opened, Opened | None]:
+        """The request, and the turn before it, if that is still there."""
+        number = request.row.previous
+        previous = self.recordings.get(number) if self.recordings is not None and number is not None else None
+        return Opened(request), Opened(previous) if previous is not None else None
+
+    def close(self) -> None:
+        """Ends the streams of those who watch."""
+        if self.recordings is not None:
+            self.recordings.viewers.close()

@@ -1,0 +1,209 @@
+"""The recordings of a gateway: a ring of fixed size. The oldest is forgotten first."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from antiphon.core.drawn import OVERHEAD, Drawn
+from antiphon.core.fast_path import AnyEvent, PlainDelta
+from antiphon.core.images import without_images
+from antiphon.core.prompt_changes import to_print
+from antiphon.core.recording import RECEIVE, Recording
+from antiphon.errors import ApiError, InvalidRequest
+from antiphon.gateway.observers import Arrival, Observer
+from antiphon.inspector.rows import Row, RowError
+from antiphon.inspector.turns import Turn, Turns
+from antiphon.inspector.viewers import Viewers
+from antiphon.wire.chat import ChatRequest
+from antiphon.wire.responses import CreateResponse, Response
+
+# What a row takes without its recording, in bytes, about.
+ROW_SIZE = 4096
+# The memory of a running request is counted in steps of so many bytes: not for each piece of its answer.
+STEP = 64 * 1024
+# One recording may take this part of the whole.
+LARGEST_PART = 8
+# The least that is kept of a body too large to be recorded.
+BODY_START = 16 * 1024
+
+
+class RecordedRequest(Observer):
+    """One request: its row, and the inputs of its exchange."""
+
+    def __init__(self, recordings: "Recordings", number: int, arrival: Arrival) -> None:
+        self._recordings = recordings
+        self.arrived = arrival.at
+        self.row = Row(number=number, at=recordings.to_wall_time(arrival.at), channel=arrival.channel, owner=arrival.owner)
+        self.turn = Turn(number, arrival.owner)
+        # Of a request that is refused, there is nothing but its body.
+        self.recording = Recording(arrival.body, recordings.now)
+        self.is_running = True
+        # Hash of the response at its end.
+        self.outcome: int | None = None
+        # The bytes that are counted for it.
+        self.counted = 0
+
+    # ---- what it sees ------------------------------------------------------------------------------------------------
+
+    def recorded(self, recording: Recording) -> None:
+        self.recording = recording
+
+    def request(self, response_id: str, request: CreateResponse) -> None:
+        self.row.describe(response_id, request)
+        self.turn.describe(response_id, request)
+        self._count(self.recording.size + ROW_SIZE)
+        self._recordings.changed(self)
+
+    def chat(self, chat: ChatRequest, engine: str) -> None:
+        recording, row = self.recording, self.row
+        row.asks += 1
+        recording.asked(engine)
+        if row.engine != engine:
+            row.engine = engine
+            row.dialect = next((facts.dialect.name for facts in recording.engines if facts.name == engine), None)
+        if recording.receive == RECEIVE:
+            self._compare(chat, engine)
+        self._recordings.changed(self)
+
+    def _compare(self, chat: ChatRequest, engine: str) -> None:
+        prompt = to_print(chat, engine)
+        self.recording.size += 8 * len(prompt.messages)
+        if self.turn.prints:
+            self.turn.prints.append(prompt)
+            return
+        previous = self._recordings.turns.asked(self.turn, prompt, chat.model)
+        if previous is not None:
+            self.row.previous, self.row.prefix_changed = previous.number, not self.turn.continues(previous)
+
+    def received(self, data: bytes) -> None:
+        recording = self.recording
+        if recording.is_cut:
+            return
+        recording.calls.append((self._recordings.now(), recording.receive, data))
+        recording.size += len(data) + OVERHEAD
+        if recording.size > self.counted:
+            self._count(recording.size + STEP)
+
+    def events(self, events: Sequence[AnyEvent]) -> None:
+        if self.row.first_token is None and any(type(event) is PlainDelta or hasattr(event, "delta") for event in events):
+            self.row.first_token = round(self._recordings.now() - self.arrived, 4)
+            self._recordings.changed(self)
+
+    def ended(self, response: Response) -> None:
+        self.row.finish(response)
+        self.outcome = to_outcome(response)
+        self._end()
+
+    def dropped(self, error: ApiError | None) -> None:
+        row = self.row
+        if row.id is None:
+            # Nothing of it was recorded.
+            self.recording.body = without_images(self.recording.body)
+            self.recording.size = len(self.recording.body)
+        if error is None:
+            row.status = "left"
+        else:
+            row.status = "refused" if row.id is None or isinstance(error, InvalidRequest) else "failed"
+            row.http_status, row.error = error.status, RowError(error.code, error.message, error.param)
+        self._end()
+
+    def _end(self) -> None:
+        self.is_running = False
+        self.row.time(self._recordings.now() - self.arrived)
+        self._count(self.recording.size + ROW_SIZE)
+        self._recordings.changed(self)
+
+    # ---- its memory --------------------------------------------------------------------------------------------------
+
+    def _count(self, size: int) -> None:
+        if self.recording.size > self._recordings.largest:
+            self._cut()
+            size = self.recording.size + ROW_SIZE
+        self._recount(size)
+        self._recordings.make_room()
+
+    def _recount(self, size: int) -> None:
+        self._recordings.used += size - self.counted
+        self.counted = size
+
+    def _cut(self) -> None:
+        """Keeps what there is, and adds nothing. A request that is too large by itself is not kept either."""
+        recording = self.recording
+        recording.is_cut = True
+        if len(recording.body) + len(recording.history) > self._recordings.largest:
+            self._empty()
+
+    def _empty(self) -> None:
+        recording = self.recording
+        recording.is_cut = True
+        recording.calls.clear()
+        recording.body, recording.history, recording.drawn = recording.body[:BODY_START], b"[]", Drawn()
+        recording.request = None
+        recording.size = len(recording.body)
+
+    def give_back(self) -> None:
+        """Its memory, while it runs: there is nobody else to take it from."""
+        self._empty()
+        self._recount(self.recording.size + ROW_SIZE)
+
+
+def to_outcome(response: Response) -> int:
+    """By which two runs of the same exchange are compared, in one process."""
+    output = tuple(
+        (type(item).__name__, getattr(item, "id", None), getattr(item, "arguments", None)) for item in response.output
+    )
+    total = response.usage.total_tokens if response.usage is not None else None
+    return hash((response.id, response.status, response.output_text, output, total, tuple(response.antiphon_notices or ())))
+
+
+class Recordings:
+    def __init__(self, most_bytes: int, now: Callable[[], float], wall_clock: Callable[[], float] = time.time) -> None:
+        """`now`: the clock of the event loop."""
+        self.most_bytes = most_bytes
+        self.largest = most_bytes // LARGEST_PART
+        self.now = now
+        self._wall_clock = wall_clock
+        # The bytes that are counted for all.
+        self.used = 0
+        self.turns = Turns()
+        self.viewers = Viewers()
+        self._last = 0
+        self._requests: dict[int, RecordedRequest] = {}
+
+    def observe(self, arrival: Arrival) -> Observer:
+        """Makes the observer of a request, which also is what is kept of it."""
+        self._last += 1
+        request = self._requests[self._last] = RecordedRequest(self, self._last, arrival)
+        return request
+
+    def __len__(self) -> int:
+        return len(self._requests)
+
+    def __iter__(self) -> Iterator[RecordedRequest]:
+        """The newest first."""
+        return reversed(self._requests.values())
+
+    def get(self, number: int) -> RecordedRequest | None:
+        return self._requests.get(number)
+
+    def to_wall_time(self, at: float) -> float:
+        return round(self._wall_clock() - (self.now() - at), 3)
+
+    def changed(self, request: RecordedRequest) -> None:
+        if self.viewers:
+            self.viewers.show(request.row)
+
+    def make_room(self) -> None:
+        while self.used > self.most_bytes:
+            oldest = next((each for each in self._requests.values() if not each.is_running), None)
+            if oldest is not None:
+                self.forget(oldest)
+                continue
+            largest = max(self._requests.values(), key=lambda each: each.counted, default=None)
+            if largest is None or largest.counted <= BODY_START + ROW_SIZE:
+                return
+            largest.give_back()
+
+    def forget(self, request: RecordedRequest) -> None:
+        if self._requests.pop(request.row.number, None) is not None:
+            self.used -= request.counted
+            self.turns.forget(request.turn)

@@ -1,0 +1,31 @@
+"""Texts replaced by their lengths: what is left is the structure, and the numbers."""
+
+from typing import Any
+
+from antiphon.inspector.rows import hide
+
+# The members whose texts are no content: kinds, names, ids and states. All other texts are hidden.
+KEPT = frozenset(
+    """
+    type role id object model status call_id tool_call_id item_id response_id previous_response_id name namespace finish_reason
+    reason code param effort summary_type verbosity truncation service_tier phase event execution detail reasoning_effort
+    """.split()
+)
+# The members that are content to their last leaf.
+CONTENT = frozenset({"metadata", "client_metadata", "parameters", "schema", "arguments", "variables", "environment", "action"})
+# Letters as numbers.
+LETTERS = frozenset({"bytes", "tokens"})
+
+
+def redacted(value: Any, name: str | None = None, *, is_content: bool = False) -> Any:
+    """`name`: of the member that it is. JSON in, JSON out."""
+    if isinstance(value, str):
+        return value if not is_content and name in KEPT else hide(value)
+    if name in LETTERS and isinstance(value, list):
+        return []
+    if isinstance(value, list):
+        return [redacted(each, name, is_content=is_content) for each in value]
+    if isinstance(value, dict):
+        is_content = is_content or name in CONTENT
+        return {key: redacted(member, key, is_content=is_content) for key, member in value.items()}
+    return value if not is_content or isinstance(value, bool | None) else 0

@@ -1,0 +1,117 @@
+"""A request in the list of the inspector, while it runs and afterwards."""
+
+from typing import Any, Literal
+
+from msgspec import Struct, structs
+
+from antiphon.core.input_items import item_kind
+from antiphon.wire.responses import CreateResponse, Response
+
+Status = Literal["running", "completed", "incomplete", "failed", "cancelled", "refused", "left"]
+
+# So many characters of the last message of the user are shown.
+PREVIEW_LENGTH = 120
+
+# What a filter stands for; other statuses stand for themselves.
+FAILED: frozenset[Status] = frozenset({"failed", "refused"})
+
+
+class RowError(Struct, frozen=True):
+    code: str | None
+    message: str
+    param: str | None = None
+
+
+class Row(Struct, kw_only=True):
+    """Times are in seconds since 1970, durations in seconds."""
+
+    # Rises with each request.
+    number: int
+    # None: it was refused.
+    id: str | None = None
+    at: float
+    channel: str
+    stream: bool | None = None
+    owner: str
+    model: str | None = None
+    engine: str | None = None
+    dialect: str | None = None
+    status: Status = "running"
+    http_status: int | None = None
+    error: RowError | None = None
+    first_token: float | None = None
+    seconds: float | None = None
+    tokens_per_second: float | None = None
+    input_tokens: int | None = None
+    cached_tokens: int | None = None
+    output_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    asks: int = 0
+    tool_calls: int = 0
+    notices: int = 0
+    preview: str | None = None
+    # The number of the turn before, and whether its prompt is not the beginning of this one.
+    previous: int | None = None
+    prefix_changed: bool | None = None
+
+    def describe(self, response_id: str, request: CreateResponse) -> None:
+        self.id, self.model, self.stream = response_id, request.model, bool(request.stream)
+        self.preview = last_words(request)
+
+    def finish(self, response: Response) -> None:
+        """With what the response says of itself."""
+        self.status = response.status  # type: ignore[assignment]
+        self.model = response.model
+        if (failed := response.error) is not None:
+            self.error = RowError(failed.code, failed.message)
+        if (usage := response.usage) is not None:
+            self.input_tokens, self.output_tokens = usage.input_tokens, usage.output_tokens
+            self.cached_tokens = usage.input_tokens_details.cached_tokens
+            self.reasoning_tokens = usage.output_tokens_details.reasoning_tokens
+        self.tool_calls = sum(hasattr(item, "call_id") for item in response.output)
+        self.notices = len(response.antiphon_notices or ())
+
+    def time(self, seconds: float) -> None:
+        """It has ended, so many seconds after it came."""
+        self.seconds = round(seconds, 4)
+        if self.output_tokens and self.first_token is not None and seconds > self.first_token:
+            self.tokens_per_second = round(self.output_tokens / (seconds - self.first_token), 2)
+
+    def matches(self, status: str | None, model: str | None, search: str | None) -> bool:
+        statuses = FAILED if status == "failed" else {status}
+        if (status is not None and self.status not in statuses) or (model is not None and self.model != model):
+            return False
+        return search is None or any(search in text.lower() for text in self._texts() if text)
+
+    def _texts(self) -> list[str | None]:
+        error = self.error
+        words = [error.code, error.message] if error is not None else []
+        return [self.id, self.model, self.engine, self.owner, self.preview, self.status, *words]
+
+    def redacted(self) -> "Row":
+        """Without what the client wrote; messages of errors may quote it."""
+        error = self.error
+        hidden = RowError(error.code, hide(error.message), error.param) if error is not None else None
+        return structs.replace(self, preview=None, error=hidden)
+
+
+def hide(text: str) -> str:
+    return f"[{len(text)} characters]"
+
+
+def last_words(request: CreateResponse) -> str | None:
+    """The beginning of what the user wrote last."""
+    if isinstance(request.input, str):
+        return request.input[:PREVIEW_LENGTH]
+    for item in reversed(request.input or ()):
+        if item_kind(item) == "message" and item.get("role") == "user":
+            return _text(item.get("content"))[:PREVIEW_LENGTH]
+    return None
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    texts = [part.get("text") for part in parts if isinstance(part, dict)]
+    return " ".join(text for text in texts if isinstance(text, str))

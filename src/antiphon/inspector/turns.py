@@ -1,0 +1,101 @@
+"""Which request is the turn before another one."""
+
+from collections import deque
+from collections.abc import Hashable, Iterable, Iterator
+
+from antiphon.core.prompt_changes import PromptPrint
+from antiphon.wire.responses import CreateResponse
+
+# Of each conversation, so many turns are compared.
+MOST_TURNS = 16
+
+
+class Turn:
+    """What is known of the prompts of one request."""
+
+    def __init__(self, number: int, owner: str) -> None:
+        self.number = number
+        self.owner = owner
+        self.response_id = ""
+        self.previous_id: str | None = None
+        # What the conversation is known by, the better first.
+        self.threads: list[Hashable] = []
+        # One for each chat request.
+        self.prints: list[PromptPrint] = []
+
+    def describe(self, response_id: str, request: CreateResponse) -> None:
+        self.response_id, self.previous_id = response_id, request.previous_response_id
+        if (conversation := _conversation_id(request)) is not None:
+            self.threads.append(("conversation", self.owner, conversation))
+        if request.prompt_cache_key:
+            self.threads.append(("key", self.owner, request.prompt_cache_key))
+
+    def continues(self, earlier: "Turn") -> bool:
+        """The prompt of this one begins with one of the earlier one's."""
+        return any(self.prints[0].extends(each) for each in earlier.prints)
+
+    def shared(self, earlier: "Turn") -> int:
+        return max((self.prints[0].shared(each) for each in earlier.prints), default=0)
+
+    def is_longer_than(self, earlier: "Turn") -> bool:
+        return len(self.prints[0].messages) > min(len(each.messages) for each in earlier.prints)
+
+
+def _conversation_id(request: CreateResponse) -> str | None:
+    given = request.conversation
+    id = given.get("id") if isinstance(given, dict) else given
+    return id if isinstance(id, str) else None
+
+
+class Turns:
+    """Those that are remembered, by what their conversations are known by."""
+
+    def __init__(self) -> None:
+        self._by_id: dict[str, Turn] = {}
+        self._threads: dict[Hashable, deque[Turn]] = {}
+
+    def asked(self, turn: Turn, prompt: PromptPrint, model: str) -> Turn | None:
+        """A turn has its first prompt: the turn before it, if it is known."""
+        turn.prints.append(prompt)
+        if prompt.first is not None:
+            turn.threads.append(("first", turn.owner, model, prompt.first))
+        previous = self._find(turn)
+        self._by_id[turn.response_id] = turn
+        for thread in turn.threads:
+            self._threads.setdefault(thread, deque(maxlen=MOST_TURNS)).append(turn)
+        return previous
+
+    def forget(self, turn: Turn) -> None:
+        if self._by_id.get(turn.response_id) is turn:
+            del self._by_id[turn.response_id]
+        for thread in turn.threads:
+            turns = self._threads.get(thread)
+            if turns is not None and turn in turns:
+                turns.remove(turn)
+                if not turns:
+                    del self._threads[thread]
+
+    def _find(self, turn: Turn) -> Turn | None:
+        if turn.previous_id is not None:
+            named = self._by_id.get(turn.previous_id)
+            return named if named is not None and named.owner == turn.owner else None
+        for thread in turn.threads:
+            earlier = list(self._threads.get(thread, ()))
+            if thread[0] == "conversation" and earlier:  # type: ignore[index]
+                return earlier[-1]
+            if (found := _nearest(turn, earlier, is_sure=thread[0] == "key")) is not None:  # type: ignore[index]
+                return found
+        return None
+
+
+def _nearest(turn: Turn, earlier: Iterable[Turn], *, is_sure: bool) -> Turn | None:
+    """The turn whose prompt this one shares most with, the latest of several. `is_sure`: the client says that it is the same
+    conversation; otherwise it has to have grown: the same question may be asked twice."""
+
+    def candidates() -> Iterator[tuple[int, int, Turn]]:
+        for each in earlier:
+            shared = turn.shared(each)
+            if is_sure or (shared and turn.is_longer_than(each)):
+                yield shared, each.number, each
+
+    return max(candidates(), key=lambda found: found[:2], default=(0, 0, None))[2]

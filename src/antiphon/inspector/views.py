@@ -1,0 +1,243 @@
+"""One recorded request as the page shows it: the exchange is run again, and told step by step."""
+
+import re
+from collections.abc import Callable, Sequence
+from copy import copy
+from dataclasses import asdict, replace
+from typing import Any
+
+import msgspec
+
+from antiphon.core.check_work import CheckOutcome
+from antiphon.core.drawn import Drawn
+from antiphon.core.explanations import explain_error, explain_notice
+from antiphon.core.prompt_changes import Asked, PromptChange, closest, compare
+from antiphon.core.recording import Recording
+from antiphon.core.rerun import Moment, Rerun, run_again
+from antiphon.errors import ApiError
+from antiphon.inspector.recordings import RecordedRequest, to_outcome
+from antiphon.inspector.redaction import redacted
+from antiphon.inspector.rows import Row, hide
+
+Json = dict[str, Any]
+
+PATHS = {"compact": "/v1/responses/compact"}
+CREATE_PATH = "/v1/responses"
+# A chunk as engines send it.
+_CHUNK = re.compile(r"\s*(?P<field>(?:[a-z]{1,8}: ?)?)(?:(?P<json>\{.*\})|(?P<word>\[[A-Z]{1,8}\]))\s*", re.DOTALL)
+
+
+class Opened:
+    """What is needed of a request to show it, as it is now: it may still run."""
+
+    def __init__(self, request: RecordedRequest) -> None:
+        recording = request.recording
+        # A copy: the exchange may add to it while a thread runs this one again.
+        drawn = Drawn(*map(copy, msgspec.structs.astuple(recording.drawn)))
+        self.recording: Recording = replace(recording, calls=list(recording.calls), drawn=drawn)
+        self.row: Row = msgspec.structs.replace(request.row)
+        self.arrived = request.arrived
+        self.outcome = request.outcome
+        self.has_run = request.row.id is not None
+
+    @property
+    def size(self) -> int:
+        return self.recording.size
+
+
+def to_view(opened: Opened, previous: Opened | None, *, bodies: bool) -> Json:
+    """`previous`: the turn before. `bodies`: texts are shown."""
+    rerun = run_again(opened.recording) if opened.has_run else Rerun()
+    view = {
+        "row": msgspec.to_builtins(opened.row),
+        "client": _client(opened),
+        "history": msgspec.json.decode(opened.recording.history),
+        "asks": _asks(opened, rerun),
+        "timeline": [_moment(moment, opened.arrived) for moment in rerun.moments],
+        "chunks": [{"ask": chunk.ask, "text": chunk.data.decode("utf-8", "replace")} for chunk in rerun.chunks],
+        "response": msgspec.to_builtins(rerun.response) if opened.outcome is not None and rerun.response is not None else None,
+        "notices": [{"text": notice, "explanation": explain_notice(notice)} for notice in rerun.notices],
+        "error": _error(opened.row, rerun.error),
+        "changes": _changes(opened, rerun, previous),
+        **_exactness(opened, rerun),
+    }
+    return view if bodies else _without_bodies(view, opened.row)
+
+
+def _client(opened: Opened) -> Json:
+    body, text = opened.recording.body, None
+    try:
+        value = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        value, text = None, body.decode("utf-8", "replace")
+    path = PATHS.get(opened.row.channel, CREATE_PATH)
+    return {"path": path, "headers": None, "body": value, "text": text, "redacted": False}
+
+
+def _asks(opened: Opened, rerun: Rerun) -> list[Json]:
+    times: dict[int | None, float] = {}
+    refusals: dict[int | None, ApiError] = {}
+    for moment in rerun.moments:
+        if moment.kind == "ask":
+            times[moment.ask] = moment.at
+        elif moment.kind == "refused" and moment.result[0] == "refused":
+            refusals[moment.ask] = moment.result[1]
+    sizes = [0] * len(rerun.asks)
+    for chunk in rerun.chunks:
+        if 0 <= chunk.ask < len(sizes):
+            sizes[chunk.ask] += len(chunk.data)
+    return [
+        {
+            "engine": ask.engine,
+            "dialect": ask.dialect,
+            "at": _since(times.get(at), opened.arrived),
+            "chat": msgspec.to_builtins(ask.chat),
+            "refused": _short_error(refusals.get(at)),
+            "bytes": sizes[at],
+            "purpose": ask.purpose,
+        }
+        for at, ask in enumerate(rerun.asks)
+    ]
+
+
+def _since(at: float | None, arrived: float) -> float | None:
+    return None if at is None else round(max(0.0, at - arrived), 4)
+
+
+def _short_error(error: ApiError | None) -> Json | None:
+    return None if error is None else {"code": error.code, "message": error.message}
+
+
+def _moment(moment: Moment, arrived: float) -> Json:
+    event = msgspec.to_builtins(moment.event) if moment.event is not None else None
+    return {
+        "at": _since(moment.at, arrived),
+        "kind": moment.kind,
+        "ask": moment.ask,
+        "event": event,
+        "type": event["type"] if event is not None else None,
+        "chunk": moment.chunk,
+        "note": _note(moment),
+    }
+
+
+def _note(moment: Moment) -> str | None:
+    if moment.result is None:
+        return None
+    name, argument = moment.result
+    return NOTES[name](argument) if name in NOTES else None
+
+
+def _checked(outcome: CheckOutcome) -> str:
+    if outcome.unfinished:
+        return "A check did not come to an end in time."
+    return "A check was passed." if outcome.complaint is None else f"A check complained: {outcome.complaint}"
+
+
+def _usages(usages: Sequence[Any]) -> str:
+    return f"The engine reported no usage: it was estimated for {len(usages)} answer{'s' if len(usages) != 1 else ''}."
+
+
+# What the caller of an exchange did → in words.
+NOTES: dict[str, Callable[[Any], str | None]] = {
+    "refused": lambda error: f"The engine refused: {error.message}",
+    "abort": lambda error: f"The response was ended: {error.message}",
+    "checked": _checked,
+    "tool_result": lambda given: f"The gateway ran the tool call {given[0]}{': it failed' if given[1].failed else ''}.",
+    "estimated": _usages,
+    "counted": lambda tokens: f"The prompt has {tokens} tokens.",
+    "compacted": lambda given: "The history was compacted first.",
+    "end": lambda error: None if error is None else f"It could not be stored: {error.message}",
+}
+
+
+def _error(row: Row, error: ApiError | None) -> Json | None:
+    """The code of an HTTP answer says more than that of an event."""
+    code = error.code if error is not None else row.error.code if row.error is not None else None
+    message = row.error.message if row.error is not None else error.message if error is not None else None
+    if message is None:
+        return None
+    meaning, what_to_do = explain_error(code)
+    return {"code": code, "message": message, "explanation": meaning, "what_to_do": what_to_do}
+
+
+def _exactness(opened: Opened, rerun: Rerun) -> Json:
+    reason = rerun.trouble
+    if opened.recording.is_cut and not rerun.moments:
+        reason = "The recording was left out: it was too large."
+    elif reason is None and opened.outcome is not None:
+        reason = _difference(opened, rerun)
+    return {"exact": reason is None, "inexact_reason": reason}
+
+
+def _difference(opened: Opened, rerun: Rerun) -> str | None:
+    assert rerun.response is not None
+    *_, last = rerun.events
+    if last.sequence_number != opened.recording.last_number:
+        return "Running it again gave another number of events: what is known of the engine changed while it ran."
+    if to_outcome(rerun.response) != opened.outcome:
+        return "Running it again gave another response: what is known of the engine changed while it ran."
+    return None
+
+
+# ---- the turn before -------------------------------------------------------------------------------------------------
+
+
+def _changes(opened: Opened, rerun: Rerun, previous: Opened | None) -> Json | None:
+    if previous is None:
+        return None
+    earlier, later = _prompts(run_again(previous.recording)), _prompts(rerun)
+    if not earlier or not later:
+        return None
+    change = compare(closest(earlier, later[0]), later[0])
+    return _change(change, previous.row.number)
+
+
+def _prompts(rerun: Rerun) -> list[Asked]:
+    return [Asked(ask.engine, ask.chat) for ask in rerun.asks if ask.purpose != "compaction"]
+
+
+def _change(change: PromptChange, previous: int) -> Json:
+    return {
+        "previous": previous,
+        "prefix_changed": change.where is not None,
+        "where": None if change.where is None else asdict(change.where),
+        "why": change.why,
+        "shared_messages": change.shared_messages,
+        "messages": change.messages,
+        "shared_share": change.shared_share,
+        "added": change.added,
+    }
+
+
+# ---- without texts ---------------------------------------------------------------------------------------------------
+
+
+def _without_bodies(view: Json, row: Row) -> Json:
+    client, error = view["client"], view["error"]
+    return view | {
+        "row": msgspec.to_builtins(row.redacted()),
+        "client": client
+        | {"body": redacted(client["body"]), "text": client["text"] and hide(client["text"]), "redacted": True},
+        "history": redacted(view["history"]),
+        "asks": [ask | {"chat": redacted(ask["chat"]), "refused": redacted(ask["refused"])} for ask in view["asks"]],
+        "timeline": [moment | {"event": redacted(moment["event"]), "note": None} for moment in view["timeline"]],
+        "chunks": [chunk | {"text": _redacted_chunk(chunk["text"])} for chunk in view["chunks"]],
+        "response": redacted(view["response"]),
+        "notices": [notice | {"text": hide(notice["text"])} for notice in view["notices"]],
+        "error": error and error | {"message": hide(error["message"])},
+    }
+
+
+def _redacted_chunk(text: str) -> str:
+    """The JSON of a chunk, with the name of its field; or a word of the protocol, such as [DONE]."""
+    found = _CHUNK.fullmatch(text)
+    if found is None:
+        return hide(text)
+    field, json, word = found["field"], found["json"], found["word"]
+    if word is not None:
+        return text
+    try:
+        return field + msgspec.json.encode(redacted(msgspec.json.decode(json))).decode()
+    except (msgspec.DecodeError, RecursionError):
+        return hide(text)

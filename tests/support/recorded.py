@@ -1,0 +1,55 @@
+"""Exchanges that are recorded while they run, without an event loop."""
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from antiphon.core.dialect import Dialect
+from antiphon.core.fast_path import AnyEvent
+from antiphon.core.knowledge import EngineKnowledge
+from antiphon.core.recording import Recording
+from antiphon.core.steps import Ask
+from antiphon.core.sync_run import RunTool, no_tools, run_exchange
+from antiphon.core.validation import body_to_request
+from antiphon.dialects import PLAIN
+from antiphon.errors import ApiError
+from support.exchanges import ScriptedAnswer, make_environment
+
+ENGINE = "http://engine"
+Split = Callable[[bytes], Sequence[bytes]]
+
+
+def whole(data: bytes) -> Sequence[bytes]:
+    return [data]
+
+
+def record(
+    request: dict[str, Any],
+    *answers: ScriptedAnswer,
+    dialect: Dialect = PLAIN,
+    run_tool: RunTool = no_tools,
+    history: Sequence[dict[str, Any]] = (),
+    split: Split = whole,
+    engines: Sequence[EngineKnowledge] = (),
+    **options: Any,
+) -> tuple[Recording, list[AnyEvent]]:
+    """The recording of a response to this request, whose engine gives these answers, and its events. Time is counted."""
+    script, ticks = iter(answers), itertools.count()
+    body = msgspec.json.encode({"model": "m", "input": "Hi", "stream": True, "store": False, **request})
+    recording = Recording(body, lambda: float(next(ticks)))
+
+    def ask(step: Ask) -> Iterator[bytes]:
+        recording.asked(ENGINE)
+        answer = next(script)
+        if isinstance(answer, ApiError):
+            raise answer
+        for piece in split(answer) if isinstance(answer, bytes) else answer:
+            recording.note(recording.receive, piece, len(piece))
+            yield piece
+
+    converted, _ = body_to_request(body)
+    known = engines or [EngineKnowledge(dialect, name=ENGINE)]
+    exchange = recording.make_exchange(converted, known, make_environment(**options), history=history, response_id="resp_1")
+    return recording, list(run_exchange(exchange, ask, run_tool))
