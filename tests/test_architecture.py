@@ -18,6 +18,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "dialects": {"core", "wire"},
     "setting_errors": set(),
     "settings": {"setting_errors"},
+    "setting_sources": {"setting_errors", "settings"},
     "log_lines": set(),
     "logs": {"log_lines"},
     "running_gateways": {"settings", "logs"},

@@ -9,7 +9,8 @@ from typer.testing import CliRunner
 
 from antiphon.cli.commands import app
 from antiphon.client_keys import PREFIX, earlier_owners, key_owners, needs_key, plain_key
-from antiphon.settings import Settings, SettingsError, load
+from antiphon.setting_sources import load
+from antiphon.settings import Settings, SettingsError
 
 
 def hash_of(key: str) -> str:

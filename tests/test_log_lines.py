@@ -38,8 +38,11 @@ REQUEST = {"method": "POST", "path": "/v1/responses", "status": 200, "seconds": 
         ("background", {"response_id": "resp_1", "outcome": "not_begun"}, "background resp_1 not_begun"),
         ("waiting for engine", {"engine": "http://e", "reason": "refused"}, "Waiting for http://e: refused"),
         ("listening", {"url": "http://u", "engines": ["http://e"]}, "Listening at http://u; engines: http://e"),
-        ("probed", {"model": "m", "engine": "http://e", "learned": {}}, "Probed m at http://e: it is as expected"),
-        ("probed", {"model": "m", "engine": "e", "learned": {"a": False}, "unknown": []}, "Probed m at e: a is False"),
+        (
+            "probed",
+            {"model": "m", "engine": "e", "learned": {"a": False}, "unknown": []},
+            "Probed m at e. `antiphon doctor` shows what it can do.",
+        ),
         ("engine started", {"model": "m", "url": "http://u", "pid": 3}, "Started m at http://u (process 3)"),
         ("engine cannot be used", {"engine": "e", "reason": "it is not ready."}, "The engine at e is not ready."),
         ("settings reloaded", {"changed": ["a", "b"]}, "settings reloaded: changed a, b"),

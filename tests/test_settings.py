@@ -8,15 +8,8 @@ import platformdirs
 import pytest
 from platformdirs import macos, windows
 
-from antiphon.settings import (
-    Settings,
-    SettingsError,
-    cache_directory,
-    data_directory,
-    load,
-    read_chat_template,
-    unknown_variables,
-)
+from antiphon.setting_sources import load, unknown_variables
+from antiphon.settings import Settings, SettingsError, cache_directory, data_directory, read_chat_template
 
 
 def test_without_any_source_the_defaults_apply() -> None:
@@ -88,6 +81,13 @@ def test_the_environment_can_name_the_file(tmp_path: Path) -> None:
     [
         ({"port": 70000}, {}, "", "port must be a whole number from 0 to 65535, not 70000 (--port)."),
         ({}, {"ANTIPHON_PORT": "many"}, "", "port must be a whole number from 0 to 65535, not 'many' (ANTIPHON_PORT)."),
+        (
+            {},
+            {"ANTIPHON_PORT": "tcp://10.0.0.1:80"},
+            "",
+            "port must be a whole number from 0 to 65535, not 'tcp://10.0.0.1:80' "
+            "(ANTIPHON_PORT). Kubernetes sets it for a service that is called antiphon",
+        ),
         ({"help": "some"}, {}, "", "help must be one of: auto, full, off, not 'some' (--model-help)."),
         ({}, {"ANTIPHON_PROBE": "perhaps"}, "", "probe must be true or false, not 'perhaps' (ANTIPHON_PROBE)."),
         ({}, {"ANTIPHON_KEY_RESPONSES": "0"}, "", "key_responses must be a whole number, at least 1, not '0'"),
@@ -140,7 +140,8 @@ def test_an_error_never_shows_a_secret(name: str, value: str) -> None:
 
 def test_a_secret_of_the_wrong_type_is_not_shown_either(tmp_path: Path) -> None:
     file = tmp_path / "antiphon.toml"
-    for setting in ("api_key", "admin_key", "seal_key", "upstream_key", "store"):
+    secret = [name for name in Settings.__struct_fields__ if name.endswith("_key") or name == "store"]
+    for setting in secret:
         file.write_text(f"{setting} = 12345678")
         with pytest.raises(SettingsError, match=f"^{setting} must be ") as error:
             load({}, {}, file)

@@ -65,8 +65,8 @@ def _listening(members: Members) -> str:
 
 
 def _probed(members: Members) -> str:
-    learned = ", ".join(f"{name} is {value}" for name, value in members["learned"].items())
-    return f"Probed {members['model']} at {members['engine']}: {learned or 'it is as expected'}"
+    """There are many facts, and another command explains them."""
+    return f"Probed {members['model']} at {members['engine']}. `antiphon doctor` shows what it can do."
 
 
 def _other(event: str, members: Members) -> str:

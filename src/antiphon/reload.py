@@ -20,12 +20,13 @@ from antiphon.dialects import BY_NAME
 from antiphon.engines.upstream import Engine
 from antiphon.http.app_keys import GATEWAY, KEYRING
 from antiphon.http.metrics import METRICS_KEYS
+from antiphon.setting_sources import load
 from antiphon.settings import Settings, SettingsError
 
 
 def load_settings(flags: Mapping[str, Any], file: Path | None) -> Settings:
     """The settings, with what they name checked too. Raises SettingsError."""
-    chosen = settings.load(flags, file=file)
+    chosen = load(flags, file=file)
     settings.read_chat_template(chosen)
     key_owners(chosen)
     metrics_readers(chosen)

@@ -9,7 +9,7 @@ from msgspec import inspect
 
 LONGEST_VALUE = 80
 # What their values say, or may contain, is for nobody's eyes.
-SECRET = frozenset({"api_key", "admin_key", "keys", "upstream_key", "seal_key", "store"})
+SECRET = frozenset({"api_key", "admin_key", "metrics_key", "keys", "upstream_key", "seal_key", "store"})
 ADDRESS = "must be http://HOST:PORT or https://HOST, with or without /v1"
 
 

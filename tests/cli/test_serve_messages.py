@@ -2,9 +2,11 @@
 
 import asyncio
 import contextlib
+import errno
 import json
 import re
 import signal
+import socket
 import sys
 from collections.abc import AsyncIterator
 
@@ -15,7 +17,7 @@ from support.engine import MockEngine, Writer, chunk, text
 from support.gateway import free_port
 from support.terminal_commands import CTRL_C, in_terminal
 
-from antiphon.cli.taken_port import command_with_port
+from antiphon.cli.taken_port import cannot_listen, command_with_port
 
 
 @contextlib.asynccontextmanager
@@ -50,9 +52,15 @@ async def test_people_see_where_it_is_what_is_behind_it_and_what_to_do_next(engi
     async with in_terminal("--port", str(port), "--upstream", engine.url) as (_, terminal):
         shown = await terminal.shows("JSON checked here")
         assert f"Antiphon is ready at http://127.0.0.1:{port}/v1\n" in shown
+        assert f"  Inspector:  http://127.0.0.1:{port}/\n" in shown
         assert re.search(r"antiphon chat +talk to it here\n +antiphon codex +let Codex work with it\n", shown)
         assert f"  plain at {engine.url}: mock (tools, choices prompted, JSON checked here)\n" in shown
         assert "{" not in shown
+
+
+async def test_without_the_inspector_its_address_is_not_shown(engine: MockEngine) -> None:
+    async with in_terminal("--port", "0", "--upstream", engine.url, ANTIPHON_INSPECTOR="false") as (_, terminal):
+        assert "Inspector" not in await terminal.shows("JSON checked here")
 
 
 async def test_programs_get_the_lines_that_they_know(engine: MockEngine) -> None:
@@ -160,16 +168,21 @@ def test_the_suggested_command_is_the_one_that_was_given(arguments: list[str], c
     assert command_with_port(arguments, 9) == command
 
 
+async def test_an_address_that_the_machine_does_not_have_is_explained(engine: MockEngine) -> None:
+    written = await fails("serve", "--host", "203.0.113.7", "--port", "0", "--insecure-no-auth", "--upstream", engine.url)
+    assert "this machine has no such address. Set --host to one that it has" in written
+
+
 @pytest.mark.parametrize(
-    ("host", "message"),
+    ("failed", "message"),
     [
-        ("203.0.113.7", "this machine has no such address. Set --host to one that it has"),
-        ("nowhere.invalid", "the name nowhere.invalid is not known. Set --host to an address"),
+        (socket.gaierror(-2, "Name not known"), "cannot listen on box:80: the name box is not known. Set --host to an address"),
+        (OSError(errno.EACCES, "Permission denied"), "cannot listen on box:80: ports below 1024 need more rights."),
+        (OSError(errno.ENOBUFS, "No buffer space"), "cannot listen on box:80: No buffer space"),
     ],
 )
-async def test_an_address_that_cannot_be_listened_on_is_explained(host: str, message: str, engine: MockEngine) -> None:
-    written = await fails("serve", "--host", host, "--port", "0", "--insecure-no-auth", "--upstream", engine.url)
-    assert message in written
+def test_every_reason_not_to_listen_is_explained(failed: OSError, message: str) -> None:
+    assert str(cannot_listen("box", 80, failed)).startswith(message)
 
 
 # ---- Ctrl-C ----------------------------------------------------------------------------------------------------------
@@ -220,6 +233,8 @@ async def test_with_nothing_to_wait_for_it_just_stops(engine: MockEngine) -> Non
         terminal.type(CTRL_C)
         assert await terminal.ends(process) == 0
         assert "Stopping.\n" in terminal.text
+        # It takes the place of what the terminal shows for the keys.
+        assert "^C\rStopping." in terminal.raw
 
 
 async def test_programs_find_in_the_log_what_a_stop_waits_for(engine: MockEngine) -> None:

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from antiphon.core.dialect import Dialect
-from antiphon.core.fact_words import WORDS
+from antiphon.core.fact_words import WORDS, Fact
 from antiphon.core.knowledge import EngineKnowledge, Model
 from antiphon.dialects import BY_NAME
 
@@ -29,6 +29,15 @@ def test_every_fact_of_a_known_engine_can_be_read(dialect: Dialect) -> None:
     assert all(fact.meaning and "{}" not in fact.meaning for fact in facts)
     assert {fact.source for fact in facts} <= {"dialect"}
     assert bool(facts) == (dialect.name != "plain")
+
+
+def test_a_fact_without_a_value_has_words_too() -> None:
+    fields = {field.name: field for field in dataclasses.fields(Dialect)}
+    names = [name for name, words in WORDS.items() if isinstance(words, str) and "None" in str(fields[name].type)]
+    assert names
+    for name in [*names, "answer_prefix", "efforts", "extra"]:
+        assert "None" not in Fact(name, None, "probed").meaning
+    assert Fact("call_id_length", 9, "probed").meaning == "ids of calls have exactly 9 characters"
 
 
 def test_a_fact_says_how_it_is_known() -> None:

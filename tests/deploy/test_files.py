@@ -32,7 +32,8 @@ from antiphon.background.workers import CLOSING_TIME as WORKERS_CLOSING_TIME
 from antiphon.cli.serve import refuse_to_be_open
 from antiphon.http.readiness import DEADLINE
 from antiphon.reload import load_settings
-from antiphon.settings import Settings, load
+from antiphon.setting_sources import load
+from antiphon.settings import Settings
 from antiphon.traces.provider import CLOSING_TIME as TRACES_CLOSING_TIME
 
 # How long a gateway may take to end, at most.

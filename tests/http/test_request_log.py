@@ -92,3 +92,24 @@ async def test_what_was_refused_has_no_first_output(gateway: GatewayUnderTest, c
     (line,) = lines(caplog)
     assert "first_output_seconds" not in line
     assert line["error"] == "invalid_type"
+
+
+async def test_what_is_asked_again_and_again_is_logged_only_for_debugging(
+    gateway: GatewayUnderTest, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "antiphon")
+    for path in ("/health", "/inspector/engines", "/v1/models"):
+        await gateway.get(path)
+    levels = {record.members["path"]: record.levelname for record in caplog.records if record.message == "request"}  # type: ignore[attr-defined]
+    assert levels == {"/health": "DEBUG", "/inspector/engines": "DEBUG", "/v1/models": "INFO"}
+
+
+async def test_a_request_that_is_passed_through_names_its_model(
+    gateway: GatewayUnderTest, caplog: pytest.LogCaptureFixture
+) -> None:
+    body = {"model": "mock", "messages": [{"role": "user", "content": "Hi"}], "stream": True}
+    async with gateway.client.post(gateway.url + "/v1/chat/completions", json=body) as answer:
+        assert answer.status == 200
+        await answer.read()
+    (line,) = lines(caplog)
+    assert (line["path"], line["model"], line["status"]) == ("/v1/chat/completions", "mock", 200)

@@ -27,6 +27,7 @@ from antiphon.core.rerun import run_again
 from antiphon.dialects import BY_NAME
 from antiphon.embedded import CannotEmbed
 from antiphon.reload import load_settings
+from antiphon.setting_sources import load, unknown_variables
 from antiphon.store import CannotOpen
 
 app = typer.Typer(
@@ -52,7 +53,7 @@ def _fail(message: str) -> NoReturn:
 
 
 def _load(flags: dict[str, Any], config: Path | None) -> settings.Settings:
-    for unknown in settings.unknown_variables():
+    for unknown in unknown_variables():
         typer.echo(f"antiphon: {unknown}", err=True)
     try:
         return load_settings(flags, config)
@@ -152,7 +153,7 @@ def codex(
     """Run Codex on the gateway, which is started if it does not run. All other arguments, and --config KEY=VALUE, are passed to
     Codex; so is everything after --."""
     try:
-        chosen = settings.load({}, file=config)
+        chosen = load({}, file=config)
         raise typer.Exit(run_codex(chosen, context.args, show=show, full=full, file=config))
     except (settings.SettingsError, CannotStart) as reason:
         _fail(str(reason))

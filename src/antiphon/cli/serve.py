@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import gc
 import ipaddress
+import sys
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
@@ -103,7 +104,7 @@ async def _serve(given: Settings, load: Callable[[], Settings]) -> None:
         try:
             address = await _listen(runner, settings)
             better = better_model(settings, embedded.alias) if embedded is not None else None
-            showing = asyncio.create_task(Banner(address, advice=better).show(app))
+            showing = asyncio.create_task(Banner(address, has_inspector=settings.inspector, advice=better).show(app))
             logs.log("listening", url=str(address), engines=[engine.root for engine in app[GATEWAY].pool.engines])
             running = asyncio.create_task(embedded.run()) if embedded is not None else None
             # What was allocated so far stays. The garbage collector need not scan it again and again.
@@ -187,8 +188,8 @@ def _announce_stop(app: web.Application, settings: Settings) -> None:
     running = app[GATEWAY].responses_running + app[OPEN_ANSWERS].count
     if not logs.is_plain(settings.log_format):
         logs.log("stopping", responses=running, seconds_at_most=settings.shutdown_timeout)
-    elif running:
-        are = "1 response is" if running == 1 else f"{running} responses are"
-        typer.echo(STOPPING.format(are=are, most=settings.shutdown_timeout), err=True)
-    else:
-        typer.echo("Stopping.", err=True)
+        return
+    are = "1 response is" if running == 1 else f"{running} responses are"
+    words = STOPPING.format(are=are, most=settings.shutdown_timeout) if running else "Stopping."
+    # In place of the ^C that the terminal shows.
+    typer.echo(f"\r{words}" if sys.stderr.isatty() else words, err=True)

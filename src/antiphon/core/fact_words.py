@@ -18,7 +18,9 @@ class Fact(NamedTuple):
     @property
     def meaning(self) -> str:
         words = WORDS[self.name]
-        return words.format(self.value) if isinstance(words, str) else words[not self.value]
+        if isinstance(words, tuple):
+            return words[not self.value]
+        return words.format(self.value) if self.value else WORDS_FOR_NONE[self.name]
 
 
 # Fact → what it means. Of two texts, the first is for a fact that is true.
@@ -70,6 +72,18 @@ WORDS: Mapping[str, str | tuple[str, str]] = {
     "reports_usage": ("the engine reports usage in a stream", "Antiphon estimates usage"),
     "keeps_connections": ("the engine keeps its connections", "the engine closes a connection after each stream"),
     "loads_on_demand": ("the engine loads a model when it is asked for", "the engine has its model loaded"),
+}
+# Where there is no value.
+WORDS_FOR_NONE: Mapping[str, str] = {
+    "reasoning_member": "earlier reasoning is sent as <think>…</think>",
+    "call_id_length": "ids of calls may have any length",
+    "answer_prefix": "an answer may begin with anything",
+    "efforts": "no effort of reasoning is sent",
+    "no_thinking": "thinking cannot be switched off",
+    "extra": "nothing is always sent",
+    "constrained_extra": "nothing is sent with a constrained answer",
+    "unparsed_extra": "the engine's parser cannot be switched off",
+    "cache_key_member": "no key of a conversation is sent",
 }
 # What the gateway would assume of an engine that it knows nothing of.
 USUAL = Dialect(name="")

@@ -39,6 +39,8 @@ OPEN_PATHS = frozenset({"/health", "/ready", "/metrics"})
 SERVER = f"antiphon/{__version__}"
 # The page of the inspector is the same for everybody: what it shows, it fetches with a key.
 PAGE, PAGE_FILES = "/", "/inspector/page/"
+# What is about the gateway itself.
+INSPECTOR = "/inspector/"
 
 
 @web.middleware
@@ -56,7 +58,7 @@ async def identified(request: web.Request, handler: Handler) -> web.StreamRespon
     finally:
         log(
             "request",
-            level=logging.DEBUG if request.path in OPEN_PATHS else logging.INFO,
+            level=logging.DEBUG if is_quiet(request.path) else logging.INFO,
             request_id=request[REQUEST_ID],
             method=request.method,
             path=request.path,
@@ -64,6 +66,11 @@ async def identified(request: web.Request, handler: Handler) -> web.StreamRespon
             seconds=round(time.perf_counter() - began, 4),
             **request[LOGGED],
         )
+
+
+def is_quiet(path: str) -> bool:
+    """Whether it is asked for again and again, by programs that look after the gateway."""
+    return path in OPEN_PATHS or path.startswith(INSPECTOR)
 
 
 def _identify(request: web.BaseRequest) -> float:

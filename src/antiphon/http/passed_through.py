@@ -100,7 +100,7 @@ async def _pass_through(request: web.Request, body: bytes, seat: EngineSeat) -> 
     if chosen.model is not None and chosen.model != asked:
         body = with_model(body, chosen.model)
     engine = chosen.engines[0]
-    request[LOGGED]["engine"] = engine.root
+    request[LOGGED] |= {"engine": engine.root, "model": chosen.model or engine.knowledge.default_model}
     response = web.StreamResponse(headers=notice_header(chosen.notices))
     async with request.app[OPEN_ANSWERS].opened(), gateway.in_time(began):
         await seat.take(engine)
