@@ -5,6 +5,7 @@ Run by hand (`make screenshot`), where the page has changed.
 
 import asyncio
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ from playwright.async_api import Browser, Page, async_playwright
 from support.browser import WIDE, Theme, new_page
 from support.chromium import chromium
 from support.conversations import number_of
-from support.engine import DONE, OWN_FIELDS, MockEngine, Script, Writer, call, chunk
+from support.engine import DONE, OWN_FIELDS, MockEngine, Script, Writer, call
+from support.engine import chunk as any_chunk
 from support.gateway import GatewayUnderTest, running_gateway, started
 
 PICTURE = Path(__file__).parents[2] / "docs" / "inspector.png"
@@ -21,6 +23,7 @@ SMALL = (375, 740)
 VIEWS = ("requests", "playground", "engines", "stored")
 
 MODEL = "qwen2.5-coder-7b"
+chunk = partial(any_chunk, model=MODEL)
 SHELL: dict[str, Any] = {
     "type": "function",
     "name": "shell",

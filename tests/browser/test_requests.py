@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 from playwright.async_api import Page, Route, expect
+from support.conversations import QUESTION, first_turn, number_of, second_turn
 from support.engine import DONE, USAGE, MockEngine, Refusal, Writer, chunk, text
 from support.gateway import GatewayUnderTest
 
@@ -38,6 +39,16 @@ async def test_a_request_appears_while_it_runs_and_its_numbers_follow(
     await expect(row.locator("[data-column=preview]")).to_have_text("Say hello")
     for measured in ("first", "seconds"):
         assert "s" in (await row.locator(f"[data-column={measured}]").text_content() or "")
+
+
+async def test_a_request_without_words_of_the_user_says_what_it_continues(
+    page: Page, gateway: GatewayUnderTest, engine: MockEngine
+) -> None:
+    first = await first_turn(gateway, engine)
+    await second_turn(gateway, engine, first)
+    await page.goto("/")
+    number = await number_of(gateway, first)
+    await expect(page.locator("td[data-column=preview]")).to_have_text([f"continues #{number}", f"{QUESTION} · 1 call"])
 
 
 async def test_failed_and_refused_requests_are_in_the_list_with_their_reason(

@@ -43,6 +43,14 @@ async def test_a_stored_response_is_opened_by_its_address(page: Page, gateway: G
     await expect(page.get_by_role("link", name="Hi there")).to_be_focused()
 
 
+async def test_a_stored_conversation_is_opened_by_its_address(page: Page, gateway: GatewayUnderTest) -> None:
+    message = {"type": "message", "role": "user", "content": "Hi there"}
+    _, conversation = await gateway.post({"items": [message]}, path="/v1/conversations")
+    await page.goto(f"/#/stored/conversations/{conversation['id']}")
+    await expect(page.get_by_role("heading", level=1)).to_have_text(conversation["id"])
+    await expect(page.locator(".card[data-kind=user]")).to_contain_text("Hi there")
+
+
 async def test_a_stored_response_is_deleted_only_after_a_question(page: Page, gateway: GatewayUnderTest) -> None:
     response = await gateway.create("Hi there")
     await list_one(page, response["id"])

@@ -1,6 +1,7 @@
 """The inspector over HTTP: rows, opened requests, who sees what, and the page."""
 
 import asyncio
+import gc
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,11 @@ from support.engine import DONE, MockEngine, Refusal, Writer, answer, call, chun
 from support.gateway import GatewayUnderTest, running_gateway
 from support.sockets import connected
 
+from antiphon.gateway.run import ResponseRun
 from antiphon.inspector.files import POLICY, read_page
 
 WEATHER = {"type": "function", "name": "weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}
-KEYS = {"keys": {"ann": ("key-of-ann",), "bob": ("key-of-bob",)}, "admin_key": ("key-of-admin",)}
+KEYS: dict[str, Any] = {"keys": {"ann": ("key-of-ann",), "bob": ("key-of-bob",)}, "admin_key": ("key-of-admin",)}
 
 
 def bearing(name: str) -> dict[str, Any]:
@@ -207,6 +209,27 @@ async def test_a_large_request_is_run_again_beside_the_loop(engine: MockEngine) 
     assert view["asks"][0]["chat"]["messages"][0]["content"] == "x" * 300_000
 
 
+async def test_items_that_were_referred_to_are_shown_in_their_place(engine: MockEngine) -> None:
+    async with running_gateway(engine) as gateway:
+        first = await gateway.create("Hi")
+        reference = {"type": "item_reference", "id": first["output"][0]["id"]}
+        await gateway.create([reference, {"role": "user", "content": "More"}])
+        view = await opened(gateway, 2)
+    assert view["client"]["body"]["input"][0] == reference
+    assert view["asks"][0]["chat"] == engine.last
+    assert view["exact"] is True
+
+
+async def test_a_request_that_failed_does_not_keep_its_run_in_memory(engine: MockEngine) -> None:
+    engine.will(*[Refusal(500, {"error": {"message": "Out of memory", "code": 500}})] * 2)
+    async with running_gateway(engine, retries=0) as gateway:
+        await gateway.post({"model": "mock", "input": "Hi"})
+        await rows(gateway)
+        gc.collect()
+        assert not [each for each in gc.get_objects() if isinstance(each, ResponseRun)]
+        assert (await opened(gateway, 1))["error"]
+
+
 async def test_what_is_forgotten_or_never_was_is_not_found(engine: MockEngine) -> None:
     async with running_gateway(engine) as gateway:
         await gateway.create("Hi")
@@ -232,11 +255,10 @@ async def test_the_cache_break_is_marked_when_and_only_when_the_prefix_changed(e
             response = await gateway.create(history, instructions="Be kind.", **common)
             history = [*history, *response["output"], {"role": "user", "content": question}]
         await gateway.create(history, instructions="Be rude.", **common)
-        fourth, third, second, first = [*await rows(gateway), None]  # type: ignore[misc]
-        assert first is None
+        third, second, first = await rows(gateway)
         view = await opened(gateway, 3)
         good = await opened(gateway, 2)
-    assert [(row["previous"], row["prefix_changed"]) for row in (second, third, fourth)] == [
+    assert [(row["previous"], row["prefix_changed"]) for row in (first, second, third)] == [
         (None, None),
         (1, False),
         (2, True),
@@ -360,6 +382,17 @@ async def test_hidden_texts_are_nowhere(engine: MockEngine) -> None:
     assert [moment["type"] for moment in view["timeline"] if moment["event"]][-1] == "response.completed"
     assert '"content":"[8 characters]"' in "".join(each["text"] for each in view["chunks"])
     assert (status, refused["error"]["code"]) == (403, "bodies_hidden")
+
+
+@pytest.mark.parametrize("bodies", [True, False])
+async def test_a_body_that_is_too_deep_can_be_opened(engine: MockEngine, bodies: bool) -> None:
+    async with running_gateway(engine, inspector_bodies=bodies) as gateway:
+        for depth in (150, 900, 100_000):
+            await gateway.post(b'{"model": "mock", "input": ' + b"[" * depth + b"]" * depth + b"}")
+        found = await rows(gateway)
+        views = [await opened(gateway, row["number"]) for row in found]
+    assert [row["status"] for row in found] == ["refused"] * 3
+    assert all(view["error"] for view in views)
 
 
 # ---- memory ----------------------------------------------------------------------------------------------------------

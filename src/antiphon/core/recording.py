@@ -51,8 +51,9 @@ class Recording:
     # The client's request as it came, without images.
     body: bytes
     now: Callable[[], float]
-    # The body is a request of the Responses API. Otherwise the request that was read from it is kept, too.
-    is_plain: bool = True
+    # The body is the request that is answered. Otherwise that is kept, too: it came in another protocol, or stored items took
+    # the place of references in it.
+    is_as_sent: bool = True
     request: bytes | None = None
     # The fields that were set after the body was read.
     set_later: dict[str, Any] = field(default_factory=dict)
@@ -82,7 +83,7 @@ class Recording:
         **options: Any,
     ) -> Exchange:
         self.body = without_images(self.body)
-        if not self.is_plain:
+        if not self.is_as_sent:
             self.request = without_images(msgspec.json.encode(request))
         self.set_later = {name: getattr(request, name) for name in SET_LATER}
         self.engines = [engine.facts() for engine in engines]
@@ -107,6 +108,14 @@ class Recording:
             self.size += size + OVERHEAD
 
 
+def without_trace(error: ApiError) -> ApiError:
+    """The same, without the frames in which it was raised: all of a run would stay in memory with them."""
+    copied = type(error).__new__(type(error))
+    copied.__dict__.update(error.__dict__)
+    copied.args = error.args
+    return copied
+
+
 class RecordedExchange(Exchange):
     """An exchange that notes every call of its caller. Its answer's bytes do not come through it: see `Recording.receive`."""
 
@@ -124,6 +133,9 @@ class RecordedExchange(Exchange):
         if not self._is_inside:
             self._recording.note(self._part + name, arguments, size)
 
+    def _note_error(self, name: str, error: ApiError | None) -> None:
+        self._note(name, None if error is None else without_trace(error), 0 if error is None else len(error.message))
+
     def start(self) -> list[AnyEvent]:
         self._note("start")
         self._recording.receive = self._part + RECEIVE
@@ -134,15 +146,15 @@ class RecordedExchange(Exchange):
         return super().heartbeat()
 
     def finish(self, error: ApiError | None = None) -> list[AnyEvent]:
-        self._note("finish", error)
+        self._note_error("finish", error)
         return super().finish(error)
 
     def refused(self, error: ApiError) -> list[AnyEvent]:
-        self._note("refused", error, len(error.message))
+        self._note_error("refused", error)
         return super().refused(error)
 
     def abort(self, error: ApiError) -> list[AnyEvent]:
-        self._note("abort", error)
+        self._note_error("abort", error)
         compaction = self.compaction
         if isinstance(compaction, RecordedExchange):
             compaction._is_inside = True
@@ -174,7 +186,7 @@ class RecordedExchange(Exchange):
         return super().compacted()
 
     def end(self, error: ApiError | None = None) -> list[AnyEvent]:
-        self._note("end", error)
+        self._note_error("end", error)
         events = super().end(error)
         if self._part:
             self._recording.receive = RECEIVE

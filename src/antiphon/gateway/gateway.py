@@ -222,9 +222,12 @@ class Gateway:
 
     async def prepare(self, read: ReadRequest, recorder: ResponseRecorder, *, compact: bool = False) -> ResponseRun:
         chosen = await self.pool.choose(read.request.model, read.request.prompt_cache_key)
+        given = read.request.input
         history = await recorder.read(request_to_items(read.request))
         large = read.is_large(history)
-        recording = self._make_recording(read) if self._records else None
+        # Items that stood for stored ones may have been replaced.
+        is_as_sent = read.is_plain and read.request.input is given
+        recording = Recording(read.arrival.body, asyncio.get_running_loop().time, is_as_sent) if self._records else None
         try:
             make_exchange = partial(
                 Exchange if recording is None else recording.make_exchange,
@@ -258,9 +261,6 @@ class Gateway:
         except BaseException:
             await recorder.unlock()
             raise
-
-    def _make_recording(self, read: ReadRequest) -> Recording:
-        return Recording(read.arrival.body, asyncio.get_running_loop().time, is_plain=read.is_plain)
 
     async def _enqueue(self, read: ReadRequest, recorder: ResponseRecorder) -> Enqueued:
         """Checks all that can be checked now. The history is read again when the response runs."""

@@ -17,15 +17,26 @@ CONTENT = frozenset({"metadata", "client_metadata", "parameters", "schema", "arg
 LETTERS = frozenset({"bytes", "tokens"})
 
 
-def redacted(value: Any, name: str | None = None, *, is_content: bool = False) -> Any:
-    """`name`: of the member that it is. JSON in, JSON out."""
+TOO_DEEP = "[too deep]"
+
+
+def redacted(value: Any) -> Any:
+    """JSON in, JSON out."""
+    try:
+        return _redacted(value)
+    except RecursionError:
+        return TOO_DEEP
+
+
+def _redacted(value: Any, name: str | None = None, *, is_content: bool = False) -> Any:
+    """`name`: of the member that it is."""
     if isinstance(value, str):
         return value if not is_content and name in KEPT else hide(value)
     if name in LETTERS and isinstance(value, list):
         return []
     if isinstance(value, list):
-        return [redacted(each, name, is_content=is_content) for each in value]
+        return [_redacted(each, name, is_content=is_content) for each in value]
     if isinstance(value, dict):
         is_content = is_content or name in CONTENT
-        return {key: redacted(member, key, is_content=is_content) for key, member in value.items()}
+        return {key: _redacted(member, key, is_content=is_content) for key, member in value.items()}
     return value if not is_content or isinstance(value, bool | None) else 0

@@ -41,7 +41,7 @@ class App {
     this.remembered = {}; // what views want to find again: filters, pages
     this.live = new LiveRows((state) => this.showState(state));
     this.buildBar();
-    addEventListener("hashchange", () => this.route());
+    addEventListener("hashchange", () => this.navigate());
     addEventListener("signedout", () => this.askForKey());
     const views = VIEWS.map(({ name }, index) => [
       String(index + 1),
@@ -110,11 +110,25 @@ class App {
     announce("Signed out. The key is forgotten.");
   }
 
+  /** How much is recorded changes with every request. */
+  async updateRecording() {
+    try {
+      byId("recording").textContent = recordingWords(await getJson("/inspector/status"));
+    } catch {
+      // The view says what is wrong.
+    }
+  }
+
   // ---- which view is shown ----
 
-  route() {
+  navigate() {
     if (!this.inside) return;
-    const [name, ...rest] = location.hash.replace(/^#\//, "").split("/").map(decodeURIComponent);
+    this.route();
+    this.updateRecording();
+  }
+
+  route() {
+    const [name, ...rest] = location.hash.replace(/^#\//, "").split("/");
     const found = VIEWS.find((view) => view.name === name) ?? VIEWS[0];
     const from = this.address;
     this.address = [found.name, ...rest];

@@ -32,7 +32,7 @@ export function clientPane(detail) {
         showForm,
       ),
     ),
-    client.redacted ? make("p.remark", {}, "Texts are replaced by their lengths: this gateway does not record bodies.") : null,
+    client.redacted ? make("p.remark", {}, "This gateway shows no texts, only their lengths: `inspector_bodies` is false.") : null,
     body,
   ];
 }

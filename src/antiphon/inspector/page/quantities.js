@@ -17,11 +17,14 @@ export const rate = (value) => (known(value) ? (value < 100 ? value.toFixed(1) :
 
 export const percent = (share) => `${Math.round(share * 100)} %`;
 
+const KILO = 1024;
+
+/** In powers of 1024, as the settings count. */
 export function bytes(value) {
   if (!known(value)) return NOTHING;
-  if (value < 1000) return `${value} B`;
-  if (value < 1e6) return `${(value / 1e3).toFixed(value < 1e4 ? 1 : 0)} kB`;
-  return `${(value / 1e6).toFixed(value < 1e7 ? 1 : 0)} MB`;
+  if (value < KILO) return `${value} B`;
+  const [size, unit] = value < KILO * KILO ? [value / KILO, "kB"] : [value / KILO / KILO, "MB"];
+  return `${size.toFixed(size < 10 ? 1 : 0)} ${unit}`;
 }
 
 export const clock = (unix) => new Date(unix * 1000).toLocaleTimeString("en-GB");

@@ -40,7 +40,7 @@ export function numbers(row) {
 /** @param {object} detail what the server says of one request */
 export function actions({ row, client }) {
   const whole = client.body && !client.redacted;
-  const title = whole ? null : "The body of this request was not recorded";
+  const title = whole ? null : "The texts of this request are not shown here";
   const attributes = { disabled: !whole, title };
   return make(
     "div.actions",

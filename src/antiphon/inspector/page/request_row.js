@@ -1,7 +1,7 @@
 // One row of the list of requests: its columns, and which filter it passes.
 
 import { make } from "./elements.js";
-import { clock, count, host, rate, seconds } from "./quantities.js";
+import { clock, count, host, rate, seconds, several } from "./quantities.js";
 
 /** Statuses that a person looks for as failures. */
 export const FAILURES = new Set(["failed", "refused"]);
@@ -29,10 +29,20 @@ export const COLUMNS = [
   ["seconds", "Took", (row) => seconds(row.seconds), "From the arrival to the end"],
 ];
 
-function summary({ error, preview, channel, tool_calls: calls, notices }) {
-  const marks = [channel === "http" ? null : channel, calls ? `${calls} calls` : null, notices ? `${notices} notices` : null];
-  const text = error ? `${error.code ?? "error"}: ${error.message}` : (preview ?? "");
-  return [text.slice(0, 200), ...marks.filter(Boolean)].join(" · ");
+function summary(row) {
+  const { channel, tool_calls: calls, notices } = row;
+  const marks = [
+    channel === "http" ? null : channel,
+    calls ? several(calls, "call") : null,
+    notices ? several(notices, "notice") : null,
+  ];
+  return [wordsOf(row).slice(0, 200), ...marks].filter(Boolean).join(" · ");
+}
+
+/** What went wrong, what the user wrote, or what it goes on from: results of calls are no words of the user. */
+function wordsOf({ error, preview, previous }) {
+  if (error) return `${error.code ?? "error"}: ${error.message}`;
+  return preview ?? (previous ? `continues #${previous}` : "");
 }
 
 /** @param {object} row */

@@ -147,7 +147,9 @@ export class RequestsView {
     if (none) show(this.empty, Object.values(this.filter).some(Boolean) ? "No request passes the filter." : firstSteps());
     this.newer.hidden = this.before === null;
     this.newer.textContent = this.missed ? `Newest (${count(this.missed)} more)` : "Newest";
-    this.state.textContent = none ? "" : `${count(this.nodes.size)} shown`;
+    const state = none ? "" : `${count(this.nodes.size)} shown`;
+    // A screen reader reads out every change.
+    if (this.state.textContent !== state) this.state.textContent = state;
   }
 
   forget() {

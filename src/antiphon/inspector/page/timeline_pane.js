@@ -193,7 +193,7 @@ export class TimelinePane {
         "From ",
         button(link, () => this.openChunk(index), { class: "inline" }),
       ),
-      make("div.chunk", {}, longText(chunk.text)),
+      make("div.chunk", {}, longText(chunk.text.trimEnd())),
     ];
   }
 
@@ -205,7 +205,7 @@ export class TimelinePane {
     const heading = events.length ? "The events that came from it" : "No event came from it.";
     return [
       make("h3", {}, `Chunk ${index + 1}`),
-      make("div.chunk", {}, longText(this.chunks[index].text)),
+      make("div.chunk", {}, longText(this.chunks[index].text.trimEnd())),
       make("h3", {}, heading),
       make(
         "ul.links",
