@@ -27,7 +27,7 @@ SCRAPES = 50
 
 def candidates() -> dict[str, Candidate]:
     """With nothing, with each one alone, and with all of them."""
-    chosen = {OFF: set[str](), **{name: {name} for name in SWITCHES}}
+    chosen: dict[str, set[str]] = {OFF: set(), **{name: {name} for name in SWITCHES}}
     if len(SWITCHES) > 1:
         chosen["all"] = set(SWITCHES)
     return {name: Candidate([sys.executable, "-m", "antiphon"], _settings(on)) for name, on in chosen.items()}
