@@ -7,15 +7,13 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 import aiohttp
 from aiohttp import web
 
-from antiphon import __version__
 from antiphon.background.attempts import RETRY_INTERVAL, BackgroundOptions
 from antiphon.background.workers import Workers
-from antiphon.client_keys import earlier_owners, key_owners, metrics_readers
+from antiphon.client_keys import earlier_owners, key_owners
 from antiphon.core.environment import Environment
 from antiphon.core.event_style import PADDED_TO, REASONING_EVENTS
 from antiphon.core.knowledge import Model
@@ -52,7 +50,7 @@ from antiphon.http.cors import CROSS_ORIGIN, CrossOrigin, preflights
 from antiphon.http.inspector import INSPECTOR
 from antiphon.http.inspector_engines import DESCRIPTION, GatewayDescription
 from antiphon.http.keyring import Keyring
-from antiphon.http.metrics import METRICS, METRICS_KEYS, Exposed, counted, counting_unrouted, metrics
+from antiphon.http.metrics import counted, metrics
 from antiphon.http.middlewares import TOO_SLOW, add_headers, answer_unrouted, authenticated, enveloped, identified
 from antiphon.http.passed_through import OPEN_ANSWERS, OpenAnswers, passed_through
 from antiphon.http.paths import under_all_paths
@@ -64,17 +62,11 @@ from antiphon.inspector.files import read_page
 from antiphon.inspector.inspector import Inspector
 from antiphon.inspector.recordings import Recordings
 from antiphon.logs import log
-from antiphon.metrics.instruments import Instruments
-from antiphon.metrics.responses import measured_responses
-from antiphon.metrics.state import GatewayState, StateCollector
-from antiphon.metrics.timed_methods import measured_checker, measured_store
+from antiphon.observability import Observability
 from antiphon.settings import Settings, data_directory, read_chat_template
 from antiphon.store.protocol import Store
 from antiphon.tools.runner import ToolRunner
 from antiphon.transport import ConnectionOptions, Runner, transport_of
-
-if TYPE_CHECKING:
-    from antiphon.traces.provider import Traces
 
 DAY = 24 * 60 * 60
 EXAMINER = web.AppKey("examiner", Examiner)
@@ -123,16 +115,11 @@ def make_app(
     extensions: Extensions = NO_EXTENSIONS,
 ) -> web.Application:
     checker, intervals = extensions.checker or Checker(settings.check_timeout), extensions.intervals
-    instruments = Instruments() if settings.metrics else None
-    if instruments is not None:
-        store, checker = measured_store(store, instruments), measured_checker(checker, instruments)
-        counts_responses = measured_responses(instruments, asyncio.get_running_loop().time)
-        extensions = replace(extensions, observers=[*extensions.observers, counts_responses])
-    traces = _make_traces() if settings.otel else None
+    observability = Observability(settings)
+    store, checker = observability.measured(store, checker)
     names = ModelNames(settings.model_names, settings.default_model)
     pool = Pool(_make_engines(settings, session, embedded), intervals.engine_retry, names)
-    if traces is not None:
-        extensions = replace(extensions, observers=[*extensions.observers, traces.observer(pool.dialect_of)])
+    extensions = replace(extensions, observers=[*extensions.observers, *observability.observers(pool)])
     app_inspector = _make_inspector(settings)
     gateway = _make_gateway(settings, pool, store, checker, extensions, app_inspector)
     app = web.Application(
@@ -142,10 +129,9 @@ def make_app(
     app[CROSS_ORIGIN] = CrossOrigin(settings.cors_origins)
     app[KEYRING] = keyring = Keyring(key_owners(settings))
     app[ALLOWED_HOSTS] = AllowedHosts((settings.host, *settings.allowed_hosts), needed=lambda: not keyring)
-    app[CONNECTION_OPTIONS] = _connection_options(settings)
+    app[CONNECTION_OPTIONS] = observability.counted(_connection_options(settings))
     app.on_response_prepare.append(add_headers)
     app[READINESS] = Readiness(store, lifetime=intervals.readiness)
-    _expose_metrics(app, instruments, settings)
     app[GATEWAY] = gateway
     app[INSPECTOR] = app_inspector
     app[CONVERSATIONS] = Conversations(store, retention=gateway.retention)
@@ -160,29 +146,10 @@ def make_app(
     app.cleanup_ctx.append(partial(_watch, store_max_bytes=settings.store_max_bytes))
     if extensions.checker is None:
         app.cleanup_ctx.append(partial(_close_checker, checker=checker))
-    if traces is not None:
-        app.cleanup_ctx.append(partial(_close_traces, traces=traces))
+    observability.join(app, {route.path for route in API_ROUTES})
     app.on_startup.append(_start_workers)
     app.on_shutdown.append(partial(_drain, within=settings.shutdown_timeout))
     return app
-
-
-def _make_traces() -> "Traces":
-    # Not imported before: it comes with the extra otel.
-    from antiphon.traces.provider import Traces
-
-    return Traces(__version__)
-
-
-def _expose_metrics(app: web.Application, instruments: Instruments | None, settings: Settings) -> None:
-    app[METRICS_KEYS] = Keyring(metrics_readers(settings))
-    if instruments is None:
-        return
-    api = frozenset(route.path for route in API_ROUTES)
-    app[METRICS] = Exposed(instruments, StateCollector(GatewayState(__version__)), api)
-    instruments.registry.register(app[METRICS].collector)
-    options = app[CONNECTION_OPTIONS]
-    app[CONNECTION_OPTIONS] = options._replace(answer_error=counting_unrouted(instruments, options.answer_error))
 
 
 API_ROUTES = [
@@ -371,11 +338,6 @@ async def _watch(app: web.Application, store_max_bytes: int) -> AsyncIterator[No
 async def _close_checker(app: web.Application, checker: Checker) -> AsyncIterator[None]:
     yield
     await asyncio.to_thread(checker.close)
-
-
-async def _close_traces(app: web.Application, traces: "Traces") -> AsyncIterator[None]:
-    yield
-    await traces.close()
 
 
 async def _start_workers(app: web.Application) -> None:

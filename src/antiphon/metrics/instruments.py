@@ -33,7 +33,9 @@ class Instruments:
         def histogram(name: str, help: str, bounds: tuple[float, ...], *labels: str) -> Histogram:
             return Histogram(f"antiphon_{name}_seconds", help, labels, registry=registry, buckets=bounds)
 
-        self.http_requests = counter("http_requests", "Requests that were answered.", "route", "method", "status")
+        self.http_requests = counter(
+            "http_requests", "HTTP requests that were answered; a WebSocket counts once.", "route", "method", "status"
+        )
         self.responses = counter(
             "responses", "Responses that have ended, or were refused.", "channel", "outcome", "model", "key"
         )
@@ -49,8 +51,13 @@ class Instruments:
         self.output_tokens = counter("output_tokens", "Tokens that were generated.", *BY_KEY)
         self.reasoning_tokens = counter("reasoning_tokens", "Those of them that are reasoning.", *BY_KEY)
         self.asked_again = counter("asked_again", "Chat requests beyond the first one of a response.", "reason")
-        self.engine_answers = counter("engine_answers", "Answers of engines to chat requests.", "engine", "outcome")
-        self.store = histogram("store_operation", "Operations of the store.", STORE, "operation")
+        self.engine_answers = counter(
+            "engine_answers",
+            "Answers of engines to chat requests, also those that failed or were refused.",
+            "engine",
+            "outcome",
+        )
+        self.store = histogram("store_operation", "How long the operations of the store take.", STORE, "operation")
         self.store_errors = counter("store_errors", "Operations that the store could not do.", "operation")
         self.checks = histogram("check", "Checks of schemas, grammars and documents, with the wait for one.", CHECK)
         self.checks_unfinished = counter("checks_unfinished", "Checks that failed or took too long.")

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import cache
+from time import perf_counter
 
 from prometheus_client import Gauge
 
@@ -18,11 +19,11 @@ REFUSED = "refused"
 LEFT = "left"
 
 
-def measured_responses(instruments: Instruments, clock: Callable[[], float]) -> Callable[[Arrival], Observer]:
-    """`clock`: the one that arrivals are timed by."""
+def measured_responses(instruments: Instruments, loop_time: Callable[[], float]) -> Callable[[Arrival], Observer]:
+    """`loop_time`: the clock that arrivals are timed by."""
     # Looked up once: the library takes longer for that than for counting. There are as many as there are labels.
     series_of = cache(lambda channel, model, key: ResponseSeries(instruments, channel, model, key))
-    return lambda arrival: MeasuredResponse(instruments, series_of, arrival, clock)
+    return lambda arrival: MeasuredResponse(instruments, series_of, arrival, loop_time() - arrival.at)
 
 
 class ResponseSeries:
@@ -59,19 +60,20 @@ class ResponseSeries:
 
 
 class MeasuredResponse(Observer):
-    """It overrides nothing that is called for each delta. The clock is read twice: at the first output, and at the end."""
+    """It overrides nothing that is called for each delta. The clock is read at the beginning, the first output and the end: not
+    the loop's own, which may know no more than milliseconds."""
 
     def __init__(
         self,
         instruments: Instruments,
         series_of: Callable[[str, str, str], ResponseSeries],
         arrival: Arrival,
-        clock: Callable[[], float],
+        waited: float,
     ) -> None:
+        """`waited`: the seconds since it arrived."""
         self._instruments = instruments
         self._series_of = series_of
-        self._clock = clock
-        self._channel, self._began_at = arrival.channel, arrival.at
+        self._channel, self._began_at = arrival.channel, perf_counter() - waited
         self._key = instruments.keys.of(owner_to_label(arrival.owner))
         self._running: Gauge | None = None
         # Not from the request: a client may name any model, and names that no engine knows would use up the labels.
@@ -96,13 +98,13 @@ class MeasuredResponse(Observer):
         self._instruments.engine_answers.labels(self._engine, outcome).inc()
 
     def first_output(self) -> None:
-        self._first_at = self._clock()
+        self._first_at = perf_counter()
 
     def ended(self, response: Response) -> None:
         self._model = self._instruments.models.of(response.model)
         series = self._end(response.status, response.error.code if response.error is not None else None)
         usage = response.usage
-        series.time(self._began_at, self._first_at, self._clock(), usage.output_tokens if usage is not None else 0)
+        series.time(self._began_at, self._first_at, perf_counter(), usage.output_tokens if usage is not None else 0)
         if usage is not None:
             series.count(usage)
 

@@ -42,9 +42,9 @@ def _state(engine: Engine, gateway: Gateway) -> EngineState:
 
 # The metric, what it says, and the member of the state.
 OF_ENGINES = (
-    ("up", "Whether it answers.", "up"),
-    ("running", "Requests that it has.", "running"),
-    ("waiting", "Requests that wait for it.", "waiting"),
+    ("up", "Whether the engine answers: 1 or 0.", "up"),
+    ("running", "Requests that the engine has now.", "running"),
+    ("waiting", "Requests that wait for the engine, without those of background responses.", "waiting"),
 )
 
 
@@ -56,20 +56,25 @@ class StateCollector(Collector):
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         state, engines = self.state, self.state.engines
-        yield _gauge("build_info", "The version of the gateway.", ("version",), [((state.version,), 1)])
+        yield _gauge("build_info", "The version of the gateway; always 1.", ("version",), [((state.version,), 1)])
         yield _gauge(
             "engine_info",
-            "What an engine is.",
+            "The kind and the version of an engine; always 1.",
             ("engine", "dialect", "version"),
             [((engine.url, engine.dialect, engine.version), 1) for engine in engines],
         )
         for name, help, member in OF_ENGINES:
             samples = [((engine.url,), getattr(engine, member)) for engine in engines]
             yield _gauge(f"engine_{name}", help, ("engine",), samples)
-        yield _gauge("websockets_open", "WebSockets of clients.", (), [((), state.websockets)])
-        yield _gauge("store_up", "Whether the store answers.", (), [((), state.store_up)])
+        yield _gauge("websockets_open", "WebSockets that clients have open.", (), [((), state.websockets)])
+        yield _gauge("store_up", "Whether the store answers: 1 or 0.", (), [((), state.store_up)])
         jobs = [((name,), count) for name, count in state.jobs._asdict().items()] if state.jobs is not None else []
-        yield _gauge("background_jobs", "Background responses, of all gateways on the store.", ("state",), jobs)
+        yield _gauge(
+            "background_jobs",
+            "Background responses that are not finished, of all gateways on the store: waiting, running.",
+            ("state",),
+            jobs,
+        )
 
 
 def _gauge(

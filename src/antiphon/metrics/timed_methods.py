@@ -3,6 +3,7 @@
 import inspect
 import time
 from collections.abc import Awaitable, Callable, Iterable
+from functools import cache
 from typing import Any, TypeVar, cast
 
 from antiphon.core.check_work import CheckOutcome
@@ -18,10 +19,10 @@ STORE_OPERATIONS = tuple(name for name, method in vars(Store).items() if inspect
 
 
 def measured_store(store: Store, instruments: Instruments) -> Store:
-    seconds = {name: instruments.store.labels(name) for name in STORE_OPERATIONS}
+    seconds = cache(instruments.store.labels)
 
     def measure(name: str, took: float, result: Any) -> None:
-        seconds[name].observe(took)
+        seconds(name).observe(took)
         if isinstance(result, Exception):
             instruments.store_errors.labels(name).inc()
 

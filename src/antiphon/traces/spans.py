@@ -26,15 +26,16 @@ class TracedResponse(Observer):
     def __init__(self, tracer: Tracer, dialect_of: DialectOf, arrival: Arrival) -> None:
         self._tracer = tracer
         self._dialect_of = dialect_of
-        self._clock = asyncio.get_running_loop().time
-        self._began_at = arrival.at
+        # The loop's own clock may know no more than milliseconds.
+        waited = asyncio.get_running_loop().time() - arrival.at
+        self._began_at = time.perf_counter() - waited
         self._span = tracer.start_span(
             attributes.OPERATION,
             # A background response runs apart from the request that asked for it: it has a trace of its own.
             context=_W3C.extract(trace_headers()),
             kind=SpanKind.SERVER,
             attributes=attributes.arrival_attributes(arrival.channel),
-            start_time=time.time_ns() - int((self._clock() - arrival.at) * 1e9),
+            start_time=time.time_ns() - int(waited * 1e9),
         )
         self._reason: AskReason = "first"
         # The question to an engine that has not been answered yet.
@@ -66,7 +67,7 @@ class TracedResponse(Observer):
             _end(call, None if error is None else error.code or error.kind)
 
     def first_output(self) -> None:
-        self._span.set_attribute(attributes.FIRST_CHUNK, self._clock() - self._began_at)
+        self._span.set_attribute(attributes.FIRST_CHUNK, time.perf_counter() - self._began_at)
 
     def ended(self, response: Response) -> None:
         self.answered(None)
