@@ -48,7 +48,7 @@ from antiphon.logs import log
 from antiphon.settings import Settings, data_directory, read_chat_template
 from antiphon.store.protocol import Store
 from antiphon.tools.runner import ToolRunner
-from antiphon.transport import ConnectionOptions, Runner, transport_of
+from antiphon.transport import LINGER, ConnectionOptions, Runner, transport_of
 
 DAY = 24 * 60 * 60
 EXAMINER = web.AppKey("examiner", Examiner)
@@ -67,6 +67,7 @@ class Intervals:
     background_retry: float = RETRY_INTERVAL
     websocket_ping: float = PING_INTERVAL
     websocket_farewell: float = CLOSE_TIMEOUT
+    linger: float = LINGER
     probes: ProbeTimes = DEFAULT_TIMES
 
 
@@ -106,7 +107,7 @@ def make_app(
     app[CROSS_ORIGIN] = CrossOrigin(settings.cors_origins)
     app[KEYRING] = keyring = Keyring(key_owners(settings))
     app[ALLOWED_HOSTS] = AllowedHosts((settings.host, *settings.allowed_hosts), needed=lambda: not keyring)
-    app[CONNECTION_OPTIONS] = _connection_options(settings)
+    app[CONNECTION_OPTIONS] = _connection_options(settings, intervals)
     app.on_response_prepare.append(add_headers)
     app[GATEWAY] = gateway
     app[CONVERSATIONS] = Conversations(store, retention=gateway.retention)
@@ -193,8 +194,9 @@ def _http_limits(settings: Settings, intervals: Intervals) -> HttpLimits:
     )
 
 
-def _connection_options(settings: Settings) -> ConnectionOptions:
-    return ConnectionOptions(settings.header_timeout, settings.body_timeout, settings.send_timeout, answer_unrouted, TOO_SLOW)
+def _connection_options(settings: Settings, intervals: Intervals) -> ConnectionOptions:
+    timeouts = settings.header_timeout, settings.body_timeout, settings.send_timeout
+    return ConnectionOptions(*timeouts, answer_unrouted, TOO_SLOW, intervals.linger)
 
 
 def request_limits(settings: Settings) -> RequestLimits:
