@@ -71,6 +71,7 @@ SAME = "keys: ada and bob have the same key. Give each name a key of its own"
             {"keys": {"ada": ("blake2b:secret",)}},
             "keys.ada: after blake2b: there must be 32 hexadecimal digits, got 6 characters",
         ),
+        ({"keys": {"ada": ("blake2b:x",)}}, "there must be 32 hexadecimal digits, got 1 character"),
         ({"admin_key": (f"blake2b:{hash_of('x')}0",)}, "admin_key: after blake2b: there must be 32 hexadecimal digits"),
         ({"keys": {"ada": ("",)}}, "keys.ada must be a key without spaces"),
         ({"keys": {"ada": ("sec ret",)}}, "keys.ada must be a key without spaces"),

@@ -11,6 +11,7 @@ from functools import partial
 import aiohttp
 from aiohttp import web
 
+from antiphon import __version__
 from antiphon.background.attempts import RETRY_INTERVAL, BackgroundOptions
 from antiphon.background.workers import Workers
 from antiphon.client_keys import earlier_owners, key_owners
@@ -66,7 +67,7 @@ from antiphon.observability import Observability
 from antiphon.settings import Settings, data_directory, read_chat_template
 from antiphon.store.protocol import Store
 from antiphon.tools.runner import ToolRunner
-from antiphon.transport import ConnectionOptions, Runner, transport_of
+from antiphon.transport import LINGER, ConnectionOptions, Runner, transport_of
 
 DAY = 24 * 60 * 60
 EXAMINER = web.AppKey("examiner", Examiner)
@@ -85,6 +86,7 @@ class Intervals:
     background_retry: float = RETRY_INTERVAL
     websocket_ping: float = PING_INTERVAL
     websocket_farewell: float = CLOSE_TIMEOUT
+    linger: float = LINGER
     probes: ProbeTimes = DEFAULT_TIMES
     readiness: float = LIFETIME
 
@@ -129,7 +131,7 @@ def make_app(
     app[CROSS_ORIGIN] = CrossOrigin(settings.cors_origins)
     app[KEYRING] = keyring = Keyring(key_owners(settings))
     app[ALLOWED_HOSTS] = AllowedHosts((settings.host, *settings.allowed_hosts), needed=lambda: not keyring)
-    app[CONNECTION_OPTIONS] = observability.counted(_connection_options(settings))
+    app[CONNECTION_OPTIONS] = observability.counted(_connection_options(settings, intervals))
     app.on_response_prepare.append(add_headers)
     app[READINESS] = Readiness(store, lifetime=intervals.readiness)
     app[GATEWAY] = gateway
@@ -239,8 +241,9 @@ def _http_limits(settings: Settings, intervals: Intervals) -> HttpLimits:
     )
 
 
-def _connection_options(settings: Settings) -> ConnectionOptions:
-    return ConnectionOptions(settings.header_timeout, settings.body_timeout, settings.send_timeout, answer_unrouted, TOO_SLOW)
+def _connection_options(settings: Settings, intervals: Intervals) -> ConnectionOptions:
+    timeouts = settings.header_timeout, settings.body_timeout, settings.send_timeout
+    return ConnectionOptions(*timeouts, answer_unrouted, TOO_SLOW, intervals.linger)
 
 
 def _store_kind(settings: Settings) -> str:

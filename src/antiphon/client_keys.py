@@ -4,6 +4,7 @@ import re
 import secrets
 from collections.abc import Iterator
 
+from antiphon.core.quantities import counted
 from antiphon.http.keyring import ADMIN, HASH_BYTES, hash_of_key
 from antiphon.settings import Settings, SettingsError
 
@@ -81,7 +82,6 @@ def _hash(key: str, setting: str) -> str:
         return hash_of_key(key.encode())
     hash = key.removeprefix(HASHED).lower()
     if not _HASH.fullmatch(hash):
-        raise SettingsError(
-            f"{setting}: after {HASHED} there must be {2 * HASH_BYTES} hexadecimal digits, got {len(hash)} characters"
-        )
+        got = counted(len(hash), "character")
+        raise SettingsError(f"{setting}: after {HASHED} there must be {2 * HASH_BYTES} hexadecimal digits, got {got}")
     return hash

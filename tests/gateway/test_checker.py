@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack
 from typing import Any
 
 import msgspec
@@ -17,13 +18,14 @@ import pytest_asyncio
 from support.engine import MockEngine, Writer, answer, call
 from support.gateway import GatewayUnderTest, running_gateway
 from support.pdfs import make_pdf
+from support.raw_client import dialled, post
 from support.streams import check_stream, parse
 
 from antiphon.app import Extensions
 from antiphon.core.check_work import CheckOutcome, CheckWork, DefinitionWork, DocumentWork, GrammarWork, SchemaWork
 from antiphon.core.tools import Grammar
 from antiphon.errors import RateLimited
-from antiphon.gateway.checker import Checker
+from antiphon.gateway.checker import Checker, CheckProcess, PendingCheck
 
 NUMBER = msgspec.json.encode({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]})
 # Lark tries every way to split a text of this kind, and does not come to an end in a lifetime.
@@ -103,7 +105,7 @@ async def test_a_process_that_cannot_be_started_leaves_the_work_unfinished(
 class Failing(Checker):
     """Its libraries fail at everything."""
 
-    def _ask(self, message: bytes) -> CheckOutcome | None:
+    def _ask(self, check: PendingCheck) -> CheckOutcome | None:
         return CheckOutcome(unfinished=True)
 
 
@@ -132,8 +134,8 @@ class Gate(Checker):
         self.begun: list[str] = []
         self.ended = 0
 
-    def _ask(self, message: bytes) -> CheckOutcome | None:
-        found = re.search(rb"(slow|quick) \w* \d+", message)
+    def _ask(self, check: PendingCheck) -> CheckOutcome | None:
+        found = re.search(rb"(slow|quick) \w* \d+", check.message)
         assert found is not None
         self.begun.append(found[0].decode())
         if b"slow" in found[0]:
@@ -281,6 +283,77 @@ async def test_an_answer_that_cannot_be_checked_for_that_reason_fails_with_it(en
         assert events[-1]["response"]["error"]["code"] == "rate_limit_exceeded"
         gate.close()
         await asyncio.gather(*slow)
+
+
+# ---- clients that go away --------------------------------------------------------------------------------------------
+
+
+class CountingChecker(Checker):
+    """Its deadline never comes. `asked` counts the checks that a process began, `started` the processes."""
+
+    def __init__(self) -> None:
+        super().__init__(deadline=600, most_processes=1)
+        self.asked = 0
+        self.started: set[CheckProcess] = set()
+
+    def _begin(self, check: PendingCheck, process: CheckProcess) -> bool:
+        self.started.add(process)
+        begun = super()._begin(check, process)
+        self.asked += begun
+        return begun
+
+
+@pytest_asyncio.fixture
+async def counting() -> AsyncIterator[CountingChecker]:
+    checker = CountingChecker()
+    yield checker
+    checker.close()
+
+
+async def test_a_check_that_is_given_up_while_it_runs_is_killed(counting: CountingChecker) -> None:
+    endless = asyncio.create_task(counting.run(GrammarWork(ENDLESS, ENDLESS_TEXT)))
+    await until(lambda: counting.asked == 1)
+    endless.cancel()
+    assert await counting.run(SchemaWork(NUMBER, '{"n": 7}', repair=False)) == CheckOutcome('{"n": 7}')
+    assert (counting.asked, len(counting.started), len(counting._idle), len(counting._busy)) == (2, 2, 1, 0)
+
+
+async def test_a_process_that_starts_for_a_check_that_is_given_up_serves_the_next(counting: CountingChecker) -> None:
+    endless = asyncio.create_task(counting.run(GrammarWork(ENDLESS, ENDLESS_TEXT)))
+    await until(lambda: bool(counting._busy))
+    endless.cancel()
+    assert await counting.run(SchemaWork(NUMBER, '{"n": 7}', repair=False)) == CheckOutcome('{"n": 7}')
+    assert (counting.asked, len(counting.started)) == (1, 1)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_the_check_of_a_client_that_has_gone_is_killed(
+    engine: MockEngine, counting: CountingChecker, stream: bool
+) -> None:
+    tool = {"type": "custom", "name": "say", "format": msgspec.to_builtins(ENDLESS)}
+    engine.will(answer(call("say", ENDLESS_TEXT)))
+    body = msgspec.json.encode({"model": "mock", "input": "Hi", "stream": stream, "tools": [tool]})
+    async with running_gateway(engine, extensions=Extensions(checker=counting)) as gateway:
+        async with dialled(gateway) as client:
+            await client.send(post(body))
+            # The grammar of the tool, and the call.
+            await until(lambda: counting.asked == 2)
+        await until(lambda: not counting._busy and not counting._queue.running)
+    assert (counting.asked, len(counting.started), len(counting._idle)) == (2, 1, 0)
+
+
+async def test_the_checks_of_clients_that_have_gone_do_not_wait(engine: MockEngine, gate: Gate) -> None:
+    async with running_gateway(engine, extensions=Extensions(checker=gate)) as gateway:
+        async with AsyncExitStack() as clients:
+            for number in range(6):
+                client = await clients.enter_async_context(dialled(gateway))
+                body = {"model": "mock", "input": "Hi", "tools": [grammar_tool(f"slow eve {number}")]}
+                await client.send(post(msgspec.json.encode(body)))
+            await until(lambda: gate._queue.waiting == 4)
+        await until(lambda: not gate._queue.waiting)
+        gate.may_end.release(6)
+        await until(lambda: not gate._queue.running)
+    assert (len(gate.begun), gate.ended, engine.requests) == (2, 2, [])
 
 
 # ---- one process -----------------------------------------------------------------------------------------------------

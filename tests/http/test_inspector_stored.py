@@ -50,7 +50,8 @@ async def test_conversations_are_listed_with_their_items(gateway: GatewayUnderTe
 
 
 async def test_a_wrong_query_is_a_400_that_names_the_field(gateway: GatewayUnderTest) -> None:
-    for query, param in (("limit=0", "limit"), ("limit=x", "limit"), ("after=x", "after"), (f"search={'x' * 201}", "search")):
+    limits = [(f"limit={limit}", "limit") for limit in ("0", "x", "1e1", "1.0", "null")]
+    for query, param in (*limits, ("after=x", "after"), (f"search={'x' * 201}", "search")):
         status, answer = await gateway.get(f"{RESPONSES}?{query}")
         assert (status, answer["error"]["param"]) == (400, param)
 

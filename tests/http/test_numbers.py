@@ -155,21 +155,35 @@ async def stored(request: pytest.FixtureRequest, engine: MockEngine, tmp_path: P
             yield gateway
 
 
+# Each could be read as a number that is allowed, or as none.
+ODD = ["1e1", "1E1", "1.0", "%2B1", "%201", "1%20", "01", "1_0", "0x1", "%D9%A1", "null", "true"]
+
+
 async def test_parameters_that_are_no_numbers_or_out_of_bounds_are_400s(stored: GatewayUnderTest) -> None:
     _, conversation = await stored.post({"items": [{"role": "user", "content": "Hi"}]}, "/v1/conversations")
     response = await Background(stored).made()
     lists = [f"/v1/conversations/{conversation['id']}/items", f"/v1/responses/{response['id']}/input_items"]
-    wrong = ["0", "-1", "101", "1.5", "1e999", "NaN", "inf", "", "x", "2147483648", *LARGE, "1" + "0" * 5000]
+    wrong = ["0", "-1", "101", "1.5", "1e999", "NaN", "inf", "", "x", "2147483648", *ODD, *LARGE, "1" + "0" * 5000]
     for path in lists:
         for number in wrong:
             status, answer = await stored.get(f"{path}?limit={number}")
             assert (status, answer["error"]["param"]) == (400, "limit"), (path, number, answer)
         assert (await stored.get(f"{path}?limit=100"))[0] == 200
     path = f"/v1/responses/{response['id']}"
-    for number in ["-1", "1.5", "1e999", "NaN", "", "x", *LARGE, "1" + "0" * 5000]:
+    for number in ["-1", "1.5", "1e999", "NaN", "", "x", *ODD, *LARGE, "1" + "0" * 5000]:
         for query in ("stream=true", "stream=false"):
             status, answer = await stored.get(f"{path}?{query}&starting_after={number}")
             assert (status, answer["error"]["param"]) == (400, "starting_after"), (number, answer)
+
+
+@pytest.mark.parametrize("name", ["stream", "include_obfuscation"])
+async def test_parameters_that_are_neither_true_nor_false_are_400s(gateway: GatewayUnderTest, name: str) -> None:
+    path = f"/v1/responses/{(await Background(gateway).made())['id']}"
+    for value in ("1", "0", "True", "FALSE", "yes", "null", ""):
+        status, answer = await gateway.get(f"{path}?{name}={value}")
+        assert (status, answer["error"]["param"], answer["error"]["code"]) == (400, name, "invalid_type"), value
+        assert answer["error"]["message"] == f"Invalid type for `{name}`: it must be true or false."
+    assert (await gateway.get(f"{path}?{name}=false"))[0] == 200
 
 
 async def test_the_largest_parameters_are_taken(stored: GatewayUnderTest) -> None:

@@ -11,6 +11,7 @@ from antiphon.background.journal import Journal, Lost
 from antiphon.background.places import WorkerPlace
 from antiphon.core.lifecycle import failed_response_events
 from antiphon.core.limits import RequestLimits
+from antiphon.core.quantities import counted
 from antiphon.core.validation import body_to_request
 from antiphon.errors import ApiError, Cancelled, Conflict, EngineError, EngineUnavailable, InvalidRequest, StoreUnavailable
 from antiphon.gateway.gateway import Gateway, ReadRequest
@@ -124,7 +125,7 @@ class Attempt:
         if self.job.purpose == "cancel":
             raise Cancelled
         if self.job.purpose == "fail":
-            raise EngineError(f"The response was begun {self.job.lost} times, and each time its gateway died.")
+            raise EngineError(f"The response was begun {counted(self.job.lost, 'time')}, and each time its gateway died.")
         loop = asyncio.get_running_loop()
         if not self._owner_place.take_at_once():
             await self._wait(0)

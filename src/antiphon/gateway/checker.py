@@ -1,8 +1,8 @@
 """Checks, run in processes that can be killed: no grammar and no schema can stop the gateway.
 
 The processes are spawned, never forked, when there is something to check. A check that is not done in time is killed with
-its process, and the next one gets a new process. Owners take turns with the processes, and none has all of them: the checks of
-one owner, however slow, delay those of others by little.
+its process, and the next one gets a new process; so is one whose client has gone. Owners take turns with the processes, and
+none has all of them: the checks of one owner, however slow, delay those of others by little.
 """
 
 import asyncio
@@ -48,6 +48,10 @@ class PendingCheck:
     def __init__(self, message: bytes) -> None:
         self.message = message
         self.outcome: Future[CheckOutcome | None] = Future()
+        # The one that does it now.
+        self.process: CheckProcess | None = None
+        # Nobody waits for its outcome any more.
+        self.given_up = False
 
 
 class Checker:
@@ -113,11 +117,15 @@ class Checker:
                 self._threads.submit(self._serve, check)
 
     def _stop_waiting(self, check: PendingCheck) -> None:
-        """One that runs leaves the queue when its process is free."""
+        """One that runs is killed, if it was given up, and leaves the queue when its thread is free."""
         with self._lock:
             self._pending.discard(check)
             if not self._queue.runs(check):
                 self._queue.leave(check, time.monotonic())
+            elif not check.outcome.done():
+                check.given_up = True
+                if check.process is not None:
+                    check.process.kill()
 
     def _serve(self, check: PendingCheck) -> None:
         """In a thread."""
@@ -125,7 +133,7 @@ class Checker:
         outcome: CheckOutcome | None = None
         try:
             if is_wanted:
-                outcome = self._ask(check.message)
+                outcome = self._ask(check)
         finally:
             with self._lock:
                 self._start(self._queue.leave(check, time.monotonic()))
@@ -134,21 +142,32 @@ class Checker:
 
     # ---- processes ---------------------------------------------------------------------------------------------------
 
-    def _ask(self, message: bytes) -> CheckOutcome | None:
+    def _ask(self, check: PendingCheck) -> CheckOutcome | None:
         try:
             process = self._take()
         except OSError as failed:
             log("check_process_not_started", level=logging.ERROR, reason=str(failed))
             return None
-        outcome = process.ask(message)
+        is_ready = process.is_ready()
+        is_asked = is_ready and self._begin(check, process)
+        outcome = process.ask(check.message) if is_asked else None
         with self._lock:
             self._busy.discard(process)
-            # Only a whole answer leaves a process fit for the next check.
-            if outcome is not None and not self._closed:
+            check.process = None
+            # Of those that were asked, only a whole answer leaves a process fit for the next check.
+            is_fit = outcome is not None and not check.given_up if is_asked else is_ready
+            if is_fit and not self._closed:
                 self._idle.append(process)
                 return outcome
         process.close()
         return outcome
+
+    def _begin(self, check: PendingCheck, process: "CheckProcess") -> bool:
+        """False: it was given up while the process started. To kill that would only delay the next check."""
+        with self._lock:
+            if not check.given_up:
+                check.process = process
+            return not check.given_up
 
     def _take(self) -> "CheckProcess":
         with self._lock:
@@ -190,11 +209,14 @@ class CheckProcess:
         )
         self._is_ready = False
 
+    def is_ready(self) -> bool:
+        """Waits for its start. False: that took too long, or it died."""
+        self._is_ready = self._is_ready or self._within(START_DEADLINE, b"") is not None
+        return self._is_ready
+
     def ask(self, message: bytes) -> CheckOutcome | None:
         """None: it took too long, or the process died."""
-        if not self._is_ready:
-            self._is_ready = self._within(START_DEADLINE, b"") is not None
-        answer = self._within(self._deadline, message) if self._is_ready else None
+        answer = self._within(self._deadline, message)
         return None if answer is None else _decode(answer)
 
     def _within(self, seconds: float, message: bytes) -> bytes | None:

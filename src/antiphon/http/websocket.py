@@ -93,7 +93,7 @@ def too_old(lifetime: float) -> Leave:
     return Leave(
         WSCloseCode.OK,
         InvalidRequest(
-            f"A WebSocket connection lives for {lifetime / 60:g} minutes. Open another one to continue.",
+            f"A WebSocket connection lives for {counted(lifetime / 60, 'minute')}. Open another one to continue.",
             code="websocket_connection_limit_reached",
         ),
     )
@@ -182,7 +182,7 @@ class Connection:
             )
         if self._waiting_bytes and self._waiting_bytes + size > largest:
             raise RateLimited(
-                f"The requests that are waiting would be larger than {largest} bytes. "
+                f"The requests that are waiting would be larger than {counted(largest, 'byte')}. "
                 "Responses run one after another: wait for one to end."
             )
 
@@ -252,7 +252,7 @@ class Connection:
 
     def _refuse_large(self) -> None:
         """Nothing is sent after this: what follows such a message cannot be read."""
-        error = BodyTooLarge(f"The message is larger than {self._limits.max_body_bytes} bytes.")
+        error = BodyTooLarge(f"The message is larger than {counted(self._limits.max_body_bytes, 'byte')}.")
         self._request[LOGGED]["error"] = error.code
         self._send_error(error)
         self._stream.end()

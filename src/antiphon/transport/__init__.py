@@ -7,6 +7,7 @@ clients (`connections`).
 
 from antiphon.transport.choice import choose, make_session, transport_of
 from antiphon.transport.connections import (
+    LINGER,
     AnswerError,
     BadBody,
     BadRequest,
@@ -21,6 +22,7 @@ from antiphon.transport.plain.client import next_piece
 from antiphon.transport.websocket import Socket
 
 __all__ = [
+    "LINGER",
     "AnswerError",
     "BadBody",
     "BadRequest",
