@@ -169,6 +169,18 @@ async def test_without_a_gateway_it_says_what_to_do(arguments: tuple[str, ...], 
     assert err.startswith(f"antiphon: {message}")
 
 
+async def test_an_answer_that_is_cut_off_is_said_to_be() -> None:
+    async def reply(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{")
+        writer.close()
+
+    async with await asyncio.start_server(reply, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        code, _, err = await chat("Hi", "--url", url)
+    assert (code, err) == (2, f"antiphon: The gateway at {url} closed the connection in the middle of its answer.\n")
+
+
 @pytest.mark.parametrize("answer", ["404 Not Found\r\n\r\n<html>", "200 OK\r\n\r\n<html>", "200 OK\r\n\r\n{}"])
 async def test_what_is_no_gateway_is_said_to_be_none(answer: str) -> None:
     async def reply(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

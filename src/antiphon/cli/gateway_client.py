@@ -26,6 +26,7 @@ SEVERAL = "{count} gateways are running. This is about {url}; --url names anothe
 NEEDS_KEY = "The gateway at {url} needs a key. Set ANTIPHON_API_KEY to one, or name the file of its settings with --config."
 NO_GATEWAY = "What answers at {url} is not a gateway, or an older one."
 NO_ANSWER = "The gateway at {url} does not answer: {reason}"
+CUT_OFF = "The gateway at {url} closed the connection in the middle of its answer."
 # A gateway that has nothing to say sends a sign of life more often than this, in seconds.
 SILENCE = 300.0
 PIECE = 64 * 1024
@@ -116,7 +117,9 @@ class GatewayClient:
                 raise GatewayFailed(self._refusal(refused), refused.code) from None
         except urllib.error.URLError as failed:
             raise GatewayFailed(NO_ANSWER.format(url=self.url, reason=_words(failed.reason))) from None
-        except (OSError, HTTPException) as failed:
+        except HTTPException:
+            raise GatewayFailed(CUT_OFF.format(url=self.url)) from None
+        except OSError as failed:
             raise GatewayFailed(NO_ANSWER.format(url=self.url, reason=_words(failed))) from None
         except UNREADABLE:
             raise GatewayFailed(NO_GATEWAY.format(url=self.url)) from None
