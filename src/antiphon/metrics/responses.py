@@ -39,14 +39,15 @@ class ResponseSeries:
         self._output = instruments.output_tokens.labels(model, key)
         self._reasoning = instruments.reasoning_tokens.labels(model, key)
 
-    def time(self, began_at: float, first_at: float | None, now: float, tokens: int) -> None:
-        """`first_at`: when the output began, if it did."""
+    def time(self, began_at: float, first_at: float | None, last_at: float, now: float, tokens: int) -> None:
+        """`first_at`: when the output began, if it did. `last_at`: when the engine's last answer was at its end."""
         self._duration.observe(now - began_at)
         if first_at is None:
             return
         self._first_token.observe(first_at - began_at)
         if tokens > 1:
-            self._between_tokens.observe((now - first_at) / (tokens - 1))
+            # An answer that came in one piece was at its end before it was shown.
+            self._between_tokens.observe(((last_at if last_at > first_at else now) - first_at) / (tokens - 1))
 
     def count(self, usage: Usage) -> None:
         for counter, tokens in (
@@ -60,8 +61,8 @@ class ResponseSeries:
 
 
 class MeasuredResponse(Observer):
-    """It overrides nothing that is called for each delta. The clock is read at the beginning, the first output and the end: not
-    the loop's own, which may know no more than milliseconds."""
+    """It overrides nothing that is called for each delta. The clock is read at the beginning, the first output and each end: it
+    is not the loop's own, which may know no more than milliseconds."""
 
     def __init__(
         self,
@@ -80,6 +81,7 @@ class MeasuredResponse(Observer):
         self._model = NONE
         self._engine = NONE
         self._first_at: float | None = None
+        self._last_at = 0.0
 
     def request(self, response_id: str, request: CreateResponse) -> None:
         self._running = self._instruments.running.labels(self._channel, "true" if request.stream else "false")
@@ -96,6 +98,7 @@ class MeasuredResponse(Observer):
     def answered(self, error: ApiError | None) -> None:
         outcome = "ok" if error is None else self._instruments.codes.of(error.code or error.kind)
         self._instruments.engine_answers.labels(self._engine, outcome).inc()
+        self._last_at = perf_counter()
 
     def first_output(self) -> None:
         self._first_at = perf_counter()
@@ -104,7 +107,8 @@ class MeasuredResponse(Observer):
         self._model = self._instruments.models.of(response.model)
         series = self._end(response.status, response.error.code if response.error is not None else None)
         usage = response.usage
-        series.time(self._began_at, self._first_at, perf_counter(), usage.output_tokens if usage is not None else 0)
+        tokens = usage.output_tokens if usage is not None else 0
+        series.time(self._began_at, self._first_at, self._last_at, perf_counter(), tokens)
         if usage is not None:
             series.count(usage)
 
