@@ -18,6 +18,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "dialects": {"core", "wire"},
     "settings": set(),
     "logs": set(),
+    "running_gateways": {"settings", "logs"},
     "transport": {"transport", "settings", "logs"},
     "store": {"store", "errors", "logs", "wire"},
     "engines": {"engines", "transport", "core", "dialects", "wire", "errors", "logs"},

@@ -11,6 +11,7 @@ from support.engine import MockEngine, Refusal, Writer, chunk, text
 from support.gateway import free_port
 from support.streams import check_stream, parse
 
+from antiphon import running_gateways
 from antiphon.cli.serve import refuse_to_be_open
 from antiphon.settings import Settings, SettingsError
 
@@ -128,6 +129,17 @@ async def listens(port: int) -> bool:
         return False
     writer.close()
     return True
+
+
+async def test_a_gateway_is_found_by_other_commands_while_it_accepts_requests(engine: MockEngine, tmp_path: Path) -> None:
+    port = await free_port()
+    environment = {"ANTIPHON_UPSTREAM": engine.url, "ANTIPHON_DATA_DIR": str(tmp_path)}
+    async with served("--host", "0.0.0.0", "--port", str(port), "--insecure-no-auth", **environment) as (process, _):
+        (found,) = running_gateways.find(tmp_path / running_gateways.FOLDER)
+        assert (found.url, found.pid) == (f"http://127.0.0.1:{port}", process.pid)
+        process.send_signal(signal.SIGTERM)
+        assert await process.wait() == 0
+        assert not list((tmp_path / running_gateways.FOLDER).iterdir())
 
 
 async def test_replay_shows_the_events_of_a_recording() -> None:

@@ -15,7 +15,7 @@ import msgspec
 import typer
 from aiohttp import web
 
-from antiphon import logs
+from antiphon import __version__, logs, running_gateways
 from antiphon.app import EXAMINER, make_app, make_runner
 from antiphon.cli.hangup import reload_at_hangup
 from antiphon.cli.models import better_model, this_machine
@@ -131,7 +131,8 @@ async def _serve(given: Settings, load: Callable[[], Settings]) -> None:
             running = asyncio.create_task(embedded.run()) if embedded is not None else None
             # What was allocated so far stays. The garbage collector need not scan it again and again.
             gc.freeze()
-            await _until_stopped(running, partial(reloader.reload, load))
+            with running_gateways.announce(running_gateways.local_url(settings.host, port), __version__):
+                await _until_stopped(running, partial(reloader.reload, load))
             announcing.cancel()
             logs.log("stopping", seconds_at_most=settings.shutdown_timeout)
         finally:
