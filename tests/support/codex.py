@@ -184,6 +184,14 @@ class Person:
         return process.returncode or 0, out.decode()
 
 
+def write_codex(folder: Path, script: str) -> str:
+    """A command named codex in place of the real one. Returns a PATH on which it is found first."""
+    folder.mkdir()
+    (folder / "codex").write_text(f"#!/bin/sh\n{script}\n")
+    (folder / "codex").chmod(0o755)
+    return f"{folder}{os.pathsep}{os.environ['PATH']}"
+
+
 # ---- what a model says to Codex --------------------------------------------------------------------------------------
 
 
