@@ -8,6 +8,7 @@ import pytest
 from antiphon.cli.codex_config import (
     BASE_SETTINGS,
     LEAN_SETTINGS,
+    CodexSettings,
     provider_settings,
     read_own_settings,
     to_options,
@@ -93,6 +94,11 @@ def test_a_file_that_cannot_be_read_sets_nothing(tmp_path: Path, content: bytes 
 
 
 def test_what_the_file_sets_is_left_to_it() -> None:
-    wanted = {"web_search": "disabled", "features.apps": False, "features.goals": False, "skills.include_instructions": False}
+    wanted: CodexSettings = {
+        "web_search": "disabled",
+        "features.apps": False,
+        "features.goals": False,
+        "skills.include_instructions": False,
+    }
     own = {"web_search": "live", "features": {"goals": True}, "skills": "odd"}
     assert without_own(wanted, own) == {"features.apps": False, "skills.include_instructions": False}

@@ -3,6 +3,7 @@
 import os
 import shlex
 import shutil
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -117,7 +118,8 @@ def _run(binary: str, settings: Settings, choice: Choice, url: str, *, is_ours: 
     environment = os.environ | {"CODEX_HOME": str(home), KEY_VARIABLE: key or "none"}
     began = time.time()
     code = run_codex_process([binary, *options, *choice.arguments], environment)
-    if (hint := continue_hint(home, began, choice.own_options)) is not None:
+    # A person sees it. What Codex says to a program has no hint either.
+    if sys.stdout.isatty() and (hint := continue_hint(home, began, choice.own_options)) is not None:
         typer.echo(hint, err=True)
     return code
 
