@@ -5,9 +5,9 @@ from typing import Any
 
 from antiphon.dialects import BY_NAME
 
-# Tokens of the first request of a session, as counted by an engine: tools, instructions, and a short task.
-FIRST_PROMPT = {"lean": 1_600, "full": 6_600}
-# The least that leaves room for work beside it: the instructions of a project, a few answers, and results of tools.
+# Tokens of the first request of a session in a terminal, as counted by an engine: tools, instructions, and a short task.
+FIRST_PROMPT = {"lean": 1_300, "full": 6_700}
+# The least that leaves room for work beside it: the instructions of a project, answers, and one long output of a tool.
 NEEDED = {"lean": 4_096, "full": 12_288}
 # What is recommended in place of too little.
 BETTER_WINDOW = 16_384
