@@ -12,7 +12,7 @@ from support.codex import MODEL, Codex
 from support.engine import MockEngine, Writer, chunk, text
 from support.terminal import CTRL_C, ENTER, Terminal
 
-from antiphon.cli.codex_config import LEAN_SETTINGS
+from antiphon.cli.codex_config import BASE_SETTINGS, LEAN_SETTINGS
 
 pytestmark = pytest.mark.timeout(120, func_only=True)
 
@@ -72,7 +72,7 @@ async def test_ctrl_c_cancels_the_engines_request(codex: Codex, engine: MockEngi
 
 
 async def test_a_lean_codex_offers_no_more_tools_in_a_terminal(codex: Codex, engine: MockEngine) -> None:
-    codex.config |= LEAN_SETTINGS
+    codex.config |= {**BASE_SETTINGS, **LEAN_SETTINGS}
     codex.config[f'projects."{codex.repository}".trust_level'] = "trusted"
     codex.write_configuration()
     engine.otherwise = lambda body: text("Greetings")

@@ -44,7 +44,9 @@ class Recorder(Observer):
 
     @property
     def messages(self) -> list[str]:
-        items: Any = self.sent[-1].input
+        """Over a WebSocket, a request has only what is new since the one that it continues."""
+        begins = max(at for at, request in enumerate(self.sent) if request.previous_response_id is None)
+        items: list[Any] = [item for request in self.sent[begins:] for item in request.input or ()]
         return ["".join(part["text"] for part in item["content"]) for item in items]
 
     @property

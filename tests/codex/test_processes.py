@@ -17,6 +17,7 @@ pytestmark = pytest.mark.timeout(120, func_only=True)
 DANGEROUS = "--dangerously-bypass-approvals-and-sandbox"
 # Nothing else on this machine has this in its command line.
 SLEEP = f"sleep 4{os.getpid()}"
+SERVE = "antiphon\0serve"
 
 
 @pytest.fixture
@@ -60,11 +61,12 @@ async def test_a_signal_ends_codex_its_commands_and_the_gateway(
     engine.otherwise = answer
     async with typed(person, "exec", "--skip-git-repo-check", DANGEROUS, "Sleep") as process:
         await one_runs(SLEEP)
-        assert running("antiphon\0serve")
+        assert running(str(person.home), SERVE)
         process.send_signal(number)
         async with asyncio.timeout(30):
             code = await process.wait()
-        assert not running(str(person.home), SLEEP)
+        assert not running(str(person.home))
+        assert not running(SLEEP)
     # At Ctrl-C it is Codex that ends, and says so.
     assert code == (1 if number == signal.SIGINT else 128 + number)
 
@@ -81,7 +83,8 @@ async def test_a_signal_ends_a_session_in_a_terminal_with_its_commands(
         os.killpg(process.pid, number)
         async with asyncio.timeout(30):
             assert await process.wait() == 128 + number
-        assert not running(str(person.home), SLEEP)
+        assert not running(str(person.home))
+        assert not running(SLEEP)
     terminal.close()
 
 
@@ -91,7 +94,7 @@ async def test_a_signal_while_it_waits_for_an_engine_ends_the_gateway(
 ) -> None:
     await engine.stop()
     async with typed(person, "exec", "Sleep") as process:
-        await one_runs("antiphon\0serve")
+        await one_runs(str(person.home), SERVE)
         process.send_signal(number)
         async with asyncio.timeout(30):
             assert await process.wait() == 128 + number
@@ -106,5 +109,5 @@ async def test_ctrl_c_in_a_terminal_is_for_codex(person: Person, engine: MockEng
         terminal.type(CTRL_C)
         await none_runs(SLEEP)
         assert process.returncode is None, "Codex goes on, and so does the gateway"
-        assert running("antiphon\0serve")
+        assert running(str(person.home), SERVE)
     terminal.close()

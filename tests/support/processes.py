@@ -11,14 +11,14 @@ PAUSE = 0.02
 
 
 def running(*words: str) -> dict[int, str]:
-    """The processes that have one of these words in their command line, or in their environment, but not this one."""
+    """The processes that have all of these words in their command line or their environment, but not this one."""
     found = {}
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             command = (folder / "cmdline").read_bytes()
             surroundings = command + (folder / "environ").read_bytes()
             # Of a process that has ended, both are empty.
-            if command and any(word.encode() in surroundings for word in words) and int(folder.name) != os.getpid():
+            if command and all(word.encode() in surroundings for word in words) and int(folder.name) != os.getpid():
                 found[int(folder.name)] = command.replace(b"\0", b" ").decode(errors="replace")
     return found
 
@@ -28,8 +28,8 @@ async def none_runs(*words: str) -> None:
     await _until(lambda: not running(*words))
 
 
-async def one_runs(word: str) -> None:
-    await _until(lambda: bool(running(word)))
+async def one_runs(*words: str) -> None:
+    await _until(lambda: bool(running(*words)))
 
 
 async def _until(is_true: Callable[[], bool]) -> None:

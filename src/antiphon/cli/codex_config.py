@@ -77,6 +77,8 @@ def provider_settings(url: str, model: str | None, *, has_key: bool, catalog: Pa
         f"{PROVIDER}.wire_api": "responses",
         f"{PROVIDER}.requires_openai_auth": False,
         f"{PROVIDER}.stream_idle_timeout_ms": 1_800_000,
+        # A WebSocket carries only what is new of a conversation. Where none can be opened, Codex uses HTTP.
+        f"{PROVIDER}.supports_websockets": True,
         **({f"{PROVIDER}.env_key": KEY_VARIABLE} if has_key else {}),
     }
 
