@@ -32,6 +32,7 @@ from antiphon.cli.codex_sessions import continue_hint
 from antiphon.cli.codex_window import has_room, too_small
 from antiphon.cli.models import better_model
 from antiphon.core.help import Help
+from antiphon.embedded.weights import alias_of
 from antiphon.gateway.codex_catalog import catalog_entry
 from antiphon.running_gateways import local_url
 from antiphon.settings import Settings, data_directory
@@ -138,7 +139,8 @@ def print_configuration(settings: Settings, choice: Choice) -> None:
 
 def _without_gateway(settings: Settings, choice: Choice, *, has_key: bool) -> str:
     url = local_url(settings.host, settings.port or DEFAULT_PORT)
-    model = named_model(choice.arguments) or settings.default_model or settings.model
+    embedded = alias_of(settings.model) if settings.model is not None else None
+    model = named_model(choice.arguments) or settings.default_model or embedded
     return to_toml({**provider_settings(url, model, has_key=has_key), **BASE_SETTINGS}, {})
 
 

@@ -68,7 +68,7 @@ def run_codex_process(command: Sequence[str], environment: Mapping[str, str]) ->
     process = subprocess.Popen(command, env=environment)
     while True:
         try:
-            return process.wait()
+            return _exit_code(process)
         except Stopped as stopped:
             if stopped.number != signal.SIGINT:
                 # Before it ends: then nobody knows any more what it has started.
@@ -79,6 +79,17 @@ def run_codex_process(command: Sequence[str], environment: Mapping[str, str]) ->
             # Ctrl-C is for Codex, which decides what it means. A terminal has sent it to Codex, too, and once more is no harm.
             if sys.platform != "win32":
                 process.send_signal(signal.SIGINT)
+
+
+def _exit_code(process: subprocess.Popen[bytes]) -> int:
+    """Waits for it. Adopted processes that end before it must not stay in the table of processes."""
+    if sys.platform == "win32":
+        return process.wait()
+    while True:
+        ended, status = os.waitpid(-1, 0)
+        if ended == process.pid:
+            process.returncode = os.waitstatus_to_exitcode(status)
+            return process.returncode
 
 
 def end(process: subprocess.Popen[bytes], number: int = signal.SIGINT, timeout: float = STOP_TIMEOUT) -> None:
