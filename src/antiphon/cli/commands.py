@@ -11,8 +11,9 @@ from antiphon import __version__, settings
 from antiphon.cli import options
 from antiphon.cli.backup import CannotBackUp, run_backup
 from antiphon.cli.chat import run_chat
-from antiphon.cli.codex import CannotStart, run_codex
+from antiphon.cli.codex import Choice, print_configuration, run_codex
 from antiphon.cli.codex_arguments import split_arguments
+from antiphon.cli.codex_gateway import CannotStart
 from antiphon.cli.doctor import run_doctor
 from antiphon.cli.gateway_client import GatewayFailed
 from antiphon.cli.keys import key_lines
@@ -146,15 +147,29 @@ def codex(
     full: Annotated[
         bool, typer.Option("--full", help="Keep all features of Codex on, also for a small model or a small context window.")
     ] = False,
+    anyway: Annotated[
+        bool, typer.Option("--anyway", help="Start Codex even if the context window of the model is too small for it.")
+    ] = False,
+    url: Annotated[
+        str | None,
+        typer.Option(
+            help="URL of the gateway, in front of what is for Codex. Default: the one at the port of the settings, else the "
+            "newest that runs on this machine, else a new one."
+        ),
+    ] = None,
     config: Annotated[
         Path | None, typer.Option(help="TOML file with Antiphon's settings. Default: antiphon.toml, if there is one.")
     ] = None,
 ) -> None:
     """Run Codex on the gateway, which is started if it does not run. All other arguments, and --config KEY=VALUE, are passed to
     Codex; so is everything after --."""
+    choice = Choice(arguments=context.args, full=full, anyway=anyway, url=url, file=config)
     try:
         chosen = load({}, file=config)
-        raise typer.Exit(run_codex(chosen, context.args, show=show, full=full, file=config))
+        if show:
+            print_configuration(chosen, choice)
+            return
+        raise typer.Exit(run_codex(chosen, choice))
     except (settings.SettingsError, CannotStart) as reason:
         _fail(str(reason))
 
