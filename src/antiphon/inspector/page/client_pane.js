@@ -32,7 +32,9 @@ export function clientPane(detail) {
         showForm,
       ),
     ),
-    client.redacted ? make("p.remark", {}, "This gateway shows no texts, only their lengths: `inspector_bodies` is false.") : null,
+    client.redacted
+      ? make("p.remark", {}, "This gateway shows no texts, only their lengths: `inspector_bodies` is false.")
+      : null,
     body,
   ];
 }

@@ -18,7 +18,7 @@ export class RequestView {
     this.title = `Request ${number}`;
     this.number = number;
     this.place = place;
-    this.head = make("div.request-head");
+    this.head = make("div.request-head", {}, make("h1", {}, `#${number}`), make("span.dim", {}, "Reading it…"));
     this.notes = make("div.remarks");
     this.panes = make("div.panes", { "data-pane": "engine" });
     show(
