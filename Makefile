@@ -13,7 +13,12 @@ ARGS ?=
 # How many processes run the tests of `make test`. 0: none but pytest itself, as a debugger needs it.
 WORKERS ?= 2
 
-.PHONY: setup serve test test-models test-clients check lint types bench bench-models fuzz soak golden transcripts release audit clean
+.DEFAULT_GOAL := help
+.PHONY: help setup serve test test-models test-clients test-browser screenshot check lint types bench bench-models fuzz soak golden transcripts release audit clean
+
+# From the comments beside the targets.
+help: ## show this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "make %-14s %s\n", $$1, $$2 }'
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Antiphon needs Python 3.11 or newer")'
@@ -29,56 +34,64 @@ $(VENV)/installed-dev: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) install --constraint constraints.txt --editable '.[dev]'
 	touch $@ $(VENV)/installed
 
-setup: $(VENV)/installed-dev
+setup: $(VENV)/installed-dev ## install Antiphon and all that its development needs into .venv
 
-serve: $(VENV)/installed
+serve: $(VENV)/installed ## run the gateway (UPSTREAM=URL of an engine; ARGS=flags of `antiphon serve`)
 	$(BIN)/antiphon serve $(if $(UPSTREAM),--upstream $(UPSTREAM)) $(ARGS)
 
 # A file of tests stays in one process. The order stays too: otherwise the slowest files, which have few tests, would come last.
-test: $(VENV)/installed-dev
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not slow and not clients" $(ARGS)
+test: $(VENV)/installed-dev ## run the tests, but for the slow ones, the clients and the browser (WORKERS=0: in one process; ARGS=options of pytest)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not slow and not clients and not browser" $(ARGS)
 
 # The tests that `make test` leaves out: every request of the model tests, and every kill of the crash test.
-test-models: $(VENV)/installed-dev
+test-models: $(VENV)/installed-dev ## run the slow tests, which repeat at full size what `make test` samples
 	$(BIN)/python -m pytest -m slow $(ARGS)
 
-# Clients that others wrote, each in an environment of its own: these tests install them.
-test-clients: $(VENV)/installed-dev
+test-clients: $(VENV)/installed-dev ## run clients that others wrote against the gateway; installs them (Node 20+, npm)
 	$(BIN)/python -m pytest -m clients tests/clients $(ARGS)
 
-lint: $(VENV)/installed-dev
+$(VENV)/installed-browser: $(VENV)/installed-dev
+	$(PIP) install --constraint constraints.txt --editable '.[browser]'
+	PYTHONPATH=tests $(BIN)/python -m support.chromium
+	touch $@
+
+# Chromium is installed through apt where it is missing; axe-core comes through npm.
+test-browser: $(VENV)/installed-browser ## test the inspector in a real Chromium; installs it where it is missing
+	$(BIN)/python -m pytest -m browser tests/browser $(ARGS)
+
+screenshot: $(VENV)/installed-browser ## make docs/inspector.png anew; look at it
+	PYTHONPATH=tests $(BIN)/python tests/browser/screenshot.py
+
+lint: $(VENV)/installed-dev ## check the style of the code (ruff)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: $(VENV)/installed-dev
+types: $(VENV)/installed-dev ## check the types (mypy, strict)
 	$(BIN)/mypy
 
-check: lint types test
+check: lint types test ## lint, types and test: what must pass before a commit
 
-bench: $(VENV)/installed-dev
+bench: $(VENV)/installed-dev ## measure what the gateway costs (needs nginx)
 	$(BIN)/python -m bench $(ARGS)
 	$(BIN)/python -m bench.state
 	PYTHONPATH=tests $(BIN)/python -m bench.store
 	PYTHONPATH=tests $(BIN)/python -m bench.choices
+	$(BIN)/python -m bench.overhead
+	$(BIN)/python -m bench.page
 
-# 100,000 requests and 20,000 broken engine streams against a gateway. ARGS="--seed N --requests N --streams N"
-fuzz: $(VENV)/installed-dev
+fuzz: $(VENV)/installed-dev ## 100,000 random requests and 20,000 broken streams (ARGS="--seed N --requests N --streams N")
 	PYTHONPATH=tests $(BIN)/python -m fuzz $(ARGS)
 
-# Ten minutes of 1,000 clients, written to docs/soak.md. ARGS="--minutes N --streams N"
-soak: $(VENV)/installed-dev
+soak: $(VENV)/installed-dev ## ten minutes of 1,000 clients; writes docs/soak.md (ARGS="--minutes N --streams N")
 	$(BIN)/python -m soak $(ARGS)
 
-# What a small model gets done, written to docs/small_models.md. It takes about an hour: see --help for parts of it.
-bench-models: $(VENV)/installed-dev
+bench-models: $(VENV)/installed-dev ## measure what a small model gets done, in half an hour; writes docs/small_models.md (ARGS=--help: parts of it)
 	$(BIN)/python -m bench.models $(ARGS)
 
-# Writes the expected events of the recorded streams anew: read the diff before committing it.
-golden: $(VENV)/installed-dev
+golden: $(VENV)/installed-dev ## write the expected events of the recorded streams anew; read the diff
 	$(BIN)/python tests/golden/record.py
 
-# Records real sessions with a small model anew: read the diff before committing it. ARGS=--rewrite needs no model.
-transcripts: $(VENV)/installed-dev
+transcripts: $(VENV)/installed-dev ## record sessions with a small model anew; read the diff (ARGS=--rewrite needs no model)
 	PYTHONPATH=tests $(BIN)/python -m transcripts.record $(ARGS)
 
 $(RELEASE)/installed: constraints.txt
@@ -87,12 +100,12 @@ $(RELEASE)/installed: constraints.txt
 	touch $@
 
 # A wheel and a source distribution in dist/, tried in a clean environment, with the list of their components: docs/releasing.md.
-release: $(RELEASE)/installed
+release: $(RELEASE)/installed ## build and try a wheel and a source distribution in dist/ (docs/releasing.md)
 	$(RELEASE)/bin/python -m release
 
 # Known vulnerabilities of the pinned dependencies. Ends with 3 where that cannot be found out.
-audit: $(RELEASE)/installed
+audit: $(RELEASE)/installed ## look for known vulnerabilities of the dependencies
 	$(RELEASE)/bin/python -m release.audit
 
-clean:
-	rm -rf $(VENV) $(RELEASE) dist tests/clients/.venv* tests/clients/node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis
+clean: ## remove the environments, packages and caches that the other targets have made
+	rm -rf $(VENV) $(RELEASE) dist tests/clients/.venv* tests/clients/node_modules tests/browser/node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -13,6 +13,7 @@ from typing import NamedTuple, NoReturn
 import msgspec
 
 from bench.load import Found, Task
+from bench.page import keep
 from bench.processes import BenchFailed, cpu_seconds, stolen_seconds
 from bench.subjects import Subject, find_nginx, started
 
@@ -84,8 +85,18 @@ def report(measured: dict[str, list[Round]], chosen: argparse.Namespace) -> None
         rounds = [one._asdict() for one in measured[name]]
         row = {"subject": name, "streams": chosen.streams, "deltas": deltas, "ratio_to_nginx": ratio}
         rows.append(row | medians[name]._asdict() | {"rounds": rounds})
-    RESULTS.parent.mkdir(exist_ok=True)
+    keep("streams", _table(medians))
     RESULTS.write_bytes(msgspec.json.format(msgspec.json.encode({"load": vars(chosen), "subjects": rows}), indent=2) + b"\n")
+
+
+def _table(medians: dict[str, Round]) -> str:
+    base = medians["nginx"].cpu_us_per_delta
+    head = "| server | CPU per delta, µs | × nginx | deltas per chunk |\n| --- | --- | --- | --- |\n"
+    rows = (
+        f"| {name} | {one.cpu_us_per_delta:.1f} | {one.cpu_us_per_delta / base:.2f} | {one.deltas_per_chunk:.2f} |\n"
+        for name, one in medians.items()
+    )
+    return head + "".join(rows)
 
 
 def options() -> argparse.Namespace:

@@ -1,6 +1,6 @@
 """How often an engine does what a request requires, asked directly and through Antiphon: valid calls, and valid answers.
 
-Writes the table `results/choices.md`. Only structure counts: that a call was made, of a tool that was allowed, with arguments
+Only structure counts: that a call was made, of a tool that was allowed, with arguments
 that follow their schema; that an answer follows its schema.
 """
 
@@ -25,20 +25,15 @@ from antiphon.embedded.gguf_header import read_header
 from antiphon.embedded.templates import template_for
 from antiphon.embedded.weights import find_weights
 from antiphon.settings import Settings, models_directory
+from bench.page import keep
 from bench.processes import BenchFailed, free_port, running
 from bench.varied import KINDS, Body, Case, Kind, Subject, varied
 
-RESULTS = Path(__file__).parent / "results" / "choices.md"
 # A model whose tokens are single bytes needs more of them.
 BYTE_BY_BYTE = 2048
 LIMIT = aiohttp.ClientTimeout(total=300)
 Judge = Callable[[Case, bytes], str | None]
 HEAD = """\
-# Demands that were met
-
-Varied requests to llama.cpp, of which each demands a call or an answer by a schema: how many were met when the engine was asked
-directly, and how many through Antiphon. Written by `make bench`.
-
 | model | demand | requests | llama.cpp itself | through Antiphon |
 | --- | --- | --- | --- | --- |
 """
@@ -180,8 +175,7 @@ def main() -> int:
     print(table)
     for failure in (failure for row in found for failure in row.failures):
         print(failure, file=sys.stderr)
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(table)
+    keep("choices", table)
     return 0
 
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from bench.load import Task
+from bench.page import keep
 from bench.processes import BenchFailed, cpu_seconds, free_port, running
 
 STREAMS = 200
@@ -127,23 +128,31 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--postgres", metavar="URL", help="a database of Postgres, instead of SQLite")
     store: str | None = parser.parse_args().postgres
+    lines = []
+
+    def show(line: str) -> None:
+        """As soon as it is known: the whole takes minutes."""
+        print(line, flush=True)
+        lines.append(line)
+
     with tempfile.TemporaryDirectory(prefix="antiphon-bench-") as name:
         folder = Path(name)
         try:
             with started(store or f"sqlite:{folder}/responses.db", INTERVAL_MS, folder) as gateway:
-                print("| CPU of a request, in ms | not stored | stored | |\n| --- | --- | --- | --- |", flush=True)
+                show("| CPU of a request, in ms | not stored | stored | |\n| --- | --- | --- | --- |")
                 for row in measure_storing(gateway):
-                    print(row, flush=True)
+                    show(row)
             with started(store or f"sqlite:{folder}/responses.db", 1, folder) as gateway:
                 for row in measure_alone(gateway):
-                    print(row, flush=True)
-                print("\n| responses before it | CPU by id | CPU sent whole | ms by id | ms sent whole |")
-                print("| --- | --- | --- | --- | --- |", flush=True)
+                    show(row)
+                show("\n| responses before it | CPU by id | CPU sent whole | ms by id | ms sent whole |")
+                show("| --- | --- | --- | --- | --- |")
                 for row in measure_chains(gateway):
-                    print(row, flush=True)
+                    show(row)
         except BenchFailed as failed:
             print(f"bench: {failed}", file=sys.stderr)
             return 1
+    keep("state", "\n".join(lines))
     return 0
 
 

@@ -13,6 +13,7 @@ from support.postgres import NoPostgres, PostgresServer
 from support.stores import BEGINNING, DAY, Clock, conversation, item, items, record
 
 from antiphon.store import Store, open_store
+from bench.page import keep
 
 CONVERSATIONS = 100
 OUTPUT = b'[{"type":"message","text":"' + b"x" * 2000 + b'"}]'
@@ -147,10 +148,12 @@ def main() -> None:
     count: int = parser.parse_args().items
     with databases() as urls:
         columns = {name: dict(asyncio.run(measure(url, count))) for name, url in urls.items()}
-    print(f"| | {' | '.join(columns)} |")
-    print(f"| --- |{' --- |' * len(columns)}")
+    lines = [f"| | {' | '.join(columns)} |", f"| --- |{' --- |' * len(columns)}"]
     for row in next(iter(columns.values())):
-        print(f"| {row} | {' | '.join(column[row] for column in columns.values())} |")
+        lines.append(f"| {row} | {' | '.join(column[row] for column in columns.values())} |")
+    table = "\n".join(lines)
+    print(table)
+    keep("store", table)
 
 
 if __name__ == "__main__":

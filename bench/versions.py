@@ -69,9 +69,15 @@ MEASURES: dict[str, Callable[[Version], float]] = {
 }
 
 
+class Candidate(NamedTuple):
+    """A command that starts Antiphon, and the settings that it gets beside the common ones."""
+
+    command: list[str]
+    settings: str = ""
+
+
 @contextlib.contextmanager
-def started(commands: list[str], folder: Path) -> Iterator[list[Version]]:
-    (folder / "antiphon.toml").write_text(CONFIG)
+def started(candidates: list[Candidate], folder: Path) -> Iterator[list[Version]]:
     with contextlib.ExitStack() as stack:
 
         def start(name: str, command: list[str], port: int, ready: str) -> int:
@@ -82,24 +88,36 @@ def started(commands: list[str], folder: Path) -> Iterator[list[Version]]:
             engines.append(port := free_port())
             start(f"engine-{interval}", [sys.executable, "-m", "bench.engine", str(port), str(interval)], port, "/v1/models")
         versions = []
-        for number, command in enumerate(commands):
+        for number, candidate in enumerate(candidates):
+            config = folder / f"antiphon-{number}.toml"
+            config.write_text(CONFIG + candidate.settings)
             places: list[int] = []
             for engine in engines:
                 port = free_port()
-                settings = ["--config", f"{folder}/antiphon.toml", "--upstream", f"http://127.0.0.1:{engine}"]
-                pid = start(f"version-{number}-{engine}", [command, "serve", *settings, "--port", str(port)], port, "/ready")
+                settings = ["--config", str(config), "--upstream", f"http://127.0.0.1:{engine}", "--port", str(port)]
+                pid = start(f"version-{number}-{engine}", [*candidate.command, "serve", *settings], port, "/ready")
                 places += [pid, port]
             versions.append(Version(*places))
         yield versions
 
 
-def measure_round(versions: list[Version], number: int, measured: dict[str, tuple[list[float], list[float]]]) -> None:
-    """Round -1 does not count: what happens only once is not the cost of a request."""
-    for name, measure in MEASURES.items():
-        for at in (0, 1) if number % 2 == 0 else (1, 0):
-            cost = measure(versions[at])
-            if number >= 0:
-                measured[name][at].append(cost)
+def measure_all(versions: list[Version], rounds: int) -> dict[str, list[list[float]]]:
+    """For each measure, and each version, what each round has cost. The order changes from round to round."""
+    measured: dict[str, list[list[float]]] = {name: [[] for _ in versions] for name in MEASURES}
+    for number in range(-1, rounds):
+        print(f"round {number + 1} of {rounds} …" if number >= 0 else "warming up …", file=sys.stderr)
+        for name, measure in MEASURES.items():
+            for at in sorted(range(len(versions)), reverse=number % 2 != 0):
+                cost = measure(versions[at])
+                # What happens only once is not the cost of a request.
+                if number >= 0:
+                    measured[name][at].append(cost)
+    return measured
+
+
+def ratio(costs: list[float], base: list[float]) -> float:
+    """The median of the rounds, each compared with the other one's in the same round."""
+    return median(cost / before for cost, before in zip(costs, base, strict=True))
 
 
 def main() -> int:
@@ -108,22 +126,12 @@ def main() -> int:
     parser.add_argument("new")
     parser.add_argument("--rounds", type=int, default=12)
     chosen = parser.parse_args()
-    with (
-        tempfile.TemporaryDirectory(prefix="antiphon-bench-") as folder,
-        started([chosen.old, chosen.new], Path(folder)) as both,
-    ):
-        measured: dict[str, tuple[list[float], list[float]]] = {name: ([], []) for name in MEASURES}
-        for number in range(-1, chosen.rounds):
-            print(f"round {number + 1} of {chosen.rounds} …" if number >= 0 else "warming up …", file=sys.stderr)
-            for name, measure in MEASURES.items():
-                for at in (0, 1) if number % 2 == 0 else (1, 0):
-                    cost = measure(both[at])
-                    if number >= 0:
-                        measured[name][at].append(cost)
+    candidates = [Candidate([chosen.old]), Candidate([chosen.new])]
+    with tempfile.TemporaryDirectory(prefix="antiphon-bench-") as folder, started(candidates, Path(folder)) as both:
+        measured = measure_all(both, chosen.rounds)
     print(f"{'':<28}{'old':>9}{'new':>9}{'ratio':>9}{'median of the rounds':>23}")
     for name, (old, new) in measured.items():
-        paired = median(after / before for before, after in zip(old, new, strict=True))
-        print(f"{name:<28}{median(old):>9.2f}{median(new):>9.2f}{median(new) / median(old):>9.3f}{paired:>23.3f}")
+        print(f"{name:<28}{median(old):>9.2f}{median(new):>9.2f}{median(new) / median(old):>9.3f}{ratio(new, old):>23.3f}")
     return 0
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from hypothesis import HealthCheck, settings
+from support import doc_commands
 from support.commands import ANTIPHON, environment
 from support.engine import MockEngine
 from support.gateway import DEFAULTS, GatewayUnderTest, running_gateway
@@ -68,3 +69,11 @@ def postgres() -> Iterator[PostgresServer]:
     server.start()
     yield server
     server.remove()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """How many commands of the documents were run."""
+    if any("tests/docs" in report.nodeid for report in terminalreporter.getreports("passed")):
+        terminalreporter.section("commands of the documents")
+        for what, count in doc_commands.counted().most_common():
+            terminalreporter.write_line(f"{count:3} {what}")

@@ -16,8 +16,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "wire": {"wire"},
     "core": {"core", "wire", "errors"},
     "dialects": {"core", "wire"},
-    "settings": set(),
-    "logs": set(),
+    "setting_errors": set(),
+    "settings": {"setting_errors"},
+    "setting_sources": {"setting_errors", "settings"},
+    "log_lines": set(),
+    "logs": {"log_lines"},
+    "running_gateways": {"settings", "logs"},
     "transport": {"transport", "settings", "logs"},
     "store": {"store", "errors", "logs", "wire"},
     "engines": {"engines", "transport", "core", "dialects", "wire", "errors", "logs"},
@@ -26,7 +30,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "gateway": {"gateway", "tools", "store", "core", "dialects", "engines", "wire", "errors", "logs"},
     "background": {"background", "gateway", "store", "core", "wire", "errors", "logs"},
     "inspector": {"inspector", "gateway", "core", "wire", "errors"},
-    "http": {"http", "inspector", "background", "gateway", "transport", "core", "engines", "store", "wire", "errors", "logs"},
+    "metrics": {"metrics", "gateway", "engines", "store", "core", "wire", "errors"},
+    "traces": {"traces", "gateway", "engines", "core", "wire", "errors", "logs"},
+    "http": {
+        *("http", "background", "gateway", "inspector", "metrics", "transport", "core", "engines", "store", "wire", "errors"),
+        *("logs", "__version__"),
+    },
 }
 
 IMPURE = set(

@@ -8,8 +8,9 @@ import pytest
 from typer.testing import CliRunner
 
 from antiphon.cli.commands import app
-from antiphon.client_keys import PREFIX, earlier_owners, key_owners, needs_key, plain_key
-from antiphon.settings import Settings, SettingsError, load
+from antiphon.client_keys import PREFIX, earlier_owners, key_owners, metrics_readers, needs_key, plain_key
+from antiphon.setting_sources import load
+from antiphon.settings import Settings, SettingsError
 
 
 def hash_of(key: str) -> str:
@@ -70,6 +71,7 @@ SAME = "keys: ada and bob have the same key. Give each name a key of its own"
             {"keys": {"ada": ("blake2b:secret",)}},
             "keys.ada: after blake2b: there must be 32 hexadecimal digits, got 6 characters",
         ),
+        ({"keys": {"ada": ("blake2b:x",)}}, "there must be 32 hexadecimal digits, got 1 character"),
         ({"admin_key": (f"blake2b:{hash_of('x')}0",)}, "admin_key: after blake2b: there must be 32 hexadecimal digits"),
         ({"keys": {"ada": ("",)}}, "keys.ada must be a key without spaces"),
         ({"keys": {"ada": ("sec ret",)}}, "keys.ada must be a key without spaces"),
@@ -143,3 +145,13 @@ def test_a_name_that_cannot_be_one_gets_no_key(name: str, message: str, tmp_path
     code, out, err = printed(tmp_path, name)
     assert (code, out) == (2, "")
     assert message in err
+
+
+def test_a_wrong_key_for_the_metrics_is_an_error_that_names_it_and_no_secret() -> None:
+    with pytest.raises(SettingsError, match="metrics_key: after blake2b: there must be 32 hexadecimal digits") as raised:
+        metrics_readers(Settings(metrics_key=("blake2b:secret",)))
+    assert "secret" not in str(raised.value)
+
+
+def test_a_key_for_the_metrics_makes_no_other_key_necessary() -> None:
+    assert not needs_key(Settings(metrics_key=("sk-metrics",)))

@@ -1,12 +1,14 @@
 """New settings for a running gateway, in order."""
 
+from importlib.util import find_spec
+
 import pytest
 from msgspec import structs
 from support.engine import MockEngine
 from support.gateway import DEFAULTS, running_gateway
 
 from antiphon import reload
-from antiphon.settings import Settings
+from antiphon.settings import Settings, SettingsError
 
 
 async def test_what_could_not_be_applied_is_tried_again_at_the_next_reload(
@@ -31,3 +33,11 @@ async def test_what_could_not_be_applied_is_tried_again_at_the_next_reload(
         await gateway.reload(new)
         await gateway.reload(new)
         assert applied == ["warning", "warning"]
+
+
+@pytest.mark.parametrize("missing", ["opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"])
+def test_traces_without_opentelemetry_are_refused_with_what_to_install(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reload, "find_spec", lambda name: None if name == missing else find_spec(name))
+    with pytest.raises(SettingsError, match=r"otel needs OpenTelemetry, which is not installed: pip install '\.\[otel\]'"):
+        reload.load_settings({"otel": True}, None)
+    assert not reload.load_settings({}, None).otel

@@ -8,7 +8,8 @@ import platformdirs
 import pytest
 from platformdirs import macos, windows
 
-from antiphon.settings import Settings, SettingsError, cache_directory, data_directory, load, read_chat_template
+from antiphon.setting_sources import load, unknown_variables
+from antiphon.settings import Settings, SettingsError, cache_directory, data_directory, read_chat_template
 
 
 def test_without_any_source_the_defaults_apply() -> None:
@@ -78,23 +79,112 @@ def test_the_environment_can_name_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("flags", "environment", "text", "message"),
     [
-        ({"port": 70000}, {}, "", "the command line"),
-        ({}, {"ANTIPHON_PORT": "many"}, "", "the environment"),
-        ({}, {}, "prot = 1", "unknown settings: prot"),
-        ({}, {}, "retention-days = 0", "the configuration file"),
-        ({}, {}, "heartbeat = 0", "the configuration file"),
-        ({}, {}, "port = ", "is not TOML"),
-        ({}, {"ANTIPHON_MODEL_NAMES": "gpt-5="}, "", "'gpt-5=' must be NAME or NAME=VALUE"),
-        ({"model_names": ["=qwen3"]}, {}, "", "'=qwen3' must be NAME or NAME=VALUE"),
+        ({"port": 70000}, {}, "", "port must be a whole number from 0 to 65535, not 70000 (--port)."),
+        ({}, {"ANTIPHON_PORT": "many"}, "", "port must be a whole number from 0 to 65535, not 'many' (ANTIPHON_PORT)."),
+        (
+            {},
+            {"ANTIPHON_PORT": "tcp://10.0.0.1:80"},
+            "",
+            "port must be a whole number from 0 to 65535, not 'tcp://10.0.0.1:80' "
+            "(ANTIPHON_PORT). Kubernetes sets it for a service that is called antiphon",
+        ),
+        ({"help": "some"}, {}, "", "help must be one of: auto, full, off, not 'some' (--model-help)."),
+        ({}, {"ANTIPHON_PROBE": "perhaps"}, "", "probe must be true or false, not 'perhaps' (ANTIPHON_PROBE)."),
+        ({}, {"ANTIPHON_KEY_RESPONSES": "0"}, "", "key_responses must be a whole number, at least 1, not '0'"),
+        ({}, {}, "upstream_key = 3", "upstream_key must be a text (FILE, line 1)."),
+        ({}, {}, "cors_origins = 3", "cors_origins must be a text or a list of texts, not 3 (FILE, line 1)."),
+        ({}, {}, "host = 'x'\nprot = 1", "unknown setting prot (FILE, line 2). Did you mean port?"),
+        ({}, {}, "[keyz]\na = 'b'", "unknown setting keyz (FILE, line 1). Did you mean keys?"),
+        ({}, {}, "\n\nfrobnicate = 1", "unknown setting frobnicate (FILE, line 3)."),
+        ({}, {}, "#\nretention-days = 0", "retention_days must be a number above 0, not 0 (FILE, line 2)."),
+        ({}, {}, "heartbeat = 0", "heartbeat must be a number above 0, not 0 (FILE, line 1)."),
+        ({}, {}, "port = ", "FILE is not TOML"),
+        ({}, {"ANTIPHON_MODEL_NAMES": "gpt-5="}, "", "'gpt-5=' must be NAME or NAME=VALUE (ANTIPHON_MODEL_NAMES)"),
+        ({"model_names": ["=qwen3"]}, {}, "", "'=qwen3' must be NAME or NAME=VALUE (--model-name)"),
     ],
 )
-def test_an_error_names_the_setting_or_its_source(
+def test_an_error_names_the_setting_its_source_and_what_is_allowed(
     flags: dict[str, object], environment: dict[str, str], text: str, message: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "antiphon.toml"
     file.write_text(text)
-    with pytest.raises(SettingsError, match=message):
+    with pytest.raises(SettingsError) as error:
         load(flags, environment, file)
+    assert str(error.value).replace(str(file), "FILE").startswith(message)
+    assert str(error.value).endswith(("?", ".", ")"))
+
+
+def test_all_unknown_names_of_a_file_are_reported_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "antiphon.toml"
+    file.write_text("prot = 1\nhots = 'x'\n")
+    with pytest.raises(SettingsError, match=r"prot .*Did you mean port\?\n.*hots .*Did you mean host\?"):
+        load({}, {}, file)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("ANTIPHON_KEYS", "s3cret"),
+        ("ANTIPHON_UPSTREAM", "http://user:s3cret@host:99999"),
+        ("ANTIPHON_UPSTREAM", "http://user:s3cret/x@host:1"),
+        ("ANTIPHON_UPSTREAM", "user:s3cret@host:1"),
+        ("ANTIPHON_UPSTREAM", "htp://user:s3cret@host"),
+    ],
+)
+def test_an_error_never_shows_a_secret(name: str, value: str) -> None:
+    with pytest.raises(SettingsError) as error:
+        load({}, {name: value})
+    assert name in str(error.value)
+    assert "s3cret" not in str(error.value)
+
+
+def test_a_secret_of_the_wrong_type_is_not_shown_either(tmp_path: Path) -> None:
+    file = tmp_path / "antiphon.toml"
+    secret = [name for name in Settings.__struct_fields__ if name.endswith("_key") or name == "store"]
+    for setting in secret:
+        file.write_text(f"{setting} = 12345678")
+        with pytest.raises(SettingsError, match=f"^{setting} must be ") as error:
+            load({}, {}, file)
+        assert "12345678" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("htp://x", "upstream must be http://HOST:PORT or https://HOST, with or without /v1, not 'htp://x' (--upstream)."),
+        ("localhost:8080", "not 'localhost:8080' (--upstream). Did you mean http://localhost:8080?"),
+        ("127.0.0.1:8080/v1", "Did you mean http://127.0.0.1:8080/v1?"),
+        ("box", "Did you mean http://box?"),
+        ("localhost:99999", "not 'localhost:99999' (--upstream)."),
+        ("http://localhost:99999", "; the port must be from 1 to 65535, not 'http://localhost:99999'"),
+        ("http://localhost:0", "the port must be from 1 to 65535"),
+        ("http://localhost:http", "the port must be from 1 to 65535"),
+        ("http://", "not 'http://'"),
+        ("http://:8080", "not 'http://:8080'"),
+        ("http://[::1", "an IPv6 address stands in brackets"),
+        ("http://a b", "without spaces"),
+        ("http://host/v1?key=1", "and nothing after it"),
+    ],
+)
+def test_what_cannot_be_an_address_is_refused_at_once(address: str, message: str) -> None:
+    with pytest.raises(SettingsError) as error:
+        load({"upstream": [address]}, {})
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "address", ["http://host", "https://host/openai/v1/", "http://[::1]:8080", "http://user:word@host:1/v1", "HTTP://HOST"]
+)
+def test_what_can_be_an_address_is_taken(address: str) -> None:
+    assert load({"upstream": [address]}, {}).upstream == (address,)
+
+
+def test_unknown_names_of_the_environment_are_reported_with_what_was_meant() -> None:
+    environment = {"ANTIPHON_LOGLEVEL": "x", "ANTIPHON_ZZZ": "", "ANTIPHON_CONFIG": "x", "ANTIPHON_PORT": "1", "PATH": "x"}
+    assert unknown_variables(environment) == [
+        "ANTIPHON_LOGLEVEL is not a setting, and has no effect. Did you mean ANTIPHON_LOG_LEVEL?",
+        "ANTIPHON_ZZZ is not a setting, and has no effect.",
+    ]
 
 
 def test_a_missing_file_is_an_error(tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ import msgspec
 
 from antiphon.cli.serve import model_options
 from antiphon.embedded.process import EngineProcess
-from antiphon.settings import Settings, load
+from antiphon.setting_sources import load
+from antiphon.settings import Settings
 from bench.models.watcher import Target
 from bench.processes import BenchFailed, free_port
 

@@ -36,24 +36,38 @@ from antiphon.gateway.run import Equipment
 from antiphon.gateway.seal import load_key, make_sealer
 from antiphon.gateway.sinks import WriteBatch
 from antiphon.gateway.watch import Timeouts
-from antiphon.http import conversations, engine_routes, inspector, responses, stored, websocket
+from antiphon.http import (
+    conversations,
+    engine_routes,
+    inspector,
+    inspector_engines,
+    inspector_stored,
+    responses,
+    stored,
+    websocket,
+)
 from antiphon.http.app_keys import CONVERSATIONS, GATEWAY, KEYRING, LIMITS, TRANSPORT, HttpLimits
 from antiphon.http.cors import CROSS_ORIGIN, CrossOrigin, preflights
 from antiphon.http.inspector import INSPECTOR
+from antiphon.http.inspector_engines import DESCRIPTION, GatewayDescription
 from antiphon.http.keyring import Keyring
+from antiphon.http.metrics import counted, metrics
 from antiphon.http.middlewares import TOO_SLOW, add_headers, answer_unrouted, authenticated, enveloped, identified
 from antiphon.http.passed_through import OPEN_ANSWERS, OpenAnswers, passed_through
 from antiphon.http.paths import under_all_paths
+from antiphon.http.readiness import LIFETIME, READINESS, Readiness
 from antiphon.http.request_headers import ALLOWED_HOSTS, AllowedHosts, checked
+from antiphon.http.traces import traced
 from antiphon.http.websocket import CLOSE_TIMEOUT, CONNECTIONS, GOING_AWAY, PING_INTERVAL
 from antiphon.inspector.files import read_page
 from antiphon.inspector.inspector import Inspector
 from antiphon.inspector.recordings import Recordings
 from antiphon.logs import log
+from antiphon.observability import Observability
 from antiphon.settings import Settings, data_directory, read_chat_template
 from antiphon.store.protocol import Store
 from antiphon.tools.runner import ToolRunner
-from antiphon.transport import ConnectionOptions, Runner, transport_of
+from antiphon.transport import LINGER, ConnectionOptions, Runner, transport_of
 
 DAY = 24 * 60 * 60
 EXAMINER = web.AppKey("examiner", Examiner)
@@ -72,7 +86,9 @@ class Intervals:
     background_retry: float = RETRY_INTERVAL
     websocket_ping: float = PING_INTERVAL
     websocket_farewell: float = CLOSE_TIMEOUT
+    linger: float = LINGER
     probes: ProbeTimes = DEFAULT_TIMES
+    readiness: float = LIFETIME
 
 
 DEFAULT_INTERVALS = Intervals()
@@ -101,19 +117,23 @@ def make_app(
     extensions: Extensions = NO_EXTENSIONS,
 ) -> web.Application:
     checker, intervals = extensions.checker or Checker(settings.check_timeout), extensions.intervals
+    observability = Observability(settings)
+    store, checker = observability.measured(store, checker)
     names = ModelNames(settings.model_names, settings.default_model)
     pool = Pool(_make_engines(settings, session, embedded), intervals.engine_retry, names)
+    extensions = replace(extensions, observers=[*extensions.observers, *observability.observers(pool)])
     app_inspector = _make_inspector(settings)
     gateway = _make_gateway(settings, pool, store, checker, extensions, app_inspector)
     app = web.Application(
-        middlewares=[identified, preflights, enveloped, checked, authenticated],
+        middlewares=[counted, identified, traced, preflights, enveloped, checked, authenticated],
         client_max_size=settings.max_body_bytes,
     )
     app[CROSS_ORIGIN] = CrossOrigin(settings.cors_origins)
     app[KEYRING] = keyring = Keyring(key_owners(settings))
     app[ALLOWED_HOSTS] = AllowedHosts((settings.host, *settings.allowed_hosts), needed=lambda: not keyring)
-    app[CONNECTION_OPTIONS] = _connection_options(settings)
+    app[CONNECTION_OPTIONS] = observability.counted(_connection_options(settings, intervals))
     app.on_response_prepare.append(add_headers)
+    app[READINESS] = Readiness(store, lifetime=intervals.readiness)
     app[GATEWAY] = gateway
     app[INSPECTOR] = app_inspector
     app[CONVERSATIONS] = Conversations(store, retention=gateway.retention)
@@ -121,12 +141,14 @@ def make_app(
     app[LIMITS] = _http_limits(settings, intervals)
     app[CONNECTIONS] = set()
     app[OPEN_ANSWERS] = OpenAnswers()
+    app[DESCRIPTION] = GatewayDescription(__version__, time.time(), _store_kind(settings))
     app[EXAMINER] = Examiner(gateway.is_busy, generates=settings.probe, named_models=names.models, times=intervals.probes)
     app[WORKERS] = Workers(gateway, background_options(settings, intervals.background_retry))
     app.add_routes(ROUTES)
     app.cleanup_ctx.append(partial(_watch, store_max_bytes=settings.store_max_bytes))
     if extensions.checker is None:
         app.cleanup_ctx.append(partial(_close_checker, checker=checker))
+    observability.join(app, {route.path for route in API_ROUTES})
     app.on_startup.append(_start_workers)
     app.on_shutdown.append(partial(_drain, within=settings.shutdown_timeout))
     return app
@@ -167,6 +189,10 @@ ROUTES = [
     web.get("/inspector/requests/{number}", inspector.one),
     web.get("/inspector/requests/{number}/recording", inspector.recording),
     web.get("/inspector/live", inspector.live, allow_head=False),
+    web.get("/metrics", metrics),
+    web.get("/inspector/engines", inspector_engines.engines),
+    web.get("/inspector/stored/responses", inspector_stored.responses),
+    web.get("/inspector/stored/conversations", inspector_stored.conversations),
 ]
 
 
@@ -215,8 +241,14 @@ def _http_limits(settings: Settings, intervals: Intervals) -> HttpLimits:
     )
 
 
-def _connection_options(settings: Settings) -> ConnectionOptions:
-    return ConnectionOptions(settings.header_timeout, settings.body_timeout, settings.send_timeout, answer_unrouted, TOO_SLOW)
+def _connection_options(settings: Settings, intervals: Intervals) -> ConnectionOptions:
+    timeouts = settings.header_timeout, settings.body_timeout, settings.send_timeout
+    return ConnectionOptions(*timeouts, answer_unrouted, TOO_SLOW, intervals.linger)
+
+
+def _store_kind(settings: Settings) -> str:
+    scheme = (settings.store or "sqlite:").partition(":")[0]
+    return "postgres" if scheme == "postgresql" else scheme
 
 
 def request_limits(settings: Settings) -> RequestLimits:
@@ -273,11 +305,12 @@ def make_environment(settings: Settings, tools: Mapping[str, ToolRunner]) -> Env
 def _embedded_engine(process: EngineProcess, session: aiohttp.ClientSession, settings: Settings) -> Engine:
     """An engine like any other, whose process reports when it is gone."""
     engine = Engine(process.url, session, replace(engine_options(settings), key=process.key, dialect=None))
+    engine.is_embedded = True
     # Known before it runs, so that requests for it wait for it.
     engine.knowledge.models = (Model(id=process.alias, created=0, owned_by="antiphon"),)
     # Of this model on this engine: another engine's model of the same name is left alone.
     engine.knowledge.sampling = {process.alias: process.sampling}
-    engine.knowledge.learn(process.alias, process.facts)
+    engine.knowledge.learn(process.alias, process.facts, "setting")
     process.lost, process.moved = engine.lost, engine.moved
     return engine
 
@@ -299,6 +332,7 @@ async def _watch(app: web.Application, store_max_bytes: int) -> AsyncIterator[No
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
+    await app[READINESS].close()
     # A detection may be waiting for the examiner.
     await gateway.pool.close()
     await examiner.close()
@@ -314,6 +348,7 @@ async def _start_workers(app: web.Application) -> None:
 
 
 async def _drain(app: web.Application, within: float) -> None:
+    app[READINESS].stop()
     for connection in app[CONNECTIONS]:
         connection.leave(GOING_AWAY)
     app[WORKERS].stop()

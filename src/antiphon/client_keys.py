@@ -4,6 +4,7 @@ import re
 import secrets
 from collections.abc import Iterator
 
+from antiphon.core.quantities import counted
 from antiphon.http.keyring import ADMIN, HASH_BYTES, hash_of_key
 from antiphon.settings import Settings, SettingsError
 
@@ -49,6 +50,11 @@ def earlier_owners(settings: Settings) -> dict[str, str]:
     return dict(_named(settings))
 
 
+def metrics_readers(settings: Settings) -> dict[str, str]:
+    """By the hash of each key that may read the metrics."""
+    return {_hash(key, "metrics_key"): "metrics" for key in settings.metrics_key}
+
+
 def needs_key(settings: Settings) -> bool:
     return bool(settings.api_key or settings.keys or settings.admin_key)
 
@@ -76,7 +82,6 @@ def _hash(key: str, setting: str) -> str:
         return hash_of_key(key.encode())
     hash = key.removeprefix(HASHED).lower()
     if not _HASH.fullmatch(hash):
-        raise SettingsError(
-            f"{setting}: after {HASHED} there must be {2 * HASH_BYTES} hexadecimal digits, got {len(hash)} characters"
-        )
+        got = counted(len(hash), "character")
+        raise SettingsError(f"{setting}: after {HASHED} there must be {2 * HASH_BYTES} hexadecimal digits, got {got}")
     return hash

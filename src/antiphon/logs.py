@@ -1,4 +1,4 @@
-"""Structured logs: one JSON object per line, on standard error. Prompts, answers and keys are never logged."""
+"""The log, on standard error: one JSON object or plain line for each message. Prompts, answers and keys are never logged."""
 
 import logging
 import sys
@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
+
+from antiphon.log_lines import to_line
 
 logger = logging.getLogger("antiphon")
 
@@ -23,9 +25,26 @@ class JsonFormatter(logging.Formatter):
         return msgspec.json.encode(members, enc_hook=str).decode()
 
 
-def configure(level: str) -> None:
+class PlainFormatter(logging.Formatter):
+    """For people: the local time, and what happened."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        at = datetime.fromtimestamp(record.created).strftime("%H:%M:%S")
+        level = f"{record.levelname.lower()}: " if record.levelno >= logging.ERROR else ""
+        line = f"{at} {level}{to_line(record.getMessage(), getattr(record, 'members', {}))}"
+        if record.exc_info and record.exc_info[1] is not None:
+            line += "\n" + self.formatException(record.exc_info)
+        return line
+
+
+def is_plain(format: str) -> bool:
+    """Whether people read the log. `format`: the setting."""
+    return format == "plain" or (format == "auto" and sys.stderr.isatty())
+
+
+def configure(level: str, format: str = "auto") -> None:
     stream = logging.StreamHandler(sys.stderr)
-    stream.setFormatter(JsonFormatter())
+    stream.setFormatter(PlainFormatter() if is_plain(format) else JsonFormatter())
     logger.handlers[:] = [stream]
     logger.propagate = False
     logger.setLevel(level.upper())

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,22 +14,34 @@ from msgspec import structs
 
 from antiphon import logs, settings
 from antiphon.app import EXAMINER, admission_limits, engine_options, request_limits
-from antiphon.client_keys import earlier_owners, key_owners
+from antiphon.client_keys import earlier_owners, key_owners, metrics_readers
 from antiphon.core.limits import RequestLimits
 from antiphon.dialects import BY_NAME
 from antiphon.engines.upstream import Engine
 from antiphon.http.app_keys import GATEWAY, KEYRING
+from antiphon.http.metrics import METRICS_KEYS
+from antiphon.setting_sources import load
 from antiphon.settings import Settings, SettingsError
 
 
 def load_settings(flags: Mapping[str, Any], file: Path | None) -> Settings:
     """The settings, with what they name checked too. Raises SettingsError."""
-    chosen = settings.load(flags, file=file)
+    chosen = load(flags, file=file)
     settings.read_chat_template(chosen)
     key_owners(chosen)
+    metrics_readers(chosen)
+    if chosen.otel and not _has_opentelemetry():
+        raise SettingsError("otel needs OpenTelemetry, which is not installed: pip install '.[otel]'")
     if chosen.dialect is not None and chosen.dialect not in BY_NAME:
         raise SettingsError(f"unknown dialect {chosen.dialect!r}. It must be one of: {', '.join(BY_NAME)}")
     return chosen
+
+
+def _has_opentelemetry() -> bool:
+    try:
+        return all(find_spec(name) is not None for name in ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"))
+    except ModuleNotFoundError:
+        return False
 
 
 class Running(NamedTuple):
@@ -52,6 +65,7 @@ async def _use_keys(running: Running, old: Settings, new: Settings) -> None:
     running.app[GATEWAY].owners.replace(earlier_owners(new))
     running.app[GATEWAY].admission.rename(earlier_owners(new))
     running.app[KEYRING].replace(key_owners(new))
+    running.app[METRICS_KEYS].replace(metrics_readers(new))
 
 
 async def _use_engines(running: Running, old: Settings, new: Settings) -> None:
@@ -80,8 +94,8 @@ async def _use_limits(running: Running, old: Settings, new: Settings) -> None:
     gateway.environment = replace(gateway.environment, limits=request_limits(new))
 
 
-async def _use_log_level(running: Running, old: Settings, new: Settings) -> None:
-    logs.configure(new.log_level)
+async def _use_log_settings(running: Running, old: Settings, new: Settings) -> None:
+    logs.configure(new.log_level, new.log_format)
 
 
 # By which an engine is made, apart from its URL.
@@ -89,10 +103,10 @@ ENGINE_OPTIONS = frozenset({"upstream_key", "dialect", "chat_template", "connect
 ADMISSION_LIMITS = frozenset({"key_responses", "key_requests_per_minute", "engine_requests", "engine_queue", "queue_timeout"})
 REQUEST_LIMITS = frozenset(f"max_{name}" for name in RequestLimits.__struct_fields__)
 PARTS = (
-    Part(frozenset({"api_key", "keys", "admin_key"}), _use_keys),
+    Part(frozenset({"api_key", "keys", "admin_key", "metrics_key"}), _use_keys),
     Part(ENGINE_OPTIONS | {"upstream"}, _use_engines),
     Part(ADMISSION_LIMITS | REQUEST_LIMITS, _use_limits),
-    Part(frozenset({"log_level"}), _use_log_level),
+    Part(frozenset({"log_level", "log_format"}), _use_log_settings),
 )
 
 

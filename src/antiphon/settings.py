@@ -1,8 +1,5 @@
-"""The settings. A flag overrides the environment, which overrides the file, which overrides the defaults below."""
+"""The settings, with their defaults."""
 
-import os
-import tomllib
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -10,14 +7,13 @@ import msgspec
 import platformdirs
 from msgspec import Meta, Struct
 
+from antiphon.setting_errors import SettingsError as SettingsError
+
 APP = "antiphon"
 PREFIX = "ANTIPHON_"
 Seconds = Annotated[float, Meta(gt=0)]
 TransportName = Literal["auto", "fast", "plain"]
-
-
-class SettingsError(Exception):
-    """A setting is unknown or invalid. The message names the setting and its source."""
+LogFormat = Literal["auto", "plain", "json"]
 
 
 class Settings(Struct, frozen=True, kw_only=True):
@@ -81,11 +77,22 @@ class Settings(Struct, frozen=True, kw_only=True):
     transport: TransportName = "auto"
     # The least important messages to log.
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+    # How messages are logged: "plain" for people, one short line each; "json" for programs, one object each. "auto": plain on a
+    # terminal, else JSON.
+    log_format: LogFormat = "auto"
     # Keys of clients that have names: NAME = "KEY", or a list of keys. What is stored and sealed belongs to the name, so a key
     # can be replaced by another one. `antiphon key new NAME` makes a key, with --hashed a hash to write here in its place.
     keys: dict[str, tuple[str, ...]] = {}
     # Keys that may also read, cancel and delete what others have stored. Each may be a hash, as in `keys`.
     admin_key: tuple[str, ...] = ()
+    # Count what is done, and show it to Prometheus at /metrics. False: nothing is counted.
+    metrics: bool = True
+    # Keys that may read /metrics, and nothing else. Each may be a hash, as in `keys`. Where any key is set, only these and the
+    # admin_key may read it.
+    metrics_key: tuple[str, ...] = ()
+    # Send a trace of each response to an OpenTelemetry collector, without prompts and answers. The variables OTEL_… of the
+    # environment say to which one. It needs the extra `otel`. False: nothing is sent to anybody.
+    otel: bool = False
     # Record the last requests in memory, and show them at `/`. False: nothing is recorded, and there is no page.
     inspector: bool = True
     # The memory for recorded requests, in bytes. The oldest are forgotten first; one request may take an eighth of it.
@@ -222,7 +229,7 @@ def read_chat_template(settings: Settings) -> str | None:
         return None
     path = Path(settings.chat_template)
     try:
-        text = path.read_text()
+        text = path.read_text(encoding="utf-8")
         template = _configured_template(msgspec.json.decode(text)) if path.suffix == ".json" else text
     except OSError as missing:
         raise SettingsError(f"chat_template: cannot read {path}: {missing.strerror}") from None
@@ -240,100 +247,3 @@ def _configured_template(config: Any) -> Any:
         return template
     named = {each.get("name"): each.get("template") for each in template if isinstance(each, dict)}
     return next((named[name] for name in (*TEMPLATE_NAMES, *named) if name in named), None)
-
-
-# Settings that take several values.
-LISTS = frozenset({"upstream", "api_key", "admin_key", "cors_origins", "allowed_hosts"})
-# Settings that give names to values.
-TABLES = frozenset({"model_names"})
-# Settings that give names to lists.
-TABLES_OF_LISTS = frozenset({"keys"})
-
-
-def load(flags: Mapping[str, Any], environment: Mapping[str, str] = os.environ, file: Path | None = None) -> Settings:
-    """A flag that was not given is None or empty in `flags`."""
-    values: dict[str, Any] = {}
-    _merge(values, _from_file(file or _default_file(environment)), "the configuration file")
-    _merge(values, _from_environment(environment), "the environment")
-    given = {name: _listed(name, value) for name, value in flags.items() if value not in (None, [], ())}
-    _merge(values, given, "the command line")
-    return _convert(values, "the settings")
-
-
-def _merge(values: dict[str, Any], layer: Mapping[str, Any], source: str) -> None:
-    unknown = sorted(layer.keys() - set(Settings.__struct_fields__))
-    if unknown:
-        raise SettingsError(f"{source} has unknown settings: {', '.join(unknown)}")
-    _convert(layer, source)
-    values.update(layer)
-
-
-def _convert(values: Mapping[str, Any], source: str) -> Settings:
-    try:
-        return msgspec.convert(dict(values), Settings, strict=False)
-    except msgspec.ValidationError as invalid:
-        raise SettingsError(f"{source}: {invalid}") from None
-
-
-def _default_file(environment: Mapping[str, str]) -> Path | None:
-    if given := environment.get(f"{PREFIX}CONFIG"):
-        return Path(given)
-    here = Path("antiphon.toml")
-    return here if here.is_file() else None
-
-
-def _from_file(path: Path | None) -> dict[str, Any]:
-    if path is None:
-        return {}
-    try:
-        values = tomllib.loads(path.read_text())
-    except OSError as missing:
-        raise SettingsError(f"cannot read {path}: {missing.strerror}") from None
-    except tomllib.TOMLDecodeError as broken:
-        raise SettingsError(f"{path} is not TOML: {broken}") from None
-    named = {name.replace("-", "_"): value for name, value in values.items()}
-    return {name: _listed(name, value) for name, value in named.items()}
-
-
-def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
-    return {
-        name: _listed(name, environment[PREFIX + name.upper()])
-        for name in Settings.__struct_fields__
-        if environment.get(PREFIX + name.upper())
-    }
-
-
-def _listed(name: str, value: Any) -> Any:
-    """A text is a list: of one value, or of several with commas between them. So is a table, of NAME=VALUE."""
-    if name in LISTS | TABLES | TABLES_OF_LISTS and isinstance(value, str):
-        value = [part.strip() for part in value.split(",") if part.strip()]
-    if name in TABLES and isinstance(value, list | tuple):
-        return dict(map(_to_pair, value))
-    if name in TABLES_OF_LISTS:
-        return _to_table_of_lists(name, value)
-    return value
-
-
-def _to_table_of_lists(setting: str, value: Any) -> dict[str, list[Any]]:
-    """A name may be repeated. Values may be secrets, so messages name only the place of a wrong one."""
-    if isinstance(value, dict):
-        pairs = list(value.items())
-    elif isinstance(value, list | tuple) and all(isinstance(each, str) and "=" in each for each in value):
-        pairs = [tuple(part.strip() for part in each.split("=", 1)) for each in value]
-    else:
-        raise SettingsError(f"{setting} must be a table: NAME = VALUE in the file, NAME=VALUE in the environment")
-    table: dict[str, list[Any]] = {}
-    for name, given in pairs:
-        values = given if isinstance(given, list | tuple) else [given]
-        if not values or not all(isinstance(each, str) for each in values):
-            raise SettingsError(f"{setting}.{name} must be a text or a list of texts")
-        table.setdefault(name, []).extend(values)
-    return table
-
-
-def _to_pair(text: str) -> tuple[str, str]:
-    """A name alone stands for itself."""
-    name, equals, value = (part.strip() for part in text.partition("="))
-    if not name or (equals and not value):
-        raise SettingsError(f"{text!r} must be NAME or NAME=VALUE")
-    return name, value or name

@@ -77,15 +77,18 @@ async def test_a_response_of_a_dead_worker_is_run_again(engine: MockEngine, stor
         check_stream(await background.follow(id))
 
 
-async def test_a_response_that_was_begun_too_often_fails_with_the_reason(engine: MockEngine, store: Store) -> None:
+@pytest.mark.parametrize(("attempts", "times"), [(1, "1 time"), (2, "2 times")])
+async def test_a_response_that_was_begun_too_often_fails_with_the_reason(
+    engine: MockEngine, store: Store, attempts: int, times: str
+) -> None:
     async with running_gateway(engine, shares=store, background_workers=0) as idle:
         background = Background(idle)
         id = (await background.create())["id"]
-        await die_with(store, 2)
-        async with running_gateway(engine, shares=store, background_attempts=2):
+        await die_with(store, attempts)
+        async with running_gateway(engine, shares=store, background_attempts=attempts):
             response = await background.ended(id)
         assert response["status"] == "failed"
-        assert response["error"]["message"] == "The response was begun 2 times, and each time its gateway died."
+        assert response["error"]["message"] == f"The response was begun {times}, and each time its gateway died."
         assert check_stream(await background.follow(id)) == response
     assert engine.requests == []
 

@@ -15,7 +15,7 @@ from support.engine import DONE, USAGE, MockEngine, Script, Writer, chunk
 from support.gateway import GatewayUnderTest, running_gateway
 from support.streams import parse
 
-from antiphon.background.followers import follow
+from antiphon.background.followers import PART_BYTES, follow
 from antiphon.background.journal import LARGEST_WRITE
 from antiphon.store.records import PAGE_BYTES, Progress
 
@@ -24,9 +24,9 @@ pytestmark = pytest.mark.timeout(120)
 PIECE = "0123456789" * 10
 PIECES = 20_000
 ANSWER = len(PIECE) * PIECES
-# The most memory that an answer takes, in times of its size. At its end there are its text, the record with it, and the
-# terminal event, which has it twice, with a copy for the database.
-MOST = 9
+# The most memory that an answer takes, in times of its size, without that of the database: its text, and the pieces that it is
+# joined from.
+MOST = 5
 
 
 def long_answer(pieces: int = PIECES) -> Script:
@@ -88,6 +88,25 @@ async def test_a_follower_that_does_not_read_keeps_one_page(engine: MockEngine, 
             first = [len(await anext(follower)) for follower in followers]
         assert all(size <= PAGE_BYTES + LARGEST_WRITE for size in first)
         assert peak[0] < 10 * 4 * PAGE_BYTES
+        for follower in followers:
+            await follower.aclose()
+
+
+async def test_a_follower_that_stops_inside_a_long_event_keeps_a_part_of_it(engine: MockEngine, tmp_path: Path) -> None:
+    async with running_gateway(engine, store=f"sqlite:{tmp_path / 'responses.db'}") as gateway:
+        engine.will(long_answer())
+        id = (await Background(gateway).create())["id"]
+        await ended(gateway, id)
+        record = await gateway.gateway.store.get("", id, output=False)
+        assert record is not None
+        with measured() as peak:
+            followers = [follow(gateway.gateway.store, record, PIECES, 15) for _ in range(10)]
+            for follower in followers:
+                while len(part := await anext(follower)) < PART_BYTES:
+                    pass
+                assert part.startswith(b"event: response.output_text.done")
+        # Each event at the end has all of the text.
+        assert peak[0] < 10 * 2 * PART_BYTES < 10 * ANSWER
         for follower in followers:
             await follower.aclose()
 

@@ -1,6 +1,7 @@
 """A response that waits does not block others, and as many run at once as there are workers."""
 
 import asyncio
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,7 @@ from support.engine import MockEngine, Writer, text
 
 from antiphon.app import Intervals
 from antiphon.background import workers
+from antiphon.gateway.admission import EngineSeat
 from antiphon.store import Store
 
 pytestmark = pytest.mark.timeout(30)
@@ -20,6 +22,15 @@ pytestmark = pytest.mark.timeout(30)
 
 # A response that waits tries again soon.
 running_gateway = partial(gateways.running_gateway, intervals=Intervals(background_retry=0.02))
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    """Lets others run until something is so."""
+    loop = asyncio.get_running_loop()
+    latest = loop.time() + 20
+    while not is_so():
+        assert loop.time() < latest
+        await asyncio.sleep(0)
 
 
 class Room:
@@ -164,3 +175,45 @@ async def test_a_waiting_response_that_no_gateway_can_take_over_fails(engine: Mo
             await Background(idle).seen(id, "in_progress")
         response = await Background(idle).get(id)
         assert (response["status"], response["error"]["message"]) == ("failed", "The gateway is shutting down.")
+
+
+async def test_a_response_waits_for_whichever_engine_becomes_free_first(engine: MockEngine) -> None:
+    async with (
+        gateways.started(MockEngine()) as second,
+        gateways.started(MockEngine()) as third,
+        running_gateway(engine, second, third, engine_requests=1) as gateway,
+    ):
+        admission, engines = gateway.gateway.admission, gateway.gateway.pool.engines
+        queues = [admission.engine_queue(each) for each in engines]
+        background = Background(gateway)
+        for free in range(3):
+            seats = [EngineSeat(admission, "another") for _ in engines]
+            for seat, each in zip(seats, engines, strict=True):
+                await seat.take(each)
+            id = (await background.create())["id"]
+            await until(lambda: all(queue._waiting for queue in queues))
+            asked = [len(each.requests) for each in (engine, second, third)]
+            seats[free].leave()
+            assert (await background.ended(id))["status"] == "completed"
+            # That engine was asked, and no other.
+            asked[free] += 1
+            assert [len(each.requests) for each in (engine, second, third)] == asked
+            # It waits nowhere, and has left its place.
+            assert [queue.running for queue in queues] == [int(at != free) for at in range(3)]
+            assert not any(queue._waiting for queue in queues)
+            for seat in seats:
+                seat.leave()
+
+
+async def test_a_response_that_waits_for_several_engines_is_cancelled_at_once(engine: MockEngine) -> None:
+    async with gateways.started(MockEngine()) as second, running_gateway(engine, second, engine_requests=1) as gateway:
+        admission, engines = gateway.gateway.admission, gateway.gateway.pool.engines
+        for each in engines:
+            await EngineSeat(admission, "another").take(each)
+        background = Background(gateway)
+        id = (await background.create())["id"]
+        queues = [admission.engine_queue(each) for each in engines]
+        await until(lambda: all(queue._waiting for queue in queues))
+        assert (await background.cancel(id))["status"] == "cancelled"
+        assert not any(queue._waiting for queue in queues)
+    assert engine.requests == second.requests == []

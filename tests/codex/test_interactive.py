@@ -2,28 +2,19 @@
 
 import asyncio
 import contextlib
-import fcntl
 import os
-import pty
 import signal
-import struct
-import termios
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 from support.codex import MODEL, Codex
 from support.engine import MockEngine, Writer, chunk, text
+from support.terminal import CTRL_C, ENTER, Terminal
 
-from antiphon.cli.codex_config import LEAN_SETTINGS
+from antiphon.cli.codex_config import BASE_SETTINGS, LEAN_SETTINGS
 
 pytestmark = pytest.mark.timeout(120, func_only=True)
-
-# What a terminal answers when it is asked where its cursor is, and what it is.
-ANSWERS = {b"\x1b[6n": b"\x1b[1;1R", b"\x1b[c": b"\x1b[?62;22c", b"\x1b]10;?": b"\x1b]10;rgb:ffff/ffff/ffff\x1b\\"}
-
-
-CTRL_C, ENTER = b"\x03", b"\r"
 
 
 def end_all_that_run_from(home: Path) -> None:
@@ -32,38 +23,6 @@ def end_all_that_run_from(home: Path) -> None:
         with contextlib.suppress(OSError):
             if str(home).encode() in (folder / "cmdline").read_bytes():
                 os.kill(int(folder.name), signal.SIGKILL)
-
-
-class Terminal:
-    """The other end of a pseudo terminal: it remembers what was shown, and answers what a terminal is asked."""
-
-    def __init__(self) -> None:
-        self.ours, self.theirs = pty.openpty()
-        fcntl.ioctl(self.theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
-        self.shown = b""
-        self._changed = asyncio.Event()
-        asyncio.get_running_loop().add_reader(self.ours, self._read)
-
-    def type(self, keys: bytes) -> None:
-        os.write(self.ours, keys)
-
-    async def shows(self, words: bytes) -> None:
-        async with asyncio.timeout(60):
-            while words not in self.shown:
-                self._changed.clear()
-                await self._changed.wait()
-
-    def close(self) -> None:
-        asyncio.get_running_loop().remove_reader(self.ours)
-        os.close(self.ours)
-
-    def _read(self) -> None:
-        with contextlib.suppress(OSError):
-            data = os.read(self.ours, 65536)
-            self.shown += data
-            for question, answer in ANSWERS.items():
-                os.write(self.ours, answer * data.count(question))
-        self._changed.set()
 
 
 @contextlib.asynccontextmanager
@@ -113,7 +72,7 @@ async def test_ctrl_c_cancels_the_engines_request(codex: Codex, engine: MockEngi
 
 
 async def test_a_lean_codex_offers_no_more_tools_in_a_terminal(codex: Codex, engine: MockEngine) -> None:
-    codex.config |= LEAN_SETTINGS
+    codex.config |= {**BASE_SETTINGS, **LEAN_SETTINGS}
     codex.config[f'projects."{codex.repository}".trust_level'] = "trusted"
     codex.write_configuration()
     engine.otherwise = lambda body: text("Greetings")

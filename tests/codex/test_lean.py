@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from support.codex import Codex, Person
+from support.codex import Codex, Person, write_codex
 from support.engine import OWN_FIELDS, MockEngine
 from support.gateway import CHECKER, GatewayUnderTest, running_gateway, started
 
 from antiphon.app import Extensions
-from antiphon.cli.codex_config import LEAN_SETTINGS, known_settings
+from antiphon.cli.codex_config import BASE_SETTINGS, LEAN_SETTINGS, known_settings
 from antiphon.gateway.codex_catalog import BASE_INSTRUCTIONS, LEAN_INSTRUCTIONS, catalog_entry
 from antiphon.gateway.observers import Observer
 from antiphon.wire.responses import CreateResponse
@@ -44,7 +44,9 @@ class Recorder(Observer):
 
     @property
     def messages(self) -> list[str]:
-        items: Any = self.sent[-1].input
+        """Over a WebSocket, a request has only what is new since the one that it continues."""
+        begins = max(at for at, request in enumerate(self.sent) if request.previous_response_id is None)
+        items: list[Any] = [item for request in self.sent[begins:] for item in request.input or ()]
         return ["".join(part["text"] for part in item["content"]) for item in items]
 
     @property
@@ -102,27 +104,17 @@ async def test_with_help_off_and_for_a_strong_model_codex_is_as_it_was(person: P
         (("-c", f'model="{SMALL}"', f"-m{STRONG}"), {}),
     ]
     for arguments, settings in runs:
-        async with gateway_for(person, engine, recorder, **settings) as gateway:
+        async with gateway_for(person, engine, recorder, **settings):
             code, output = await person.types("codex", *TASK, *arguments)
             assert code == 0, output
+            _, shown = await person.types("codex", "--print")
         assert recorder.tools == ALL_TOOLS
         assert recorder.messages[0] == BASE_INSTRUCTIONS
-        (config,) = person.home.rglob("config.toml")
-        assert config.read_text() == (
-            f'model = "{SMALL}"\n'
-            'model_provider = "antiphon"\n'
-            f'model_catalog_json = "{config.parent / "models.json"}"\n'
-            "check_for_update_on_startup = false\n"
-            "\n"
-            "[model_providers.antiphon]\n"
-            'name = "Antiphon"\n'
-            f'base_url = "{gateway.url}/v1"\n'
-            'wire_api = "responses"\n'
-            "requires_openai_auth = false\n"
-            "stream_idle_timeout_ms = 1800000\n"
-        )
+        assert not list(person.home.rglob("config.toml")), "that file is for Codex and its user"
+        assert ("features.multi_agent" not in shown) is ("help" in settings)
         if settings:
-            entry = msgspec.json.decode((config.parent / "models.json").read_bytes())["models"][0]
+            (catalog,) = person.home.rglob("models.json")
+            entry = msgspec.json.decode(catalog.read_bytes())["models"][0]
             assert entry == catalog_entry(SMALL, window=32768, vision=False)
 
 
@@ -137,7 +129,7 @@ async def test_the_lean_configuration_is_shown_with_its_reason(person: Person, e
         assert shown["model_providers"]["antiphon"]["wire_api"] == "responses"
         code, output = await person.types("codex", "--print", "--full")
         assert code == 0
-        assert "features" not in tomllib.loads(output)
+        assert tomllib.loads(output)["features"] == {"daemon_auto_start": False}
         assert "Lean" not in output
 
 
@@ -185,7 +177,8 @@ async def test_codex_takes_the_list_of_models_with_the_help_in_it(binary: Path, 
 
 
 def test_this_codex_knows_all_of_the_settings(binary: Path) -> None:
-    assert known_settings(str(binary)) == LEAN_SETTINGS
+    wanted = {**BASE_SETTINGS, **LEAN_SETTINGS}
+    assert known_settings(str(binary), wanted) == wanted
 
 
 def test_settings_that_codex_does_not_know_are_left_out(binary: Path) -> None:
@@ -197,14 +190,11 @@ async def test_a_codex_that_cannot_check_its_settings_runs_with_all_of_its_featu
     person: Person, engine: MockEngine, tmp_path: Path
 ) -> None:
     engine.lists(SMALL)
-    old = tmp_path / "old"
-    old.mkdir()
-    (old / "codex").write_text('#!/bin/sh\n[ "$1" = exec ] || { echo "error: unexpected argument found" >&2; exit 2; }\n')
-    (old / "codex").chmod(0o755)
-    person.environment["PATH"] = f"{old}:{person.environment['PATH']}"
+    script = '[ "$1" != app-server ] || { echo "error: unexpected argument found" >&2; exit 2; }\necho "$@"'
+    person.environment["PATH"] = write_codex(tmp_path / "old", script)
     async with gateway_for(person, engine, Recorder()):
         code, output = await person.types("codex", "exec", "Say hello")
     assert code == 0
     assert "it runs with all of its features" in output
-    (config,) = person.home.rglob("config.toml")
-    assert "features" not in tomllib.loads(config.read_text())
+    assert "model_provider" in output
+    assert "features." not in output

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from aiohttp import WSCloseCode
-from support.codex import Codex, asked, calls, shell
+from support.codex import Codex, Person, asked, calls, shell
 from support.engine import CUT, Body, MockEngine, Writer, chunk, text
 from support.gateway import GatewayUnderTest
 
@@ -44,6 +44,18 @@ async def test_a_plain_turn(codex: Codex, engine: MockEngine, turns: Turns) -> N
     assert [(turn["method"], turn["status"]) for turn in turns()] == [("WEBSOCKET", 200)] * 2
     assert len(engine.requests) == 1
     assert "<permissions instructions>" in engine.last["messages"][0]["content"]
+
+
+async def test_codex_uses_one_if_antiphon_starts_it(
+    person: Person, engine: MockEngine, gateway: GatewayUnderTest, turns: Turns
+) -> None:
+    person.environment["ANTIPHON_PORT"] = gateway.url.rpartition(":")[2]
+    engine.will(calls(shell("true")), text("Good morning."))
+    code, output = await person.types("codex", "exec", "--skip-git-repo-check", "Greet me")
+    assert code == 0, output
+    assert "Good morning." in output
+    assert {turn["method"] for turn in turns()} == {"WEBSOCKET"}
+    assert len({turn["request_id"] for turn in turns()}) == 1
 
 
 async def test_a_call_is_answered_on_the_same_connection(codex: Codex, engine: MockEngine, turns: Turns) -> None:

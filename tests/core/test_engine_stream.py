@@ -158,3 +158,35 @@ def test_what_follows_a_failure_is_not_read_in_whichever_piece_it_comes() -> Non
     frames = [chunk(finish="stop"), b'data: {"error": {"message": "no"}}\n\n', chunk({"content": "more"})]
     assert replay([b"".join(frames)]) == replay(frames)
     assert b"more" not in replay(frames)
+
+
+# ---- what is read in several goes ------------------------------------------------------------------------------------
+
+
+def test_what_comes_while_something_is_unread_waits_behind_it() -> None:
+    stream = EngineStream(most_at_once=300)
+    large, small = chunk({"content": "a" * 300}), chunk({"content": "b"})
+    assert stream.receive(small) == [TextDelta("b")]
+    assert [*stream.receive(large), *stream.receive(small), *stream.receive(large), *stream.receive(small)] == []
+    assert stream.is_behind
+    assert stream.read_on() == [TextDelta("a" * 300), TextDelta("b"), TextDelta("a" * 300), TextDelta("b")]
+    assert not stream.is_behind
+    assert stream.receive(small) == [TextDelta("b")]
+
+
+def test_a_frame_counts_as_a_whole_however_it_is_split() -> None:
+    stream = EngineStream(most_at_once=300)
+    large = chunk({"content": "a" * 1000})
+    pieces = [large[at : at + 50] for at in range(0, len(large), 50)]
+    assert [delta for piece in pieces for delta in stream.receive(piece)] == []
+    assert stream.is_behind
+    assert stream.read_on() == [TextDelta("a" * 1000)]
+
+
+def test_the_end_of_the_stream_reads_what_is_unread() -> None:
+    stream = EngineStream(most_at_once=300)
+    assert stream.receive(chunk({"content": "a" * 1000}) + DONE) == []
+    assert not stream.ended
+    assert stream.has_large_end
+    assert stream.close() == [TextDelta("a" * 1000)]
+    assert stream.ended

@@ -102,7 +102,7 @@ def number_to_ticket(number: int) -> str:
 def test_the_wait_is_estimated_from_how_long_places_are_used() -> None:
     queue: FairQueue[str] = FairQueue(2, 0)
     queue.enter("first", "ada", 0)
-    assert queue.seconds_to_wait() == 0
+    assert queue.seconds_to_wait(0) == 0
     queue.leave("first", 20)
     queue.enter("second", "ada", 20)
     queue.enter("third", "ada", 20)
@@ -133,15 +133,58 @@ def test_more_places_are_used_at_once_and_fewer_as_soon_as_they_are_free() -> No
     assert queue.leave("running 0", 1) == ["eve 3"]
 
 
+def test_the_estimate_counts_all_that_wait_already() -> None:
+    queue = filled(2, 10)
+    queue.leave("running 0", 8)
+    queue.enter("running 0", "eve", 8)
+    for number in range(5):
+        queue.enter(number_to_ticket(number), "eve", 8)
+    # Six that take eight seconds each, two at a time.
+    assert queue.seconds_to_wait(8) == 24
+    queue.leave(number_to_ticket(4), 8)
+    assert queue.seconds_to_wait(8) == 20
+
+
+def test_before_any_use_has_ended_those_that_run_say_how_long_one_takes() -> None:
+    queue = filled(2, 1)
+    queue.enter("waiting", "eve", 30)
+    with pytest.raises(QueueFull) as full:
+        queue.enter("one more", "eve", 30)
+    assert full.value.seconds == 30
+
+
+def test_uses_that_take_longer_than_earlier_ones_make_the_estimate_longer() -> None:
+    queue: FairQueue[str] = FairQueue(1, 0)
+    queue.enter("first", "ada", 0)
+    queue.leave("first", 1)
+    queue.enter("second", "ada", 1)
+    assert [queue.seconds_to_wait(now) for now in (1, 2, 41)] == [1, 1, 40]
+
+
+def test_an_owner_that_may_not_have_all_places_leaves_the_others_free() -> None:
+    queue: FairQueue[str] = FairQueue(3, 10, own_places=2)
+    for number in range(4):
+        queue.enter(f"eve {number}", "eve", 0)
+    assert [queue.runs(f"eve {number}") for number in range(4)] == [True, True, False, False]
+    queue.enter("ada", "ada", 0)
+    assert queue.runs("ada")
+    # Nor does she get the place of another.
+    assert queue.leave("ada", 1) == []
+    assert queue.leave("eve 0", 1) == ["eve 2"]
+    assert queue.leave("eve 1", 1) == ["eve 3"]
+
+
 class Traffic(RuleBasedStateMachine):
     """Requests come, wait, are served, leave and are refused, in any order."""
 
     PLACES = 3
     MOST_WAITING = 4
+    # Of one owner.
+    OWN_PLACES: int | None = None
 
     def __init__(self) -> None:
         super().__init__()
-        self.queue: FairQueue[int] = FairQueue(self.PLACES, self.MOST_WAITING)
+        self.queue: FairQueue[int] = FairQueue(self.PLACES, self.MOST_WAITING, self.OWN_PLACES)
         self.next = 0
         self.owners: dict[int, str] = {}
         self.patient: set[int] = set()
@@ -154,7 +197,7 @@ class Traffic(RuleBasedStateMachine):
     @rule(owner=OWNERS, patient=st.booleans())
     def enter(self, owner: str, patient: bool) -> None:
         ticket, self.next = self.next, self.next + 1
-        was_full = self.queue.is_full
+        was_full = self.queue.is_full or not self.may_run(owner)
         try:
             displaced = self.queue.enter(ticket, owner, self.next, patient=patient)
         except QueueFull:
@@ -177,6 +220,9 @@ class Traffic(RuleBasedStateMachine):
             self.waiting.append(ticket)
             self.passed[ticket] = []
 
+    def may_run(self, owner: str) -> bool:
+        return self.OWN_PLACES is None or sum(self.owners[ticket] == owner for ticket in self.running) < self.OWN_PLACES
+
     @rule(data=st.data())
     def leave(self, data: st.DataObject) -> None:
         present = sorted(self.running) + self.waiting
@@ -193,18 +239,23 @@ class Traffic(RuleBasedStateMachine):
             # First come, first served, within one owner.
             assert served == next(other for other in self.waiting if self.owners[other] == owner)
             self.waiting.remove(served)
-            self.running.add(served)
             for other in self.waiting:
-                self.passed[other].append(owner)
+                if self.may_run(self.owners[other]):
+                    self.passed[other].append(owner)
+            self.running.add(served)
 
     @invariant()
     def never_more_than_the_places(self) -> None:
         assert self.queue.running == len(self.running) <= self.PLACES
+        if self.OWN_PLACES is not None:
+            of_owners = [self.owners[ticket] for ticket in self.running]
+            assert all(of_owners.count(owner) <= self.OWN_PLACES for owner in of_owners)
         assert {ticket for ticket in self.owners if self.queue.runs(ticket)} == self.running
 
     @invariant()
     def no_place_is_free_while_one_waits(self) -> None:
-        assert not self.waiting or len(self.running) == self.PLACES
+        could_run = [ticket for ticket in self.waiting if self.may_run(self.owners[ticket])]
+        assert not could_run or len(self.running) == self.PLACES
         assert self.queue.waiting == len([ticket for ticket in self.waiting if ticket not in self.patient])
         assert self.queue.waiting <= self.MOST_WAITING
 
@@ -226,4 +277,9 @@ class Traffic(RuleBasedStateMachine):
         assert (self.queue.running, self.queue.waiting) == (0, 0)
 
 
+class TrafficWithOwnPlaces(Traffic):
+    OWN_PLACES = 2
+
+
 TestTraffic = Traffic.TestCase
+TestTrafficWithOwnPlaces = TrafficWithOwnPlaces.TestCase

@@ -9,15 +9,19 @@ from support.exchanges import make_environment
 from support.operations import CopiedText, assert_linear, count_calls, count_copied
 
 from antiphon.core.check_work import CheckOutcome
+from antiphon.core.deltas import TextDelta
 from antiphon.core.exchange import Exchange
 from antiphon.core.knowledge import EngineKnowledge
 from antiphon.core.steps import Check
 from antiphon.core.string_member import StringMember
 from antiphon.core.text_calls import ConstrainedCall, TextCalls
+from antiphon.core.text_calls.brackets import Brackets
+from antiphon.core.text_calls.candidates import FAILED
 from antiphon.core.text_calls.nearly_json import Repairs
+from antiphon.core.text_calls.search import MOST_WASTED
 from antiphon.core.think_tags import Start, ThinkTags
 from antiphon.dialects import PLAIN
-from antiphon.wire.responses import CreateResponse
+from antiphon.wire.responses import CreateResponse, FunctionCall
 
 Body = dict[str, Any]
 
@@ -89,6 +93,14 @@ ANSWERS: dict[str, tuple[Callable[[int], list[bytes]], Body]] = {
     "text with angle brackets": (lambda size: texts(*["a < b </"] * size), {"tools": [FUNCTION]}),
     "text with backticks": (lambda size: texts(*["`a` ```\n"] * size), {"tools": [FUNCTION]}),
     "text with brackets": (lambda size: texts(*["\n{ [ "] * size), {"tools": [FUNCTION]}),
+    "text with nothing but opening brackets": (lambda size: texts(*["<<[[", "{{{{"] * size), {"tools": [FUNCTION]}),
+    "markers and nothing between them": (lambda size: texts(*["<tool_call>", "\n[TOOL_CALLS]"] * size), {"tools": [FUNCTION]}),
+    "opened thoughts in text": (lambda size: texts("a", *["<think>"] * size), {"tools": [FUNCTION]}),
+    "white space": (lambda size: texts("a", *["    ", "\n\n\n\n"] * size), {"tools": [FUNCTION]}),
+    "a long call in the text": (
+        lambda size: texts('<tool_call>{"name": "f", "arguments": {"a": "', *["abcd"] * size, '"}}</tool_call>'),
+        {"tools": [FUNCTION]},
+    ),
     "text with closing tags that are quoted": (lambda size: texts(*["`</think>` "] * size), {}),
     "a thought in tags": (lambda size: texts("<think>", *["a <"] * size, "</think>b"), {}),
     "calls in the text": (lambda size: texts(*[TEXT_CALL] * size), {"tools": [FUNCTION]}),
@@ -106,6 +118,68 @@ def test_the_work_for_an_answer_grows_with_its_length(make: Callable[[int], list
     assert_linear(lambda size: receive_all(make(size), stream=streams, **fields), 250, count_calls)
 
 
+# ---- texts in which a call may begin everywhere ------------------------------------------------------------------------
+
+# What is repeated, and how many calls of functions each of its characters may take: next to none where a regular expression
+# skips it, and few where every repetition is looked at.
+OPENINGS = {
+    "<": 0.05,
+    "{": 0.05,
+    "[": 0.05,
+    "`": 0.05,
+    " ": 0.05,
+    "\n": 0.05,
+    "\n ": 0.05,
+    "\n<": 0.05,
+    "<think>": 0.05,
+    "a < b, {c} and [d]\n": 0.05,
+    "<|channel|>": 0.05,
+    "`a` ": 5,
+    "```\n": 5,
+    "```json\n{": 5,
+    "\n{": 5,
+    "\n[": 5,
+    "\n[f(": 5,
+    "\nAction: f": 5,
+    "<tool_call>": 5,
+    '<tool_call>{"name": ': 5,
+    "<tool_call>f(a=[": 5,
+    "[TOOL_CALLS][{": 5,
+    "\nfunctools[": 5,
+    '<tool_call>{[`<|channel|><function=f>\n[TOOL_CALLS]"': 5,
+}
+
+
+@pytest.mark.parametrize("size", [200_000, 4_000])
+@pytest.mark.parametrize(("repeated", "most"), OPENINGS.items())
+def test_what_looks_like_the_beginning_of_a_call_everywhere_takes_few_operations(repeated: str, most: float, size: int) -> None:
+    text = repeated * (200_000 // len(repeated))
+    pieces = [text[at : at + size] for at in range(0, len(text), size)]
+
+    def work() -> None:
+        finder = TextCalls(["f"])
+        deltas = [delta for each in pieces for delta in finder.receive(each)] + finder.close()
+        assert "".join(delta.text for delta in deltas if isinstance(delta, TextDelta)) == text
+
+    assert count_calls(work) <= most * len(text)
+
+
+@pytest.mark.parametrize("failed", ["\n{", "\n[f(", "<tool_call>f(a=[", '<tool_call>{"name": "g"}'])
+def test_what_is_not_a_call_is_looked_at_only_so_often_in_one_answer(failed: str) -> None:
+    def read(times: int) -> int:
+        return count_calls(lambda: TextCalls(["f"]).receive(failed * times))
+
+    enough = MOST_WASTED // FAILED
+    # What follows is not searched any more.
+    assert read(3 * enough) - read(enough) < enough
+
+
+@pytest.mark.parametrize("piece", ["[],", "{", '{"a": 1}, ', '"a{", '])
+def test_the_brackets_of_a_value_are_counted_many_at_once(piece: str) -> None:
+    text = "[" + piece * 20_000
+    assert count_calls(lambda: Brackets().receive(text)) < 50
+
+
 # ---- copies ------------------------------------------------------------------------------------------------------------
 
 
@@ -121,6 +195,10 @@ def feed(make: Callable[[], Any], *pieces: str) -> Callable[[], None]:
 
 READERS: dict[str, tuple[Callable[[], Any], Callable[[int], list[str]]]] = {
     "words where JSON should be": (lambda: ThinkTags(Start.NEVER), lambda size: ["word "] * size),
+    "white space after JSON in a fence": (
+        lambda: ThinkTags(Start.NEVER),
+        lambda size: ["```json\n{}", *["    "] * size],
+    ),
     "white space before JSON": (lambda: ThinkTags(Start.NEVER), lambda size: ["    "] * size),
     "text that waits for the end of a thought": (lambda: ThinkTags(Start.PATIENT), lambda size: ["a < b"] * size),
     "white space before a call": (lambda: TextCalls(["f"]), lambda size: ["    "] * size),
@@ -148,3 +226,39 @@ def test_a_repair_reads_no_more_than_it_may(broken: str) -> None:
     texts = [broken * times for times in (10, 100, 1000, 3000)]
     calls = count_calls(lambda: [repairs.repaired(f"{text}{at}") for text in texts for at in range(5)])
     assert calls < 2_000_000
+
+
+def test_pieces_that_are_joined_now_and_then_are_copied_once() -> None:
+    """They are the pieces of the answer all the same."""
+    pieces = [f"word {number}, " for number in range(1000)]
+    exchange = Exchange(CreateResponse(model="m", input="Hi", stream=True), [EngineKnowledge(PLAIN)], make_environment())
+    exchange.start()
+    for number, piece in enumerate(pieces):
+        exchange.receive(chunk({"content": piece}))
+        if number % 10 == 0:
+            exchange.join_pieces()
+    path = exchange._sequence._fast_path
+    assert path is not None
+    # One for each time, the first one, and those that came since.
+    assert len(path.pieces) <= 100 + 1 + 10
+    exchange.receive(chunk(finish="stop") + DONE)
+    exchange.finish()
+    exchange.end()
+    assert exchange.response.output_text == "".join(pieces)
+
+
+def test_the_pieces_of_a_call_are_not_joined() -> None:
+    """What looks for its end counts them."""
+    exchange = Exchange(CreateResponse(model="m", input="Hi", tools=[FUNCTION]), [EngineKnowledge(PLAIN)], make_environment())
+    exchange.start()
+    head = {"index": 0, "id": "call_1", "type": "function", "function": {"name": "f", "arguments": '{"a": "'}}
+    exchange.receive(chunk({"tool_calls": [head]}))
+    for piece in [*"1234", '"}']:
+        exchange.receive(chunk({"tool_calls": [{"index": 0, "function": {"arguments": piece}}]}))
+        exchange.join_pieces()
+    exchange.receive(chunk(finish="tool_calls") + DONE)
+    exchange.finish()
+    exchange.end()
+    item = exchange.response.output[0]
+    assert isinstance(item, FunctionCall)
+    assert item.arguments == '{"a": "1234"}'

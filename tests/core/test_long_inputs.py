@@ -136,6 +136,7 @@ def test_of_very_many_notices_the_first_are_shown_and_the_others_counted() -> No
     assert exchange.notices[0] == "input[1]: unknown_0 was left out"
     assert len(exchange.notices) == notices.MOST + 1
     assert exchange.notices[-1] == f"and {1000 - notices.MOST} more notices"
+    assert notices.shortened(map(str, range(notices.MOST + 1)))[-1] == "and 1 more notice"
 
 
 def test_a_notice_about_something_very_long_is_cut_off() -> None:

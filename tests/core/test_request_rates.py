@@ -40,6 +40,35 @@ def test_each_owner_has_a_minute_of_its_own() -> None:
     assert passes(rates, 0, "bob")
 
 
+def test_an_owner_that_gets_a_name_has_used_what_it_has_used() -> None:
+    rates = RequestRates(6)
+    assert [passes(rates, 0, "hash") for _ in range(4)] == [True] * 4
+    assert passes(rates, 0, "ada")
+    rates.rename("hash", "ada", 10)
+    # Five of them, of which one is allowed again for each owner.
+    assert rates.state("ada", 10) == RateState(6, 3, 30)
+    assert rates.state("hash", 10) == RateState(6, 6, 0)
+    rates.rename("hash", "ada", 10)
+    assert [passes(rates, 10, "ada") for _ in range(4)] == [True] * 3 + [False]
+
+
+def test_owners_that_become_one_have_used_a_minute_at_most() -> None:
+    rates = RequestRates(2)
+    for owner in ("hash", "ada"):
+        assert [passes(rates, 0, owner) for _ in range(2)] == [True] * 2
+    rates.rename("hash", "ada", 0)
+    assert rates.state("ada", 0) == RateState(2, 0, 60)
+
+
+def test_the_message_counts_in_plain_english() -> None:
+    rates = RequestRates(1)
+    assert passes(rates, 0)
+    with pytest.raises(RateLimited, match=r"^More than 1 request a minute: try again in 60 seconds\.$"):
+        rates.count("ada", 0)
+    with pytest.raises(RateLimited, match=r"^More than 1 request a minute: try again in 1 second\.$"):
+        rates.count("ada", 59)
+
+
 @given(st.integers(1, 120), st.lists(st.floats(0, 30), min_size=1, max_size=5))
 def test_the_time_to_wait_is_true_and_no_longer_than_a_second_more(per_minute: int, pauses: list[float]) -> None:
     rates, now = RequestRates(per_minute), 12345.678

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from antiphon.core import schemas
 from antiphon.core.call_schema import closed, functions_to_schema
+from antiphon.core.check_work import CheckOutcome
 from antiphon.core.schema_support import is_enforced
 from antiphon.wire.chat import ChatFunction
 
@@ -86,6 +87,40 @@ def test_a_number_may_be_too_large_for_a_machine() -> None:
     numbers = {"type": "array", "items": {"type": "number"}}
     assert complaint("[1e999, -1e999, 2]", numbers) is None
     assert complaint("[1e999, ]", numbers)
+
+
+COUNTED = {
+    "type": "object",
+    "properties": {"n": {"type": ["integer", "number"]}},
+    "required": ["n"],
+    "additionalProperties": False,
+}
+ANYTHING = {"type": "object"}
+
+
+@pytest.mark.parametrize(
+    ("text", "schema"),
+    [
+        ('{"n": 1e999, "extra": 1}', COUNTED),
+        ('{"n": -1e999, "extra": 1}', COUNTED),
+        ('```json\n{"n": 1e999}\n```', COUNTED),
+        ('{"n": "1e999"}', COUNTED),
+        (f'{{"n": {"9" * 5000}, "extra": 1}}', COUNTED),
+        ('{"a": 1e999,}', ANYTHING),
+        ('{"a": [{"b": -1e999}],}', ANYTHING),
+    ],
+)
+def test_a_repair_makes_no_other_number_of_one_that_is_too_large(text: str, schema: dict[str, Any]) -> None:
+    assert schemas.check(msgspec.json.encode(schema), text, repair=True) == CheckOutcome(text, complaint(text, schema))
+    assert complaint(text, schema) is not None
+
+
+def test_a_repair_leaves_a_large_number_as_short_as_it_is() -> None:
+    encoded = msgspec.json.encode(COUNTED)
+    cases = {"1e300": "1e300", '"1e25"': "1e25", "9007199254740992.0": "9007199254740992", "2e3": "2000"}
+    for number, written in cases.items():
+        outcome = schemas.check(encoded, f'{{"n": {number}, "extra": 1}}', repair=True)
+        assert outcome == CheckOutcome(f'{{"n":{written}}}')
 
 
 @pytest.mark.parametrize("address", ["http://127.0.0.1:1/s.json", "file:///etc/hostname", "#/$defs/none"])

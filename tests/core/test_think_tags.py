@@ -142,6 +142,15 @@ def test_an_answer_that_was_wrongly_taken_for_a_thought_comes_once() -> None:
         ("-3.5", "-3.5"),
         ('<|assistant|>\nMy thoughts:\n{"a": [1]}', '{"a": [1]}'),
         ("<think>\n[1]", "[1]"),
+        ('```json\n{"a": [1]}\n```', '{"a": [1]}'),
+        ("Here:\n```\n[1,\n 2]\n  ```", "[1,\n 2]"),
+        ('```json\n{"a": 1}```', '{"a": 1}'),
+        ('```json\n{"a": "`b` ```"}\n\n```', '{"a": "`b` ```"}'),
+        ('```json\n{"a": 1}\n```\nThat is all.', '{"a": 1}\nThat is all.'),
+        # The fence is cut off, or is not one.
+        ('```json\n{"a": "`', '{"a": "`'),
+        ('```json\n{"a": 1}\n``', '{"a": 1}\n``'),
+        ('{"a": 1}\n```', '{"a": 1}\n```'),
         # It was not constrained after all: nothing is lost.
         ("Hello.", "Hello."),
     ],
@@ -149,6 +158,26 @@ def test_an_answer_that_was_wrongly_taken_for_a_thought_comes_once() -> None:
 def test_an_answer_that_is_constrained_to_json_is_no_thought(written: str, text: str) -> None:
     assert merge(read([written], Start.NEVER)) == ("", text)
     assert merge(read(list(written), Start.NEVER)) == ("", text)
+
+
+@pytest.mark.parametrize(
+    ("written", "left_out"),
+    [
+        ('Here you are: {"a": 1}', True),
+        ('```json\n{"a": 1}\n```', True),
+        ('\n {"a": 1}', False),
+        ('<think>\n</think>\n{"a": 1}', False),
+        ("true, or not {", False),
+        ("Hello.", False),
+    ],
+)
+def test_what_is_left_out_before_json_is_known(written: str, left_out: bool) -> None:
+    for pieces in ([written], list(written)):
+        tags = ThinkTags(Start.NEVER)
+        for piece in pieces:
+            tags.receive(piece)
+        tags.close()
+        assert bool(tags.left_out) is left_out
 
 
 def test_a_thought_that_was_cut_stays_a_thought() -> None:

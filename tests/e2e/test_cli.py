@@ -1,6 +1,7 @@
 """The command line as a person uses it."""
 
 import asyncio
+import json
 import signal
 from pathlib import Path
 
@@ -11,16 +12,18 @@ from support.engine import MockEngine, Refusal, Writer, chunk, text
 from support.gateway import free_port
 from support.streams import check_stream, parse
 
+from antiphon import running_gateways
 from antiphon.cli.serve import refuse_to_be_open
 from antiphon.settings import Settings, SettingsError
 
 RECORDED = Path(__file__).parents[1] / "golden"
 
 
-async def run(*arguments: str) -> tuple[int, str, str]:
+async def run(*arguments: str, **environment: str) -> tuple[int, str, str]:
     process = await asyncio.create_subprocess_exec(
-        *ANTIPHON, *arguments, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, env=bare_environment()
-    )
+        *ANTIPHON, *arguments, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        env=bare_environment(**environment),
+    )  # fmt: skip
     out, err = await process.communicate()
     return process.returncode or 0, out.decode(), err.decode()
 
@@ -82,7 +85,9 @@ async def test_it_listens_before_its_engine_is_ready() -> None:
     assert process.stderr is not None
     try:
         async with asyncio.timeout(60), aiohttp.ClientSession() as client:
-            assert b"listening" in await process.stderr.readline()
+            logged = b""
+            while b"listening" not in logged or b"waiting for engine" not in logged:
+                logged += await process.stderr.readline()
             async with client.post(f"{url}/v1/responses", json={"input": "Hi"}) as answer:
                 assert answer.status == 503
                 assert int(answer.headers["Retry-After"]) >= 1
@@ -130,6 +135,17 @@ async def listens(port: int) -> bool:
     return True
 
 
+async def test_a_gateway_is_found_by_other_commands_while_it_accepts_requests(engine: MockEngine, tmp_path: Path) -> None:
+    port = await free_port()
+    environment = {"ANTIPHON_UPSTREAM": engine.url, "ANTIPHON_DATA_DIR": str(tmp_path)}
+    async with served("--host", "0.0.0.0", "--port", str(port), "--insecure-no-auth", **environment) as (process, _):
+        (found,) = running_gateways.find(tmp_path / running_gateways.FOLDER)
+        assert (found.url, found.pid) == (f"http://127.0.0.1:{port}", process.pid)
+        process.send_signal(signal.SIGTERM)
+        assert await process.wait() == 0
+        assert not list((tmp_path / running_gateways.FOLDER).iterdir())
+
+
 async def test_replay_shows_the_events_of_a_recording() -> None:
     name = "vllm_chat_reasoning_stream.sse"
     code, out, _ = await run("replay", str(RECORDED / "streams" / name), "--dialect", "vllm")
@@ -142,8 +158,10 @@ async def test_replay_shows_the_events_of_a_recording() -> None:
     [
         (["serve", "--dialect", "klingon"], "unknown dialect"),
         (["serve", "--config", "/nowhere.toml"], "cannot read"),
-        (["serve", "--port", "99999"], "the command line"),
-        (["serve", "--model-help", "some"], "the command line: Invalid enum value 'some'"),
+        (["serve", "--port", "99999"], "port must be a whole number from 0 to 65535, not 99999 (--port)"),
+        (["serve", "--model-help", "some"], "help must be one of: auto, full, off, not 'some' (--model-help)"),
+        (["serve", "--upstream", "htp://x"], "upstream must be http://HOST:PORT or https://HOST, with or without /v1"),
+        (["doctor", "--upstream", "localhost:1234"], "Did you mean http://localhost:1234?"),
         (["serve", "--model-name", "gpt-5="], "'gpt-5=' must be NAME or NAME=VALUE"),
         (["serve", "--host", "0.0.0.0"], "other machines can reach 0.0.0.0, and no key is set"),
         (["replay", "/nowhere.sse"], "does not exist"),
@@ -156,6 +174,12 @@ async def test_an_error_says_what_is_wrong(arguments: list[str], message: str) -
     assert message in " ".join(err.split())
 
 
+async def test_an_unknown_name_of_the_environment_is_reported_and_changes_nothing() -> None:
+    _, out, err = await run("models", "--json", ANTIPHON_PROT="1")
+    assert err == "antiphon: ANTIPHON_PROT is not a setting, and has no effect. Did you mean ANTIPHON_PORT?\n"
+    assert json.loads(out)["models"]
+
+
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "", "192.168.0.7", "box.lan", "localhost.evil.com"])
 def test_without_a_key_only_this_machine_is_let_in(host: str) -> None:
     with pytest.raises(SettingsError, match=r"--api-key KEY.*--insecure-no-auth"):
@@ -166,7 +190,8 @@ def test_without_a_key_only_this_machine_is_let_in(host: str) -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1", "localhost", "LOCALHOST"])
 def test_this_machine_needs_no_key(host: str) -> None:
-    refuse_to_be_open(Settings(host=host))
+    settings = Settings(host=host)
+    assert refuse_to_be_open(settings) is settings
 
 
 @pytest.mark.parametrize("allowed", [("--insecure-no-auth",), ("--api-key", "k")])
@@ -181,7 +206,7 @@ async def test_a_port_in_use_is_an_error(engine: MockEngine) -> None:
     port = engine.url.rpartition(":")[2]
     code, _, err = await run("serve", "--upstream", engine.url, "--port", port)
     assert code == 2
-    assert f"cannot listen on 127.0.0.1:{port}" in err
+    assert f"port {port} of 127.0.0.1 is taken by " in err
 
 
 async def test_version_and_help() -> None:

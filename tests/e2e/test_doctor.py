@@ -202,7 +202,7 @@ async def test_an_engine_that_cannot_be_tested_is_reported_beside_the_others(eng
     code, out, _ = await doctor("--upstream", gone, "--upstream", engines["vllm"].url, "--json")
     assert code == 1
     reports = msgspec.json.decode(out)["engines"]
-    assert reports[0] == {"url": gone, "error": "no engine answers at this URL"}
+    assert reports[0] == {"url": gone, "error": "no engine answers at this URL: connection refused"}
     assert reports[1]["dialect"] == "vllm"
 
 

@@ -136,7 +136,7 @@ async def test_what_needs_a_restart_is_reported_and_the_rest_is_applied(engine: 
         ('dialect = "klingon"', "unknown dialect 'klingon'"),
         ('chat_template = "/none.jinja"', "chat_template: cannot read /none.jinja"),
         ("[keys", "is not TOML"),
-        ("prot = 1", "unknown settings: prot"),
+        ("prot = 1", "unknown setting prot"),
     ],
 )
 async def test_an_invalid_file_changes_nothing(engine: MockEngine, tmp_path: Path, wrong: str, reason: str) -> None:

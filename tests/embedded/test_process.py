@@ -153,7 +153,7 @@ async def test_a_model_that_cannot_be_loaded_is_reported_with_llamacpps_message(
 
 async def test_without_llamacpp_the_error_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(CannotEmbed, match=r"pip install 'antiphon\[embedded\]'"):
+    with pytest.raises(CannotEmbed, match=r"pip install '\.\[embedded\]'"):
         await EngineProcess(str(tmp_path / "any.gguf"), ModelOptions(Path())).run()
 
 

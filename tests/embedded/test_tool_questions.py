@@ -12,7 +12,8 @@ import jsonschema_rs
 import pytest
 from support.commands import ANTIPHON, environment
 
-from antiphon.settings import load, models_directory
+from antiphon.setting_sources import load
+from antiphon.settings import models_directory
 from bench.models.questions import QUESTIONS, TOOLS, Question
 
 pytestmark = [pytest.mark.slow, pytest.mark.smollm2, pytest.mark.timeout(600)]

@@ -11,7 +11,7 @@ from support.gateway import free_port, running_gateway, started
 from support.raw_server import raw_server, sized, write_in_pieces
 
 from antiphon.engines.detection import EngineDocuments, detect, find_local_engines, follow
-from antiphon.settings import load
+from antiphon.setting_sources import load
 
 # What each engine answers, reduced to the signs that identify it.
 ENGINES: dict[str, tuple[str, dict[str, Any]]] = {

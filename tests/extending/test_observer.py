@@ -5,12 +5,14 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from support.engine import MockEngine, text
+import pytest
+from support.engine import CUT, MockEngine, Refusal, answer, call, chunk, text
 from support.gateway import running_gateway
 
 from antiphon.app import Extensions
 from antiphon.core.fast_path import AnyEvent, expand
-from antiphon.errors import ApiError
+from antiphon.core.steps import AskReason
+from antiphon.errors import ApiError, EngineError
 from antiphon.gateway.observers import Arrival, Observer
 from antiphon.wire.chat import ChatRequest
 from antiphon.wire.events import Event, OutputTextDelta
@@ -26,12 +28,23 @@ class Notebook(Observer):
         self.pieces: list[bytes] = []
         self.seen: list[Event] = []
         self.ends: list[Response | ApiError | None] = []
+        # The calls beside those, in order.
+        self.marks: list[object] = []
 
     def request(self, response_id: str, request: CreateResponse) -> None:
         self.requests.append((response_id, request))
 
     def chat(self, chat: ChatRequest, engine: str) -> None:
         self.chats.append((engine, chat))
+
+    def asks(self, reason: AskReason) -> None:
+        self.marks.append(reason)
+
+    def answered(self, error: ApiError | None) -> None:
+        self.marks.append(error and type(error))
+
+    def first_output(self) -> None:
+        self.marks.append("output")
 
     def received(self, data: bytes) -> None:
         self.pieces.append(data)
@@ -120,3 +133,52 @@ async def test_it_sees_that_a_client_went_away(engine: MockEngine) -> None:
             answer.close()
         await gone.wait()
     assert notebook.ends == [None]
+
+
+async def test_it_sees_why_an_engine_is_asked_when_output_begins_and_when_each_answer_ends(engine: MockEngine) -> None:
+    engine.will(text("Sorry."), answer(call("add", "{}"), finish="tool_calls"), Refusal(400, {"error": {"message": "no"}}))
+    notebook = Notebook()
+    add = {"type": "function", "name": "add", "parameters": {"type": "object", "properties": {}}, "strict": False}
+    async with running_gateway(engine, extensions=Extensions(observers=[lambda arrival: notebook])) as gateway:
+        await gateway.create("Hi", tools=[add], tool_choice="required")
+        # What is written may wait for the end of what was read.
+        assert notebook.marks[:3] == ["first", None, "repair"]
+        assert set(notebook.marks[3:]) == {"output", None}
+        notebook.marks.clear()
+        await gateway.post({"model": "mock", "input": "Hi"})
+    first, error = notebook.marks
+    assert first == "first"
+    assert isinstance(error, type)
+    assert issubclass(error, ApiError)
+
+
+async def test_it_sees_that_an_answer_was_cut_off(engine: MockEngine) -> None:
+    async def cut(write: Any) -> None:
+        await write(chunk({"content": "half"}))
+        await write(CUT)
+
+    engine.will(cut)
+    notebook = Notebook()
+    async with running_gateway(engine, extensions=Extensions(observers=[lambda arrival: notebook])) as gateway:
+        await gateway.stream("Hi")
+    assert notebook.marks[0] == "first"
+    (error,) = (mark for mark in notebook.marks if isinstance(mark, type))
+    assert issubclass(error, EngineError)
+
+
+async def test_who_does_not_override_a_call_for_every_delta_is_not_called(engine: MockEngine) -> None:
+    class Marks(Observer):
+        marks = 0
+
+        def first_output(self) -> None:
+            self.marks += 1
+
+    marks = Marks()
+    engine.will(text(*"Hello"))
+    calls: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Observer, "received", lambda self, data: calls.append("received"))
+        patch.setattr(Observer, "events", lambda self, events: calls.append("events"))
+        async with running_gateway(engine, extensions=Extensions(observers=[lambda arrival: marks])) as gateway:
+            await gateway.stream("Hi")
+    assert (marks.marks, calls) == (1, [])

@@ -14,8 +14,10 @@ from support.gateway import GatewayUnderTest, running_gateway
 from support.items import assistant, user
 
 from antiphon.errors import Cancelled
-from antiphon.gateway.large_requests import LARGE_BODY, LARGE_HISTORY
+from antiphon.gateway import admission, large_requests
+from antiphon.gateway.large_requests import LARGE_BODY, LARGE_HISTORY, THREADS
 from antiphon.gateway.sinks import NoSink
+from antiphon.store.records import Record
 
 LARGE = [*(each for at in range(300) for each in (user(f"m{at} " + "x" * 200), assistant(f"a{at}"))), user("What now?")]
 NO_EFFORT = Refusal(400, {"error": {"message": "reasoning_effort is not supported", "code": 400}})
@@ -159,3 +161,83 @@ async def test_a_response_that_is_cancelled_while_its_compaction_is_converted_en
     assert isinstance(run.error, Cancelled)
     assert run.response.status == "cancelled"
     assert len(engine.requests) == 1
+
+
+# ---- who waits for whom ----------------------------------------------------------------------------------------------
+
+
+class Threads:
+    """All threads for large requests are busy until `free()`."""
+
+    def __init__(self) -> None:
+        self._go_on = threading.Event()
+        self._begun = [threading.Event() for _ in range(THREADS)]
+        self._work = [large_requests._threads.submit(self._keep, begun) for begun in self._begun]
+
+    def _keep(self, begun: threading.Event) -> None:
+        begun.set()
+        assert self._go_on.wait(20)
+
+    def free(self) -> None:
+        self._go_on.set()
+
+
+class Arrivals:
+    """Counts the requests that have come in, and notes whose background responses were stored, in order."""
+
+    def __init__(self, gateway: GatewayUnderTest) -> None:
+        self.number = 0
+        self.stored: list[str] = []
+        self._count = gateway.gateway.admission.count
+        self._enqueue = gateway.gateway.store.enqueue
+        self._came = asyncio.Event()
+        gateway.gateway.admission.count = self._counted  # type: ignore[method-assign]
+        gateway.gateway.store.enqueue = self._enqueued  # type: ignore[method-assign]
+
+    def _counted(self, owner: str) -> None:
+        self._count(owner)
+        self.number += 1
+        self._came.set()
+
+    async def _enqueued(self, record: Record, request: bytes) -> None:
+        self.stored.append(record.owner)
+        await self._enqueue(record, request)
+
+    async def until(self, number: int) -> None:
+        async with asyncio.timeout(20):
+            while self.number < number:
+                self._came.clear()
+                await self._came.wait()
+
+
+async def test_nobody_waits_for_all_large_background_requests_of_another_key(engine: MockEngine) -> None:
+    """They need no place among the responses of their key, so only turns keep them from using all threads."""
+    async with running_gateway(engine, keys={"ada": ("ada-key",), "bob": ("bob-key",)}, background_workers=0) as gateway:
+        arrivals, threads, body = Arrivals(gateway), Threads(), large_body(background=True)
+
+        def send(key: str) -> asyncio.Task[tuple[int, dict[str, Any]]]:
+            return asyncio.create_task(gateway.post(body, headers={"Authorization": f"Bearer {key}"}))
+
+        sent = [send("ada-key") for _ in range(10)]
+        await arrivals.until(10)
+        sent.append(send("bob-key"))
+        await arrivals.until(11)
+        threads.free()
+        assert {status for status, _ in await asyncio.gather(*sent)} == {200}
+    assert arrivals.stored.index("bob") <= 3
+
+
+async def test_more_large_requests_than_may_wait_are_refused(engine: MockEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admission, "MOST_LARGE", 3)
+    async with running_gateway(engine, background_workers=0) as gateway:
+        arrivals, threads, body = Arrivals(gateway), Threads(), large_body(background=True)
+        sent = [asyncio.create_task(gateway.post(body)) for _ in range(THREADS + 3)]
+        await arrivals.until(THREADS + 3)
+        status, refused = await gateway.post(body)
+        assert (status, refused["error"]["type"]) == (429, "rate_limit_error")
+        assert "Too many large requests" in refused["error"]["message"]
+        assert int(gateway.headers["Retry-After"]) >= 1
+        # Small ones are read at once.
+        assert (await gateway.create("Hi"))["status"] == "completed"
+        threads.free()
+        assert {status for status, _ in await asyncio.gather(*sent)} == {200}

@@ -132,6 +132,56 @@ async def test_no_body_of_a_megabyte_blocks_the_event_loop(body: Body, measured:
     assert min(taken) <= BUDGET, f"{min(taken) * 1000:.0f} ms"
 
 
+# ---- what the engine answers -----------------------------------------------------------------------------------------
+
+FUNCTION = {"type": "function", "name": "f", "parameters": {"type": "object"}}
+REPEATED = {
+    "angle brackets": "<",
+    "curly brackets": "{",
+    "fences": "```\n",
+    "inline code": "`a` ",
+    "opened thoughts": "<think>",
+    "markers": "<tool_call>",
+    "lists of calls": "\n[f(",
+    "many markers": "<tool_call>{[`<|channel|><function=f>\n[TOOL_CALLS]",
+    "calls that are not closed": "[TOOL_CALLS][{",
+}
+
+
+def in_frames(content: str, size: int) -> bytes:
+    return text(*(content[at : at + size] for at in range(0, len(content), size)))
+
+
+def in_one_document(content: str, size: int) -> bytes:
+    message = {"role": "assistant", "content": content}
+    return msgspec.json.encode({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]})
+
+
+@pytest.mark.parametrize("streams", [True, False], ids=["streamed", "whole"])
+@pytest.mark.parametrize(
+    ("make", "size"),
+    [(in_one_document, 0), (in_frames, MEGABYTE), (in_frames, 4000)],
+    ids=["one document", "one frame", "many frames"],
+)
+@pytest.mark.parametrize("repeated", REPEATED.values(), ids=REPEATED)
+async def test_no_answer_of_a_megabyte_blocks_the_event_loop(
+    repeated: str,
+    make: Callable[[str, int], bytes],
+    size: int,
+    streams: bool,
+    measured: MeasuredGateway,
+    engine: MockEngine,
+) -> None:
+    made = make(repeated * (MEGABYTE // len(repeated)), size)
+    engine.otherwise = lambda asked: made
+    taken: list[float] = []
+    async with aiohttp.ClientSession() as client:
+        while len(taken) < ATTEMPTS and (not taken or min(taken) > BUDGET):
+            body = {"input": "Hi", "tools": [FUNCTION], "stream": streams}
+            taken.append(await longest_callback(measured, client, body))
+    assert min(taken) <= BUDGET, f"{min(taken) * 1000:.0f} ms"
+
+
 # ---- what is stored --------------------------------------------------------------------------------------------------
 
 

@@ -12,7 +12,7 @@ from antiphon.settings import Settings
 
 TOOLS = [{"type": "function", "name": "f"}, {"type": "function", "name": "g"}]
 TOO_MANY = {"model": "mock", "input": "Hi", "tools": TOOLS}
-WORDS = "Invalid `tools`: it has 2 tools, and at most 1 tools are allowed (`max_tools`)."
+WORDS = "Invalid `tools`: it has 2 tools, and at most 1 tool is allowed (`max_tools`)."
 
 
 def test_every_limit_is_a_setting_with_the_same_default() -> None:

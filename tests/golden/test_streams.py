@@ -8,6 +8,8 @@ import pytest
 from support.exchanges import FULL_REQUEST
 from support.streams import check_stream, parse
 
+from antiphon.core.answer_reader import AnswerReader
+from antiphon.core.fast_path import AnyEvent
 from antiphon.core.replay import replay
 
 STREAMS = Path(__file__).parent / "streams"
@@ -62,6 +64,22 @@ def test_random_splits_give_the_same_events(path: Path) -> None:
     raw = path.read_bytes()
     for seed in range(5):
         assert replay(in_random_pieces(raw, seed)) == expected_of(path).read_bytes()
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=IDS)
+def test_what_is_read_in_several_goes_gives_the_same_events(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    receive = AnswerReader.receive
+
+    def receive_and_read_on(answer: AnswerReader, data: bytes) -> list[AnyEvent]:
+        answer.read_at_once(300)
+        events = receive(answer, data)
+        assert not answer.is_behind or answer.needs_caller
+        return [*events, *answer.read_on()] if answer.is_behind else events
+
+    monkeypatch.setattr(AnswerReader, "receive", receive_and_read_on)
+    raw = path.read_bytes()
+    for pieces in ([raw], in_frames(raw), [raw[at : at + 2000] for at in range(0, len(raw), 2000)]):
+        assert replay(pieces) == expected_of(path).read_bytes()
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=IDS)

@@ -296,7 +296,7 @@ async def test_calls_after_a_bad_one_come_once_and_in_order(
     response = (await gateway.stream(**fields))[-1]["response"] if stream else await gateway.create(**fields)
     assert calls(response) == [("get_weather", {"city": "Paris"}), ("send_mail", {"to": "Ana"})]
     assert len(engine.requests) == 2
-    left_out = "1 of the model's calls were left out: they followed a call that was wrong, for which it was asked again"
+    left_out = "calls of the model were left out: 1 after a call that was wrong, for which it was asked again"
     assert left_out in response["antiphon_notices"]
 
 

@@ -29,7 +29,7 @@ class CountingChecker(Checker):
         self.work: list[CheckWork] = []
         self._finishing = finishing
 
-    async def run(self, work: CheckWork) -> CheckOutcome:
+    async def run(self, work: CheckWork, owner: str = "", *, patient: bool = False) -> CheckOutcome:
         self.work.append(work)
         return await CHECKER.run(work) if self._finishing else CheckOutcome(unfinished=True)
 

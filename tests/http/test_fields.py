@@ -114,6 +114,8 @@ async def test_a_wrong_field_has_the_code_and_the_path_that_openai_has(
         ("limit=0", "limit", "integer_below_min_value"),
         ("limit=101", "limit", "integer_above_max_value"),
         ("limit=many", "limit", "invalid_type"),
+        ("limit=1e1", "limit", "invalid_type"),
+        ("limit=-1", "limit", "integer_below_min_value"),
         ("order=up", "order", "invalid_value"),
     ],
 )

@@ -19,6 +19,12 @@ NOT_HTTP = {
     "words": (b"FOO BAR / HTTP/1.1\r\n\r\n", 400, "invalid_http"),
     "an unknown method": (b"FROB /v1/models HTTP/1.1\r\n" + HEADERS + b"\r\n", 400, "invalid_http"),
     "another version": (b"GET / HTTP/3.0\r\n" + HEADERS + b"\r\n", 400, "invalid_http"),
+    "HTTP/2 in the form of HTTP/1": (b"GET /health HTTP/2.0\r\n" + HEADERS + b"\r\n", 400, "invalid_http"),
+    "HTTP/0.9 by its name": (b"GET /health HTTP/0.9\r\n" + HEADERS + b"\r\n", 400, "invalid_http"),
+    "HTTP/0.9": (b"GET /health\r\n\r\n", 400, "invalid_http"),
+    "a POST of HTTP/2 in the form of HTTP/1": (
+        post(b"{}", b"Expect: 100-continue").replace(b"HTTP/1.1", b"HTTP/2.0"), 400, "invalid_http"
+    ),
     "the preface of HTTP/2": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400, "invalid_http"),
     "no host": (b"GET /health HTTP/1.1\r\n\r\n", 400, "invalid_http"),
     "two hosts": (b"GET /health HTTP/1.1\r\n" + HEADERS * 2 + b"\r\n", 400, "invalid_http"),
@@ -63,6 +69,17 @@ async def test_whatever_is_sent_the_error_is_json(
     assert answer.headers["x-request-id"] in {line.get("members", {}).get("request_id") for line in logged}
     # Not even a client that sends its key in the wrong place has it in the log, or a trace of our code.
     assert not any("secret" in str(line) or line["exc_info"] for line in logged)
+
+
+@pytest.mark.parametrize("version", [b"2.0", b"0.9"])
+async def test_the_answer_to_another_version_is_in_a_known_one(gateway: GatewayUnderTest, version: bytes) -> None:
+    async with dialled(gateway) as client:
+        await client.send(get(b"/health").replace(b"HTTP/1.1", b"HTTP/" + version))
+        assert (await client.rest()).startswith(b"HTTP/1.1 400 Bad Request\r\n")
+        # What is spoken is.
+        async with dialled(gateway) as other:
+            await other.send(get(b"/health").replace(b"HTTP/1.1", b"HTTP/1.0"))
+            assert (await other.rest()).startswith(b"HTTP/1.0 200 OK\r\n")
 
 
 @pytest.mark.parametrize("key", [b"\xff", b"\xed\xa0\x80", "ключ".encode(), b"\xf0\x9f\x94"])

@@ -7,6 +7,8 @@ import pytest
 from support.engine import MockEngine, Refusal, answer, call, chunk, text
 from support.gateway import GatewayUnderTest, standing_before
 
+from antiphon.core.answer_notices import BEFORE_JSON
+
 SCHEMA = {
     "type": "object",
     "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
@@ -120,6 +122,29 @@ async def test_the_answer_of_an_engine_that_constrains_is_streamed() -> None:
         assert engine.last["dry_multiplier"] > 0, "endless repetition is made unlikely"
         await gateway.create()
         assert "dry_multiplier" not in engine.last
+
+
+@pytest.mark.parametrize("written", [f"Here you are: {GOOD}", f"```json\n{GOOD}\n```"], ids=["words", "a fence"])
+async def test_what_precedes_the_json_of_a_constrained_answer_is_left_out_with_a_notice(written: str) -> None:
+    async with standing_before("llamacpp", text(written[:9], written[9:]), text(GOOD)) as (gateway, engine):
+        await gateway.gateway.pool.engines[0].identify()
+        gateway.gateway.pool.engines[0].knowledge.learn("mock", {"constraint_member": "grammar"})
+        response = (await gateway.stream(text=FORMAT))[-1]["response"]
+        assert "grammar" in engine.last
+        assert response["output"][0]["content"][0]["text"] == GOOD
+        assert BEFORE_JSON in response["antiphon_notices"]
+        assert "antiphon_notices" not in (await gateway.stream(text=FORMAT))[-1]["response"]
+        assert len(engine.requests) == 2
+
+
+async def test_a_prefix_that_the_constraint_has_made_the_model_write_is_left_out_without_a_notice() -> None:
+    async with standing_before("llamacpp", text(f"<|Assistant|>{GOOD}")) as (gateway, _):
+        await gateway.gateway.pool.engines[0].identify()
+        facts = {"constraint_member": "grammar", "answer_prefix": "<|Assistant|>"}
+        gateway.gateway.pool.engines[0].knowledge.learn("mock", facts)
+        response = await gateway.create(text=FORMAT)
+        assert response["output"][0]["content"][0]["text"] == GOOD
+        assert "antiphon_notices" not in response
 
 
 async def test_what_grammars_cannot_enforce_is_checked_by_the_gateway() -> None:

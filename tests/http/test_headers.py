@@ -1,5 +1,6 @@
 """The headers of every answer: what a client may do next, how long it took, and which pages may read it."""
 
+import re
 from typing import Any
 
 import aiohttp
@@ -7,6 +8,9 @@ import pytest
 from openai import AsyncOpenAI, InternalServerError
 from support.engine import MockEngine, Refusal, text
 from support.gateway import GatewayUnderTest, running_gateway
+from support.raw_client import dialled, get, post
+
+from antiphon import __version__
 
 PAGE = "https://page.example"
 FORMAT: Any = {"type": "json_schema", "name": "a", "strict": True, "schema": {"type": "object", "required": ["a"]}}
@@ -138,3 +142,40 @@ async def test_an_allowed_page_may_open_a_websocket_and_another_may_not(engine: 
         with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
             await gateway.client.ws_connect(gateway.url + "/v1/responses", origin="https://other.example")
         assert refused.value.status == 403
+
+
+# ---- whose answer it is ----------------------------------------------------------------------------------------------
+
+HANDSHAKE = (
+    b"Connection: Upgrade",
+    b"Upgrade: websocket",
+    b"Sec-WebSocket-Version: 13",
+    b"Sec-WebSocket-Key: " + b"a" * 22 + b"==",
+)
+CHAT = b'{"messages": [{"role": "user", "content": "Hi"}]}'
+ANSWERS = {
+    "a whole answer": (post(b'{"input": "Hi"}'), 200),
+    "a stream": (post(b'{"input": "Hi", "stream": true}'), 200),
+    "a request that is passed through": (
+        post(b'{"messages": [{"role": "user", "content": "Hi"}]}', path=b"/v1/chat/completions"),
+        200,
+    ),
+    "a WebSocket": (get(b"/v1/responses", *HANDSHAKE), 101),
+    "an error": (post(b"{"), 400),
+    "a path that is not there": (get(b"/nothing"), 404),
+    "an expectation": (post(b"{}", b"Expect: miracles"), 400),
+    "the metrics": (get(b"/metrics"), 200),
+    "what is no HTTP": (b"GET / HTTP/1.1\r\nno header\r\n\r\n", 400),
+    "half a head": (b"GET / HTTP/1.1\r\nHost: localhost\r\n", 408),
+}
+
+
+@pytest.mark.usefixtures("both_transports")
+@pytest.mark.parametrize("name", ANSWERS)
+async def test_every_answer_names_the_server_once(engine: MockEngine, name: str) -> None:
+    request, status = ANSWERS[name]
+    async with running_gateway(engine, header_timeout=1.0) as gateway, dialled(gateway) as client:
+        await client.send(request)
+        head = await client.reader.readuntil(b"\r\n\r\n")
+    assert head.split()[1] == b"%d" % status
+    assert re.findall(rb"(?im)^server: (.*?)\r$", head) == [f"antiphon/{__version__}".encode()]

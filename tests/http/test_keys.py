@@ -15,6 +15,8 @@ from support.sockets import connected
 
 from antiphon.settings import Settings
 from antiphon.store import Store, open_store
+from antiphon.store.memory import MemoryStore
+from antiphon.store.records import Record
 
 SEALED = ["reasoning.encrypted_content"]
 
@@ -141,6 +143,56 @@ async def test_a_key_that_gets_a_name_while_it_is_used_loses_nothing(engine: Moc
         assert owners == ["ada", "ada", "ada"]
 
 
+async def test_a_key_that_gets_a_name_keeps_the_requests_that_it_has_sent(engine: MockEngine) -> None:
+    settings: dict[str, Any] = {"api_key": ("one",), "key_requests_per_minute": 2}
+    before = Settings(upstream=(engine.url,), port=0, **(DEFAULTS | settings))
+    async with running_gateway(engine, **settings) as gateway:
+        await created(gateway, "one")
+        await gateway.reload(structs.replace(before, api_key=(), keys={"ada": ("one", "two")}))
+        await created(gateway, "two")
+        assert gateway.headers["x-ratelimit-remaining-requests"] == "0"
+        status, body = await gateway.post({"model": "mock", "input": "Hi"}, **sent("one"))
+        assert (status, body["error"]["code"]) == (429, "rate_limit_exceeded")
+
+
+class MovingStore(MemoryStore):
+    """Gives what it has to another owner, as soon as it was read once more."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.moves_to: str | None = None
+
+    async def get(self, owner: str, id: str, *, output: bool = True) -> Record | None:
+        record = await super().get(owner, id, output=output)
+        if record is not None and self.moves_to is not None:
+            name, self.moves_to = self.moves_to, None
+            await self.move_owner(owner, name)
+        return record
+
+
+@pytest.mark.parametrize("status", ["queued", "completed"])
+async def test_a_response_is_deleted_although_its_key_gets_a_name_meanwhile(engine: MockEngine, status: str) -> None:
+    store = MovingStore()
+    async with running_gateway(engine, shares=store, api_key=("one",), background_workers=0) as gateway:
+        response = await Background(gateway, **sent("one")).create() if status == "queued" else await created(gateway, "one")
+        store.moves_to = "ada"
+        deleted = await gateway.get(f"/v1/responses/{response['id']}", method="DELETE", **sent("one"))
+        assert deleted == (200, {"id": response["id"], "object": "response", "deleted": True})
+        assert await store.owner_of(response["id"]) is None
+
+
+async def test_a_response_is_cancelled_although_its_key_gets_a_name_meanwhile(engine: MockEngine) -> None:
+    store, (script, _) = MovingStore(), held_back("Hel", "lo")
+    engine.will(script)
+    async with running_gateway(engine, shares=store, api_key=("one",)) as gateway:
+        background = Background(gateway, **sent("one"))
+        running = await background.create()
+        await engine.asked.wait()
+        store.moves_to = "ada"
+        assert (await background.cancel(running["id"]))["status"] == "cancelled"
+        await engine.cancelled.wait()
+
+
 async def test_a_response_that_ends_after_its_key_got_a_name_can_be_continued_at_once(engine: MockEngine) -> None:
     script, go_on = held_back("Hel", "lo")
     engine.will(script)
@@ -155,6 +207,7 @@ async def test_a_response_that_ends_after_its_key_got_a_name_can_be_continued_at
             raw = await stream.content.read()
         id = raw.partition(b'"response":{"id":"')[2].partition(b'"')[0].decode()
         await created(gateway, "one", previous_response_id=id)
+        assert [message["content"] for message in engine.last["messages"]] == ["Hi", "Hello", "Hi"]
 
 
 # ---- WebSockets ------------------------------------------------------------------------------------------------------

@@ -160,7 +160,7 @@ HEADERS: dict[str, tuple[str, str | None]] = {
     "openai-project": ("proj_1", None),
     "x-ratelimit-reset-requests": ("\u00e9", None),
     "Retry-After": ("1.5", "2"),
-    "x-should-retry": ("false", "false"),
+    "x-should-retry": ("true", "true"),
     "Set-Cookie": ("a=1", None),
     "Authorization": ("Bearer secret", None),
     "WWW-Authenticate": ("Basic", None),
@@ -194,6 +194,16 @@ async def test_the_server_and_the_id_of_the_request_are_the_gateways_own(gateway
     assert gateway.headers["x-request-id"] == "mine"
     assert "engine" not in gateway.headers.get("Server", "")
     assert int(gateway.headers["openai-processing-ms"]) >= 0
+
+
+@pytest.mark.parametrize("when", [{"Retry-After": "7"}, {"retry-after-ms": "7000"}])
+async def test_where_another_attempt_is_futile_no_time_for_it_is_passed_on(
+    gateway: GatewayUnderTest, engine: MockEngine, when: dict[str, str]
+) -> None:
+    engine.will(Refusal(503, {}, {"x-should-retry": "false", **when}))
+    status, _ = await gateway.post(CHAT, path=PATH)
+    assert (status, gateway.headers["x-should-retry"]) == (503, "false")
+    assert not {"Retry-After", "retry-after-ms"} & set(gateway.headers)
 
 
 @pytest.mark.parametrize("wait", ["inf", "nan", "-1", "soon"])

@@ -3,7 +3,7 @@
 import pytest
 from support.battery_templates import Subject
 from support.gateway import GatewayUnderTest, running_gateway
-from support.template_battery import CONVERSATIONS, REQUESTS, Cell, Client, thirty_rounds
+from support.template_battery import CONVERSATIONS, REQUESTS, ROUNDS, Cell, Client, thirty_rounds
 
 # A conversation is streamed behind one of the gateways, and whole behind the other.
 FORMS = [(cell, at % 2 == 0) for at, cell in enumerate(CONVERSATIONS)]
@@ -24,12 +24,16 @@ def client_of(subject: Subject, gateway: GatewayUnderTest, *, streamed: bool) ->
 async def test_a_cell_passes_behind_a_gateway_that_has_probed(
     subject: Subject, probed: GatewayUnderTest, cell: Cell, streamed: bool
 ) -> None:
-    await cell(client_of(subject, probed, streamed=streamed))
+    client = client_of(subject, probed, streamed=streamed)
+    await cell(client)
+    assert client.asked
 
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_thirty_rounds_of_tools_stay_in_the_cache(subject: Subject, probed: GatewayUnderTest) -> None:
-    await thirty_rounds(client_of(subject, probed, streamed=True))
+    client = client_of(subject, probed, streamed=True)
+    await thirty_rounds(client)
+    assert client.asked == ROUNDS
 
 
 @pytest.mark.slow
@@ -37,4 +41,6 @@ async def test_thirty_rounds_of_tools_stay_in_the_cache(subject: Subject, probed
 async def test_a_conversation_passes_behind_a_gateway_that_never_probes(subject: Subject, cell: Cell, streamed: bool) -> None:
     """All that it can know comes from what the engine shows without an answer, and from what it rejects."""
     async with running_gateway(subject.url, probe=False) as gateway:
-        await cell(client_of(subject, gateway, streamed=streamed))
+        client = client_of(subject, gateway, streamed=streamed)
+        await cell(client)
+    assert client.asked

@@ -43,7 +43,7 @@ def noted(log: Path) -> list[tuple[str, Any]]:
 async def use(url: str) -> None:
     """Every way to get a response, with checks in their own processes."""
     async with aiohttp.ClientSession(base_url=url) as client:
-        for path in ("health", "ready", "v1/models"):
+        for path in ("health", "ready", "metrics", "v1/models"):
             assert (await client.get(path)).status == 200
         for fields in (
             {},

@@ -35,6 +35,16 @@ async def test_workers_that_claim_concurrently_get_different_jobs(store: Store) 
     assert sorted(job.record.id for job in jobs if job) == [f"r{number}" for number in range(8)]
 
 
+async def test_the_jobs_that_wait_and_those_that_run_are_counted(store: Store) -> None:
+    assert await store.count_jobs() == (0, 0)
+    for number in range(3):
+        await store.enqueue(queued(f"r{number}"), b"{}")
+    job = await claimed(store)
+    assert await store.count_jobs() == (2, 1)
+    await store.give_back("w1", [job.record.id])
+    assert await store.count_jobs() == (3, 0)
+
+
 async def test_an_id_is_queued_once(store: Store) -> None:
     await store.put(record("r1"))
     for owner in ("ada", "bob"):

@@ -8,6 +8,7 @@ from msgspec import structs
 from support.stores import conversation, events, items, queued, record
 
 from antiphon.store import IdTaken, Store
+from antiphon.store.records import Listing, LongEventPlace
 
 ATTEMPTS: dict[str, tuple[Callable[[Store], Awaitable[object]], object]] = {
     "put": (lambda store: store.put(record("r1", "bob")), IdTaken),
@@ -31,8 +32,11 @@ ATTEMPTS: dict[str, tuple[Callable[[Store], Awaitable[object]], object]] = {
     "put_and_unlock": (lambda store: store.put_and_unlock(record("running", "bob", conversation="c1"), items("i2")), False),
     "enqueue": (lambda store: store.enqueue(queued("r1", "bob"), b"{}"), IdTaken),
     "events": (lambda store: store.events("bob", "running"), None),
+    "event_part": (lambda store: store.event_part("bob", "running", LongEventPlace(0, 1, 1, 0), 0, 1), None),
     "finish": (lambda store: store.finish(queued("running", "bob"), "w1", 1, events(1)), False),
     "cancel": (lambda store: store.cancel("bob", "running"), "unknown"),
+    "list_responses": (lambda store: store.list_responses("bob"), Listing([], None)),
+    "list_conversations": (lambda store: store.list_conversations("bob"), Listing([], None)),
 }
 # Workers, which serve every owner, call these with what `claim` returned; or they read and write no owner's data.
 WITHOUT_OWNER = {

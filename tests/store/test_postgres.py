@@ -154,7 +154,7 @@ async def test_no_operation_scans_a_table(url: str, clock: Clock) -> None:
         scans = {name: (sequential, by_index) for name, sequential, by_index in await connection.fetch(SCANS)}
     await connection.close()
     # Creating an index scans its table once.
-    assert {name: sequential for name, (sequential, _) in scans.items() if sequential > 4} == {}
+    assert {name: sequential for name, (sequential, _) in scans.items() if sequential > 6} == {}
 
 
 @pytest.mark.timeout(60)
@@ -350,7 +350,7 @@ async def _open_and_use(url: str) -> Record | None:
 
 async def test_without_asyncpg_the_error_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "antiphon.store.postgres", None)
-    with pytest.raises(CannotOpen, match=r"pip install 'antiphon\[postgres\]'"):
+    with pytest.raises(CannotOpen, match="pip install asyncpg"):
         async with open_store("postgresql://localhost/db"):
             pass
 

@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,8 @@ from filelock import FileLock
 
 from support.commands import ANTIPHON
 from support.engine import Body, MockEngine, Script, Writer, answer, call
+from support.processes import running
+from support.terminal import Terminal
 
 FOLDER = Path(__file__).parents[1] / "codex"
 BINARY = FOLDER / "node_modules" / ".bin" / "codex"
@@ -182,6 +184,33 @@ class Person:
         async with asyncio.timeout(TIME):
             out, _ = await process.communicate()
         return process.returncode or 0, out.decode()
+
+
+@contextlib.asynccontextmanager
+async def typed(person: Person, *arguments: str, terminal: Terminal | None = None) -> AsyncIterator[asyncio.subprocess.Process]:
+    """`antiphon codex` while it runs, at the head of a session, as a terminal would start it."""
+    stream = terminal.theirs if terminal is not None else DEVNULL
+    process = await asyncio.create_subprocess_exec(
+        *ANTIPHON, "codex", *arguments,
+        cwd=person.repository, env=person.environment | {"TERM": "xterm-256color"}, stdin=stream, stdout=stream, stderr=STDOUT,
+        start_new_session=True,
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+        for pid in running(str(person.home)):
+            os.kill(pid, signal.SIGKILL)
+
+
+def write_codex(folder: Path, script: str) -> str:
+    """A command named codex in place of the real one. Returns a PATH on which it is found first."""
+    folder.mkdir()
+    (folder / "codex").write_text(f"#!/bin/sh\n{script}\n")
+    (folder / "codex").chmod(0o755)
+    return f"{folder}{os.pathsep}{os.environ['PATH']}"
 
 
 # ---- what a model says to Codex --------------------------------------------------------------------------------------

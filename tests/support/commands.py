@@ -1,7 +1,9 @@
 """Antiphon as a command, with only the settings that a test gives it, and without files left behind."""
 
 import asyncio
+import atexit
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import AsyncIterator
@@ -13,7 +15,11 @@ TESTS = Path(__file__).parents[1]
 # On a machine of a known size: what fits, and what is recommended, depends on it.
 MEMORY = 8_000_000_000
 ON_8_GB = [sys.executable, "-m", "support.memory_command", str(MEMORY)]
+# Gateways announce themselves here: those of a test run and those of the user must not find each other.
+DATA = tempfile.mkdtemp(prefix="antiphon-tests-")
+atexit.register(shutil.rmtree, DATA, ignore_errors=True)
 DEFAULTS = {
+    "ANTIPHON_DATA_DIR": DATA,
     "ANTIPHON_STORE": "memory:",
     "ANTIPHON_SEAL_KEY": "for the tests",
     "ANTIPHON_PROBE": "false",

@@ -1,5 +1,6 @@
 """A WebSocket to the gateway: messages out, events back."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import aiohttp
 import msgspec
 
+from support.engine import DONE, USAGE, Writer, chunk
 from support.gateway import GatewayUnderTest
 from support.streams import TERMINAL, check_stream
 
@@ -60,3 +62,30 @@ class Socket:
 async def connected(gateway: GatewayUnderTest, **options: Any) -> AsyncIterator[Socket]:
     async with gateway.client.ws_connect(gateway.url + "/v1/responses", **options) as connection:
         yield Socket(connection)
+
+
+def paused() -> tuple[asyncio.Event, Any]:
+    """An answer that stops after its first word until the event is set."""
+    go_on = asyncio.Event()
+
+    async def script(write: Writer) -> None:
+        await write(chunk({"content": "one"}))
+        await go_on.wait()
+        await write(chunk({"content": " two"}) + chunk(finish="stop") + USAGE + DONE)
+
+    return go_on, script
+
+
+async def until_first_word(socket: Socket) -> list[dict[str, Any]]:
+    """The events up to the first word."""
+    events = [await socket.event()]
+    while events[-1]["type"] != "response.output_text.delta":
+        events.append(await socket.event())
+    return events
+
+
+async def to_the_end(socket: Socket, events: list[dict[str, Any]]) -> dict[str, Any]:
+    """The response of a run that has begun with these events."""
+    while events[-1]["type"] not in TERMINAL:
+        events.append(await socket.event())
+    return check_stream(events)

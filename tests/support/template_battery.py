@@ -76,12 +76,13 @@ class Client:
         self.model = model
         # The template begins each answer inside a thought.
         self.opens_thought = opens_thought
-        self._asked = 0
+        # How many requests it has sent.
+        self.asked = 0
 
     async def ask(self, input: Any, **fields: Any) -> tuple[int, Body]:
         """The status, and the response or the error."""
-        self._asked += 1
-        body = {"model": self.model, "input": input, "max_output_tokens": MOST_TOKENS, "seed": self._asked, **fields}
+        self.asked += 1
+        body = {"model": self.model, "input": input, "max_output_tokens": MOST_TOKENS, "seed": self.asked, **fields}
         if not self.streamed:
             status, response = await self.gateway.post(body)
             if status == 200:

@@ -5,7 +5,8 @@ import logging
 import aiohttp
 import pytest
 
-from antiphon.settings import Settings, SettingsError, load
+from antiphon.setting_sources import load
+from antiphon.settings import Settings, SettingsError
 from antiphon.transport import choose, make_session, transport_of
 from antiphon.transport.internals import find_missing
 
@@ -60,7 +61,7 @@ def test_the_plain_transport_can_be_set_without_a_word(caplog: pytest.LogCapture
 def test_the_transport_is_a_setting() -> None:
     assert Settings().transport == "auto"
     assert load({}, {"ANTIPHON_TRANSPORT": "plain"}).transport == "plain"
-    with pytest.raises(SettingsError, match="the environment"):
+    with pytest.raises(SettingsError, match="transport must be one of: auto, fast, plain"):
         load({}, {"ANTIPHON_TRANSPORT": "quick"})
 
 

@@ -11,6 +11,7 @@ from antiphon.background.journal import Journal, Lost
 from antiphon.background.places import WorkerPlace
 from antiphon.core.lifecycle import failed_response_events
 from antiphon.core.limits import RequestLimits
+from antiphon.core.quantities import counted
 from antiphon.core.validation import body_to_request
 from antiphon.errors import ApiError, Cancelled, Conflict, EngineError, EngineUnavailable, InvalidRequest, StoreUnavailable
 from antiphon.gateway.gateway import Gateway, ReadRequest
@@ -18,6 +19,7 @@ from antiphon.gateway.large_requests import LARGE_BODY, run_aside
 from antiphon.gateway.observers import Arrival
 from antiphon.gateway.record_format import record_to_response
 from antiphon.gateway.run import ResponseRun
+from antiphon.gateway.run_summary import run_summary
 from antiphon.logs import log
 from antiphon.store.records import Job
 from antiphon.wire import UNREADABLE
@@ -123,7 +125,7 @@ class Attempt:
         if self.job.purpose == "cancel":
             raise Cancelled
         if self.job.purpose == "fail":
-            raise EngineError(f"The response was begun {self.job.lost} times, and each time its gateway died.")
+            raise EngineError(f"The response was begun {counted(self.job.lost, 'time')}, and each time its gateway died.")
         loop = asyncio.get_running_loop()
         if not self._owner_place.take_at_once():
             await self._wait(0)
@@ -173,12 +175,13 @@ class Attempt:
             return Response(id=record.id, created_at=record.created_at, model=model, background=True, store=True)
 
     def _note(self) -> None:
-        members: dict[str, Any] = {"outcome": "given_up"}
+        members: dict[str, Any] = {"response_id": self.job.record.id, "attempt": self.job.attempt}
         if self._run is not None:
-            members |= {"model": self._run.response.model, "engine": self._run.engine.root, "notices": self._run.notices}
-        if self._journal.finished:
-            members["outcome"] = self._run.response.status if self._run is not None else "not_begun"
-        log("background", response_id=self.job.record.id, attempt=self.job.attempt, **members)
+            seconds = asyncio.get_running_loop().time() - self._request.arrival.at
+            members |= run_summary(self._run) | {"seconds": round(seconds, 4)}
+        if not self._journal.finished:
+            members["outcome"] = "given_up"
+        log("background", **{"outcome": "not_begun"} | members)
 
     async def _keep_lease(self) -> None:
         """Renews the lease. Ends the response when it was cancelled, and the attempt when another worker has the lease."""

@@ -15,19 +15,25 @@ from msgspec import structs
 from antiphon.core.lifecycle import opening_events, terminal_event
 from antiphon.core.numbering import Numbering
 from antiphon.core.sse import DONE, event_to_frame
+from antiphon.errors import NotFound
 from antiphon.gateway.record_format import record_to_response
 from antiphon.store.protocol import Store
-from antiphon.store.records import UNFINISHED, Record
+from antiphon.store.records import UNFINISHED, LongEventPlace, Record
 
 # The number of the terminal event of a response that was never begun: its first two events come before any attempt.
 END_WITHOUT_ATTEMPT = 2
+# How much of a long event is read at once, in bytes. None of its parts is only the end of its frame: a parser may drop it.
+PART_BYTES = 512 * 1024
+SMALLEST_PART = 1024
 # Nothing to a client, but it keeps the connection from being taken for dead.
 STILL_HERE = b": still here\n\n"
 
 
-async def follow(store: Store, record: Record, after: int, heartbeat: float) -> AsyncGenerator[bytes, None]:
-    """The frames of its events with numbers above `after`, as they come, to the end. A page of them is read only when the
-    client has taken the one before."""
+async def follow(
+    store: Store, record: Record, after: int, heartbeat: float, *, whole: bool = False
+) -> AsyncGenerator[bytes, None]:
+    """The bytes of its events with numbers above `after`, as they come, to the end. A page of them is read only when the
+    client has taken the one before. `whole`: parts of a long event are of no use to the caller."""
     loop = asyncio.get_running_loop()
     last_sent = loop.time()
     with store.follow(record.id) as wakeup:
@@ -38,7 +44,15 @@ async def follow(store: Store, record: Record, after: int, heartbeat: float) -> 
                 record = structs.replace(record, owner=owner)
                 progress = await store.events(owner, record.id, after)
             has_events = progress is not None and bool(progress.events)
-            if progress is not None and progress.events:
+            if progress is not None and progress.long is not None:
+                after = progress.long.number
+                if whole:
+                    yield bytes(await long_event(store, record, progress.long))
+                else:
+                    async for part in _parts(store, record, progress.long):
+                        yield part
+                last_sent = loop.time()
+            elif progress is not None and progress.events:
                 after = progress.events[-1].number
                 frames = b"".join(event.data for event in progress.events)
                 # A client that reads slowly makes this wait for long: only what it is sent is kept meanwhile.
@@ -61,6 +75,30 @@ async def follow(store: Store, record: Record, after: int, heartbeat: float) -> 
                 after = 1
             await wakeup.wait()
     yield DONE
+
+
+async def long_event(store: Store, record: Record, place: LongEventPlace) -> bytearray:
+    """The bytes of a long event. Raises NotFound: it was deleted."""
+    whole = bytearray()
+    async for part in _parts(store, record, place):
+        whole += part
+    return whole
+
+
+async def _parts(store: Store, record: Record, place: LongEventPlace) -> AsyncIterator[bytes]:
+    """A long event. Its next part is read when the client has taken the one before."""
+    id, owner, start = record.id, record.owner, 0
+    while start < place.size:
+        rest = place.size - start
+        size = rest if rest < PART_BYTES + SMALLEST_PART else PART_BYTES
+        part = await store.event_part(owner, id, place, start, size)
+        if not part and (owner := await store.owner_of(id) or owner) != record.owner:
+            # Its owner's key has got a name.
+            part = await store.event_part(owner, id, place, start, size)
+        if not part:
+            raise NotFound(f"Event {place.number} of {id!r} was deleted while it was sent.", code="event_deleted")
+        start += len(part)
+        yield part
 
 
 def _opening(record: Record) -> list[bytes]:
@@ -90,7 +128,7 @@ async def _has_end(store: Store, record: Record, after: int) -> bool:
     if first.attempt == 0:
         # It was cancelled before any worker had begun it.
         return after >= END_WITHOUT_ATTEMPT
-    return first.attempt == 1 and bool(first.events)
+    return first.attempt == 1 and (bool(first.events) or first.long is not None)
 
 
 async def ended(store: Store, owner: str, id: str, patience: float) -> Record | None:

@@ -7,15 +7,16 @@ from functools import partial
 from msgspec import structs
 
 from antiphon.core.fast_path import AnyEvent, PlainDelta
-from antiphon.core.sse import SseEncoder
+from antiphon.core.sse import SseEncoder, long_frame
 from antiphon.errors import StoreUnavailable
 from antiphon.gateway.large_requests import LARGE_BODY, run_aside
 from antiphon.gateway.owners import Owners
-from antiphon.gateway.record_format import Item, decode_items, encode_settings
+from antiphon.gateway.record_format import Item, decode_items, encode_settings, long_items
 from antiphon.gateway.recorder import ResponseRecorder, items_to_keep
 from antiphon.store.protocol import Store
-from antiphon.store.records import Event, Job, Record
+from antiphon.store.records import Event, Job, LongEvent, Pieces, Record
 from antiphon.store.records import Item as StoredItem
+from antiphon.wire.events import DeltaEvent
 from antiphon.wire.events import Event as WireEvent
 from antiphon.wire.responses import CreateResponse, Response
 
@@ -135,21 +136,36 @@ class Journal(ResponseRecorder):
         if not self._unwritten:
             self._all_written.set()
 
-    def _next_write(self, backwards: list[Unwritten]) -> list[Event]:
-        """The events that are written next, taken from the end of the list."""
+    def _next_write(self, backwards: list[Unwritten]) -> Sequence[Event | LongEvent]:
+        """The events that are written next, taken from the end of the list: several, or a long one."""
         row: list[Event] = []
         size = 0
         while backwards and size < LARGEST_WRITE:
-            event = backwards.pop()
-            row.append(event if isinstance(event, Event) else self._encode(event))
-            size += len(row[-1].data)
+            event = self._to_stored(backwards[-1])
+            if isinstance(event, LongEvent):
+                if row:
+                    break
+                backwards.pop()
+                return [event]
+            backwards.pop()
+            row.append(event)
+            size += len(event.data)
         return row
+
+    def _to_stored(self, event: Event | AnyEvent) -> Event | LongEvent:
+        if isinstance(event, Event):
+            return event
+        if not isinstance(event, PlainDelta | DeltaEvent) and (frame := long_frame(event)) is not None:
+            return LongEvent(event.sequence_number, frame)
+        return self._encode(event)
 
     # ---- the end -----------------------------------------------------------------------------------------------------
 
     async def record(self, response: Response, last: Sequence[AnyEvent]) -> None:
         await self._keep_history()
-        await self._finish(partial(self._to_record_aside, response), partial(self._new_items_aside, response), last)
+        output = long_items(response.output)
+        record = partial(self._to_record_aside, response, None if output is None else output.outline)
+        await self._finish(record, partial(self._new_items_aside, response), last, output)
 
     async def record_not_run(self, response: Response, events: Sequence[AnyEvent]) -> None:
         """The end of a response that was never run: what was queued stays as it was, readable or not."""
@@ -171,6 +187,7 @@ class Journal(ResponseRecorder):
         record: Callable[[], Awaitable[Record]],
         items: Callable[[], Awaitable[Sequence[StoredItem]]],
         last: Sequence[AnyEvent],
+        output: Pieces | None = None,
     ) -> None:
         """The record, its items and the terminal event are one write. All other events are written before they are made."""
         async with self._writing:
@@ -180,7 +197,7 @@ class Journal(ResponseRecorder):
             self._all_written.set()
             # As it was claimed. The store knows if that owner has another name by now.
             claimed = structs.replace(await record(), owner=self._job.record.owner)
-            work = (claimed, self._worker, self._job.attempt, [self._encode(last[-1])], await items())
+            work = (claimed, self._worker, self._job.attempt, [self._to_stored(last[-1])], await items(), output)
             if not await self._retried(partial(self._store.finish, *work)):
                 raise self.lost()
             # The conversation was unlocked with it.

@@ -1,18 +1,31 @@
 """A background response as it is now: while it runs, with its output so far."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import NamedTuple
 
 from msgspec import structs
 
-from antiphon.background.followers import read_again
+from antiphon.background.followers import long_event, read_again
 from antiphon.core.lifecycle import output_text
-from antiphon.core.output_so_far import OutputSoFar
-from antiphon.core.stored_events import frame_to_event
+from antiphon.core.output_so_far import TYPES, OutputSoFar
+from antiphon.core.stored_events import frame_to_event, frame_type
+from antiphon.errors import NotFound
 from antiphon.gateway.record_format import record_to_response
 from antiphon.store.protocol import Store
-from antiphon.store.records import UNFINISHED, Event, Progress, Record
+from antiphon.store.records import UNFINISHED, Progress, Record
 from antiphon.wire.responses import Response
+
+# The bytes of a frame that have the type of its event.
+LONGEST_NAME = 256
+
+
+class Page(NamedTuple):
+    """The frames that were read, and the number of the last one. None: there was none."""
+
+    last: int | None
+    frames: Sequence[bytes | bytearray]
 
 
 async def current_response(store: Store, record: Record) -> Response | None:
@@ -44,15 +57,29 @@ async def _read_output(store: Store, record: Record) -> tuple[Progress | None, O
             output, attempt, after = OutputSoFar(), None, -1
             continue
         attempt = progress.attempt
-        if progress.events:
-            after = progress.events[-1].number
+        page = await _page(store, record, progress)
+        if page.last is not None:
+            after = page.last
             # A large page takes a while: others are served meanwhile.
-            await asyncio.to_thread(_add, output, progress.events)
+            await asyncio.to_thread(_add, output, page.frames)
         if not progress.more:
             return progress, output
 
 
-def _add(output: OutputSoFar, stored: Iterable[Event]) -> None:
-    for each in stored:
-        if (event := frame_to_event(each.data)) is not None:
+async def _page(store: Store, record: Record, progress: Progress) -> Page:
+    """What was read: a page of events, or a long one. Nothing, if it was deleted since: what is read next says why."""
+    if (place := progress.long) is None:
+        return Page(progress.events[-1].number if progress.events else None, [event.data for event in progress.events])
+    beginning = await store.event_part(record.owner, record.id, place, 0, LONGEST_NAME)
+    if beginning is not None and frame_type(beginning) not in TYPES:
+        # What it repeats is known already.
+        return Page(place.number, [])
+    with suppress(NotFound):
+        return Page(place.number, [await long_event(store, record, place)])
+    return Page(None, [])
+
+
+def _add(output: OutputSoFar, frames: Iterable[bytes | bytearray]) -> None:
+    for frame in frames:
+        if (event := frame_to_event(frame)) is not None:
             output.add(event)

@@ -4,7 +4,7 @@ import sys
 
 from antiphon.cli.commands import app
 
-GLOBAL_FLAGS = frozenset({"-h", "--help", "--version"})
+GLOBAL_FLAGS = frozenset({"-h", "--help", "--version", "--install-completion", "--show-completion"})
 
 
 def main() -> None:
@@ -12,4 +12,4 @@ def main() -> None:
     arguments = sys.argv[1:]
     if not arguments or (arguments[0].startswith("-") and arguments[0] not in GLOBAL_FLAGS):
         arguments.insert(0, "serve")
-    app(arguments)
+    app(arguments, prog_name="antiphon")

@@ -1,26 +1,40 @@
-"""`antiphon codex`: runs Codex on the gateway, with a configuration in a folder of its own."""
+"""`antiphon codex`: runs Codex on the gateway, in a folder of its own."""
 
-import contextlib
 import os
+import shlex
 import shutil
-import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import typer
 
-from antiphon.cli.codex_arguments import named_model
-from antiphon.cli.codex_config import KEY_VARIABLE, LEAN_SETTINGS, configuration, known_settings, lean_part
+from antiphon.cli.codex_arguments import named_model, without_model
+from antiphon.cli.codex_config import (
+    BASE_SETTINGS,
+    KEY_VARIABLE,
+    LEAN_SETTINGS,
+    CodexSettings,
+    known_settings,
+    provider_settings,
+    read_own_settings,
+    to_options,
+    to_toml,
+    without_own,
+)
+from antiphon.cli.codex_gateway import DEFAULT_PORT, CannotStart, client_key, fetch, gateway, running_gateway
+from antiphon.cli.codex_process import Stopped, run_codex_process, stop_signals
+from antiphon.cli.codex_sessions import continue_hint
+from antiphon.cli.codex_window import has_room, too_small
 from antiphon.cli.models import better_model
-from antiphon.client_keys import needs_key, plain_key
 from antiphon.core.help import Help
+from antiphon.embedded.weights import alias_of
 from antiphon.gateway.codex_catalog import catalog_entry
+from antiphon.running_gateways import local_url
 from antiphon.settings import Settings, data_directory
 
 NO_CODEX = "Codex was not found on the PATH. Install it with `npm install -g @openai/codex`, then run this again."
@@ -28,67 +42,151 @@ NO_MODEL = (
     "The engine behind {url} lists no models, so Codex cannot choose one. Load a model into the engine, or start the gateway "
     "with --default-model NAME or ANTIPHON_DEFAULT_MODEL=NAME. Then run this again."
 )
-# Seconds until a gateway that was started here must have a ready engine. A model may have to be downloaded first.
-START_TIMEOUT = 900.0
-WAITING = "Waiting for an engine; a model may have to be downloaded first.{reason} The gateway's log is {log}."
-# Seconds after which the user is shown what the command is waiting for.
-NOTICE_AFTER = 3.0
 LEAN = "Codex runs with fewer tools and shorter prompts, because {reason}. `antiphon codex --full` leaves everything on."
 NOT_LEAN = (
     "This version of Codex cannot check its settings, so it runs with all of its features, which are many for this model. "
     "Update it with `npm install -g @openai/codex`."
 )
+ONLY_PRINTS = "--print only prints the configuration, and Codex is not started. Leave out: {arguments}. -m NAME is allowed."
+NOTHING_RUNS = (
+    "# No gateway runs, so its models are not known. Start one with `antiphon`, then print this again:\n"
+    "# that adds the model, and the catalog that tells Codex its context window.\n"
+)
 
 
-class CannotStart(Exception):
-    """Codex cannot run. The message says why, and what to do about it."""
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What `antiphon codex` was told."""
+
+    # The arguments for Codex.
+    arguments: Sequence[str] = ()
+    # Codex keeps all of its features, whatever the model is.
+    full: bool = False
+    # Codex is started even if the context window is too small for it.
+    anyway: bool = False
+    # Of a gateway.
+    url: str | None = None
+    # The file with the settings.
+    file: Path | None = None
+
+    @property
+    def own_options(self) -> list[str]:
+        """Those that decide which gateway is used."""
+        file = ["--config", str(self.file)] if self.file is not None else []
+        return [*(["--url", self.url] if self.url is not None else []), *file]
 
 
-def run_codex(settings: Settings, arguments: Sequence[str], *, show: bool, full: bool = False, file: Path | None = None) -> int:
-    """Returns Codex's exit code. `full`: Codex keeps all of its features, whatever the model is. `file`: has the settings."""
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What Codex is to use, and how."""
+
+    model: str
+    # By model, in tokens.
+    windows: Mapping[str, int]
+    # What makes Codex use the gateway.
+    provider: CodexSettings
+    # What its own configuration file may set otherwise. `lean`: what makes it lean.
+    base: CodexSettings
+    lean: CodexSettings
+    # Why it is lean.
+    reason: str
+
+
+def run_codex(settings: Settings, choice: Choice) -> int:
+    """Returns Codex's exit code."""
     binary = shutil.which("codex")
-    if binary is None and not show:
+    if binary is None:
         raise CannotStart(NO_CODEX)
-    with gateway(settings, file) as (url, is_ours):
-        home = data_directory(settings) / "codex"
-        home.mkdir(parents=True, exist_ok=True)
-        listing = fetch(url + "/v1/models", settings)
-        if not listing["models"]:
-            raise CannotStart(NO_MODEL.format(url=url))
-        catalog = home / "models.json"
-        helped = listing.get("antiphon_help", {})
-        models = [_full_entry(entry, helped) for entry in listing["models"]] if full else listing["models"]
-        catalog.write_bytes(msgspec.json.format(msgspec.json.encode({"models": models})))
-        model = models[0]["slug"]
-        named = named_model(arguments)
-        # If the catalog does not have it, the first one answers for it.
-        chosen = named if named is not None and any(entry["slug"] == named for entry in models) else model
-        help = helped.get(chosen, {})
-        lean = _lean(binary, help["reason"]) if help.get("lean_codex") and not full else ""
-        config = configuration(url, model, catalog, has_key=needs_key(settings), lean=lean)
-        if show:
-            typer.echo(config, nl=False)
-            return 0
-        (home / "config.toml").write_text(config)
-        if lean:
-            typer.echo(LEAN.format(reason=help["reason"]), err=True)
-        if is_ours and (better := _better_model(settings, chosen)) is not None:
-            typer.echo(better, err=True)
-        environment = os.environ | {"CODEX_HOME": str(home), KEY_VARIABLE: _key(settings)}
-        assert binary is not None
-        # Ctrl-C is for Codex: it must not end this process first.
-        with contextlib.suppress(KeyboardInterrupt):
-            return subprocess.run([binary, *arguments], env=environment).returncode
-        return 130
+    try:
+        with stop_signals(), gateway(settings, choice.file, choice.url) as (url, is_ours):
+            return _run(binary, settings, choice, url, is_ours=is_ours)
+    except Stopped as stopped:
+        # As a shell reports it.
+        return 128 + stopped.number
 
 
-def _lean(binary: str | None, reason: str) -> str:
-    """The part of the configuration that makes Codex lean."""
-    settings = known_settings(binary) if binary is not None else LEAN_SETTINGS
-    if not settings:
+def _run(binary: str, settings: Settings, choice: Choice, url: str, *, is_ours: bool) -> int:
+    home, key = _home(settings), client_key(settings)
+    own = read_own_settings(home)
+    plan = _plan(url, key, choice, home, own, binary)
+    if not choice.anyway:
+        _refuse_small_window(plan, choice, url, key)
+    if plan.lean:
+        typer.echo(LEAN.format(reason=plan.reason), err=True)
+    if is_ours and (better := _better_model(settings, plan.model)) is not None:
+        typer.echo(better, err=True)
+    options = to_options({**plan.provider, **without_own({**plan.base, **plan.lean}, own)})
+    environment = os.environ | {"CODEX_HOME": str(home), KEY_VARIABLE: key or "none"}
+    began = time.time()
+    code = run_codex_process([binary, *options, *choice.arguments], environment)
+    # A person sees it. What Codex says to a program has no hint either.
+    if sys.stdout.isatty() and (hint := continue_hint(home, began, choice.own_options)) is not None:
+        typer.echo(hint, err=True)
+    return code
+
+
+def print_configuration(settings: Settings, choice: Choice) -> None:
+    """For the user's own configuration of Codex. Nothing is started, neither a gateway nor Codex."""
+    if left := without_model(choice.arguments):
+        raise CannotStart(ONLY_PRINTS.format(arguments=shlex.join(left)))
+    url, key = running_gateway(settings, choice.url), client_key(settings)
+    if url is None:
+        typer.echo(NOTHING_RUNS + _without_gateway(settings, choice, has_key=key is not None), nl=False)
+        return
+    plan = _plan(url, key, choice, _home(settings), {})
+    typer.echo(to_toml({**plan.provider, **plan.base}, plan.lean, plan.reason), nl=False)
+
+
+def _without_gateway(settings: Settings, choice: Choice, *, has_key: bool) -> str:
+    url = local_url(settings.host, settings.port or DEFAULT_PORT)
+    embedded = alias_of(settings.model) if settings.model is not None else None
+    model = named_model(choice.arguments) or settings.default_model or embedded
+    return to_toml({**provider_settings(url, model, has_key=has_key), **BASE_SETTINGS}, {})
+
+
+def _home(settings: Settings) -> Path:
+    home = data_directory(settings) / "codex"
+    home.mkdir(parents=True, exist_ok=True)
+    return home
+
+
+def _plan(url: str, key: str | None, choice: Choice, home: Path, own: Mapping[str, Any], binary: str | None = None) -> Plan:
+    """`own`: what the configuration file of Codex has. `binary`: only settings that it knows are used."""
+    listing = fetch(url, "/v1/models", key)
+    if not listing["models"]:
+        raise CannotStart(NO_MODEL.format(url=url))
+    helped = listing.get("antiphon_help", {})
+    models = [_full_entry(entry, helped) for entry in listing["models"]] if choice.full else listing["models"]
+    catalog = home / "models.json"
+    catalog.write_bytes(msgspec.json.format(msgspec.json.encode({"models": models})))
+    windows = {entry["slug"]: entry["context_window"] for entry in models}
+    # If the catalog does not have the one that is named, the first one answers for it.
+    wanted = [named_model(choice.arguments), own.get("model")]
+    model: str = next((name for name in wanted if isinstance(name, str) and name in windows), models[0]["slug"])
+    help = helped.get(model, {})
+    wants_lean = bool(help.get("lean_codex")) and not choice.full
+    known: CodexSettings = {**BASE_SETTINGS, **(LEAN_SETTINGS if wants_lean else {})}
+    if binary is not None:
+        known = known_settings(binary, known)
+    lean = {name: value for name, value in known.items() if name in LEAN_SETTINGS}
+    if wants_lean and not lean:
         typer.echo(NOT_LEAN, err=True)
-        return ""
-    return lean_part(reason, settings)
+    return Plan(
+        model=model,
+        windows=windows,
+        provider=provider_settings(url, model, has_key=key is not None, catalog=catalog),
+        base={name: value for name, value in known.items() if name in BASE_SETTINGS},
+        lean=lean,
+        reason=help.get("reason", ""),
+    )
+
+
+def _refuse_small_window(plan: Plan, choice: Choice, url: str, key: str | None) -> None:
+    lean = bool(plan.lean)
+    if has_room(plan.windows[plan.model], lean=lean):
+        return
+    engines = fetch(url, "/ready", key).get("engines", [])
+    raise CannotStart(too_small(plan.model, plan.windows, engines, lean=lean, full=choice.full))
 
 
 def _full_entry(entry: dict[str, Any], helped: dict[str, Any]) -> dict[str, Any]:
@@ -102,76 +200,3 @@ def _better_model(settings: Settings, model: str) -> str | None:
     """The line of the gateway about it, which goes to its log here. Without an embedded engine, there is none."""
     can_be_embedded = settings.model is not None or not settings.upstream
     return better_model(settings, model) if can_be_embedded else None
-
-
-@contextlib.contextmanager
-def gateway(settings: Settings, file: Path | None) -> Iterator[tuple[str, bool]]:
-    """The URL of the running gateway. If none runs, one is started, and stopped when Codex exits: then it is ours."""
-    host = "127.0.0.1" if settings.host in ("0.0.0.0", "::") else settings.host
-    url = f"http://{host}:{settings.port}"
-    if _answers(url):
-        yield url, False
-        return
-    log = data_directory(settings) / "codex-gateway.log"
-    log.parent.mkdir(parents=True, exist_ok=True)
-    options = ["--config", str(file)] if file is not None else []
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "antiphon", "serve", *options], stdin=subprocess.DEVNULL, stdout=output, stderr=output,
-            start_new_session=True,
-        )  # fmt: skip
-        try:
-            _wait(process, url, log)
-            yield url, True
-        finally:
-            process.terminate()
-            process.wait()
-
-
-def _wait(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
-    began, shown = time.monotonic(), None
-    while (reason := _why_not_ready(url)) is not None:
-        waited = time.monotonic() - began
-        if process.poll() is not None or waited > START_TIMEOUT:
-            raise CannotStart(f"No gateway runs at {url}, and none could be started:\n{log.read_text(errors='replace')}")
-        if waited > NOTICE_AFTER and reason != shown:
-            typer.echo(WAITING.format(reason=f" {reason}" if reason else "", log=log), err=True)
-            shown = reason
-        time.sleep(0.1)
-
-
-def _why_not_ready(url: str) -> str | None:
-    """What the gateway says about its engines, or nothing if it does not answer yet. None: it is ready."""
-    try:
-        with urllib.request.urlopen(url + "/ready", timeout=2):
-            return None
-    except urllib.error.HTTPError as answer:
-        with contextlib.suppress(msgspec.DecodeError, LookupError, TypeError):
-            return str(msgspec.json.decode(answer.read())["error"]["message"])
-    except (urllib.error.URLError, OSError, ValueError):
-        pass
-    return ""
-
-
-def _answers(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(url + "/health", timeout=2) as answer:
-            return bool(answer.status == 200)
-    except (urllib.error.URLError, OSError, ValueError):
-        return False
-
-
-def _key(settings: Settings) -> str:
-    key = plain_key(settings) or os.environ.get(KEY_VARIABLE)
-    if key is None and needs_key(settings):
-        raise CannotStart(f"The settings have only hashes of keys. Set {KEY_VARIABLE} to a key, then run this again.")
-    return key or "none"
-
-
-def fetch(address: str, settings: Settings) -> Any:
-    request = urllib.request.Request(address, headers={"Authorization": f"Bearer {_key(settings)}"})
-    try:
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            return msgspec.json.decode(answer.read())
-    except (urllib.error.URLError, OSError) as failed:
-        raise CannotStart(f"The gateway gave no valid answer at {address}: {failed}") from None

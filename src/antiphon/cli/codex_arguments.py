@@ -5,8 +5,10 @@ from itertools import pairwise, takewhile
 from pathlib import Path
 
 # Codex has no flags of these names.
-OWN_FLAGS = frozenset({"--print", "--full"})
-HELP_FLAGS = frozenset({"-h", "--help"})
+OWN_FLAGS = frozenset({"--print", "--full", "--anyway"})
+# Codex has these, too. They are Antiphon's in front of all that is for Codex: `exec --help` and `mcp add --url` are not.
+URL_FLAG = "--url"
+OWN_WHEN_FIRST = frozenset({"-h", "--help", URL_FLAG})
 # Both have this one: Antiphon's is a file, Codex's is KEY=VALUE.
 CONFIG_FLAG = "--config"
 # The flags of Codex that name a model, directly and as a setting.
@@ -23,9 +25,11 @@ def split_arguments(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
         argument = rest.pop(0)
         if argument == "--":
             return ours, theirs + rest
-        # After `exec`, for example, help is asked of Codex.
-        if argument in OWN_FLAGS or (argument in HELP_FLAGS and not theirs):
+        if argument in OWN_FLAGS or (not theirs and argument.partition("=")[0] in OWN_WHEN_FIRST):
             ours.append(argument)
+            if argument == URL_FLAG:
+                ours.extend(rest[:1])
+                del rest[:1]
         elif argument == CONFIG_FLAG:
             value = [rest.pop(0)] if rest else []
             (ours if not value or _is_file(value[0]) else theirs).extend([argument, *value])
@@ -47,6 +51,14 @@ def named_model(arguments: Sequence[str]) -> str | None:
     # Codex prefers the flag. Of several settings, the last one counts.
     configured = [value.strip(" \"'") for name, _, value in reversed(settings) if name.strip() == "model"]
     return next(iter([*_values(arguments, *MODEL_FLAGS), *configured]), None)
+
+
+def without_model(arguments: Sequence[str]) -> list[str]:
+    """The arguments for Codex, but for the flag that names the model."""
+    short, long = MODEL_FLAGS
+    pairs = pairwise(["", *arguments])
+    others = [argument for previous, argument in pairs if previous not in MODEL_FLAGS]
+    return [argument for argument in others if argument != long and not argument.startswith((short, f"{long}="))]
 
 
 def _values(arguments: Sequence[str], short: str, long: str) -> Iterator[str]:

@@ -2,15 +2,17 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
+import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from antiphon.app import engine_options
+from antiphon.cli.gateway_knowledge import GatewayKnowledge, KnownEngine, ask_gateway
 from antiphon.cli.serve import no_engine_found
 from antiphon.core.help import HelpSetting, size
 from antiphon.core.knowledge import EngineKnowledge
@@ -30,6 +32,7 @@ STYLES = {
     Verdict.GIVEN: "yellow",
     Verdict.NOT_GIVEN: "green",
 }
+NO_GATEWAY = GatewayKnowledge()
 # The row about the help that a small model gets.
 HELP = "help"
 CHANGE_HELP = 'To change it: help = "auto", "off" or "full" in antiphon.toml, ANTIPHON_HELP or --model-help'
@@ -47,6 +50,10 @@ class Report:
     # None: not known.
     parameters: int | None = None
     problem: str = ""
+    # What the gateway that is running knows of the model. None: there is none, or it does not know the model.
+    known: Sequence[Mapping[str, Any]] | None = None
+    # The engine of the gateway itself: nobody else can ask it.
+    is_embedded: bool = False
 
     def as_json(self) -> dict[str, Any]:
         if self.problem:
@@ -56,42 +63,67 @@ class Report:
             "url": self.url,
             "dialect": self.dialect,
             "model": self.model,
+            "embedded": self.is_embedded,
             "parameters": self.parameters,
             "capabilities": [{name: getattr(finding, name) for name in members} for finding in self.findings],
             "learned": learned(self.findings),
+            "known_by_gateway": self.known,
         }
 
 
 def run_doctor(settings: Settings, model: str | None, *, as_json: bool) -> int:
     """Returns the exit code: 1 if an engine could not be tested."""
     console = Console()
+    gateway = GatewayKnowledge() if settings.upstream else ask_gateway(settings)
+    if gateway.problem is not None:
+        typer.echo(f"antiphon: {gateway.problem}", err=True)
     # On standard error, because standard output may be read as JSON.
     with Console(stderr=True).status("Testing the engines…"):
-        reports = asyncio.run(make_reports(settings, model))
+        reports = asyncio.run(make_reports(settings, model, gateway=gateway))
     if as_json:
-        document = msgspec.json.encode({"engines": [report.as_json() for report in reports]})
+        document = msgspec.json.encode({"gateway": gateway.url, "engines": [report.as_json() for report in reports]})
         console.file.write(msgspec.json.format(document).decode() + "\n")
     else:
         for report in reports:
-            console.print(_table(report) if not report.problem else Text(f"{report.url}: {report.problem}", "red"))
+            _show(report, gateway.url, console)
     return 1 if any(report.problem for report in reports) else 0
 
 
-async def make_reports(settings: Settings, model: str | None, ports: Mapping[int, str] = WELL_KNOWN_PORTS) -> list[Report]:
+async def make_reports(
+    settings: Settings,
+    model: str | None,
+    ports: Mapping[int, str] = WELL_KNOWN_PORTS,
+    gateway: GatewayKnowledge = NO_GATEWAY,
+) -> list[Report]:
+    """Of the engines that the settings name; else of those of the gateway that is running; else of those that are found."""
     async with make_session(settings.transport) as session:
-        roots = settings.upstream or await find_local_engines(session, {}, own_port=settings.port, ports=ports)
-        if not roots:
+        roots = settings.upstream or gateway.upstream
+        if not roots and not gateway.engines:
+            roots = await find_local_engines(session, {}, own_port=settings.port, ports=ports)
+        if not roots and not gateway.engines:
             raise no_engine_found(ports)
         named = ModelNames(settings.model_names, settings.default_model).models
         engines = [Engine(root, session, engine_options(settings)) for root in roots]
-        return [await _report(engine, model, named, settings.help) for engine in engines]
+        tested = [await _report(engine, model, named, settings.help) for engine in engines]
+        tested = [replace(report, known=gateway.learned(report.url, report.model or None)) for report in tested]
+        return [*tested, *(_embedded_report(engine, model) for engine in gateway.embedded)]
+
+
+def _embedded_report(engine: KnownEngine, wanted: str | None) -> Report:
+    """What the gateway knows: it has probed its engine itself."""
+    model = engine.model(wanted)
+    if engine.why_not is not None or model is None:
+        problem = f"the engine is not ready: {engine.why_not}" if engine.why_not is not None else f"it has no model {wanted}"
+        return Report(engine.url, engine.dialect, wanted or "", problem=problem, is_embedded=True)
+    return Report(engine.url, engine.dialect, model.id, known=model.facts, is_embedded=True)
 
 
 async def _report(engine: Engine, wanted: str | None, named: Sequence[str], help: HelpSetting) -> Report:
     """`named` are the models of the settings, for an engine that lists none."""
     await engine.identify()
     if not engine.ready:
-        problem = f"the engine {engine.unusable}" if engine.unusable else "no engine answers at this URL"
+        silence = f"no engine answers at this URL: {engine.silence}"
+        problem = f"the engine {engine.unusable}" if engine.unusable else silence
         return Report(engine.root, "", "", problem=problem)
     served = [model.id for model in engine.models]
     model = wanted or next(iter(served or named), None)
@@ -118,6 +150,29 @@ def _help_finding(knowledge: EngineKnowledge, model: str, setting: HelpSetting) 
     strong = f"the model has {size(parameters)} parameters, and needs none" if parameters is not None else unknown
     reason = 'the setting help is "off"' if setting == "off" else strong
     return Finding(HELP, Verdict.NOT_GIVEN, f"{reason}. {CHANGE_HELP}", "", "", {})
+
+
+def _show(report: Report, gateway: str | None, console: Console) -> None:
+    if report.problem:
+        console.print(Text(f"{report.url}: {report.problem}", "red"))
+    elif report.findings:
+        console.print(_table(report))
+    if report.known:
+        console.print(_known_table(report, gateway or ""))
+    elif report.known is not None and not report.problem:
+        console.print(Text(f"The gateway at {gateway} has learned nothing else of {report.model}."))
+
+
+def _known_table(report: Report, gateway: str) -> Table:
+    embedded = f"embedded {report.dialect} at {report.url}, model {report.model}, as the gateway at {gateway} knows it"
+    learned = f"What the gateway at {gateway} has learned of {report.model or report.url}"
+    table = Table(title=embedded if report.is_embedded else learned, title_justify="left")
+    for column in ("fact", "source"):
+        table.add_column(column, no_wrap=True)
+    table.add_column("what it means", overflow="fold")
+    for fact in report.known or ():
+        table.add_row(Text(fact["name"]), Text(fact["source"]), Text(fact["meaning"]))
+    return table
 
 
 def _table(report: Report) -> Table:

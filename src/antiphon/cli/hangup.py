@@ -4,7 +4,6 @@ import asyncio
 import logging
 import os
 import signal
-import sys
 from collections.abc import Awaitable, Callable
 
 from antiphon.logs import log
@@ -20,7 +19,7 @@ def has_terminal() -> bool:
 
 async def reload_at_hangup(reload: Callable[[], Awaitable[None]], stop: Callable[[], None]) -> None:
     """One reload after the other, until it is cancelled. Windows has no such signal."""
-    if sys.platform == "win32":
+    if not hasattr(signal, "SIGHUP"):
         return
     hung_up = asyncio.Event()
     # A command that was started with nohup outlives its terminal.

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.filesize import decimal
 from rich.table import Table
 
+from antiphon.core.quantities import counted
 from antiphon.embedded.machine_memory import machine_memory
 from antiphon.embedded.model_choice import Machine
 from antiphon.embedded.named_models import BY_NAME, MAX_DEFAULT_CONTEXT, MODELS, TOY, NamedModel
@@ -104,7 +105,7 @@ def _notes(machine: Machine, settings: Settings) -> list[str]:
     recommended = machine.recommended()
     pull = [] if recommended in machine.pulled() else [f"Recommended for this machine: antiphon pull {recommended.name}"]
     return [
-        f"Memory: the file, and the context of {machine.slots} requests at once, up to {length} tokens each. {has}",
+        f"Memory: the file, and the context of {counted(machine.slots, 'request')} at once, up to {length} tokens each. {has}",
         *pull,
         f"Without --model, this runs if no other engine is found: {machine.default().name}",
     ]

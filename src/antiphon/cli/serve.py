@@ -4,10 +4,8 @@ import asyncio
 import contextlib
 import gc
 import ipaddress
-import signal
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
 import aiohttp
@@ -15,19 +13,19 @@ import msgspec
 import typer
 from aiohttp import web
 
-from antiphon import logs
-from antiphon.app import EXAMINER, make_app, make_runner
+from antiphon import __version__, logs, running_gateways
+from antiphon.app import make_app, make_runner
+from antiphon.cli.banner import Address, Banner
 from antiphon.cli.hangup import reload_at_hangup
 from antiphon.cli.models import better_model, this_machine
+from antiphon.cli.stop_signals import stop_signals
+from antiphon.cli.taken_port import cannot_listen
 from antiphon.client_keys import needs_key
-from antiphon.core.help import HelpSetting
-from antiphon.core.knowledge import Model
 from antiphon.embedded import CannotEmbed
 from antiphon.embedded.process import EngineProcess, ModelOptions, can_embed
 from antiphon.engines.detection import WELL_KNOWN_PORTS, find_local_engines
-from antiphon.engines.pool import ENGINE_RETRY_INTERVAL
-from antiphon.engines.upstream import Engine
 from antiphon.http.app_keys import GATEWAY
+from antiphon.http.passed_through import OPEN_ANSWERS
 from antiphon.reload import Reloader, Running
 from antiphon.settings import Settings, SettingsError, data_directory, models_directory
 from antiphon.store import default_url, open_store
@@ -45,19 +43,7 @@ For example:
   ollama serve                                then: antiphon
   vllm serve MODEL                            then: antiphon
   antiphon --upstream http://HOST:PORT
-  pip install 'antiphon[embedded]'            then: antiphon, which runs a small model itself"""
-
-MAX_MODELS_SHOWN = 10
-ANY_NAME = "any model that a request names (the engine lists none)"
-# (does the template show tools, does the engine parse calls) → how tools work
-TOOLS = {
-    (True, True): "tools",
-    (True, False): "tools with calls parsed here",
-    (False, True): "tools in the prompt",
-    (False, False): "tools in the prompt",
-}
-# Seconds that the line about an engine waits for the results of its probes.
-PROBES_TIMEOUT = 15.0
+  pip install '.[embedded]'                   in a checkout of Antiphon, then: antiphon, which runs a small model itself"""
 
 
 def no_engine_found(ports: Mapping[int, str]) -> NoEngine:
@@ -65,16 +51,7 @@ def no_engine_found(ports: Mapping[int, str]) -> NoEngine:
     return NoEngine(NO_ENGINE_FOUND.format(ports=searched))
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{host}:{self.port}"
-
-
+STOPPING = "Stopping: {are} running; at most {most:g} s. Ctrl-C again stops at once."
 OPEN_TO_ALL = (
     "other machines can reach {host}, and no key is set: anybody there could use the gateway, and read what is stored. "
     "Set a key with --api-key KEY or ANTIPHON_API_KEY=KEY (`antiphon key new NAME` makes one), or listen on 127.0.0.1. "
@@ -100,16 +77,17 @@ def _is_loopback(host: str) -> bool:
 def serve_forever(settings: Settings, load: Callable[[], Settings]) -> None:
     """`load` reads the settings again."""
     refuse_to_be_open(settings)
-    logs.configure(settings.log_level)
+    logs.configure(settings.log_level, settings.log_format)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(_serve(settings, lambda: refuse_to_be_open(load())))
 
 
 def _loop_factory() -> type[asyncio.AbstractEventLoop] | None:
-    if sys.platform == "win32":
+    """The faster one, where it is installed. There is none for Windows."""
+    try:
+        import uvloop
+    except ImportError:
         return None
-    import uvloop
-
     return uvloop.Loop
 
 
@@ -124,21 +102,30 @@ async def _serve(given: Settings, load: Callable[[], Settings]) -> None:
         await runner.setup()
         running: asyncio.Task[None] | None = None
         try:
-            await web.TCPSite(runner, settings.host, settings.port).start()
-            port: int = runner.addresses[0][1]
+            address = await _listen(runner, settings)
             better = better_model(settings, embedded.alias) if embedded is not None else None
-            announcing = asyncio.create_task(_announce(app, Address(settings.host, port), better))
+            showing = asyncio.create_task(Banner(address, has_inspector=settings.inspector, advice=better).show(app))
+            logs.log("listening", url=str(address), engines=[engine.root for engine in app[GATEWAY].pool.engines])
             running = asyncio.create_task(embedded.run()) if embedded is not None else None
             # What was allocated so far stays. The garbage collector need not scan it again and again.
             gc.freeze()
-            await _until_stopped(running, partial(reloader.reload, load))
-            announcing.cancel()
-            logs.log("stopping", seconds_at_most=settings.shutdown_timeout)
+            with running_gateways.announce(running_gateways.local_url(address.host, address.port), __version__):
+                await _until_stopped(running, partial(reloader.reload, load))
+            showing.cancel()
+            _announce_stop(app, settings)
         finally:
             await runner.cleanup()
             # Last, because running streams needed the engine until here.
             if running is not None:
                 await _end(running)
+
+
+async def _listen(runner: web.AppRunner, settings: Settings) -> Address:
+    try:
+        await web.TCPSite(runner, settings.host, settings.port).start()
+    except OSError as failed:
+        raise cannot_listen(settings.host, settings.port, failed) from None
+    return Address(settings.host, runner.addresses[0][1])
 
 
 def model_options(settings: Settings) -> ModelOptions:
@@ -185,63 +172,24 @@ async def _end(task: asyncio.Task[None]) -> None:
         await task
 
 
-async def _announce(app: web.Application, address: Address, better: str | None) -> None:
-    """Prints a line once the first engine is ready, then one for each, then how to get a better model. Until the first line,
-    requests get a 503 with Retry-After."""
-    pool = app[GATEWAY].pool
-    logs.log("listening", url=str(address), engines=[engine.root for engine in pool.engines])
-    await pool.ready_event.wait()
-    typer.echo(f"Antiphon is ready at {address}/v1")
-    pending = list(pool.engines)
-    while pending:
-        for engine in [engine for engine in pending if engine.ready]:
-            # Its probes show what it can do. They wait while clients are served, so their time is limited.
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(PROBES_TIMEOUT):
-                    await app[EXAMINER].wait()
-            typer.echo(f"  {describe(engine, pool.names.models, app[GATEWAY].environment.help)}")
-            pending.remove(engine)
-        if pending:
-            await asyncio.sleep(ENGINE_RETRY_INTERVAL)
-    if better is not None:
-        typer.echo(f"  {better}")
-
-
-def describe(engine: Engine, named: Sequence[str] = (), help: HelpSetting = "auto") -> str:
-    """`llamacpp b1234 at http://127.0.0.1:8080: qwen3 (32768 tokens; tools, choices constrained, JSON schemas), gemma3`
-
-    `named` are the models that the settings name: an engine that lists none serves those, and any other.
-    """
-    name = f"{engine.dialect.name} {engine.version}" if engine.version else engine.dialect.name
-    listed = engine.models or tuple(Model(id=model, created=0, owned_by="engine") for model in named)
-    models = [_describe_model(engine, model, help) for model in listed[:MAX_MODELS_SHOWN]]
-    more = [] if len(listed) <= MAX_MODELS_SHOWN else ["…"]
-    without_list = [] if engine.models else [ANY_NAME]
-    return f"{name} at {engine.root}: {', '.join([*models, *more, *without_list])}"
-
-
-def _describe_model(engine: Engine, model: Model, setting: HelpSetting) -> str:
-    dialect = engine.knowledge.dialect_for(model.id)
-    enforced = dialect.enforces_required and dialect.enforces_named
-    choices = "choices" if enforced else "choices constrained" if dialect.constrains_json else "choices prompted"
-    schemas = "JSON schemas" if dialect.constrains_json else "JSON checked here"
-    able = [TOOLS[dialect.shows_tools, dialect.reads_calls], choices, schemas, *(["images"] if model.vision else [])]
-    window = f"{model.window} tokens; " if model.window else ""
-    help = engine.knowledge.help_for(model.id, setting)
-    helped = f"; helped, because {help.reason}" if help else ""
-    return f"{model.id} ({window}{', '.join(able)}{helped})"
-
-
 async def _signal_to_stop(reload: Callable[[], Awaitable[None]]) -> None:
     stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
-    reloading = asyncio.create_task(reload_at_hangup(reload, stop.set))
-    try:
-        await stop.wait()
-    finally:
-        await _end(reloading)
-    # From here on, a second signal ends the process at once.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.remove_signal_handler(number)
+    # After the block, a second signal ends the process at once.
+    with stop_signals(stop.set):
+        reloading = asyncio.create_task(reload_at_hangup(reload, stop.set))
+        try:
+            await stop.wait()
+        finally:
+            await _end(reloading)
+
+
+def _announce_stop(app: web.Application, settings: Settings) -> None:
+    """Who pressed Ctrl-C sees what it waits for; a program finds it in the log."""
+    running = app[GATEWAY].responses_running + app[OPEN_ANSWERS].count
+    if not logs.is_plain(settings.log_format):
+        logs.log("stopping", responses=running, seconds_at_most=settings.shutdown_timeout)
+        return
+    are = "1 response is" if running == 1 else f"{running} responses are"
+    words = STOPPING.format(are=are, most=settings.shutdown_timeout) if running else "Stopping."
+    # In place of the ^C that the terminal shows.
+    typer.echo(f"\r{words}" if sys.stderr.isatty() else words, err=True)

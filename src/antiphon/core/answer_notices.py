@@ -16,8 +16,10 @@ TRUNCATED = "truncation auto: the oldest turns of the input were left out"
 DROPPED_CALLS = "tool calls of the model were left out: {count} beyond {limit}"
 CAPPED = "the answer was cut off: this model writes {most} tokens at most unless max_output_tokens is set"
 LOOPING = "a call of {name} was left out: the model is in a loop, and was asked not to make it"
-AFTER_REJECTED = "{count} of the model's calls were left out: they followed a call that was wrong, for which it was asked again"
+AFTER_REJECTED = "calls of the model were left out: {count} after a call that was wrong, for which it was asked again"
+UNCHECKED = "a call of {name} was not checked: its check took too long, or failed"
 PARROTED = "the model only repeated what it was told about its answer: this was left out"
+BEFORE_JSON = "what precedes the JSON in the model's answer was left out: the answer was to be JSON from its beginning on"
 CALLS_IN_THOUGHTS = "the model made a tool call inside its reasoning, and nothing else: it was taken for a call"
 
 
@@ -27,8 +29,13 @@ def answer_notices(
     if question.dropped:
         yield TRUNCATED
     yield from _calls_left_out(enforcement)
+    for name in enforcement.unchecked:
+        yield UNCHECKED.format(name=name)
     if answer.parroted:
         yield PARROTED
+    # The prefix is what our own constraint has made the model write.
+    if answer.left_out not in question.dialect.answer_prefix:
+        yield BEFORE_JSON
     if answer.calls_in_thoughts:
         yield CALLS_IN_THOUGHTS
     sampling = question.conversion.sampling

@@ -1,5 +1,6 @@
 """One engine answer after another: bytes in, and through to the output. What comes while a check blocks that waits here."""
 
+import sys
 from collections import deque
 from collections.abc import Iterable
 
@@ -18,7 +19,11 @@ NOT_BEGUN = EngineStream()
 
 
 class AnswerReader:
-    """`begin()` an answer, `receive()` its bytes, `finish()` it; then the next."""
+    """`begin()` an answer, `receive()` its bytes, `finish()` it; then the next.
+
+    A caller with other things to do says how many bytes are `read_at_once()`. After more of them the reader `is_behind`:
+    the caller has it `read_on()`, where and when that disturbs nobody.
+    """
 
     def __init__(self, output: Output, sequence: ItemSequence) -> None:
         self._output = output
@@ -29,20 +34,26 @@ class AnswerReader:
         self.calls_in_thoughts = 0
         # An answer was nothing but our own words, and was not passed on.
         self.parroted = False
+        # What preceded the JSON of an answer, and was not passed on.
+        self.left_out = ""
         self._deferred: deque[Delta] = deque()
         # More of the engine's body is wanted.
         self.reading = False
         # A check that has to be done before the output goes on.
         self.check: CheckWork | None = None
-        # One of the two has changed: the caller has to look.
+        self._most_at_once = sys.maxsize
+        # One of these has changed: the caller has to look.
         self.needs_caller = False
 
     def begin(self, start: Start, finder: CallFinder | None) -> None:
-        self._stream = EngineStream(start, finder)
+        self._stream = EngineStream(start, finder, most_at_once=self._most_at_once)
         self._finder = finder
         self._output.begin_answer()
         self.reading = True
         self.needs_caller = False
+
+    def read_at_once(self, most: int) -> None:
+        self._most_at_once = self._stream.most_at_once = most
 
     @property
     def ended(self) -> bool:
@@ -62,11 +73,26 @@ class AnswerReader:
         """The answer is certainly not what the engine was to constrain it to."""
         return isinstance(self._finder, ConstrainedCall) and self._finder.breaks_form
 
+    @property
+    def is_behind(self) -> bool:
+        return self._stream.is_behind
+
+    @property
+    def has_large_end(self) -> bool:
+        """`finish()` has much to read."""
+        return self._stream.has_large_end
+
     def receive(self, data: bytes) -> list[AnyEvent]:
         sequence = self._sequence
         if not self._stream.continue_part(data, sequence):
             self._pass_on(self._stream.receive(data))
         events, sequence.events = sequence.events, []
+        return events
+
+    def read_on(self) -> list[AnyEvent]:
+        """Reads what is left of what was received."""
+        self._pass_on(self._stream.read_on())
+        events, self._sequence.events = self._sequence.events, []
         return events
 
     def finish(self, error: ApiError | None) -> None:
@@ -78,6 +104,7 @@ class AnswerReader:
         else:
             # A frame that was cut off is no failure of its own: what cut it off is.
             self._pass_on([*(delta for delta in last if not isinstance(delta, EngineFailed)), EngineFailed(error)])
+        self.left_out = self.left_out or self._stream.left_out
         if isinstance(self._finder, WithoutOwnWords):
             self.parroted |= self._finder.parroted
         self.reading = False
@@ -125,4 +152,4 @@ class AnswerReader:
         stream = self._stream
         if stream.ended or stream.failed or (sequence.error is not None and self._output.reason is None):
             self.reading = False
-        self.needs_caller = not self.reading or self.check is not None
+        self.needs_caller = not self.reading or self.check is not None or stream.is_behind

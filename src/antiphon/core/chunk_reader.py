@@ -96,6 +96,13 @@ def _plain_text(content: str | list[chat.ContentPart]) -> str:
     return content if isinstance(content, str) else "".join(part.text for part in content)
 
 
+def _may_end_thought(delta: chat.DeltaChunk | None) -> bool:
+    if delta is None:
+        return False
+    others = (delta.reasoning_content, delta.reasoning, delta.thinking, delta.refusal, delta.tool_calls, delta.function_call)
+    return any(others) or (bool(delta.content) and ">" in _plain_text(delta.content or ""))
+
+
 def _is_bare_error(chunk: chat.Chunk) -> bool:
     """An error object where a chunk should be."""
     return chunk.object == "error" or chunk.message is not None or chunk.detail is not None
@@ -143,6 +150,25 @@ class ChunkReader:
         except UNREADABLE as broken:
             return [self.fail(EngineDisagrees(f"The engine sent a chunk that is not one of Chat Completions: {broken}"))]
         return deltas
+
+    @property
+    def left_out(self) -> str:
+        """What the model wrote before its JSON, and is not passed on."""
+        return self._tags.left_out
+
+    @property
+    def waiting(self) -> int:
+        """How many characters have been read that may be searched later, all at once."""
+        waiting = self._tags.waiting
+        return waiting if self._finder is None else max(waiting, self._finder.buffered)
+
+    def ends_waiting(self, data: bytes) -> bool:
+        """After this chunk they may be searched. So may they after what is no chunk, such as the end of the stream."""
+        try:
+            choices = _decode(data).choices or ()
+        except UNREADABLE:
+            return True
+        return any(choice.finish_reason is not None or _may_end_thought(choice.delta or choice.message) for choice in choices)
 
     def fail(self, error: ApiError) -> EngineFailed:
         self.failed = True

@@ -175,6 +175,8 @@ class Dialect:
     # Where the context window of a model is reported, the better source first; and whether it sees images.
     window: tuple[Lookup, ...] = ()
     vision: tuple[Lookup, ...] = ()
+    # Where it is how many requests are processed at once.
+    slots: tuple[Lookup, ...] = ()
     # Where the number of its parameters is.
     parameters: tuple[Lookup, ...] = ()
     version: tuple[Lookup, ...] = ()

@@ -50,6 +50,8 @@ class Enforcement:
         self.limit = ""
         # The tools that the model called once more, although they are withheld because of a loop.
         self.looping: dict[str, None] = {}
+        # The tools of which a call was emitted although its check did not come to an end.
+        self.unchecked: dict[str, None] = {}
         # How many calls followed one that was rejected.
         self.after_rejected = 0
 
@@ -74,6 +76,8 @@ class Enforcement:
         if verdict is Verdict.SHOW and isinstance(state, CallState):
             self._shown_calls += 1
             self._shown_in_round += 1
+            if state.outcome is not None and state.outcome.unfinished:
+                self.unchecked[state.name] = None
         return verdict
 
     def _judge(self, state: ItemState) -> Verdict:

@@ -4,6 +4,9 @@ Nearly every chunk of a stream is the one before it with another text. So the by
 template. A read that matches it is decoded by taking the text out, with exactly the result of the full decoding.
 """
 
+import sys
+from collections import deque
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from antiphon.core.chunk_reader import ChunkReader
@@ -38,9 +41,17 @@ class EngineStream:
     """`receive()` bytes, then `close()`. `ended`: the engine has sent `[DONE]`. `failed`: it has sent an error, or what
     is not a chunk."""
 
-    __slots__ = ("_frames", "_reader", "_template", "ended")
+    __slots__ = ("_frames", "_new", "_reader", "_template", "_unread", "ended", "most_at_once")
 
-    def __init__(self, start: Start = Start.UNKNOWN, finder: CallFinder | None = None) -> None:
+    def __init__(
+        self, start: Start = Start.UNKNOWN, finder: CallFinder | None = None, *, most_at_once: int = sys.maxsize
+    ) -> None:
+        """`most_at_once`: what is longer is left to `read_on()`."""
+        self.most_at_once = most_at_once
+        # How many bytes may be read at once with the next ones, at most.
+        self._new = 0
+        # Frames that are left to it.
+        self._unread: deque[bytes] = deque()
         self._frames = FrameReader()
         self._reader = ChunkReader(start, finder)
         self._template: ChunkTemplate | None = None
@@ -55,8 +66,23 @@ class EngineStream:
         return self._reader.has_logprobs
 
     @property
+    def left_out(self) -> str:
+        return self._reader.left_out
+
+    @property
     def failed(self) -> bool:
         return self._reader.failed
+
+    @property
+    def is_behind(self) -> bool:
+        """There is more to read than `receive()` did: `read_on()` before anything else is received."""
+        return bool(self._unread)
+
+    @property
+    def has_large_end(self) -> bool:
+        """`close()` has much to read."""
+        size = max(self._frames.document_size, self._reader.waiting)
+        return self.is_behind or size > self.most_at_once
 
     def continue_part(self, data: bytes, sequence: ItemSequence) -> bool:
         """The fast path: the bytes only continue what is open. False: they have to be received."""
@@ -80,14 +106,38 @@ class EngineStream:
         except ApiError as error:
             self._template = None
             return [self._reader.fail(error)]
+        self._new += len(data)
+        if self._new > self.most_at_once:
+            frames = self._at_once(frames)
         deltas = self._read(frames)
-        self._template = self._to_template(data, deltas[0]) if len(deltas) == 1 and self._frames.empty else None
+        is_all = self._frames.empty and not self._unread
+        self._template = self._to_template(data, deltas[0]) if len(deltas) == 1 and is_all else None
+        return deltas
+
+    def read_on(self) -> list[Delta]:
+        unread, self._unread = self._unread, deque()
+        self._template = None
+        deltas = self._read(unread)
+        self._new = self._reader.waiting + self._frames.pending
         return deltas
 
     def close(self) -> list[Delta]:
-        return self._read(self._frames.close()) + self._reader.close()
+        return self.read_on() + self._read(self._frames.close()) + self._reader.close()
 
-    def _read(self, frames: list[bytes]) -> list[Delta]:
+    def _at_once(self, frames: list[bytes]) -> list[bytes]:
+        """The frames up to one that makes it too much to be read at once. The others are left unread."""
+        most, waiting, size = self.most_at_once, self._reader.waiting, 0
+        for at, frame in enumerate(frames):
+            size += len(frame)
+            if self._unread or size > most or (waiting > most and self._reader.ends_waiting(frame)):
+                self._unread.extend(frames[at:])
+                # Whatever comes next has to wait, too.
+                self._new = most
+                return frames[:at]
+        self._new = waiting + size + self._frames.pending
+        return frames
+
+    def _read(self, frames: Iterable[bytes]) -> list[Delta]:
         deltas: list[Delta] = []
         for frame in frames:
             if frame.strip() == DONE:

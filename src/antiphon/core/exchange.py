@@ -46,6 +46,7 @@ from antiphon.core.steps import (
     COMPACT,
     DONE,
     Ask,
+    AskReason,
     Check,
     Compact,
     Count,
@@ -114,6 +115,8 @@ class Exchange:
             sampling=self._question.conversion.sampling,
         )
         self.step: Step
+        # Why the engine is asked next.
+        self._reason: AskReason = "first"
         self._phase = Phase.ASKING
         self._lifecycle = Lifecycle(self.response, numbering := Numbering())
         self._usage = UsageCount()
@@ -194,6 +197,10 @@ class Exchange:
     def start(self) -> list[AnyEvent]:
         return self._lifecycle.start()
 
+    def join_pieces(self) -> None:
+        """Takes less memory for the answer so far. To be called now and then, not for each piece."""
+        self._sequence.join_pieces()
+
     def heartbeat(self) -> list[AnyEvent]:
         """Repeats that the response is in progress. SSE comments do not reset a client's idle timer, this does."""
         return [] if isinstance(self.step, Done) else [self._lifecycle.heartbeat()]
@@ -216,7 +223,7 @@ class Exchange:
         self._enforcement.begin_answer(conversion.requirements)
         self.answer.begin(self._thought_start(), conversion.finder())
         self._phase = Phase.ASKING
-        self.step = Ask(conversion.chat, self._question.engine)
+        self.step = Ask(conversion.chat, self._question.engine, self._reason)
 
     def _thought_start(self) -> Start:
         chat = self._question.conversion.chat
@@ -249,10 +256,14 @@ class Exchange:
     def _question_after(self, error: ApiError) -> None:
         question = self._question
         if isinstance(error, EngineUnavailable) and question.has_another_engine:
+            self._reason = "next_engine"
             self._use_next_engine()
         elif isinstance(error, ContextLengthExceeded) and question.may_truncate:
+            self._reason = "truncation"
             question.truncate(error)
-        elif not question.learn_from(error):
+        elif question.learn_from(error):
+            self._reason = "lesson"
+        else:
             raise error
         self._ask()
 
@@ -406,12 +417,14 @@ class Exchange:
         if self._may_start_over() and sequence.error is not None and self._question.learn_from(sequence.error):
             self._count_answer()
             output.start_over()
+            self._reason = "lesson"
             self._ask()
             return False
         if self._thought_too_long():
             self._count_answer()
             sequence.close_unchecked()
             self._question.stop_thinking()
+            self._reason = "no_thought"
             self._ask()
             return False
         if self._is_whole() and ending_of(output.reason) is COMPLETED:
@@ -443,6 +456,7 @@ class Exchange:
         if rejection.call is None and self._enforcement.requirements.must_call and self._output.lone_thought is None:
             self._lessons.learn_of_missing_call()
         self._question.reject(rejection)
+        self._reason = "repair"
         self._ask()
 
     def _close_items(self) -> None:
@@ -488,6 +502,7 @@ class Exchange:
         self._question.add_round(states_to_turn(self._output.round))
         self._output.begin_round()
         self._enforcement.begin_round()
+        self._reason = "tools"
         self._ask()
 
     # ---- the end -----------------------------------------------------------------------------------------------------

@@ -6,10 +6,10 @@
 
 Owners take turns; the tickets of one owner are served in the order in which they came. If the queue is full, an owner that has
 more tickets in it gives way to one that has fewer, so that nobody can fill it alone. A patient ticket waits for as long as it
-takes: it is never refused, and takes no room in the queue.
+takes: it is never refused, and takes no room in the queue. `own_places` keeps the other places free for other owners.
 """
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
@@ -20,7 +20,7 @@ NEWEST = 0.2
 
 
 class QueueFull(Exception):
-    """`seconds`: about how long it takes until there is room again."""
+    """`seconds`: about how long it takes until all that wait now have had their place, and there is one for the next."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__()
@@ -28,16 +28,18 @@ class QueueFull(Exception):
 
 
 class FairQueue(Generic[T]):
-    def __init__(self, places: int | None, most_waiting: int) -> None:
-        """`places`: None for any number."""
+    def __init__(self, places: int | None, most_waiting: int, own_places: int | None = None) -> None:
+        """`places`: None for any number. `own_places`: how many of them one owner may have at once, None for all of them."""
         self._places = places
+        self._own_places = own_places
         self._most_waiting = most_waiting
-        # Since when each one has its place.
-        self._running: dict[T, float] = {}
+        # Whose each one is that has a place, and since when it has it.
+        self._running: dict[T, tuple[str, float]] = {}
+        self._running_of: Counter[str] = Counter()
         # By owner, in the order of their turns: its tickets, and whether each is patient.
         self._waiting: OrderedDict[str, dict[T, bool]] = OrderedDict()
         self._owners: dict[T, str] = {}
-        # For how long a place is used, on average.
+        # For how long those that have left used their places, on average.
         self._use: float | None = None
 
     @property
@@ -57,39 +59,54 @@ class FairQueue(Generic[T]):
     def runs(self, ticket: T) -> bool:
         return ticket in self._running
 
-    def seconds_to_wait(self) -> float:
-        """An estimate of when the next place becomes free, from the time that places are used for. Those that are patient have
-        been waiting for it before."""
-        patient = sum(map(len, self._waiting.values())) - self.waiting
-        return (self._use or 0.0) * (1 + patient) / max(1, len(self._running))
+    def seconds_to_wait(self, now: float) -> float:
+        """An estimate of when there is a place for one that comes now, after all that wait already: from their number, and the
+        time that places are used for."""
+        before = sum(map(len, self._waiting.values()))
+        return self._expected_use(now) * (1 + before) / max(1, len(self._running))
+
+    def _expected_use(self, now: float) -> float:
+        """As long as it was, or as long as it is by now: of a use that has not ended, this is the least that it takes."""
+        by_now = sum(now - since for _, since in self._running.values()) / max(1, len(self._running))
+        return max(self._use or 0.0, by_now)
 
     def enter(self, ticket: T, owner: str, now: float, *, patient: bool = False) -> T | None:
         """Returns the ticket that has lost its place in the queue to this one, if any. One that is in it stays where it is."""
         if ticket in self._running or ticket in self._owners:
             return None
-        if not self.is_full:
-            self._running[ticket] = now
+        if not self.is_full and self._may_run(owner):
+            self._run(ticket, owner, now)
             return None
-        displaced = None if patient or self.waiting < self._most_waiting else self._make_room(owner)
+        displaced = None if patient or self.waiting < self._most_waiting else self._make_room(owner, now)
         self._waiting.setdefault(owner, {})[ticket] = patient
         self._owners[ticket] = owner
         return displaced
 
-    def _make_room(self, owner: str) -> T:
+    def _may_run(self, owner: str) -> bool:
+        return self._own_places is None or self._running_of[owner] < self._own_places
+
+    def _run(self, ticket: T, owner: str, now: float) -> None:
+        self._running[ticket] = (owner, now)
+        self._running_of[owner] += 1
+
+    def _make_room(self, owner: str, now: float) -> T:
         own = _impatient(self._waiting.get(owner, {}))
         greediest = max(self._waiting, key=lambda other: _impatient(self._waiting[other]), default=None)
         # One more than its own would only turn the two around.
         if greediest is None or _impatient(self._waiting[greediest]) < own + 2:
-            raise QueueFull(self.seconds_to_wait())
+            raise QueueFull(self.seconds_to_wait(now))
         newest = next(ticket for ticket, patient in reversed(self._waiting[greediest].items()) if not patient)
         self._stop_waiting(newest)
         return newest
 
     def leave(self, ticket: T, now: float) -> list[T]:
         self._stop_waiting(ticket)
-        began = self._running.pop(ticket, None)
-        if began is None:
+        if ticket not in self._running:
             return []
+        owner, began = self._running.pop(ticket)
+        self._running_of[owner] -= 1
+        if not self._running_of[owner]:
+            del self._running_of[owner]
         self._use = now - began if self._use is None else (1 - NEWEST) * self._use + NEWEST * (now - began)
         return self._fill(now)
 
@@ -100,13 +117,12 @@ class FairQueue(Generic[T]):
 
     def _fill(self, now: float) -> list[T]:
         begun: list[T] = []
-        while self._waiting and not self.is_full:
-            owner, tickets = next(iter(self._waiting.items()))
-            ticket = next(iter(tickets))
+        while not self.is_full and (owner := next(filter(self._may_run, self._waiting), None)) is not None:
+            ticket = next(iter(self._waiting[owner]))
             self._stop_waiting(ticket)
             if owner in self._waiting:
                 self._waiting.move_to_end(owner)
-            self._running[ticket] = now
+            self._run(ticket, owner, now)
             begun.append(ticket)
         return begun
 

@@ -42,10 +42,18 @@ def expand(event: AnyEvent) -> Event:
 class FastPath:
     """Where the next piece of the same kind goes: kept in `pieces`, emitted by these templates. A call has an index too."""
 
-    __slots__ = ("index", "kind", "pieces", "templates")
+    __slots__ = ("_joined", "index", "kind", "pieces", "templates")
 
     def __init__(self, kind: type[Delta], pieces: list[str], *templates: DeltaTemplate, index: int | None = None) -> None:
         self.kind = kind
         self.index = index
         self.pieces = pieces
         self.templates = templates
+        self._joined = 0
+
+    def join_pieces(self) -> None:
+        """Makes one piece of all that have come since the last time: each takes far more memory than its text. Those of a
+        call stay as they are: what looks for its end counts them."""
+        if self.index is None and len(self.pieces) - self._joined > 1:
+            self.pieces[self._joined :] = ["".join(self.pieces[self._joined :])]
+            self._joined += 1

@@ -131,9 +131,9 @@ def _types_to_words(types: str) -> str:
 
 def _allowed(kind: Any, path: str) -> Iterator[str]:
     """The values of the enum at this path."""
-    types = list(_flat([inspect.type_info(kind)]))
+    types = list(flat_types([inspect.type_info(kind)]))
     for step in _STEP.finditer(path):
-        types = list(_flat(_inside(types, step["name"])))
+        types = list(flat_types(_inside(types, step["name"])))
     for each in types:
         if isinstance(each, inspect.LiteralType):
             yield from map(str, each.values)
@@ -152,11 +152,12 @@ def _inside(types: Iterable[inspect.Type], name: str | None) -> Iterator[inspect
                 yield inspect.LiteralType((each.tag,))
 
 
-def _flat(types: Iterable[inspect.Type]) -> Iterator[inspect.Type]:
+def flat_types(types: Iterable[inspect.Type]) -> Iterator[inspect.Type]:
+    """Without unions, of which it has the members, and without the limits of a type."""
     for each in types:
         if isinstance(each, inspect.UnionType):
-            yield from _flat(each.types)
+            yield from flat_types(each.types)
         elif isinstance(each, inspect.Metadata):
-            yield from _flat([each.type])
+            yield from flat_types([each.type])
         else:
             yield each

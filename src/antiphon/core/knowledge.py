@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from antiphon.core.dialect import Dialect
+from antiphon.core.fact_words import WORDS, Fact, FactSource, is_unusual
 from antiphon.core.help import Help, HelpSetting, choose_help, parameters_in_name
 from antiphon.core.sampling import ENGINE_DEFAULT, Sampling
 
@@ -37,6 +38,8 @@ class Model:
     window: int | None = None
     # How many it has; None: not known.
     parameters: int | None = None
+    # How many requests are processed at once; None: not known.
+    slots: int | None = None
     vision: bool = False
     loaded: bool = True
 
@@ -70,6 +73,8 @@ class EngineKnowledge:
         # How the tokens of some models are chosen. It comes with the model, and is neither probed nor learned.
         self.sampling: Mapping[str, Sampling] = {}
         self._learned: dict[str, dict[str, Any]] = {}
+        # How each of these facts was learned.
+        self._sources: dict[str, dict[str, FactSource]] = {}
         # What is assumed of models whose probes have not ended, and has not been learned since.
         self._assumed: dict[str, dict[str, Any]] = {}
         # What the last requests of a model had to learn for themselves, and how many of them did so in a row.
@@ -116,7 +121,7 @@ class EngineKnowledge:
         facts = self._learned.get(model, {}) | self._assumed.get(model, {})
         return replace(self.dialect, **facts) if facts else self.dialect
 
-    def learn(self, model: str, facts: Mapping[str, Any]) -> None:
+    def learn(self, model: str, facts: Mapping[str, Any], source: FactSource = "learned") -> None:
         """Facts of the dialect; later ones replace earlier ones."""
         model = self.served(model)
         assumed = self._assumed.get(model, {})
@@ -125,6 +130,15 @@ class EngineKnowledge:
         known = self._learned.get(model, {})
         if any(known.get(name, getattr(self.dialect, name)) != value for name, value in facts.items()):
             self._learned = _with_newest(self._learned, model, known | dict(facts))
+            sources = self._sources.get(model, {}) | dict.fromkeys(facts, source)
+            self._sources = _with_newest(self._sources, model, sources)
+
+    def facts_about(self, model: str) -> list[Fact]:
+        """What the gateway goes by for this model: what was learned of it, and what is particular about its engine."""
+        model, dialect = self.served(model), self.dialect_for(model)
+        sources: dict[str, FactSource] = self._sources.get(model, {}) | dict.fromkeys(self._assumed.get(model, {}), "assumed")
+        facts = [Fact(name, getattr(dialect, name), sources.get(name, "dialect")) for name in WORDS]
+        return [fact for fact in facts if fact.name in sources or is_unusual(fact.name, fact.value)]
 
     def assume(self, models: Iterable[str]) -> None:
         """These models are going to be probed. Until then the safe way counts for them, whatever was known of them: the engine

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from antiphon.core.quantities import allowed, counted
 from antiphon.errors import InvalidRequest
 from antiphon.wire.responses import CreateResponse
 
@@ -70,7 +71,7 @@ def check_nesting(value: dict[str, Any], limits: RequestLimits = DEFAULT_LIMITS)
         inner = enumerate(member) if isinstance(member, list) else ()
         where = next((f"{name}[{at}]" for at, each in inner if is_deeper(each, limits.nesting - 2)), name)
         raise InvalidRequest(
-            f"Invalid `{where}`: objects and arrays are nested too deeply. At most {limits.nesting} levels are allowed "
+            f"Invalid `{where}`: objects and arrays are nested too deeply. At most {allowed(limits.nesting, 'level')} "
             "(`max_nesting`), with that of the body.",
             param=where,
             code="json_above_max_depth",
@@ -90,7 +91,7 @@ def is_deeper(value: Any, levels: int) -> bool:
 
 def check_request(request: CreateResponse, limits: RequestLimits) -> None:
     items = request.input if isinstance(request.input, list) else []
-    _at_most(limits.input_items, len(items), "input", "items", "max_input_items", code="array_above_max_length")
+    _at_most(limits.input_items, len(items), "input", "item", "max_input_items", code="array_above_max_length")
     _check_name(request.model, "model", limits)
     if request.text is not None and request.text.format is not None:
         _check_schema(request.text.format.schema, "text.format.schema", limits)
@@ -107,21 +108,21 @@ def check_items(items: Iterable[Item], where: str, limits: RequestLimits, tools:
         for member in CONTENTS:
             if isinstance(parts := item.get(member), list):
                 _check_images(parts, f"{where}[{at}].{member}", limits)
-    _at_most(limits.tools, len(tools), "tools", "tools", "max_tools", code="array_above_max_length")
+    _at_most(limits.tools, len(tools), "tools", "tool", "max_tools", code="array_above_max_length")
     for place, tool in tools:
         _check_tool(tool, place, limits)
 
 
-def _at_most(limit: int, value: int, where: str, unit: str, setting: str, *, code: str) -> None:
+def _at_most(limit: int, value: int, where: str, noun: str, setting: str, *, code: str) -> None:
     if value > limit:
-        allowed = f"{limit} {unit} are allowed" + (f" (`{setting}`)" if setting else "")
-        raise InvalidRequest(f"Invalid `{where}`: it has {value} {unit}, and at most {allowed}.", param=where, code=code)
+        most = allowed(limit, noun) + (f" (`{setting}`)" if setting else "")
+        raise InvalidRequest(f"Invalid `{where}`: it has {counted(value, noun)}, and at most {most}.", param=where, code=code)
 
 
 def _check_name(name: Any, where: str, limits: RequestLimits) -> None:
     if isinstance(name, str):
         code = "string_above_max_length"
-        _at_most(limits.name_length, len(name), where, "characters", "max_name_length", code=code)
+        _at_most(limits.name_length, len(name), where, "character", "max_name_length", code=code)
 
 
 # ---- tools -----------------------------------------------------------------------------------------------------------
@@ -145,7 +146,7 @@ def _check_tool(tool: Tool, where: str, limits: RequestLimits) -> None:
     if isinstance(format, dict) and isinstance(definition := format.get("definition"), str):
         place = f"{where}.format.definition"
         size, setting = len(definition.encode(errors="replace")), "max_grammar_bytes"
-        _at_most(limits.grammar_bytes, size, place, "bytes", setting, code="grammar_above_max_size")
+        _at_most(limits.grammar_bytes, size, place, "byte", setting, code="grammar_above_max_size")
         check = GRAMMARS.get(syntax) if isinstance(syntax := format.get("syntax"), str) else None
         if check is not None:
             check(definition, place)
@@ -154,7 +155,7 @@ def _check_tool(tool: Tool, where: str, limits: RequestLimits) -> None:
 def _check_schema(schema: Any, where: str, limits: RequestLimits) -> None:
     if isinstance(schema, dict):
         size = len(msgspec.json.encode(schema))
-        _at_most(limits.schema_bytes, size, where, "bytes", "max_schema_bytes", code="schema_above_max_size")
+        _at_most(limits.schema_bytes, size, where, "byte", "max_schema_bytes", code="schema_above_max_size")
 
 
 def _check_lark(definition: str, where: str) -> None:
@@ -171,12 +172,12 @@ def _check_lark(definition: str, where: str) -> None:
                 param=where,
                 code="invalid_grammar",
             )
-    _at_most(MOST_LITERALS, literals, where, "literals", "", code="grammar_above_max_size")
-    _at_most(DEEPEST_GROUP, deepest, where, "groups inside one another", "", code="grammar_above_max_size")
+    _at_most(MOST_LITERALS, literals, where, "literal", "", code="grammar_above_max_size")
+    _at_most(DEEPEST_GROUP, deepest, where, "nested group", "", code="grammar_above_max_size")
 
 
 def _check_regex(definition: str, where: str) -> None:
-    _at_most(LONGEST_PATTERN, len(definition), where, "characters", "", code="grammar_above_max_size")
+    _at_most(LONGEST_PATTERN, len(definition), where, "character", "", code="grammar_above_max_size")
 
 
 GRAMMARS: dict[str, Callable[[str, str], None]] = {"lark": _check_lark, "regex": _check_regex}
@@ -192,4 +193,4 @@ def _check_images(parts: Iterable[Any], where: str, limits: RequestLimits) -> No
             # Four characters of base64 are three bytes.
             size = (len(url) - url.find(",") - 1) * 3 // 4
             place, code = f"{where}[{at}].image_url", "image_above_max_size"
-            _at_most(limits.image_bytes, size, place, "bytes", "max_image_bytes", code=code)
+            _at_most(limits.image_bytes, size, place, "byte", "max_image_bytes", code=code)

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable
 
+from antiphon.core.quantities import counted
+
 # An input of many items may give as many notices, and a notice may quote what the client sent.
 MOST = 100
 LONGEST = 1000
-MORE = "and {count} more notices"
+MORE = "and {more}"
 
 
 def shortened(given: Iterable[str]) -> list[str]:
@@ -13,4 +15,4 @@ def shortened(given: Iterable[str]) -> list[str]:
     notices = list(dict.fromkeys(given))
     shown = [each if len(each) <= LONGEST else f"{each[:LONGEST]}…" for each in notices[:MOST]]
     more = len(notices) - MOST
-    return [*shown, MORE.format(count=more)] if more > 0 else shown
+    return [*shown, MORE.format(more=counted(more, "more notice"))] if more > 0 else shown

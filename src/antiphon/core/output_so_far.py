@@ -41,6 +41,12 @@ DELTAS: dict[type[Event], Callable[[Any], Path]] = {
     events.ShellCallCommandDelta: lambda event: ("action", "commands", event.command_index),
 }
 
+# Events that have an item, as it is then.
+ITEMS = (events.OutputItemAdded, events.OutputItemDone)
+# The types of the events that say something about the output. The others repeat it.
+_USED: tuple[type[Event], ...] = (*PARTS, *DELTAS, *ITEMS)
+TYPES = frozenset(str(kind.__struct_config__.tag) for kind in _USED)
+
 # How many pieces of a text are kept one by one.
 JOINED_PIECES = 4096
 
@@ -55,7 +61,7 @@ class OutputSoFar:
         self._texts: defaultdict[Path, LongText] = defaultdict(LongText)
 
     def add(self, event: Event) -> None:
-        if isinstance(event, events.OutputItemAdded | events.OutputItemDone):
+        if isinstance(event, ITEMS):
             self._items[event.output_index :] = [event.item]
             self._open = None
             self._texts.clear()

@@ -35,6 +35,10 @@ class WithoutOwnWords:
         # An answer, or a part of it, was nothing but our own words.
         self.parroted = False
 
+    @property
+    def buffered(self) -> int:
+        return self._finder.buffered
+
     def take_if_plain(self, text: str) -> bool:
         return not self._deciding and self._finder.take_if_plain(text)
 

@@ -15,7 +15,7 @@ LONGEST_TEXT = 8 * 1024 * 1024
 MOST_IMAGES = 100
 MOST_IMAGE_BYTES = 32 * 1024 * 1024
 
-NOT_INSTALLED = "this gateway does not read PDF files. Its operator can change that with: pip install 'antiphon[pdf]'"
+NOT_INSTALLED = "this gateway does not read PDF files. Its operator can change that with: pip install pypdf"
 ENCRYPTED = "the PDF needs a password"
 NO_TEXT = "the PDF has no text, and no JPEG images. Send its pages as images"
 TOO_MANY_IMAGES = f"the PDF was scanned, and has more than {MOST_IMAGES} images or {MOST_IMAGE_BYTES} bytes of them"

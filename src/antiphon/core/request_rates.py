@@ -7,6 +7,7 @@ is kept of an owner is one number: the time at which nothing of its minute is us
 import math
 from typing import NamedTuple
 
+from antiphon.core.quantities import counted
 from antiphon.errors import RateLimited
 
 MINUTE = 60.0
@@ -37,10 +38,15 @@ class RequestRates:
         wait = unused_at - now - MINUTE
         if wait > ROUNDING:
             seconds = math.ceil(wait - ROUNDING)
-            raise RateLimited(
-                f"More than {self.per_minute} requests a minute: try again in {seconds} seconds.", retry_after=seconds
-            )
+            most, wait_for = counted(self.per_minute, "request"), counted(seconds, "second")
+            raise RateLimited(f"More than {most} a minute: try again in {wait_for}.", retry_after=seconds)
         self._unused_at[owner] = unused_at
+
+    def rename(self, earlier: str, owner: str, now: float) -> None:
+        """What the earlier owner has used of its minute counts for this one, together with its own: at most the whole of it."""
+        used = [max(0.0, self._unused_at.pop(each, now) - now) for each in (earlier, owner)]
+        if any(used):
+            self._unused_at[owner] = now + min(MINUTE, sum(used))
 
     def state(self, owner: str, now: float) -> RateState | None:
         """None: there is no limit."""

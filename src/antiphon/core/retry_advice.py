@@ -12,7 +12,7 @@ YES_OR_NO: Mapping[str, bool] = {"true": True, "false": False}
 
 
 class RetryAdvice(NamedTuple):
-    # Seconds to wait before another attempt, from 0 to LONGEST_RETRY_AFTER. None: the engine does not say.
+    # Seconds to wait before another attempt, from 0 to LONGEST_RETRY_AFTER. None: the engine does not say, or wants none.
     after: float | None = None
     # Whether another attempt is worth making. None: the engine does not say.
     wanted: bool | None = None
@@ -30,7 +30,8 @@ def headers_to_advice(headers: Mapping[str, str], now: float) -> RetryAdvice:
         after = _until(headers.get("Retry-After", ""), headers.get("Date", ""), now)
     if after is not None:
         after = min(max(after, 0.0), LONGEST_RETRY_AFTER)
-    return RetryAdvice(after, YES_OR_NO.get(headers.get("x-should-retry", "").strip().lower()))
+    wanted = YES_OR_NO.get(headers.get("x-should-retry", "").strip().lower())
+    return RetryAdvice(None if wanted is False else after, wanted)
 
 
 def _seconds(text: str) -> float | None:

@@ -21,7 +21,9 @@ Schema = dict[str, Any]
 LONGEST_REPAIRED = 64 * 1024
 LONGEST_COMPLAINT = 300
 MOST_COMPLAINTS = 3
-# What msgspec says of such a number.
+# A larger whole float stays as it is: the many digits of the integer would say nothing more.
+LAST_EXACT = 2**53
+# What msgspec says of a number that is too large for a machine.
 OUT_OF_RANGE = "Number out of range"
 _FENCED = re.compile(r"```[a-zA-Z_]*\n(?P<inside>.*?)```", re.DOTALL)
 
@@ -51,9 +53,20 @@ def check(encoded: bytes, text: str, *, repair: bool) -> CheckOutcome:
         return CheckOutcome(text, complaint)
     schema = msgspec.json.decode(encoded)
     for value in _readings(text):
-        if _objection(validator, fitting := fit(value, schema, schema)) is None:
-            return CheckOutcome(msgspec.json.encode(fitting).decode())
+        fitting = fit(value, schema, schema)
+        if _objection(validator, fitting) is None and (repaired := _written(fitting)) is not None:
+            return CheckOutcome(repaired)
     return CheckOutcome(text, complaint)
+
+
+def _written(value: Any) -> str | None:
+    """As JSON; None if it has a number that JSON has not, or that is too long to be read again."""
+    try:
+        # msgspec writes null for infinity, and for what is no number.
+        json.dumps(value, allow_nan=False)
+        return msgspec.json.encode(value).decode()
+    except (ValueError, RecursionError):
+        return None
 
 
 def _complaint(validator: jsonschema_rs.Validator, text: str) -> str | None:
@@ -98,7 +111,8 @@ def _readings(text: str) -> Iterator[Any]:
     ends = max(text.rfind("}"), text.rfind("]"))
     for candidate in (text, *inside, text[min(starts) : ends + 1] if starts else ""):
         try:
-            yield read(candidate)
+            # Not `read()`: a number that is too large for a machine would become another one.
+            yield msgspec.json.decode(candidate)
         except UNREADABLE:
             continue
     if starts:
@@ -184,15 +198,13 @@ def _fit_array(value: Any, schema: Schema, root: Schema) -> Any:
 
 
 def _fit_number(value: Any, schema: Schema, root: Schema) -> Any:
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if not isinstance(value, str):
+    if not isinstance(value, float | str):
         return value
     try:
         number = float(value)
     except ValueError:
         return value
-    return int(number) if number.is_integer() else number
+    return int(number) if number.is_integer() and abs(number) <= LAST_EXACT else number
 
 
 def _fit_boolean(value: Any, schema: Schema, root: Schema) -> Any:

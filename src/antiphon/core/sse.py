@@ -7,6 +7,7 @@ import msgspec
 from msgspec import structs
 
 from antiphon.core.fast_path import AnyEvent, DeltaTemplate, PlainDelta
+from antiphon.core.json_pieces import JsonPieces, long_json
 from antiphon.errors import EngineDisagrees
 from antiphon.wire.events import Event
 
@@ -39,6 +40,16 @@ class FrameReader:
         """The bytes so far end with a frame."""
         return not self._rest and not self._data and self._document is None
 
+    @property
+    def pending(self) -> int:
+        """How many bytes are buffered of a frame that has not ended."""
+        return self._buffered
+
+    @property
+    def document_size(self) -> int:
+        """Of the JSON document that becomes a frame at the end, so far."""
+        return 0 if self._document is None else self._buffered
+
     def receive(self, data: bytes) -> list[bytes]:
         if not self._started:
             size = len(data)
@@ -70,7 +81,7 @@ class FrameReader:
         if not frames:
             self._limit(len(data))
         else:
-            self._buffered = 0
+            self._buffered = len(last)
         return frames
 
     def close(self) -> list[bytes]:
@@ -147,6 +158,11 @@ _HEADS = _Heads()
 def event_to_frame(event: Event) -> bytes:
     """One event as it is sent and stored. Joined in one go: the last event of a stream may be twice as large as its answer."""
     return b"".join((_HEADS[type(event)], _to_json(event), b"\n\n"))
+
+
+def long_frame(event: Event) -> JsonPieces | None:
+    """The same bytes in pieces. None: the event has no long text."""
+    return long_json(event, _HEADS[type(event)], b"\n\n")
 
 
 def to_frame(name: str, data: bytes) -> bytes:

@@ -1,6 +1,7 @@
 """What the caller of an exchange has to do next."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from msgspec import Struct
 
@@ -19,12 +20,32 @@ class ToolCall(Struct, frozen=True):
     arguments: str
 
 
+# Why an engine is asked.
+AskReason = Literal[
+    # The first time.
+    "first",
+    # The answer before was rejected.
+    "repair",
+    # The engine failed, which has taught how to ask it.
+    "lesson",
+    # The prompt was too long, and is shorter now.
+    "truncation",
+    # The engine before is not there.
+    "next_engine",
+    # The thought took all tokens. Now the model answers without one.
+    "no_thought",
+    # Tools that the gateway runs have results.
+    "tools",
+]
+
+
 @dataclass(frozen=True, slots=True)
 class Ask:
     """Send `chat` to the engine of this number. Then `refused()`, or `receive()` its body and `finish()`."""
 
     chat: ChatRequest
     engine: int
+    reason: AskReason = "first"
 
 
 @dataclass(frozen=True, slots=True)

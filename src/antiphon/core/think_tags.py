@@ -8,6 +8,7 @@ If the engine also reports reasoning in a separate field, one of the two is a co
 and only the first is passed on. What differs is no copy: a tagged text is then the model's text, and is shown with its tag.
 """
 
+import re
 from collections.abc import Callable
 from enum import Enum
 
@@ -36,11 +37,17 @@ class State(Enum):
     TEXT = "visible text has begun; one unopened `</think>` may still come"
     PLAIN = "no more tags are expected"
     PROMPT = "JSON comes next; an engine that takes it for a thought may repeat the end of the prompt before it"
+    FENCED = "inside JSON in a fence whose opening was left out: so is its end"
 
 
 FIRST_STATES = {Start.INSIDE: State.INSIDE, Start.INSIDE_PATIENT: State.INSIDE, Start.NEVER: State.PROMPT}
 # What JSON may begin with.
 JSON_STARTS = frozenset('{["-0123456789tfn')
+# A fence that opens before JSON, and the one that closes it: no string of JSON has a line break in it.
+OPENING_FENCE = re.compile(r"```[\w+-]{0,32}\s*\Z")
+CLOSING_FENCE = re.compile(r"\n[^\S\n]*+```")
+# More white space than that is not kept back because a fence may follow.
+LONGEST_BEFORE_FENCE = 256
 
 
 def partial_tag_length(text: str, tag: str) -> int:
@@ -79,6 +86,7 @@ class ThinkTags:
     what was buffered.
 
     `found`: a tagged thought was found. `unopened`: the template had opened it. `dropped`: a copy was dropped.
+    `left_out`: what preceded JSON, but for tags, and is not passed on.
     """
 
     __slots__ = (
@@ -96,7 +104,9 @@ class ThinkTags:
         "_waiting",
         "dropped",
         "found",
+        "left_out",
         "unopened",
+        "waiting",
     )
 
     def __init__(self, start: Start = Start.UNKNOWN) -> None:
@@ -106,6 +116,8 @@ class ThinkTags:
         # Text that waits for a closing tag, and its end: what is new is searched, and not all of it again.
         self._waiting: list[str] = []
         self._end = ""
+        # How many characters wait for one.
+        self.waiting = 0
         # What precedes JSON, and whether it is more than white space.
         self._skipped: list[str] = []
         self._skips = False
@@ -116,6 +128,7 @@ class ThinkTags:
         self._copy: ThoughtCopy | None = None
         self._reported = False
         self.dropped = False
+        self.left_out = ""
         self.found = False
         self.unopened = False
 
@@ -139,6 +152,7 @@ class ThinkTags:
         if _unquoted_close(seen, self._last, max(0, len(self._end) - len(CLOSE) + 1)) >= 0:
             return True
         self._waiting.append(text)
+        self.waiting += len(text)
         self._end = seen[-len(CLOSE) :]
         return False
 
@@ -147,6 +161,7 @@ class ThinkTags:
         self._skipped.clear()
         self._waiting.clear()
         self._rest = ""
+        self.waiting = 0
         return rest
 
     def take_if_plain(self, text: str) -> bool:
@@ -192,6 +207,8 @@ class ThinkTags:
             deltas += [TextDelta(answer)] if answer.strip() else []
             # `close()` is called again at the end of the stream.
             self._assumed.clear()
+        elif self._state is State.FENCED and rest.strip() == "```":
+            deltas = []
         else:
             deltas = [TextDelta(rest)] if rest else []
         # The field has more than the tags: that was not passed on.
@@ -318,10 +335,26 @@ class ThinkTags:
             self._skipped.append(self._rest)
             self._rest = ""
             return False
+        before = "".join((*self._skipped, self._rest[: len(self._rest) - len(visible)]))
         self._skipped.clear()
         self._rest = visible
-        self._state = State.PLAIN
+        self._state = State.FENCED if OPENING_FENCE.search(before) is not None else State.PLAIN
+        self.left_out = before.replace(OPEN, "").replace(CLOSE, "").strip()
         return True
+
+    def _fenced(self, deltas: list[Delta]) -> bool:
+        closing = CLOSING_FENCE.search(self._rest)
+        if closing is not None:
+            deltas += self._visible(self._rest[: closing.start()].rstrip())
+            self._rest = self._rest[closing.end() :]
+            self._state = State.PLAIN
+            return True
+        shown = self._rest.rstrip().rstrip("`").rstrip()
+        if len(self._rest) - len(shown) > LONGEST_BEFORE_FENCE:
+            shown = self._rest
+        deltas += self._visible(shown)
+        self._rest = self._rest[len(shown) :]
+        return False
 
     def _inside(self, deltas: list[Delta]) -> bool:
         thought, closed, self._rest = _up_to_close(self._rest)
@@ -351,6 +384,7 @@ class ThinkTags:
         if self._start is Start.PATIENT:
             self._end = self._rest[-len(CLOSE) :]
             self._waiting.append(self._rest)
+            self.waiting += len(self._rest)
             self._rest = ""
             return False
         partial = partial_tag_length(self._rest, CLOSE)
@@ -377,6 +411,7 @@ class ThinkTags:
         if self._start in OPENED:
             self._assumed.append(text)
         if self._start is Start.INSIDE_PATIENT:
+            self.waiting += len(text)
             return []
         if (copy := self._copy) is None or copy.differs:
             return [ReasoningDelta(text)]
@@ -392,4 +427,5 @@ _STEPS: dict[State, Callable[[ThinkTags, list[Delta]], bool]] = {
     State.TEXT: ThinkTags._text,
     State.PLAIN: ThinkTags._plain,
     State.PROMPT: ThinkTags._prompt,
+    State.FENCED: ThinkTags._fenced,
 }

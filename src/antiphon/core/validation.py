@@ -8,12 +8,15 @@ from msgspec import Struct
 
 from antiphon.core.chat_fields import refuse_chat_fields
 from antiphon.core.field_errors import complaint_to_error
+from antiphon.core.json_errors import unreadable_to_error
 from antiphon.core.limits import DEFAULT_LIMITS, RequestLimits, check_nesting, check_request
+from antiphon.core.query_values import check_query
 from antiphon.errors import InvalidRequest
 from antiphon.wire import UNREADABLE
 from antiphon.wire.responses import CreateResponse, ReasoningOptions, StreamOptions, TextFormat, TextOptions
 
 T = TypeVar("T")
+S = TypeVar("S", bound=Struct)
 
 # The fields of a request that are objects, and whose members are checked.
 OBJECTS: dict[str, type[Struct]] = {
@@ -24,8 +27,9 @@ OBJECTS: dict[str, type[Struct]] = {
 }
 
 
-def convert_strings(value: dict[str, str], kind: type[T]) -> T:
+def convert_strings(value: dict[str, str], kind: type[S]) -> S:
     """The parameters of a query string, some of which are numbers."""
+    check_query(value, kind)
     return convert(value, kind, "", strict=False)
 
 
@@ -77,7 +81,7 @@ def _object(body: bytes, limits: RequestLimits = DEFAULT_LIMITS) -> dict[str, An
     try:
         value = msgspec.json.decode(body)
     except UNREADABLE as broken:
-        raise InvalidRequest(f"The body is not JSON: {broken}.", code="invalid_json") from None
+        raise unreadable_to_error(str(broken), body) from None
     if not isinstance(value, dict):
         raise InvalidRequest("The body must be a JSON object.", code="invalid_json")
     check_nesting(value, limits)

@@ -48,6 +48,7 @@ LLAMACPP = replace(
     tokenizer=Tokenizer("/tokenize", "content", "tokens"),
     window=(Lookup("/props", "default_generation_settings/n_ctx"), Lookup("/v1/models", "data/{at}/meta/n_ctx_train")),
     vision=(Lookup("/props", "modalities/vision"),),
+    slots=(Lookup("/props", "total_slots"),),
     parameters=(Lookup("/v1/models", "data/{at}/meta/n_params"),),
     # Without -m it is a router, which loads a model for any request that names it, even to render a prompt.
     loading_state=(Lookup("/v1/models", "data/{at}/status/value"),),

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 STDIN = 0
 READY = "ready"
-NO_LLAMACPP = "the embedded engine needs the package xllamacpp. Install it with: pip install 'antiphon[embedded]'"
+NO_LLAMACPP = "the embedded engine needs the package xllamacpp. Install it with: pip install '.[embedded]' in a checkout"
 # llama.cpp's verbosity levels: errors and warnings only; or also what it loads and serves.
 QUIET, VERBOSE = 2, 3
 # llama.cpp keeps earlier prompts in memory, so that a conversation that continues starts fast. Its own limit of 8 GB is too

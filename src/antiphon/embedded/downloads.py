@@ -7,6 +7,7 @@ from typing import Final
 
 import aiohttp
 
+from antiphon.core.quantities import counted
 from antiphon.embedded.progress import Progress
 
 ATTEMPTS: Final = 5
@@ -46,7 +47,7 @@ async def download(url: str, part: Path, progress: Progress, *, first_pause: flo
             if attempt == (ATTEMPTS if answered else FIRST_ATTEMPTS):
                 break
             await asyncio.sleep(first_pause * 2 ** (attempt - 1))
-    raise DownloadFailed(f"the connection broke {attempt} times: {reason or type(reason).__name__}")
+    raise DownloadFailed(f"the connection broke {counted(attempt, 'time')}: {reason or type(reason).__name__}")
 
 
 async def _attempt(session: aiohttp.ClientSession, url: str, part: Path, progress: Progress) -> None:
@@ -77,7 +78,7 @@ async def _receive(answer: aiohttp.ClientResponse, part: Path, start: int, total
             received += len(chunk)
             progress(received, total)
     if total is not None and received != total:
-        raise _Interrupted(f"{received} of {total} bytes arrived")
+        raise _Interrupted(f"{received} of {counted(total, 'byte')} arrived")
 
 
 def _range_start(answer: aiohttp.ClientResponse) -> int | None:

@@ -20,7 +20,7 @@ from antiphon.logs import log
 
 PREFIX = "hf:"
 FORM = f"{PREFIX}OWNER/NAME/FILE.gguf"
-NO_HUB = "a model from the Hugging Face hub needs the package huggingface_hub. Install it with: pip install 'antiphon[hf]'"
+NO_HUB = "a model from the Hugging Face hub needs the package huggingface_hub. Install it with: pip install huggingface_hub"
 # The hub's tag of a large file is its checksum.
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 

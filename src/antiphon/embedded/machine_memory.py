@@ -24,6 +24,6 @@ def _physical() -> int | None:
 def _limit(path: Path) -> int | None:
     """None: there is no such file, or no limit ("max")."""
     try:
-        return int(path.read_text())
+        return int(path.read_text(encoding="ascii"))
     except (OSError, ValueError):
         return None

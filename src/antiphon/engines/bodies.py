@@ -6,6 +6,7 @@ from contextlib import suppress
 
 import aiohttp
 
+from antiphon.core.quantities import counted
 from antiphon.errors import EngineDisagrees
 from antiphon.transport import Receiver
 
@@ -43,7 +44,7 @@ async def read_document(answer: aiohttp.ClientResponse, largest: int = LARGEST_D
         while piece := await answer.content.readany():
             body += piece
             if len(body) > largest:
-                raise EngineDisagrees(f"The engine's answer is larger than {largest} bytes.", may_pass=False)
+                raise EngineDisagrees(f"The engine's answer is larger than {counted(largest, 'byte')}.", may_pass=False)
     except BaseException:
         answer.close()
         raise

@@ -1,6 +1,7 @@
 """The detection of an engine: its dialect, by the signs that each dialect lists, and its models."""
 
 import asyncio
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -57,6 +58,8 @@ class EngineDocuments:
         self._documents: dict[str, Any] = {}
         self._statuses: dict[str, int] = {}
         self._locations: dict[str, str] = {}
+        # Why there was no answer, of the last request that had none.
+        self.silence: str | None = None
 
     async def get(self, path: str, body: bytes | None = None) -> Any:
         request = f"{path} {body!r}"
@@ -104,8 +107,28 @@ class EngineDocuments:
                 if 300 <= response.status < 400:
                     self._locations[path] = response.headers.get("Location", "")
                 return msgspec.json.decode(document)
-        except (ApiError, aiohttp.ClientError, OSError, *UNREADABLE):
+        except (ApiError, aiohttp.ClientError, OSError, *UNREADABLE) as reason:
+            self.silence = silence_to_words(reason)
             return None
+
+
+# Why a server does not answer, first match first, for a person. What is not here is an answer that cannot be read.
+SILENCE: tuple[tuple[type[BaseException], str], ...] = (
+    (aiohttp.ClientConnectorDNSError, "the name of the host is not known"),
+    (aiohttp.ClientConnectorCertificateError, "its certificate is not valid"),
+    (aiohttp.ClientSSLError, "it does not speak TLS: try http://"),
+    (TimeoutError, "no answer in time"),
+    (aiohttp.ServerDisconnectedError, "it closed the connection without an answer"),
+    (aiohttp.ClientPayloadError, "its answer was cut off"),
+    (aiohttp.ClientResponseError, "it does not answer as an HTTP server does"),
+)
+
+
+def silence_to_words(reason: BaseException) -> str:
+    words = next((words for kind, words in SILENCE if isinstance(reason, kind)), None)
+    if words is None and isinstance(reason, OSError) and reason.errno is not None:
+        words = os.strerror(reason.errno).lower()
+    return words or "it does not answer as an engine does"
 
 
 def follow(value: Any, key: str) -> Any:
@@ -157,6 +180,7 @@ async def _model(documents: EngineDocuments, dialect: Dialect, model: dict[str, 
     window = await documents.look_up(dialect.window, model["id"], at)
     vision = await documents.look_up(dialect.vision, model["id"], at)
     parameters = await documents.look_up(dialect.parameters, model["id"], at)
+    slots = await documents.look_up(dialect.slots, model["id"], at)
     loading_state = await documents.look_up(dialect.loading_state, model["id"], at)
     return Model(
         id=model["id"],
@@ -164,6 +188,7 @@ async def _model(documents: EngineDocuments, dialect: Dialect, model: dict[str, 
         owned_by=str(model.get("owned_by") or "engine"),
         window=window if isinstance(window, int) and window > 0 else None,
         parameters=parameters if isinstance(parameters, int) and parameters > 0 else None,
+        slots=slots if isinstance(slots, int) and slots > 0 else None,
         vision=vision is True,
         loaded=loading_state in (None, LOADED),
     )

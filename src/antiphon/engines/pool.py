@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from antiphon import logs
 from antiphon.core.model_names import ModelChoice, ModelNames
+from antiphon.dialects import PLAIN
 from antiphon.engines.upstream import REDIRECT_CODE, Engine
 from antiphon.errors import EngineError, EngineUnavailable, NotFound
 
@@ -56,10 +57,17 @@ class Pool:
         """Finds out what the engines are that are not ready."""
         await asyncio.gather(*(engine.identify() for engine in self.engines))
         for engine in self.engines:
-            # Once for each reason: an engine is tried again and again.
-            if engine.unusable is not None and engine.unusable != self._logged.get(engine):
-                logs.log("engine cannot be used", level=logging.WARNING, engine=engine.root, reason=f"it {engine.unusable}")
-            self._logged[engine] = engine.unusable
+            self._log_state(engine)
+
+    def _log_state(self, engine: Engine) -> None:
+        """Once for each reason: an engine is tried again and again."""
+        reason = engine.unusable or engine.silence
+        if reason is not None and reason != self._logged.get(engine):
+            if engine.unusable is not None:
+                logs.log("engine cannot be used", level=logging.WARNING, engine=engine.root, reason=f"it {reason}")
+            elif not engine.is_embedded:
+                logs.log("waiting for engine", level=logging.WARNING, engine=engine.root, reason=reason)
+        self._logged[engine] = reason
 
     async def ready_engines(self) -> list[Engine]:
         """Raises `EngineUnavailable` if there are none."""
@@ -159,6 +167,10 @@ class Pool:
         self.engines = list(engines)
         self._logged = {engine: reason for engine, reason in self._logged.items() if engine not in gone}
         return gone
+
+    def dialect_of(self, root: str) -> str:
+        """The name of the dialect of the engine at this URL."""
+        return next((engine.dialect.name for engine in self.engines if engine.root == root), PLAIN.name)
 
     async def watch(self) -> None:
         """Keeps trying the engines that are away, so that readiness is known before a request needs it."""

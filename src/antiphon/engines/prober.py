@@ -49,9 +49,10 @@ class Probe:
     generates: Callable[[Dialect], bool] = _always
 
 
+TEMPLATE_TEXT = "chat template"
 PROBES: tuple[Probe, ...] = (
     # First, so that what is seen replaces what the text says.
-    Probe("chat template", templates.template_text, _always, _never),
+    Probe(TEMPLATE_TEXT, templates.template_text, _always, _never),
     Probe(demands.SYSTEM, messages.system_role, _always, _shows_no_prompts),
     Probe("developer role", messages.developer_role, generates=_shows_no_prompts),
     Probe("late system message", messages.late_system_message, generates=_shows_no_prompts),
@@ -129,4 +130,5 @@ def learned(findings: Sequence[Finding]) -> dict[str, Any]:
 
 
 def teach(engine: Engine, model: str, findings: Sequence[Finding]) -> None:
-    engine.knowledge.learn(model, learned(findings))
+    for finding in findings:
+        engine.knowledge.learn(model, finding.facts, "template" if finding.capability == TEMPLATE_TEXT else "probed")

@@ -19,6 +19,7 @@ from antiphon.dialects import BY_NAME, PLAIN
 from antiphon.engines.addresses import location_to_words, split_credentials
 from antiphon.engines.bodies import LimitedReceiver, TooLarge, read_document, read_error
 from antiphon.engines.detection import MODELS, EngineDocuments, detect, list_models
+from antiphon.engines.trace_context import trace_headers
 from antiphon.errors import ApiError, EngineDisagrees, EngineError, EngineStalled, EngineUnavailable
 from antiphon.transport import NotHttp, Receiver, next_piece, transport_of
 from antiphon.wire import UNREADABLE
@@ -180,6 +181,10 @@ class Engine:
         self.when_asked_for: Callable[[Engine, str], Awaitable[None]] = _nothing_to_ask
         # A server answers there, but cannot be used: the reason, as the rest of a sentence.
         self.unusable: str | None = None
+        # No server answers there: the reason, in a few words.
+        self.silence: str | None = None
+        # It runs in a process of this gateway, which reports for itself how its start goes.
+        self.is_embedded = False
         # It answers with redirects: only other settings can help.
         self.redirects = False
         self._away = True
@@ -222,9 +227,10 @@ class Engine:
         if found is None:
             self._away = True
             self.unusable = _why_unusable(documents)
+            self.silence = documents.silence if self.unusable is None else None
             self.redirects = documents.location(MODELS) is not None
             return
-        self.unusable, self.redirects = None, False
+        self.unusable, self.silence, self.redirects = None, None, False
         known = {model.id for model in self.models}
         # After a lost connection it may be the same engine as before.
         is_new = self._away or known != {model.id for model in found.models}
@@ -297,7 +303,7 @@ class Engine:
             answer = await self._session.post(
                 self.root + path,
                 data=body,
-                headers=self._headers | (headers or {}),
+                headers={**self._headers, **trace_headers(), **(headers or {})},
                 timeout=timeout,
                 allow_redirects=False,
             )

@@ -12,13 +12,16 @@ from typing import Protocol
 from weakref import WeakKeyDictionary
 
 from antiphon.core.fair_queue import FairQueue, QueueFull
+from antiphon.core.quantities import counted
 from antiphon.core.request_rates import RateState, RequestRates
 from antiphon.engines.upstream import Engine
 from antiphon.errors import EngineBusy, RateLimited
+from antiphon.gateway.large_requests import THREADS
 
-TOO_MANY = "{most} responses of this key are running, and no more may at once. Try again when one has ended, in about {wait} s."
+TOO_MANY = "This key may run {most} at once, and no more. Try again when one has ended, in about {wait} s."
 BUSY = "The engine at {root} is busy. Try again in about {wait} s."
 QUEUE_FULL = "The engine at {root} is busy, and its queue is full. Try again in about {wait} s."
+MANY_LARGE = "Too many large requests are waiting to be read. Try again in about {wait} s."
 WAITED = "The engine at {root} is busy: the request waited for {waited:g} s, and no longer. Try again in about {wait} s."
 
 
@@ -36,16 +39,20 @@ class AdmissionLimits:
 
 
 NO_LIMITS = AdmissionLimits()
+# How many large requests may wait to be read or converted. Owners take turns, so nobody waits for all of another's.
+MOST_LARGE = 200
+
+Clock = Callable[[], float]
 
 
 class QueuePlace:
     """A place in a queue, for one request: `take()` it, and `leave()` it however the request ends."""
 
-    def __init__(self, queue: FairQueue["QueuePlace"], owner: str, *, patient: bool = False) -> None:
+    def __init__(self, queue: FairQueue["QueuePlace"], owner: str, now: Clock, *, patient: bool = False) -> None:
         self._queue = queue
+        self._now = now
         self._owner = owner
         self._patient = patient
-        self._loop = asyncio.get_running_loop()
         self._turn: asyncio.Future[None] | None = None
 
     @property
@@ -58,16 +65,17 @@ class QueuePlace:
 
     def take_at_once(self) -> bool:
         """False: there is none. Raises QueueFull if it could not even wait for one."""
-        displaced = self._queue.enter(self, self._owner, self._loop.time(), patient=self._patient)
+        now = self._now()
+        displaced = self._queue.enter(self, self._owner, now, patient=self._patient)
         if displaced is not None:
-            displaced._fail(QueueFull(self._queue.seconds_to_wait()))
+            displaced._fail(QueueFull(self._queue.seconds_to_wait(now)))
         return self.taken
 
     async def take(self, within: float | None = None) -> None:
         """Raises QueueFull, or TimeoutError after so many seconds."""
         if self.taken or self.take_at_once():
             return
-        self._turn = self._loop.create_future()
+        self._turn = asyncio.get_running_loop().create_future()
         try:
             async with asyncio.timeout(within):
                 await self._turn
@@ -80,7 +88,7 @@ class QueuePlace:
     def leave(self) -> bool:
         """False: it was not taken."""
         was_taken = self.taken
-        begin(self._queue.leave(self, self._loop.time()))
+        begin(self._queue.leave(self, self._now()))
         return was_taken
 
     def _begin(self) -> None:
@@ -98,7 +106,30 @@ def begin(places: Iterable[QueuePlace]) -> None:
         place._begin()
 
 
+async def take_first(places: Sequence[QueuePlace]) -> QueuePlace:
+    """Waits for all of them, for as long as it takes. Only the one that it gets is kept."""
+    taking = {asyncio.create_task(place.take()): place for place in places}
+    taken: QueuePlace | None = None
+    try:
+        done, _ = await asyncio.wait(taking, return_when=asyncio.FIRST_COMPLETED)
+        taken = next(place for task, place in taking.items() if task in done)
+        return taken
+    finally:
+        for task, place in taking.items():
+            if place is not taken:
+                task.cancel()
+                place.leave()
+
+
 class Seat(Protocol):
+    @property
+    def owner(self) -> str:
+        """Whose response it is."""
+
+    @property
+    def patient(self) -> bool:
+        """The response waits for as long as it takes."""
+
     @property
     def waits(self) -> bool:
         """It has to wait for its turn."""
@@ -114,10 +145,12 @@ class EngineSeat:
 
     def __init__(self, admission: "Admission", owner: str, *, patient: bool = False) -> None:
         self._admission = admission
-        self._owner = owner
-        self._patient = patient
+        self.owner = owner
+        self.patient = patient
         self._engine: Engine | None = None
         self._place: QueuePlace | None = None
+        # It is the place at an engine that has not been asked for yet, which became free first.
+        self._is_ahead = False
 
     @property
     def waits(self) -> bool:
@@ -125,24 +158,45 @@ class EngineSeat:
 
     async def take(self, engine: Engine, others: Sequence[Engine] = ()) -> None:
         if self._engine is engine:
+            self._is_ahead = False
             return
-        self.leave()
-        queue, limits = self._admission.engine_queue(engine), self._admission.limits
+        if not (self._is_ahead and self._engine in others):
+            self.leave()
+            await self._take(engine, others)
+        self._is_ahead = self._engine is not engine
+        if self._is_ahead:
+            raise _busy(BUSY, engine, self._admission.engine_queue(engine).seconds_to_wait(self._admission.now()))
+
+    async def _take(self, engine: Engine, others: Sequence[Engine]) -> None:
+        queue, limits, now = self._admission.engine_queue(engine), self._admission.limits, self._admission.now
         if queue.is_full and not all(map(self._admission.is_full, others)):
-            raise _busy(BUSY, engine, queue.seconds_to_wait())
-        self._engine, self._place = engine, QueuePlace(queue, self._owner, patient=self._patient)
+            raise _busy(BUSY, engine, queue.seconds_to_wait(now()))
+        self._engine, self._place = engine, QueuePlace(queue, self.owner, now, patient=self.patient)
         try:
-            await self._place.take(None if self._patient else limits.queue_timeout)
+            if self.patient and others and queue.is_full:
+                self._engine, self._place = await self._take_first(self._place, others)
+            else:
+                await self._place.take(None if self.patient else limits.queue_timeout)
         except BaseException as reason:
             # However it ends: the next engine answer must not go on without a place.
             self.leave()
             if isinstance(reason, QueueFull):
                 raise _busy(QUEUE_FULL, engine, reason.seconds) from None
             if isinstance(reason, TimeoutError):
-                raise _busy(WAITED, engine, queue.seconds_to_wait(), waited=limits.queue_timeout) from None
+                raise _busy(WAITED, engine, queue.seconds_to_wait(now()), waited=limits.queue_timeout) from None
             raise
 
+    async def _take_first(self, place: QueuePlace, others: Sequence[Engine]) -> tuple[Engine, QueuePlace]:
+        """A place at whichever engine has one first. The exchange is then told that the engines before it are busy."""
+        assert self._engine is not None
+        places = {place: self._engine}
+        now = self._admission.now
+        places |= {QueuePlace(self._admission.engine_queue(each), self.owner, now, patient=True): each for each in others}
+        taken = await take_first(list(places))
+        return places[taken], taken
+
     def leave(self) -> None:
+        self._is_ahead = False
         place, self._engine, self._place = self._place, None, None
         if place is not None:
             place.leave()
@@ -155,6 +209,14 @@ class BorrowedSeat:
         self._seat = seat
 
     @property
+    def owner(self) -> str:
+        return self._seat.owner
+
+    @property
+    def patient(self) -> bool:
+        return self._seat.patient
+
+    @property
     def waits(self) -> bool:
         return self._seat.waits
 
@@ -165,12 +227,17 @@ class BorrowedSeat:
 
 
 class Admission:
-    def __init__(self, limits: AdmissionLimits = NO_LIMITS) -> None:
+    def __init__(self, limits: AdmissionLimits = NO_LIMITS, now: Clock | None = None) -> None:
+        """`now`: the clock by which all times are measured. None: that of the event loop."""
         self.limits = limits
+        # By each earlier owner its name.
+        self._names: Mapping[str, str] = {}
         self._rates = RequestRates(limits.requests_per_minute)
         self._owners: dict[str, FairQueue[QueuePlace]] = {}
         self._engines: WeakKeyDictionary[Engine, FairQueue[QueuePlace]] = WeakKeyDictionary()
+        self._large: FairQueue[QueuePlace] = FairQueue(THREADS, MOST_LARGE)
         self._loop = asyncio.get_running_loop()
+        self.now: Clock = now or self._loop.time
         # Owners whose next place is for a client that was refused, and when that ends.
         self._reserved: dict[str, asyncio.TimerHandle] = {}
         # Called when an owner that had no free place has one again.
@@ -178,7 +245,7 @@ class Admission:
 
     def change(self, limits: AdmissionLimits) -> None:
         """From now on. What runs and waits goes on."""
-        self.limits, now = limits, self._loop.time()
+        self.limits, now = limits, self.now()
         self._rates.per_minute = limits.requests_per_minute
         for queue in self._owners.values():
             begin(queue.resize(limits.responses, 0, now))
@@ -189,28 +256,36 @@ class Admission:
     # ---- keys --------------------------------------------------------------------------------------------------------
 
     def rename(self, names: Mapping[str, str]) -> None:
-        """By each earlier owner its name: what runs for the earlier one counts for the name from now on. If something runs
-        for the name as well, the two are counted apart until what runs has ended."""
+        """By each earlier owner its name: what runs for the earlier one, and what it has sent, counts for the name from now
+        on. If something runs for the name as well, the two are counted apart until what runs has ended."""
+        self._names = names
         for earlier, name in names.items():
+            self._rates.rename(earlier, name, self.now())
             if earlier in self._owners and (name not in self._owners or not self._owners[name].running):
                 self._owners[name] = self._owners.pop(earlier)
 
     def count(self, owner: str) -> None:
         """One more request of this owner. Raises RateLimited."""
-        self._rates.count(owner, self._loop.time())
+        self._rates.count(self._current(owner), self.now())
 
     def rate(self, owner: str) -> RateState | None:
-        return self._rates.state(owner, self._loop.time())
+        return self._rates.state(self._current(owner), self.now())
+
+    def _current(self, owner: str) -> str:
+        """Of a request that came before its key got a name, the name."""
+        return self._names.get(owner, owner)
 
     def enter(self, owner: str) -> "OwnerPlace":
         """A place for one more response of this owner. Raises RateLimited."""
+        owner = self._current(owner)
         place = OwnerPlace(self, self._owner_queue(owner), owner)
         try:
             place.take_at_once()
         except QueueFull as full:
             wait = _whole_seconds(full.seconds)
             self._reserve(owner, wait + GRACE)
-            raise RateLimited(TOO_MANY.format(most=self.limits.responses, wait=wait), retry_after=wait) from None
+            most = counted(self.limits.responses or 0, "response")
+            raise RateLimited(TOO_MANY.format(most=most, wait=wait), retry_after=wait) from None
         return place
 
     def patient_place(self, owner: str) -> "OwnerPlace":
@@ -226,6 +301,20 @@ class Admission:
             yield seat
         finally:
             seat.leave()
+            place.leave()
+
+    @asynccontextmanager
+    async def reading(self, owner: str, *, patient: bool = False) -> AsyncIterator[None]:
+        """A turn for work on a large request. Raises RateLimited: too many wait for one. Not so if it is patient."""
+        place = QueuePlace(self._large, owner, self.now, patient=patient)
+        try:
+            await place.take()
+        except QueueFull as full:
+            wait = _whole_seconds(full.seconds)
+            raise RateLimited(MANY_LARGE.format(wait=wait), retry_after=wait) from None
+        try:
+            yield
+        finally:
             place.leave()
 
     def full_owners(self) -> set[str]:
@@ -262,7 +351,7 @@ class Admission:
 
 class OwnerPlace(QueuePlace):
     def __init__(self, admission: Admission, queue: FairQueue[QueuePlace], owner: str, *, patient: bool = False) -> None:
-        super().__init__(queue, owner, patient=patient)
+        super().__init__(queue, owner, admission.now, patient=patient)
         self._admission = admission
 
     def leave(self) -> bool:

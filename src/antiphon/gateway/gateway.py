@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from msgspec import structs
 
@@ -37,6 +37,8 @@ from antiphon.gateway.sinks import NoSink
 from antiphon.store.protocol import Store
 from antiphon.store.records import Record
 from antiphon.wire.responses import CreateResponse
+
+T = TypeVar("T")
 
 SHUTTING_DOWN = "The gateway is shutting down."
 
@@ -155,7 +157,7 @@ class Gateway:
         arrival = self._arrival(body, owner, "http")
         async with self._refusals_shown(arrival):
             self.admission.count(owner)
-            if await run_aside(partial(asks_for_background, body), large=len(body) >= LARGE_BODY):
+            if await self._aside(partial(asks_for_background, body), owner, large=len(body) >= LARGE_BODY):
                 read = await self._read(arrival)
                 return await self._enqueue(read, self._recorder(read.request, owner))
             async with self._admitted(owner) as admitted:
@@ -180,8 +182,16 @@ class Gateway:
 
     async def _read(self, arrival: Arrival, protocol: ClientProtocol = RESPONSES) -> ReadRequest:
         body, limits = arrival.body, self.environment.limits
-        request, unknown = await run_aside(lambda: protocol.read(body, limits), large=len(body) >= LARGE_BODY)
+        read = partial(protocol.read, body, limits)
+        request, unknown = await self._aside(read, arrival.owner, large=len(body) >= LARGE_BODY)
         return ReadRequest(request, unknown, arrival, protocol in PROTOCOLS)
+
+    async def _aside(self, work: Callable[[], T], owner: str, *, large: bool, patient: bool = False) -> T:
+        """Work on a request. Owners take turns with large ones: they need no place among an owner's responses for it."""
+        if not large:
+            return work()
+        async with self.admission.reading(self.owners.current(owner), patient=patient):
+            return await run_aside(work, large=True)
 
     @asynccontextmanager
     async def _admitted(self, owner: str) -> AsyncIterator[Callable[[ResponseRun], ResponseRun]]:
@@ -231,13 +241,23 @@ class Gateway:
                 created_at=recorder.created_at,
                 notices=[*read.notices, *chosen.notices, *recorder.notices],
             )
-            exchange = await run_aside(make_exchange, large=large)
+            patient = bool(read.request.background)
+            exchange = await self._aside(make_exchange, recorder.owner, large=large, patient=patient)
             observers = make_observers(self._observers, read.arrival)
             if recording is not None:
                 for observer in observers:
                     observer.recorded(recording)
             seat = EngineSeat(self.admission, recorder.owner, patient=exchange.response.background)
-            return ResponseRun(exchange, chosen.engines, recorder, self._equipment, seat, observers=observers, large=large)
+            return ResponseRun(
+                exchange,
+                chosen.engines,
+                recorder,
+                self._equipment,
+                seat,
+                observers=observers,
+                large=large,
+                arrival=read.arrival,
+            )
         except BaseException:
             await recorder.unlock()
             raise
@@ -268,9 +288,9 @@ class Gateway:
             notices=[*read.notices, *([chosen.notice] if chosen.notice else ()), *recorder.notices],
         )
         large = read.is_large(history)
-        exchange = await run_aside(make_exchange, large=large)
-        await self._check_definitions(exchange, large=large)
-        record = await run_aside(partial(recorder.to_record, exchange.response), large=large)
+        exchange = await self._aside(make_exchange, recorder.owner, large=large)
+        await self._check_definitions(exchange, recorder.owner, large=large)
+        record = await self._aside(partial(recorder.to_record, exchange.response), recorder.owner, large=large)
         await self.store.enqueue(record, read.arrival.body)
         await self.owners.catch_up(record.owner)
         return Enqueued(record, bool(request.stream), exchange.notices)
@@ -292,8 +312,8 @@ class Gateway:
         request.context_management = None
         knowledge, environment, large = [engines[0].knowledge], self._environment_of(recorder.owner), read.is_large(history)
         make_exchange = partial(Exchange, request, knowledge, environment, history=history, asks_again=False)
-        exchange = await run_aside(make_exchange, large=large)
-        await self._check_definitions(exchange, large=large)
+        exchange = await self._aside(make_exchange, recorder.owner, large=large)
+        await self._check_definitions(exchange, recorder.owner, large=large)
         method, counted = BY_TEMPLATE, await count_by_template(engines[0], exchange.chat)
         if counted is None:
             counted, method = await self._count_by_asking(exchange, engines[0], seat)
@@ -310,10 +330,10 @@ class Gateway:
         reported = engine.knowledge.dialect_for(exchange.chat.model).reports_usage
         return usage.input_tokens, BY_ASKING if reported else BY_LENGTH
 
-    async def _check_definitions(self, exchange: Exchange, *, large: bool) -> None:
+    async def _check_definitions(self, exchange: Exchange, owner: str, *, large: bool) -> None:
         """Raises for a schema that cannot be compiled, where no engine is going to be asked."""
         while isinstance(step := exchange.step, Check):
-            outcome = await self._equipment.checker.run(step.work)
+            outcome = await self._equipment.checker.run(step.work, owner)
             await run_aside(partial(exchange.checked, outcome), large=large)
         if exchange.error is not None:
             raise exchange.error
@@ -338,6 +358,15 @@ class Gateway:
                 task = asyncio.create_task(closing)
                 self._closing.add(task)
                 task.add_done_callback(self._closing.discard)
+
+    @property
+    def runs(self) -> list[ResponseRun]:
+        """The responses that run now."""
+        return list(self._running)
+
+    @property
+    def responses_running(self) -> int:
+        return len(self._running)
 
     def is_busy(self, engine: Engine) -> bool:
         return any(run.engine is engine for run in self._running)

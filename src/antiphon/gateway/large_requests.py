@@ -16,7 +16,8 @@ LARGE_BODY = 64 * 1024
 LARGE_HISTORY = 250
 
 # Few: more of them would leave the loop less of the interpreter.
-_threads = ThreadPoolExecutor(2, thread_name_prefix="large-request")
+THREADS = 2
+_threads = ThreadPoolExecutor(THREADS, thread_name_prefix="large-request")
 
 
 async def run_aside(work: Callable[[], T], *, large: bool) -> T:

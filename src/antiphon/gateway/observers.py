@@ -5,7 +5,9 @@ from typing import Literal, NamedTuple
 
 from antiphon.core.fast_path import AnyEvent
 from antiphon.core.recording import Recording
+from antiphon.core.steps import AskReason
 from antiphon.errors import ApiError
+from antiphon.wire import events
 from antiphon.wire.chat import ChatRequest
 from antiphon.wire.responses import CreateResponse, Response
 
@@ -34,8 +36,17 @@ class Observer:
     def request(self, response_id: str, request: CreateResponse) -> None:
         """The client's request, as it was read."""
 
+    def asks(self, reason: AskReason) -> None:
+        """Why the chat request is sent that is shown next."""
+
     def chat(self, chat: ChatRequest, engine: str) -> None:
         """A chat request that is sent to an engine, by its URL. One response may take several."""
+
+    def answered(self, error: ApiError | None) -> None:
+        """The answer to the last chat request is at its end; or it was refused or cut off, with this error."""
+
+    def first_output(self) -> None:
+        """The first event of the output is about to be written. Who only wants to know when needs no `events`."""
 
     def received(self, data: bytes) -> None:
         """A piece of the engine's body, before its events."""
@@ -50,6 +61,26 @@ class Observer:
         """There is no terminal event: the request was refused with this error; None: its client is gone."""
 
 
+# The events before the first one of the output, and after the last.
+WITHOUT_OUTPUT = (
+    events.ResponseCreated,
+    events.ResponseQueued,
+    events.ResponseInProgress,
+    events.ResponseCompleted,
+    events.ResponseIncomplete,
+    events.ResponseFailed,
+)
+
+
+def has_output(emitted: Sequence[AnyEvent]) -> bool:
+    return not all(isinstance(event, WITHOUT_OUTPUT) for event in emitted)
+
+
+def overriding(observers: Sequence[Observer], name: str) -> Sequence[Observer]:
+    """Those that want this call: the others shall cost nothing where it is made for every delta."""
+    return [observer for observer in observers if getattr(type(observer), name) is not getattr(Observer, name)]
+
+
 class EngineOnly(Observer):
     """Of a part of a response: the observer sees what goes to the engine and what comes from it, and the rest with the response
     itself."""
@@ -57,8 +88,14 @@ class EngineOnly(Observer):
     def __init__(self, observer: Observer) -> None:
         self._observer = observer
 
+    def asks(self, reason: AskReason) -> None:
+        self._observer.asks(reason)
+
     def chat(self, chat: ChatRequest, engine: str) -> None:
         self._observer.chat(chat, engine)
+
+    def answered(self, error: ApiError | None) -> None:
+        self._observer.answered(error)
 
     def received(self, data: bytes) -> None:
         self._observer.received(data)

@@ -6,8 +6,9 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, structs
 
+from antiphon.core.json_pieces import JsonPieces, long_json
 from antiphon.core.lifecycle import output_text
-from antiphon.store.records import UNFINISHED, Record
+from antiphon.store.records import UNFINISHED, Listed, Record
 from antiphon.store.records import Item as StoredItem
 from antiphon.wire.responses import OutputItem, Response
 
@@ -22,6 +23,11 @@ _encode = msgspec.json.Encoder().encode
 
 def encode_items(items: Sequence[Item] | Sequence[OutputItem]) -> bytes:
     return _encode(items)
+
+
+def long_items(items: Sequence[OutputItem]) -> JsonPieces | None:
+    """The same in pieces. None: they have no long text."""
+    return long_json(list(items))
 
 
 def decode_items(*encoded: bytes) -> list[Item]:
@@ -39,6 +45,17 @@ def stored_to_items(stored: Iterable[StoredItem]) -> list[Item]:
 
 def decode_found(found: Mapping[str, bytes]) -> dict[str, Item]:
     return {id: _to_item(data) for id, data in found.items()}
+
+
+def decode_beginning(row: Listed) -> list[Item]:
+    """The items that a list shows of a response, or the one of a conversation."""
+    if row.beginning is None:
+        return []
+    return _to_items(row.beginning) if row.items is None else [_to_item(row.beginning)]
+
+
+def decode_listed_settings(row: Listed) -> Item:
+    return _to_item(row.settings) if row.settings is not None else {}
 
 
 def output_to_items(output: Sequence[OutputItem]) -> list[Item]:

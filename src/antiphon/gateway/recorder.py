@@ -269,13 +269,14 @@ class ResponseRecorder:
             with contextlib.suppress(StoreUnavailable):
                 await self._store.keep_until(self._owner, early, expires_at)
 
-    async def _to_record_aside(self, response: Response) -> Record:
-        return await self._aside(partial(self.to_record, response))
+    async def _to_record_aside(self, response: Response, output: bytes | None = None) -> Record:
+        return await self._aside(partial(self.to_record, response, output))
 
     async def _new_items_aside(self, response: Response) -> list[StoredItem]:
         return await self._aside(partial(self._new_items, response))
 
-    def to_record(self, response: Response) -> Record:
+    def to_record(self, response: Response, output: bytes | None = None) -> Record:
+        """`output`: in place of its own."""
         return Record(
             id=response.id,
             owner=self._owner,
@@ -285,7 +286,7 @@ class ResponseRecorder:
             parent=self._request.previous_response_id,
             conversation=self._conversation,
             input=encode_items(self._input),
-            output=encode_items(response.output),
+            output=encode_items(response.output) if output is None else output,
             settings=encode_settings(response),
             background=response.background,
         )

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from antiphon.core.answer_reader import AnswerReader
+from antiphon.core.check_work import CheckOutcome, CheckWork
 from antiphon.core.exchange import Exchange
 from antiphon.core.fast_path import AnyEvent
-from antiphon.core.steps import Ask, Check, Compact, Count, Done, Estimate, RunTools, ToolCall
+from antiphon.core.steps import Ask, Check, Compact, Count, Done, Estimate, RunTools, Step, ToolCall
 from antiphon.core.tools import ToolResult
 from antiphon.engines.estimates import count_prompt, estimate_usage
 from antiphon.engines.upstream import Engine, Reply
@@ -21,8 +23,9 @@ from antiphon.errors import ApiError, EngineError, EngineStalled
 from antiphon.gateway.admission import BorrowedSeat, QueuePlace, Seat
 from antiphon.gateway.checker import Checker
 from antiphon.gateway.deadlines import Deadline
+from antiphon.gateway.large_answers import LARGE_PIECE, Backlog
 from antiphon.gateway.large_requests import run_aside
-from antiphon.gateway.observers import EngineOnly, Observer
+from antiphon.gateway.observers import Arrival, Channel, EngineOnly, Observer, has_output, overriding
 from antiphon.gateway.recorder import NoRecorder, ResponseRecorder
 from antiphon.gateway.sinks import NoSink, Sink, WriteBatch
 from antiphon.gateway.watch import EngineWatch, Timeouts
@@ -56,21 +59,32 @@ class ResponseRun:
         *,
         observers: Sequence[Observer] = (),
         large: bool = False,
+        arrival: Arrival | None = None,
     ) -> None:
-        """`seat`: its place at an engine, which it takes when it asks one. `large`: the request is converted in a thread."""
+        """`seat`: its place at an engine, which it takes when it asks one. `large`: the request is converted in a thread.
+        `arrival`: of its request; without one, it is a part of another request, which comes now."""
         self._exchange = exchange
         self._large = large
         # The exchange is in use in a thread: nobody else may call it.
         self._is_aside = False
         # The run that compacts the history, while it does.
         self._compacting: ResponseRun | None = None
-        self._answer = exchange.answer
+        # A backlog, while a thread reads.
+        self._answer: AnswerReader | Backlog = exchange.answer
+        exchange.answer.read_at_once(LARGE_PIECE)
+        self._reading_aside: asyncio.Task[None] | None = None
         self._engines = engines
         self.recorder = recorder
         self._equipment = equipment
         self._observers = observers
+        # Those of them that want every piece of the engine's body, and every event.
+        self._receivers, self._watchers = overriding(observers, "received"), overriding(observers, "events")
         self._add_to_batch = equipment.batch.add
         self._loop = asyncio.get_running_loop()
+        self.channel: Channel = arrival.channel if arrival is not None else "http"
+        # By the loop's clock: when its request came, and when there was the first of its output.
+        self.arrived = arrival.at if arrival is not None else self._loop.time()
+        self.first_output: float | None = None
         # The first events have been written.
         self._begun = False
         self._sink: Sink = NoSink()
@@ -121,6 +135,20 @@ class ResponseRun:
     @property
     def notices(self) -> list[str]:
         return self._exchange.notices
+
+    @property
+    def owner(self) -> str | None:
+        """None: it is a part of another request."""
+        return self.recorder.owner if isinstance(self.recorder, ResponseRecorder) else None
+
+    @property
+    def step(self) -> Step:
+        return self._exchange.step
+
+    @property
+    def waits(self) -> bool:
+        """Its engine is busy."""
+        return self._seat.waits
 
     # ---- from the request to the terminal event ----------------------------------------------------------------------
 
@@ -226,7 +254,7 @@ class ResponseRun:
             observer.dropped(self._aborted or self.error)
         self._read.cancel()
         self._deadline.cancel()
-        for task in (self._checking, self._resuming):
+        for task in (self._checking, self._resuming, self._reading_aside):
             if task is not None:
                 task.cancel()
         opening = self._opening
@@ -278,28 +306,33 @@ class ResponseRun:
                     return None
             self.flush()
 
-    async def _report(self, call: Callable[[], list[AnyEvent]]) -> None:
-        """Reports something to the exchange that may make it convert its request anew."""
+    async def _report(self, call: Callable[[], list[AnyEvent]], *, large: bool = False) -> None:
+        """Reports something to the exchange that may make it convert its request anew, or that is `large` itself."""
         # A check that runs may report its outcome at any time. Until then there is nothing to convert.
-        self._is_aside = self._large and self._checking is None
+        large = (large or self._large) and self._checking is None
+        self._is_aside = large
         try:
-            events = await run_aside(call, large=self._is_aside)
+            events = await run_aside(call, large=large)
         finally:
             self._is_aside = False
         self._unsent += events
-        if self._large and self._aborted is not None:
+        if large and self._aborted is not None:
             self.abort(self._aborted)
 
     async def _ask(self, step: Ask) -> Reply | None:
         if (leaving := self._leave()) is not None:
             await leaving
-        engine = self._engines[step.engine]
+        engine, asked = self._engines[step.engine], False
         try:
             await self._seat.take(engine, self._engines[step.engine + 1 :])
             for observer in self._observers:
+                observer.asks(step.reason)
                 observer.chat(step.chat, engine.root)
+            asked = True
             return await engine.open_chat(step.chat)
         except ApiError as error:
+            if asked:
+                self._show_answered(error)
             await self._report(partial(self._exchange.refused, error))
             return None
 
@@ -333,8 +366,11 @@ class ResponseRun:
             await asyncio.wait({checking})
             checking.result()
         else:
-            outcome = await self._equipment.checker.run(step.work)
+            outcome = await self._outcome_of(step.work)
             await self._report(partial(self._exchange.checked, outcome))
+
+    async def _outcome_of(self, work: CheckWork) -> CheckOutcome:
+        return await self._equipment.checker.run(work, self._seat.owner, patient=self._seat.patient)
 
     async def _run_tools(self, step: RunTools) -> None:
         """All at once; each result is shown as soon as those before it are."""
@@ -370,9 +406,12 @@ class ResponseRun:
             await self._read
         except ApiError as broken:
             error = broken
+        if self._reading_aside is not None:
+            await self._reading_aside
         self._answer_ended = self._exchange.answer_ended
+        self._show_answered(self._aborted or error)
         if self._aborted is None:
-            await self._report(partial(self._exchange.finish, error))
+            await self._report(partial(self._exchange.finish, error), large=self._exchange.answer.has_large_end)
 
     def receive(self, data: bytes) -> None:
         """One piece of the engine's body, straight from the socket."""
@@ -380,7 +419,7 @@ class ResponseRun:
             return
         answer = self._answer
         self._watch.reads += 1
-        for observer in self._observers:
+        for observer in self._receivers:
             observer.received(data)
         try:
             events = answer.receive(data)
@@ -391,11 +430,44 @@ class ResponseRun:
         self._unsent = self._unsent + events if self._unsent else events
         if not answer.needs_caller:
             self._add_to_batch(self)
-        elif not answer.reading:
-            self._read.set_result(None)
         else:
-            self._add_to_batch(self)
+            self._attend_to(answer)
+
+    def _attend_to(self, answer: AnswerReader | Backlog) -> None:
+        """Does what the reader of the answer needs its caller for."""
+        if not answer.reading:
+            if not self._read.done():
+                self._read.set_result(None)
+            return
+        self._add_to_batch(self)
+        if answer.is_behind:
+            # At once: more may come before the task begins.
+            backlog = self._answer = Backlog()
+            self._reading_aside = asyncio.create_task(self._read_aside(backlog))
+        else:
             self._checking = self._checking or asyncio.create_task(self._check())
+
+    async def _read_aside(self, backlog: Backlog) -> None:
+        """Reads a large piece in a thread. What comes meanwhile waits for that."""
+        answer, reply = self._exchange.answer, self._reply
+        if reply is not None:
+            reply.pause()
+        try:
+            while answer.is_behind and answer.reading and self._aborted is None:
+                await self._report(answer.read_on, large=True)
+                for piece in backlog.take():
+                    self._unsent += answer.receive(piece)
+        except Exception as bug:
+            if self._read.done():
+                raise
+            self._read.set_exception(bug)
+        finally:
+            self._answer, self._reading_aside = answer, None
+            if reply is not None and self._resuming is None:
+                reply.resume()
+        self._add_to_batch(self)
+        if answer.needs_caller:
+            self._attend_to(answer)
 
     def ended(self, error: BaseException | None) -> None:
         if self._read.done():
@@ -411,7 +483,7 @@ class ResponseRun:
         try:
             while (work := exchange.check) is not None:
                 # Not in one line: what was sent meanwhile would be added again.
-                outcome = await self._equipment.checker.run(work)
+                outcome = await self._outcome_of(work)
                 self._unsent += exchange.checked(outcome)
                 self.flush()
             if not exchange.reading and not self._read.done():
@@ -431,7 +503,7 @@ class ResponseRun:
         if not events:
             return
         self._unsent = []
-        if self._observers:
+        if self._watchers or self.first_output is None:
             self._observe(events)
         if self._sink.write(events) and self._resuming is None and self._reply is not None:
             self._reply.pause()
@@ -440,15 +512,26 @@ class ResponseRun:
     async def _resume(self, reply: Reply) -> None:
         await self._sink.drain()
         self._resuming = None
+        self.when_looked()
         reply.resume()
 
     def _observe(self, events: Sequence[AnyEvent]) -> None:
-        for observer in self._observers:
+        for observer in self._watchers:
             observer.events(events)
+        if self.first_output is None and has_output(events):
+            # Once: no later event looks at the clock.
+            self.first_output = self._loop.time()
+            for observer in self._observers:
+                observer.first_output()
+
+    def _show_answered(self, error: ApiError | None) -> None:
+        for observer in self._observers:
+            observer.answered(error)
 
     def _leave_observers(self) -> Sequence[Observer]:
         """Those to whom the end has not been told."""
         observers, self._observers = self._observers, ()
+        self._receivers = self._watchers = ()
         return observers
 
     # ---- what the watch sees -----------------------------------------------------------------------------------------
@@ -460,6 +543,10 @@ class ResponseRun:
     @property
     def is_paused(self) -> bool:
         return self._resuming is not None
+
+    def when_looked(self) -> None:
+        if not self._is_aside:
+            self._exchange.join_pieces()
 
     def when_quiet(self) -> None:
         # A journal keeps every event; its followers get signs of life by other means.

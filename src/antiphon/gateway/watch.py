@@ -27,6 +27,9 @@ class Watched(Protocol):
     def is_paused(self) -> bool:
         """A slow client keeps the engine from sending."""
 
+    def when_looked(self) -> None:
+        """Now and then, however much the engine sends."""
+
     def when_quiet(self) -> None: ...
     def when_stalled(self) -> None: ...
 
@@ -56,6 +59,7 @@ class EngineWatch:
             self._timer.cancel()
 
     def _look(self, watched: Watched, reads: int, silent: float, limit: float) -> None:
+        watched.when_looked()
         quiet = reads == self.reads and not watched.is_paused
         if not quiet or not watched.is_asking:
             silent = 0.0

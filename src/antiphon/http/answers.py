@@ -5,12 +5,35 @@ from typing import Any
 
 import msgspec
 from aiohttp import web
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.payload import Payload
+
+from antiphon.core.json_pieces import JsonPieces, long_json
 
 LONGEST_HEADER = 4000
+JSON = "application/json"
 
 
 def to_json(value: Any, headers: Mapping[str, str] | None = None) -> web.Response:
-    return web.Response(body=msgspec.json.encode(value), content_type="application/json", headers=headers)
+    pieces = long_json(value)
+    body = msgspec.json.encode(value) if pieces is None else LongJson(pieces)
+    return web.Response(body=body, content_type=JSON, headers=headers)
+
+
+class LongJson(Payload):
+    """A long body. Each piece of it is encoded when the client has taken the one before."""
+
+    def __init__(self, pieces: JsonPieces) -> None:
+        super().__init__(pieces, content_type=JSON)
+        self._pieces = pieces
+        self._size = len(pieces)
+
+    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
+        return b"".join(self._pieces).decode(encoding, errors)
+
+    async def write(self, writer: AbstractStreamWriter) -> None:
+        for piece in self._pieces:
+            await writer.write(piece)
 
 
 def notice_header(notices: Sequence[str]) -> dict[str, str]:

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from antiphon.errors import InvalidRequest
+from antiphon.core.json_errors import unreadable_to_error
 from antiphon.wire import UNREADABLE
 
 
@@ -36,4 +36,4 @@ def _decode(body: bytes) -> Any:
     try:
         return msgspec.json.decode(body)
     except UNREADABLE as broken:
-        raise InvalidRequest(f"The body is not JSON: {broken}.", code="invalid_json") from None
+        raise unreadable_to_error(str(broken), body) from None

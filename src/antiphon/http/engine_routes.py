@@ -14,6 +14,7 @@ from antiphon.gateway.codex_catalog import catalog_entry
 from antiphon.http.answers import to_json
 from antiphon.http.app_keys import GATEWAY, LIMITS
 from antiphon.http.middlewares import is_trusted
+from antiphon.http.readiness import READINESS
 
 
 async def health(request: web.Request) -> web.Response:
@@ -28,7 +29,7 @@ async def ready(request: web.Request) -> web.Response:
             await pool.ready_engines()
     else:
         await pool.ready_engines()
-    await request.app[GATEWAY].store.check()
+    await request.app[READINESS].check()
     count = sum(engine.ready for engine in pool.engines)
     if not count:
         raise EngineUnavailable(f"No engine is ready (0 of {len(pool.engines)}).", retry_after=1)

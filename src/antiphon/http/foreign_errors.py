@@ -5,6 +5,7 @@ from typing import Any
 
 from aiohttp import web
 
+from antiphon.core.quantities import counted
 from antiphon.errors import (
     ApiError,
     BodyTooLarge,
@@ -54,7 +55,7 @@ def bug_to_error() -> ApiError:
 
 
 def _too_large(request: web.BaseRequest) -> str:
-    return f"The body is larger than {request.client_max_size} bytes."
+    return f"The body is larger than {counted(request.client_max_size, 'byte')}."
 
 
 def _allowed(wrong: web.HTTPMethodNotAllowed, request: web.BaseRequest) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from antiphon import __version__
 from antiphon.errors import ApiError, RequestTimeout, Unauthorized
 from antiphon.gateway.ids import new_id
 from antiphon.http.app_keys import GATEWAY, KEYRING
@@ -32,10 +33,14 @@ FINISHED = web.RequestKey("finished", bool)
 STARTED = web.RequestKey("started", web.StreamResponse)
 # The ids that a client may give its request. Anything else could forge a line in a log.
 _SANE_ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
-# Health checks come from machines that have no key.
-OPEN_PATHS = frozenset({"/health", "/ready"})
+# Health checks come from machines that have no key; who reads the metrics has a key that is for nothing else.
+OPEN_PATHS = frozenset({"/health", "/ready", "/metrics"})
+# Of every answer.
+SERVER = f"antiphon/{__version__}"
 # The page of the inspector is the same for everybody: what it shows, it fetches with a key.
 PAGE, PAGE_FILES = "/", "/inspector/page/"
+# What is about the gateway itself.
+INSPECTOR = "/inspector/"
 
 
 @web.middleware
@@ -53,7 +58,7 @@ async def identified(request: web.Request, handler: Handler) -> web.StreamRespon
     finally:
         log(
             "request",
-            level=logging.DEBUG if request.path in OPEN_PATHS else logging.INFO,
+            level=logging.DEBUG if is_quiet(request.path) else logging.INFO,
             request_id=request[REQUEST_ID],
             method=request.method,
             path=request.path,
@@ -61,6 +66,11 @@ async def identified(request: web.Request, handler: Handler) -> web.StreamRespon
             seconds=round(time.perf_counter() - began, 4),
             **request[LOGGED],
         )
+
+
+def is_quiet(path: str) -> bool:
+    """Whether it is asked for again and again, by programs that look after the gateway."""
+    return path in OPEN_PATHS or path.startswith(INSPECTOR)
 
 
 def _identify(request: web.BaseRequest) -> float:
@@ -75,6 +85,7 @@ def _identify(request: web.BaseRequest) -> float:
 async def add_headers(request: web.Request, response: web.StreamResponse) -> None:
     """To every answer, when its headers are sent: to streams, WebSockets and errors too."""
     request[STARTED] = response
+    response.headers["Server"] = SERVER
     response.headers["x-request-id"] = request[REQUEST_ID]
     response.headers["openai-processing-ms"] = str(round((time.perf_counter() - request[BEGAN]) * 1000))
     response.headers.update(request.app[CROSS_ORIGIN].headers(request.headers.get("Origin")))
@@ -115,6 +126,7 @@ def answer_unrouted(request: web.BaseRequest, error: BaseException | None) -> we
     answer = foreign_to_error(error, request) or _report_bug(error, request_id)
     log("bad_request", request_id=request_id, status=answer.status, error=answer.code or answer.kind)
     response = error_to_answer(answer)
+    response.headers["Server"] = SERVER
     response.headers["x-request-id"] = request_id
     return response
 
@@ -134,7 +146,7 @@ async def owner_of_key(request: web.Request) -> str:
     keyring = request.app[KEYRING]
     if not keyring:
         return ""
-    given = _key_of(request)
+    given = key_of(request)
     if not given:
         raise Unauthorized("No API key: send `Authorization: Bearer KEY`, or `api-key: KEY`.")
     owner = keyring.owner_of(given)
@@ -146,7 +158,7 @@ async def owner_of_key(request: web.Request) -> str:
 def is_trusted(request: web.Request) -> bool:
     """Whether it may see what is behind the gateway: it has a valid key, or no keys are set."""
     keyring = request.app[KEYRING]
-    return not keyring or keyring.owner_of(_key_of(request)) is not None
+    return not keyring or keyring.owner_of(key_of(request)) is not None
 
 
 async def owner_seen(request: web.Request, id: str) -> str:
@@ -155,7 +167,7 @@ async def owner_seen(request: web.Request, id: str) -> str:
     return await request.app[GATEWAY].store.owner_of(id) or owner if owner == ADMIN else owner
 
 
-def _key_of(request: web.Request) -> bytes:
+def key_of(request: web.Request) -> bytes:
     """As OpenAI's clients send it, or Azure's."""
     scheme, _, given = request.headers.get("Authorization", "").partition(" ")
     key = given if scheme.lower() == "bearer" else ""
@@ -174,7 +186,9 @@ def error_to_answer(error: ApiError) -> web.Response:
 def _to_bytes(error: ApiError) -> bytes:
     """The answer of a connection on which there is no request to answer."""
     body = msgspec.json.encode(error.envelope())
-    head = f"HTTP/1.1 {error.status} {HTTPStatus(error.status).phrase}\r\nContent-Type: application/json\r\n"
+    head = (
+        f"HTTP/1.1 {error.status} {HTTPStatus(error.status).phrase}\r\nServer: {SERVER}\r\nContent-Type: application/json\r\n"
+    )
     return f"{head}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body
 
 

@@ -55,6 +55,10 @@ class OpenAnswers:
         # On the clock of the event loop.
         self._deadline: float | None = None
 
+    @property
+    def count(self) -> int:
+        return len(self._open)
+
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
         """Ends its block with an error when the time for a shutdown is over."""
@@ -96,7 +100,7 @@ async def _pass_through(request: web.Request, body: bytes, seat: EngineSeat) -> 
     if chosen.model is not None and chosen.model != asked:
         body = with_model(body, chosen.model)
     engine = chosen.engines[0]
-    request[LOGGED]["engine"] = engine.root
+    request[LOGGED] |= {"engine": engine.root, "model": chosen.model or engine.knowledge.default_model}
     response = web.StreamResponse(headers=notice_header(chosen.notices))
     async with request.app[OPEN_ANSWERS].opened(), gateway.in_time(began):
         await seat.take(engine)

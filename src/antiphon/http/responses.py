@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import aclosing
-from typing import Any
 
 from aiohttp import web
 
@@ -14,6 +13,7 @@ from antiphon.gateway.gateway import Enqueued
 from antiphon.gateway.ids import new_id
 from antiphon.gateway.record_format import record_to_response
 from antiphon.gateway.run import ResponseRun
+from antiphon.gateway.run_summary import run_summary
 from antiphon.gateway.sinks import EncodedSink, NoSink
 from antiphon.http.answers import notice_header, to_json
 from antiphon.http.app_keys import GATEWAY, TRANSPORT
@@ -38,7 +38,7 @@ async def create(request: web.Request) -> web.StreamResponse:
                 return await _stream(request, run, gateway.heartbeat)
             return await _answer_whole(run)
         finally:
-            request[LOGGED].update(logged_members(run))
+            request[LOGGED].update(run_summary(run))
 
 
 async def compact(request: web.Request) -> web.StreamResponse:
@@ -52,7 +52,7 @@ async def compact(request: web.Request) -> web.StreamResponse:
         try:
             await _run_whole(run)
         finally:
-            request[LOGGED].update(logged_members(run))
+            request[LOGGED].update(run_summary(run))
     response = run.response
     if response.incomplete_details is not None:
         # Half a summary would be taken for a whole one.
@@ -124,7 +124,7 @@ async def answer_followed(
     gateway = request.app[GATEWAY]
     response = _event_stream(notices)
     await response.prepare(request)
-    async with aclosing(follow(gateway.store, record, after, gateway.heartbeat)) as frames:
+    async with aclosing(follow(gateway.store, record, after, gateway.heartbeat, whole=view.reads)) as frames:
         async for frame in frames:
             for piece in in_pieces(view.frames(frame)):
                 await response.write(piece)
@@ -148,25 +148,3 @@ def in_pieces(frames: bytes, size: int = LARGEST_PIECE) -> Iterator[bytes | memo
             end += 1
         yield whole[start:end]
         start = end
-
-
-# ---- what is said of a response --------------------------------------------------------------------------------------
-
-
-def logged_members(run: ResponseRun) -> dict[str, Any]:
-    response = run.response
-    members: dict[str, Any] = {
-        "response_id": response.id,
-        "model": response.model,
-        "engine": run.engine.root,
-        "dialect": run.engine.dialect.name,
-        "stream": run.streams,
-        "outcome": response.status,
-    }
-    if response.usage is not None:
-        members |= {"input_tokens": response.usage.input_tokens, "output_tokens": response.usage.output_tokens}
-    if run.error is not None:
-        members["error"] = run.error.code or run.error.kind
-    if run.notices:
-        members["notices"] = run.notices
-    return members

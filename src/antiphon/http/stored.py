@@ -1,6 +1,7 @@
 """Stored responses: fetched, deleted, cancelled, and their input items."""
 
-from typing import Annotated
+from collections.abc import Awaitable, Callable
+from typing import Annotated, TypeVar
 
 from aiohttp import web
 from msgspec import Meta, Struct
@@ -16,8 +17,11 @@ from antiphon.http.middlewares import owner_seen
 from antiphon.http.pages import cut, query_to_page, to_list
 from antiphon.http.responses import answer_followed
 from antiphon.http.views import query_to_view
+from antiphon.store.protocol import Store
 from antiphon.store.records import UNFINISHED, Record
 from antiphon.wire.responses import Response
+
+T = TypeVar("T")
 
 # No event has a higher number, and no database takes every number that a client can write.
 LAST_NUMBER = 2**53
@@ -37,8 +41,9 @@ class RetrieveQuery(Struct):
 
 
 async def retrieve(request: web.Request) -> web.StreamResponse:
-    record = await _record(request)
     query, view = convert_strings(dict(request.query), RetrieveQuery), query_to_view(request)
+    # The events have the output too.
+    record = await _record(request, output=not query.stream)
     if not query.stream:
         return to_json(view.response(await _current(request, record)))
     if not record.background:
@@ -49,9 +54,9 @@ async def retrieve(request: web.Request) -> web.StreamResponse:
 
 
 async def delete(request: web.Request) -> web.Response:
-    record = await _record(request)
+    store, record = request.app[GATEWAY].store, await _record(request)
     await _cancel(request, record)
-    if not await request.app[GATEWAY].store.delete(record.owner, record.id):
+    if not await _as_owner(store, record, store.delete, gone=False):
         raise _not_found(record.id)
     return to_json({"id": record.id, "object": "response", "deleted": True})
 
@@ -68,16 +73,25 @@ async def _cancel(request: web.Request, record: Record) -> Record:
     if record.status not in UNFINISHED:
         return record
     store = request.app[GATEWAY].store
-    await store.cancel(record.owner, record.id)
+    await _as_owner(store, record, store.cancel, gone="unknown")
     ended_as = await ended(store, record.owner, record.id, CANCEL_TIMEOUT)
     if ended_as is None:
         raise _not_found(record.id)
     return ended_as
 
 
+async def _as_owner(store: Store, record: Record, act: Callable[[str, str], Awaitable[T]], *, gone: T) -> T:
+    """Does something to a response that was read before: the owner's key may have got a name since. `gone`: what is returned
+    for one that the owner does not have."""
+    done = await act(record.owner, record.id)
+    if done == gone and (owner := await store.owner_of(record.id)) is not None:
+        return await act(owner, record.id)
+    return done
+
+
 async def input_items(request: web.Request) -> web.Response:
     page, view = query_to_page(request.query), query_to_view(request)
-    items = decode_items((await _record(request)).input)
+    items = decode_items((await _record(request, output=False)).input)
     return to_json(to_list(view.items(cut(items, page)), page))
 
 
@@ -88,9 +102,9 @@ async def _current(request: web.Request, record: Record) -> Response:
     return response
 
 
-async def _record(request: web.Request) -> Record:
+async def _record(request: web.Request, *, output: bool = True) -> Record:
     id = request.match_info["id"]
-    record = await request.app[GATEWAY].store.get(await owner_seen(request, id), id)
+    record = await request.app[GATEWAY].store.get(await owner_seen(request, id), id, output=output)
     if record is None:
         raise _not_found(id)
     return record

@@ -41,6 +41,11 @@ class View:
         # The same text has one seal, wherever it appears in a stream.
         self._seal = cache(seal) if seal is not None else None
 
+    @property
+    def reads(self) -> bool:
+        """It looks into events, so they have to be whole."""
+        return self._seal is not None
+
     def item(self, item: Item) -> Item:
         return item if self._seal is None else item_to_sealed(item, self._seal)
 

@@ -9,16 +9,18 @@ import msgspec
 from aiohttp import WSCloseCode, WSMsgType, web
 from msgspec import Struct
 
+from antiphon.core.json_errors import unreadable_to_error
+from antiphon.core.quantities import counted
 from antiphon.errors import ApiError, BodyTooLarge, EngineError, InvalidRequest, RateLimited, UpgradeRequired
 from antiphon.gateway.client_protocol import RESPONSES_WEBSOCKET
 from antiphon.gateway.recent_histories import RecentHistories
 from antiphon.gateway.run import BUG
+from antiphon.gateway.run_summary import run_summary
 from antiphon.gateway.sinks import EncodedSink
 from antiphon.http.app_keys import GATEWAY, LIMITS, TRANSPORT
 from antiphon.http.bodies import with_deployment
 from antiphon.http.middlewares import LOGGED, OWNER, REQUEST_ID, owner_of_key
 from antiphon.http.rate_headers import rate_headers
-from antiphon.http.responses import logged_members
 from antiphon.logs import log
 from antiphon.transport import MessageStream, Socket
 from antiphon.wire import UNREADABLE
@@ -91,7 +93,7 @@ def too_old(lifetime: float) -> Leave:
     return Leave(
         WSCloseCode.OK,
         InvalidRequest(
-            f"A WebSocket connection lives for {lifetime / 60:g} minutes. Open another one to continue.",
+            f"A WebSocket connection lives for {counted(lifetime / 60, 'minute')}. Open another one to continue.",
             code="websocket_connection_limit_reached",
         ),
     )
@@ -175,10 +177,12 @@ class Connection:
         """Together, the requests that wait may be as large as one may be."""
         most, largest = self._limits.websocket_queue, self._limits.max_body_bytes
         if self._waiting.qsize() >= most:
-            raise RateLimited(f"{most} requests are waiting already. Responses run one after another: wait for one to end.")
+            raise RateLimited(
+                f"At most {counted(most, 'request')} may wait. Responses run one after another: wait for one to end."
+            )
         if self._waiting_bytes and self._waiting_bytes + size > largest:
             raise RateLimited(
-                f"The requests that are waiting would be larger than {largest} bytes. "
+                f"The requests that are waiting would be larger than {counted(largest, 'byte')}. "
                 "Responses run one after another: wait for one to end."
             )
 
@@ -229,7 +233,7 @@ class Connection:
                     begun = True
                     await run.run(EncodedSink(self._stream, RESPONSES_WEBSOCKET.make_encoder()))
                 finally:
-                    logged |= logged_members(run)
+                    logged |= run_summary(run)
             return run.error
         except ApiError as error:
             failed = error
@@ -248,7 +252,7 @@ class Connection:
 
     def _refuse_large(self) -> None:
         """Nothing is sent after this: what follows such a message cannot be read."""
-        error = BodyTooLarge(f"The message is larger than {self._limits.max_body_bytes} bytes.")
+        error = BodyTooLarge(f"The message is larger than {counted(self._limits.max_body_bytes, 'byte')}.")
         self._request[LOGGED]["error"] = error.code
         self._send_error(error)
         self._stream.end()
@@ -274,7 +278,7 @@ def _head(kind: WSMsgType, data: Any) -> Head:
     except msgspec.ValidationError:
         raise InvalidRequest("A message must be a JSON object.", code="invalid_json") from None
     except UNREADABLE as broken:
-        raise InvalidRequest(f"The message is not JSON: {broken}.", code="invalid_json") from None
+        raise unreadable_to_error(str(broken), data, "message") from None
     if head.type != "response.create":
         raise InvalidRequest(
             f"Invalid `type`: {head.type!r} must be 'response.create'.", param="type", code="unknown_event_type"

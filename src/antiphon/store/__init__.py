@@ -37,7 +37,7 @@ async def open_store(url: str, clock: Callable[[], float] | None = None, *, poll
         try:
             from antiphon.store.postgres import open_postgres
         except ImportError:
-            raise CannotOpen("the Postgres store needs asyncpg: pip install 'antiphon[postgres]'") from None
+            raise CannotOpen("the Postgres store needs the package asyncpg. Install it with: pip install asyncpg") from None
         async with open_postgres(url, wakeups, clock) as server:
             yield SqlStore(server)
     else:

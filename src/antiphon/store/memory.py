@@ -20,15 +20,23 @@ from antiphon.store.memory_tables import (
     size_of_events,
     size_of_items,
     size_of_record,
+    whole_events,
 )
 from antiphon.store.records import (
+    NEWEST,
     PAGE_BYTES,
     Cancellation,
     Conversation,
     Event,
     Item,
     Job,
+    JobCounts,
     Link,
+    Listing,
+    ListPlace,
+    LongEvent,
+    LongEventPlace,
+    Pieces,
     Progress,
     Purpose,
     Record,
@@ -74,9 +82,11 @@ class MemoryStore:
         self._tables.make_space(size_of_record(record, ids))
         self._tables.put(record, ids)
 
-    async def get(self, owner: str, id: str) -> Record | None:
+    async def get(self, owner: str, id: str, *, output: bool = True) -> Record | None:
         row = self._tables.response(owner, id)
-        return row.stored if row is not None else None
+        if row is None:
+            return None
+        return row.stored if output else structs.replace(row.stored, output=b"[]")
 
     async def delete(self, owner: str, id: str) -> bool:
         row = self._tables.response(owner, id)
@@ -282,10 +292,11 @@ class MemoryStore:
                 self._wakeups.wake(id)
                 self._wakeups.wake(JOBS)
 
-    async def append_events(self, id: str, worker: str, attempt: int, events: Sequence[Event]) -> bool:
+    async def append_events(self, id: str, worker: str, attempt: int, events: Sequence[Event | LongEvent]) -> bool:
         row = self._tables.claimed_response(id, worker, attempt)
         if row is None:
             return False
+        events = whole_events(events)
         self._tables.make_space(size_of_events(events), id)
         self._tables.append_events(row, events)
         self._wakeups.wake(row.stored.id)
@@ -300,13 +311,28 @@ class MemoryStore:
         new = row.events[first : first + fitting(sizes, most_bytes)]
         return Progress(row.stored.status, row.attempt, new, more=first + len(new) < len(row.events))
 
+    async def event_part(self, owner: str, id: str, place: LongEventPlace, start: int, size: int) -> bytes | None:
+        row = self._tables.response(owner, id)
+        if row is None or row.attempt != place.attempt:
+            return None
+        return next((event.data[start : start + size] for event in row.events if event.number == place.number), None)
+
     async def finish(
-        self, record: Record, worker: str, attempt: int, events: Sequence[Event], items: Sequence[Item] = ()
+        self,
+        record: Record,
+        worker: str,
+        attempt: int,
+        events: Sequence[Event | LongEvent],
+        items: Sequence[Item] = (),
+        output: Pieces | None = None,
     ) -> bool:
         row = self._tables.claimed_response(record.id, worker, attempt)
         if row is None or row.stored.owner not in (record.owner, self._renamed.get(record.owner)):
             return False
         record = structs.replace(record, owner=row.stored.owner)
+        if output is not None:
+            record = structs.replace(record, output=b"".join(output))
+        events = whole_events(events)
         conversation = self._tables.conversation_locked_by(record)
         ids = ids_in(record)
         size = size_of_record(record, ids) + size_of_events(events) + size_of_items(items)
@@ -319,6 +345,12 @@ class MemoryStore:
         self._tables.append_events(row, events)
         self._wakeups.wake(row.stored.id)
         return True
+
+    async def count_jobs(self) -> JobCounts:
+        rows = self._tables.rows.values()
+        jobs = [row.job for row in rows if isinstance(row, ResponseRow) and row.job is not None]
+        running = sum(job.worker is not None for job in jobs)
+        return JobCounts(len(jobs) - running, running)
 
     async def cancel(self, owner: str, id: str) -> Cancellation:
         row = self._tables.response(owner, id)
@@ -333,6 +365,18 @@ class MemoryStore:
         row.stored = structs.replace(row.stored, status="cancelled")
         self._tables.delete_job(row)
         return "cancelled"
+
+    # --- Lists
+
+    async def list_responses(
+        self, owner: str | None, *, search: bytes = b"", after: ListPlace | None = None, limit: int = 20
+    ) -> Listing:
+        return self._tables.list_rows(ResponseRow, owner, search, after or NEWEST, limit)
+
+    async def list_conversations(
+        self, owner: str | None, *, search: bytes = b"", after: ListPlace | None = None, limit: int = 20
+    ) -> Listing:
+        return self._tables.list_rows(ConversationRow, owner, search, after or NEWEST, limit)
 
     # --- Owners
 

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from antiphon.errors import StoreUnavailable
 from antiphon.store.protocol import IdTaken
-from antiphon.store.records import Conversation, Event, Item, Record
+from antiphon.store.records import Conversation, Event, Item, Listed, Listing, ListPlace, LongEvent, Record
 from antiphon.store.stored_items import id_of, item_ids, items_with_ids
 
 # What a row, an item or an event takes beyond its bytes, approximately; and the index entry of an item.
@@ -46,6 +46,13 @@ class ResponseRow:
     def find_items(self, ids: Collection[str]) -> dict[str, bytes]:
         return items_with_ids(ids, self.stored.input, self.stored.output)
 
+    def contains(self, search: bytes) -> bool:
+        return search in self.stored.input or search in self.stored.output
+
+    def listed(self) -> Listed:
+        record = self.stored
+        return Listed(record.id, record.owner, record.created_at, record.status, None, record.input, record.settings)
+
 
 @dataclass(slots=True)
 class ConversationRow:
@@ -64,6 +71,15 @@ class ConversationRow:
     def find_items(self, ids: Collection[str]) -> dict[str, bytes]:
         known = ((id, self.items[id].data) for id in ids if id in self.items)
         return {id: data for id, data in known if id_of(data) == id}
+
+    def contains(self, search: bytes) -> bool:
+        return any(search in item.data for item in self.items.values())
+
+    def listed(self) -> Listed:
+        first = next(iter(self.items.values()), None)
+        beginning = first.data if first is not None else None
+        stored = self.stored
+        return Listed(stored.id, stored.owner, stored.created_at, None, len(self.items), beginning, stored.metadata)
 
     def unlock(self) -> None:
         self.locked_by, self.locked_until = None, 0.0
@@ -90,6 +106,22 @@ class MemoryTables:
 
     def _is_visible(self, row: ResponseRow | ConversationRow, owner: str) -> bool:
         return row.stored.owner == owner and row.stored.expires_at > self.clock()
+
+    def list_rows(
+        self, kind: type[ResponseRow] | type[ConversationRow], owner: str | None, search: bytes, after: ListPlace, limit: int
+    ) -> Listing:
+        now = self.clock()
+        places = sorted(
+            (
+                ListPlace(row.stored.created_at, id)
+                for id, row in self.rows.items()
+                if isinstance(row, kind) and row.stored.expires_at > now and owner in (None, row.stored.owner)
+            ),
+            reverse=True,
+        )
+        found = [place for place in places if place < after and (not search or self.rows[place.id].contains(search))]
+        rows = [self.rows[place.id].listed() for place in found[:limit]]
+        return Listing(rows, str(found[limit - 1]) if len(found) > limit else None)
 
     def owner_of(self, id: str) -> str | None:
         row = self.rows.get(id)
@@ -231,3 +263,7 @@ def size_of_items(items: Iterable[Item]) -> int:
 
 def size_of_events(events: Sequence[Event]) -> int:
     return sum(OVERHEAD + len(event.data) for event in events)
+
+
+def whole_events(events: Sequence[Event | LongEvent]) -> list[Event]:
+    return [event if isinstance(event, Event) else Event(event.number, b"".join(event.data)) for event in events]

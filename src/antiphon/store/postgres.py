@@ -14,11 +14,12 @@ import asyncpg
 from antiphon.errors import StoreUnavailable
 from antiphon.logs import log
 from antiphon.store.listener import Listener
+from antiphon.store.postgres_long_values import read_long, write_long
 from antiphon.store.protocol import CannotOpen
 from antiphon.store.records import Record
 from antiphon.store.sql import responses, sweeper
 from antiphon.store.sql.item_index import item_keys
-from antiphon.store.sql.operations import Change, Many, Operation, Row, Wake
+from antiphon.store.sql.operations import Change, LongRead, LongWrite, Many, Operation, Row, Wake
 from antiphon.store.sql.schema import MIGRATIONS, Migrations, note_oldest, pending
 from antiphon.store.wakeups import Wakeups
 from antiphon.store.write_groups import WriteGroups
@@ -248,6 +249,10 @@ async def run(connection: Any, operation: Operation[T], topics: list[str]) -> T:
                 rows = [(int(answer.rpartition(" ")[2]),)]
             elif isinstance(step, Many):
                 await connection.executemany(step.text, [_without_nul(values) for values in step.values])
+            elif isinstance(step, LongWrite):
+                await write_long(connection, step, _without_nul(step.values))
+            elif isinstance(step, LongRead):
+                rows = await read_long(connection, step, _without_nul(step.values))
             else:
                 rows = await connection.fetch(step.text, *_without_nul(step.values))
             step = operation.send(rows)

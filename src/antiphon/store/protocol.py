@@ -4,7 +4,23 @@ from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from antiphon.store.records import PAGE_BYTES, Cancellation, Conversation, Event, Item, Job, Link, Progress, Record
+from antiphon.store.records import (
+    PAGE_BYTES,
+    Cancellation,
+    Conversation,
+    Event,
+    Item,
+    Job,
+    JobCounts,
+    Link,
+    Listing,
+    ListPlace,
+    LongEvent,
+    LongEventPlace,
+    Pieces,
+    Progress,
+    Record,
+)
 from antiphon.store.wakeups import Wakeup
 
 
@@ -39,7 +55,8 @@ class Store(Protocol):
     async def put(self, record: Record) -> None:
         """Store a finished response, which does not change afterwards. Concurrent puts share a transaction. Raises IdTaken."""
 
-    async def get(self, owner: str, id: str) -> Record | None: ...
+    async def get(self, owner: str, id: str, *, output: bool = True) -> Record | None:
+        """`output`: whether its output is wanted. It may be long."""
 
     async def delete(self, owner: str, id: str) -> bool:
         """Delete a response with its job and its events. False: it does not exist.
@@ -159,29 +176,60 @@ class Store(Protocol):
         Only the attempt numbers stay used, because followers distinguish attempts by number.
         """
 
-    async def append_events(self, id: str, worker: str, attempt: int, events: Sequence[Event]) -> bool:
-        """Store events and wake the followers. False, and nothing is written: the lease is lost."""
+    async def append_events(self, id: str, worker: str, attempt: int, events: Sequence[Event | LongEvent]) -> bool:
+        """Store events and wake the followers. False, and nothing is written: the lease is lost. A long event is alone."""
 
     async def events(self, owner: str, id: str, after: int = -1, most_bytes: int = PAGE_BYTES) -> Progress | None:
         """The events of the current attempt with numbers above `after`, and the status at that time. None: no such response.
 
-        `most_bytes`: about so many of them, the first ones, and at least those of one append.
+        `most_bytes`: about so many of them, the first ones, and at least those of one append. An event that is longer than
+        LONGEST_EVENT need not be among them: it is read with `event_part`.
         """
 
+    async def event_part(self, owner: str, id: str, place: LongEventPlace, start: int, size: int) -> bytes | None:
+        """A part of a long event. None: it is gone, because the response was deleted, or another attempt has begun."""
+
     async def finish(
-        self, record: Record, worker: str, attempt: int, events: Sequence[Event], items: Sequence[Item] = ()
+        self,
+        record: Record,
+        worker: str,
+        attempt: int,
+        events: Sequence[Event | LongEvent],
+        items: Sequence[Item] = (),
+        output: Pieces | None = None,
     ) -> bool:
         """Store the last events and the final record, delete the job, and wake the followers.
+
+        `output`: what is stored as the record's output, if that is long. The record then has an outline of it: the same
+        items, with short texts in place of long ones.
 
         In a conversation, append the items and unlock it, as `put_and_unlock` does; if the lock is lost, only that part is
         left out. False, and nothing is written: the lease is lost.
         """
+
+    async def count_jobs(self) -> JobCounts:
+        """For those who watch the queue."""
 
     async def cancel(self, owner: str, id: str) -> Cancellation:
         """Cancel a queued response at once, or mark a running one, which its worker learns from `renew`.
 
         The followers are woken in either case, so a worker that follows its own jobs can call `renew` at once.
         """
+
+    # --- Lists, the newest first
+
+    async def list_responses(
+        self, owner: str | None, *, search: bytes = b"", after: ListPlace | None = None, limit: int = 20
+    ) -> Listing:
+        """A page of the responses of an owner; None: of all owners. `search`: what their input or output, as JSON, contains.
+
+        A page of a search may be short, or empty, and not the last one: only so many rows are searched at once.
+        """
+
+    async def list_conversations(
+        self, owner: str | None, *, search: bytes = b"", after: ListPlace | None = None, limit: int = 20
+    ) -> Listing:
+        """The same of conversations, and of their items."""
 
     # --- Owners
 

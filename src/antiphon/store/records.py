@@ -1,9 +1,11 @@
 """What is stored: responses, conversations, jobs and events. JSON is stored as bytes, encoded once by the code that made it."""
 
-from collections.abc import Iterable
-from typing import Literal
+from collections.abc import Iterable, Iterator
+from typing import Literal, NamedTuple, Protocol, Self
 
 from msgspec import Struct
+
+from antiphon.errors import InvalidRequest
 
 # The statuses of a response that has not ended.
 UNFINISHED = frozenset({"queued", "in_progress"})
@@ -73,6 +75,32 @@ class Event(Struct, frozen=True, array_like=True):
     data: bytes
 
 
+class Pieces(Protocol):
+    """Bytes that are too many to have in memory at once. They are made whenever they are iterated over."""
+
+    def __iter__(self) -> Iterator[bytes]: ...
+
+    def __len__(self) -> int:
+        """The number of bytes."""
+
+
+class LongEvent(Struct, frozen=True):
+    """An event as it is written, if it is long."""
+
+    number: int
+    data: Pieces
+
+
+class LongEventPlace(Struct, frozen=True):
+    """An event that is too long to be read at once: where it is, and its size in bytes."""
+
+    number: int
+    attempt: int
+    size: int
+    # Where it begins in its row.
+    start: int
+
+
 # What the worker does with a job: run it; end it as failed, because its attempts are used up; or end it as cancelled, because
 # that was requested and the worker that should have done it is gone.
 Purpose = Literal["run", "fail", "cancel"]
@@ -91,8 +119,18 @@ class Job(Struct, frozen=True):
     lost: int = 0
 
 
+class JobCounts(NamedTuple):
+    """Background responses that are not finished, of all gateways."""
+
+    waiting: int
+    # By gateways that are gone, too, until another one takes them over.
+    running: int
+
+
 # What is read of events at once, in bytes. A single event may be larger.
 PAGE_BYTES = 256 * 1024
+# An event of more bytes is read part by part.
+LONGEST_EVENT = 1024 * 1024
 
 
 def fitting(sizes: Iterable[int], most_bytes: int) -> int:
@@ -115,8 +153,53 @@ class Progress(Struct, frozen=True):
     events: list[Event]
     # There are further events, which were not read: the page was full.
     more: bool = False
+    # The next one is too long to be read at once. Then there are no others.
+    long: LongEventPlace | None = None
 
 
 # The outcome of a cancel: "unknown": no such response; "cancelled": it was queued and is cancelled now; "asked": it is running
 # and its worker will end it; "over": it had ended already, or is not a background response.
 Cancellation = Literal["unknown", "cancelled", "asked", "over"]
+
+
+class Listed(Struct, frozen=True):
+    """A response or conversation in a list of them. What is long is left out."""
+
+    id: str
+    owner: str
+    created_at: int
+    # Of a response.
+    status: str | None
+    # Of a conversation: how many it has.
+    items: int | None
+    # As JSON: the list of input items of a response, the first item of a conversation.
+    beginning: bytes | None
+    # The response object without its output, or the metadata of a conversation.
+    settings: bytes | None
+
+
+class Listing(NamedTuple):
+    rows: list[Listed]
+    # Where the next page begins. None: this is the last one.
+    after: str | None
+
+
+class ListPlace(NamedTuple):
+    """A place in a list, which begins with the newest."""
+
+    created_at: int
+    id: str
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        created_at, _, id = text.partition(".")
+        if not created_at.isdecimal() or len(created_at) > 18 or not id:
+            raise InvalidRequest("`after` must be the `last_id` of the page before.", param="after", code="invalid_value")
+        return cls(int(created_at), id)
+
+    def __str__(self) -> str:
+        return f"{self.created_at}.{self.id}"
+
+
+# Before everything.
+NEWEST = ListPlace(2**62, "")

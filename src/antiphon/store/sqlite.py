@@ -16,10 +16,11 @@ from antiphon.errors import StoreUnavailable
 from antiphon.logs import log
 from antiphon.store.records import Record
 from antiphon.store.sql import responses, sweeper
-from antiphon.store.sql.operations import Change, Many, Operation, Row, Statement, Wake
+from antiphon.store.sql.operations import Change, LongRead, LongWrite, Many, Operation, Row, Statement, Wake
 from antiphon.store.sql.schema import MIGRATIONS, Migrations
 from antiphon.store.sqlite_connections import FileLost, SqliteConnections
 from antiphon.store.sqlite_file import Connect, connect, to_sqlite
+from antiphon.store.sqlite_long_values import read_long, write_long
 from antiphon.store.wakeups import Wakeups
 
 T = TypeVar("T")
@@ -249,6 +250,11 @@ def run(connection: sqlite3.Connection, operation: Operation[T]) -> tuple[T, lis
             elif isinstance(step, Many):
                 connection.executemany(to_sqlite(step.text), step.values)
                 rows = []
+            elif isinstance(step, LongWrite):
+                write_long(connection, step)
+                rows = []
+            elif isinstance(step, LongRead):
+                rows = read_long(connection, step)
             else:
                 rows = connection.execute(to_sqlite(step.text), tuple(step.values)).fetchall()
             step = operation.send(rows)

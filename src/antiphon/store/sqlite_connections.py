@@ -22,6 +22,9 @@ from antiphon.store.sqlite_file import Connect, prepare
 # The device and the inode of a file: no other file has the same while it is open. None: there is no file.
 Identity: TypeAlias = tuple[int, int] | None
 
+# The cache of a connection that reads, in KiB. It is small: there are several, and the system has the same pages in its own.
+READER_CACHE = 2048
+
 LOST = (
     "The database file of the store was deleted or replaced while the gateway was running, so nothing can be stored. "
     "Restore the file, or restart the gateway."
@@ -105,6 +108,7 @@ class SqliteConnections:
     def _new_reader(self) -> sqlite3.Connection:
         connection = self._connect(Path(self._path))
         connection.execute("PRAGMA query_only = ON")
+        connection.execute(f"PRAGMA cache_size = -{READER_CACHE}")
         return connection
 
     def _reopen(self) -> None:

@@ -29,6 +29,7 @@ PRAGMAS = (
     "PRAGMA cache_size = -16384",
 )
 _TRANSLATIONS = (
+    (re.compile(r"\bposition\((\$\d+) IN (\w+)\)"), r"instr(\2, \1)"),
     (re.compile(r"\$(\d+)"), r"?\1"),
     # Not needed: only one transaction at a time can write, so the rows that it has read do not change.
     (re.compile(r"\s+FOR UPDATE( OF \w+)?( SKIP LOCKED)?"), ""),

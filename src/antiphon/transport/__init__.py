@@ -6,12 +6,24 @@ clients (`connections`).
 """
 
 from antiphon.transport.choice import choose, make_session, transport_of
-from antiphon.transport.connections import BadBody, BadRequest, ConnectionOptions, LongHeader, Runner, SlowBody, cut_off
+from antiphon.transport.connections import (
+    LINGER,
+    AnswerError,
+    BadBody,
+    BadRequest,
+    ConnectionOptions,
+    LongHeader,
+    Runner,
+    SlowBody,
+    cut_off,
+)
 from antiphon.transport.interfaces import Body, EventStream, MessageStream, NotHttp, Receiver, Transport
 from antiphon.transport.plain.client import next_piece
 from antiphon.transport.websocket import Socket
 
 __all__ = [
+    "LINGER",
+    "AnswerError",
     "BadBody",
     "BadRequest",
     "Body",

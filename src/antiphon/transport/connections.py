@@ -9,10 +9,10 @@ import asyncio
 import logging
 import socket
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from aiohttp import EMPTY_PAYLOAD, StreamReader, web
+from aiohttp import EMPTY_PAYLOAD, HttpVersion10, HttpVersion11, StreamReader, web
 
 from antiphon.logs import log
 
@@ -44,6 +44,10 @@ PARSER_ERRORS: Sequence[tuple[str, type[BadRequest]]] = (
 )
 
 
+# The parser's words → ours.
+REASONS: Mapping[str, str] = {"Pause on PRI/Upgrade": "this is HTTP/2, and only HTTP/1.1 is spoken here"}
+
+
 def to_bad_request(error: BaseException | None) -> BadRequest | None:
     """None: it is no error of the parser."""
     names = {kind.__name__ for kind in type(error).__mro__}
@@ -53,8 +57,16 @@ def to_bad_request(error: BaseException | None) -> BadRequest | None:
 
 def _reason(message: str) -> str:
     """The first line of the parser's message, up to what it quotes."""
-    return message.partition("\n")[0].partition(": b'")[0].partition("://")[0].rstrip(":.")
+    reason = message.partition("\n")[0].partition(": b'")[0].partition("://")[0].rstrip(":.")
+    return REASONS.get(reason, reason)
 
+
+# The parser also takes requests that name other versions.
+SPOKEN = frozenset({HttpVersion10, HttpVersion11})
+UNKNOWN_VERSION = web.RequestKey("unknown_version", bool)
+# How long a connection stays open for the rest of a body that is not read, in seconds. A client that is still sending it would
+# lose the answer in a reset otherwise.
+LINGER = 10.0
 
 # How the head of a request ends.
 HEAD_ENDS = (b"\r\n\r\n", b"\n\n")
@@ -85,6 +97,7 @@ class ConnectionOptions(NamedTuple):
     answer_error: AnswerError
     # A whole answer, as bytes, for a client that has sent only a part of its first request's headers in time.
     too_slow: bytes
+    linger: float = LINGER
 
 
 class Runner(web.AppRunner):
@@ -100,34 +113,64 @@ class Runner(web.AppRunner):
 
 class Server(web.Server):
     def __init__(self, server: web.Server, options: ConnectionOptions) -> None:
-        super().__init__(self._handle, request_factory=server.request_factory, handler_cancellation=server.handler_cancellation)
+        super().__init__(self._handle, request_factory=self._make_request, handler_cancellation=server.handler_cancellation)
         self._application = server.request_handler
+        self._factory = server.request_factory
         self._options = options
 
     def __call__(self) -> "Connection":
         return Connection(self, self._options)
+
+    def _make_request(self, message: Any, *more: Any) -> web.BaseRequest:
+        if message.version in SPOKEN:
+            return self._factory(message, *more)
+        # The answer has the version of its request.
+        request = self._factory(message._replace(version=HttpVersion11), *more)
+        request[UNKNOWN_VERSION] = True
+        return request
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         connection = request.protocol
         assert isinstance(connection, Connection)
         connection.begin(request.content)
         try:
-            return await self._application(request)
-        except web.HTTPException as early:
-            # Raised before the middlewares, such as for an expectation that cannot be met.
-            return self._options.answer_error(request, early)
+            answer = await self._answer(request)
+            if answer.status == web.HTTPRequestEntityTooLarge.status_code and not answer.prepared:
+                connection.refuse_body(answer)
+            return answer
         finally:
             connection.end()
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        try:
+            _check_head(request)
+            return await self._application(request)
+        except (web.HTTPException, BadRequest) as early:
+            # Raised before the middlewares, such as for an expectation that cannot be met.
+            return self._options.answer_error(request, early)
+
+
+def _check_head(request: web.BaseRequest) -> None:
+    """Before anything asks the client to go on."""
+    if UNKNOWN_VERSION in request:
+        raise BadRequest("only HTTP/1.1 and HTTP/1.0 are spoken here")
+    length = request.content_length or 0
+    if 0 < request.client_max_size < length:
+        raise web.HTTPRequestEntityTooLarge(request.client_max_size, length)
 
 
 class Connection(web.RequestHandler):
     """It waits for the head of a request, then for its body, and then for nothing: one timer is enough. Another one runs while
     the client does not read."""
 
-    __slots__ = ("_answered", "_bodiless", "_body", "_handling", "_heard_at", "_last", "_more", "_options", "_timer", "_unread")
+    __slots__ = (
+        "_answered", "_bodiless", "_body", "_handling", "_heard_at", "_last", "_more", "_options", "_refused", "_timer",
+        "_unread",
+    )  # fmt: skip
 
     def __init__(self, server: Server, options: ConnectionOptions) -> None:
-        super().__init__(server, loop=asyncio.get_running_loop(), access_log=None)  # type: ignore[arg-type]
+        loop = asyncio.get_running_loop()
+        super().__init__(server, loop=loop, access_log=None, lingering_time=options.linger)  # type: ignore[arg-type]
         self._options = options
         self._timer: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None
@@ -144,6 +187,8 @@ class Connection(web.RequestHandler):
         self._bodiless = False
         # Something came after it.
         self._more = False
+        # What still comes is not looked at.
+        self._refused = False
 
     # ---- what is awaited ---------------------------------------------------------------------------------------------
 
@@ -172,6 +217,8 @@ class Connection(web.RequestHandler):
             self._await_nothing()
 
     def data_received(self, data: bytes) -> None:
+        if self._refused:
+            return
         super().data_received(data)
         if data:
             self._heard_at = self._now()
@@ -195,6 +242,22 @@ class Connection(web.RequestHandler):
         elif getattr(self, "_messages", None):
             # Nothing can follow a body that is not complete: this is the parser's error, of which the body does not know.
             self._fail_body(body, BadBody())
+
+    # ---- bodies that are too large -----------------------------------------------------------------------------------
+
+    def refuse_body(self, answer: web.StreamResponse) -> None:
+        """The rest of the body is neither parsed nor kept. aiohttp closes the connection when the client does, or after the
+        time to linger."""
+        answer.force_close()
+        self._refused = True
+
+    async def finish_response(self, *answered: Any) -> tuple[web.StreamResponse, bool]:
+        finished = await super().finish_response(*answered)
+        transport = self.transport
+        if self._refused and transport is not None and transport.can_write_eof():
+            # Nothing follows the answer, although more can still be received.
+            transport.write_eof()
+        return finished
 
     # ---- clients that do not read ------------------------------------------------------------------------------------
 

@@ -13,6 +13,10 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 Temperature = Annotated[float, Meta(ge=0, le=2)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 Penalty = Annotated[float, Meta(ge=-2, le=2)]
+# Of tokens or calls. The highest is the last whole number that every reader of JSON reads as it is.
+Count = Annotated[int, Meta(ge=1, le=2**53)]
+# Of 64 bits, as engines take it.
+Seed = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 Metadata = Annotated[
     dict[Annotated[str, Meta(max_length=64)], Annotated[str, Meta(max_length=512)]],
     Meta(max_length=16),
@@ -55,7 +59,7 @@ class StreamOptions(Struct):
 class ContextManagement(Struct):
     type: str
     # In tokens. None: by the context window of the model.
-    compact_threshold: Annotated[int, Meta(ge=1000)] | None = None
+    compact_threshold: Annotated[int, Meta(ge=1000, le=2**53)] | None = None
 
 
 class CreateResponse(Struct):
@@ -70,15 +74,15 @@ class CreateResponse(Struct):
     text: TextOptions | None = None
     reasoning: ReasoningOptions | None = None
     include: list[str] | None = None
-    max_output_tokens: Annotated[int, Meta(ge=1)] | None = None
-    max_tool_calls: Annotated[int, Meta(ge=1)] | None = None
+    max_output_tokens: Count | None = None
+    max_tool_calls: Count | None = None
     temperature: Temperature | None = None
     top_p: Share | None = None
     presence_penalty: Penalty | None = None
     frequency_penalty: Penalty | None = None
     top_logprobs: Annotated[int, Meta(ge=0, le=20)] | None = None
     stop: str | list[str] | None = None
-    seed: int | None = None
+    seed: Seed | None = None
     user: str | None = None
     metadata: Metadata | None = None
     service_tier: ServiceTier | None = None

@@ -2,8 +2,12 @@
 
 import re
 
-_OUTSIDE = re.compile(r'["{}\[\]]')
+_OUTSIDE = re.compile(r'"|[{\[]+|[}\]]+')
 _INSIDE = re.compile(r'["\\]')
+# What closes nothing that was opened before it: words, whole strings, and brackets with such things inside. No part of it is
+# ever tried in another way.
+_INNERMOST = r'(?:[^"{}\[\]]++|"(?:[^"\\]++|\\[\s\S])*+")*+'
+_BALANCED = re.compile(rf"(?:{_INNERMOST}[{{\[]{_INNERMOST}(?:[{{\[]{_INNERMOST}[}}\]]{_INNERMOST})*+[}}\]])*+{_INNERMOST}")
 
 
 class Brackets:
@@ -22,18 +26,26 @@ class Brackets:
         if self._escaped and at < end:
             self._escaped = False
             at += 1
-        while (found := (_INSIDE if self.in_string else _OUTSIDE).search(text, at, end)) is not None:
-            at = found.end()
-            match found[0]:
+        may_be_balanced = self._depth > 0 and not self.in_string
+        while True:
+            if may_be_balanced and (balanced := _BALANCED.match(text, at, end)) is not None:
+                at = balanced.end()
+            found = (_INSIDE if self.in_string else _OUTSIDE).search(text, at, end)
+            if found is None:
+                return None
+            at, may_be_balanced = found.end(), False
+            match found[0][0]:
                 case '"':
                     self.in_string = not self.in_string
+                    may_be_balanced = self._depth > 0 and not self.in_string
                 case "\\":
                     self._escaped = at == end
                     at += 1
                 case "{" | "[":
-                    self._depth += 1
+                    self._depth += len(found[0])
                 case _:
-                    self._depth -= 1
+                    closed = min(max(self._depth, 1), len(found[0]))
+                    self._depth -= closed
                     if self._depth <= 0:
-                        return at
-        return None
+                        return found.start() + closed
+                    may_be_balanced = True

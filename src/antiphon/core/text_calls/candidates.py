@@ -15,6 +15,9 @@ class Outcome(Enum):
 
 NEED_MORE, NO_MATCH = Outcome.NEED_MORE, Outcome.NO_MATCH
 
+# What begins like a call and is none takes the time in which so many characters are read.
+FAILED = 256
+
 
 class Match(NamedTuple):
     calls: list[Call]
@@ -41,7 +44,8 @@ class Candidate:
 
     def wasted(self, match: Match | Outcome) -> int:
         """How many characters it has read that are to be read again. The same, however the text was split."""
-        return max(self._source.at, self._source.reached) - (match.end if isinstance(match, Match) else self._start)
+        reached = max(self._source.at, self._source.reached)
+        return reached - match.end if isinstance(match, Match) else reached - self._start + FAILED * self.plain_prefix
 
     def match(self, buffered: str, final: bool) -> Match | Outcome:
         """`buffered` is the text of the last call, or longer. `final`: the text has ended, so it is decided."""

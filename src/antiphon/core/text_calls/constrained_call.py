@@ -72,6 +72,10 @@ class ConstrainedCall:
         self.breaks_form = False
         self._beginning: str | None = ""
 
+    @property
+    def buffered(self) -> int:
+        return len(self._rest) if self._otherwise is None else self._otherwise.buffered
+
     def take_if_plain(self, text: str) -> bool:
         if self._state is State.SAY:
             return text != "" and self._said.takes_as_it_is(text)

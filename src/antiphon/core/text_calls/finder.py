@@ -12,6 +12,10 @@ class CallFinder(Protocol):
     # The functions that may be called.
     names: Collection[str]
 
+    @property
+    def buffered(self) -> int:
+        """How many characters are buffered because they may be a call."""
+
     def take_if_plain(self, text: str) -> bool:
         """True if the piece is certainly only text: it is then taken, and need not be received. Calling twice does no harm."""
 

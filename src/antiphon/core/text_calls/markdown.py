@@ -4,7 +4,7 @@ import re
 
 from antiphon.core.think_tags import QUOTES
 
-_TOKENS = re.compile(r"`+|\n|[^`\n]+")
+_TOKENS = re.compile(r"`+|[^`]+")
 
 
 class MarkdownState:
@@ -44,18 +44,23 @@ class MarkdownState:
         return self.line_start and not self.in_backticks and not self.in_code
 
     def advance(self, text: str) -> None:
-        for token in _TOKENS.findall(text):
-            if token[0] == "`":
+        for token in _TOKENS.findall(text) if "`" in text else (text,):
+            if token[:1] == "`":
                 self._backticks += len(token)
-                continue
-            self.end_backticks()
-            if token == "\n":
-                self.line_start = True
-                self._inline = 0
-                self._in_info_line = False
-            elif not token.isspace():
-                self.line_start = False
+            elif token:
+                self.end_backticks()
+                self._advance_without_backticks(token)
         self.last = text[-1:] or self.last
+
+    def _advance_without_backticks(self, text: str) -> None:
+        """Of the lines that have ended nothing counts but that they have."""
+        line = text.rfind("\n") + 1
+        if line:
+            self.line_start = True
+            self._inline = 0
+            self._in_info_line = False
+        if line < len(text) and not text[line:].isspace():
+            self.line_start = False
 
     def end_backticks(self) -> None:
         """Something other than a backtick follows."""

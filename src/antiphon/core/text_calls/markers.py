@@ -1,7 +1,7 @@
 """Where a marker begins: one that is complete, or one that may become complete."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from antiphon.core.text_calls.blocks import Block
 from antiphon.core.text_calls.candidates import NEED_MORE, Outcome
@@ -22,6 +22,20 @@ class Markers:
         if found is not None:
             return self._blocks[found[0]]
         return NEED_MORE if text[at : at + self._longest] in self._beginnings else None
+
+
+# So many characters of a marker show that it is most likely one.
+_TELLING = 4
+
+
+def beginnings(markers: Iterable[str]) -> str:
+    """A pattern that matches the first character of each marker, wherever one may begin, and hardly anywhere else. A marker
+    that the end of the text cuts off is one of those places."""
+    by_first: dict[str, set[str]] = {}
+    for marker in markers:
+        by_first.setdefault(marker[0], set()).add(re.escape(marker[1:_TELLING]))
+    cut_off = rf"[\s\S]{{0,{_TELLING - 2}}}\Z"
+    return "|".join(rf"{re.escape(first)}(?={'|'.join(sorted(rests))}|{cut_off})" for first, rests in by_first.items())
 
 
 ANYWHERE = Markers(MARKED)

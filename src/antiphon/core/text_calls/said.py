@@ -25,6 +25,10 @@ class SaidCalls:
         # The last text was that of such a call.
         self._said = False
 
+    @property
+    def buffered(self) -> int:
+        return self._finder.buffered
+
     def take_if_plain(self, text: str) -> bool:
         return self._finder.take_if_plain(text)
 

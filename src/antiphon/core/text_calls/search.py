@@ -5,36 +5,39 @@ Text is emitted as it arrives, except for what may still become a call. What tur
 
 import itertools
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 
 from antiphon.core.deltas import CallDelta, Delta, TextDelta
 from antiphon.core.text_calls.bare import ACTION, bare_calls
 from antiphon.core.text_calls.blocks import Block
 from antiphon.core.text_calls.candidates import NEED_MORE, NO_MATCH, Candidate, CandidateFactory, Match, Outcome
-from antiphon.core.text_calls.forms import LINE_MARKED
+from antiphon.core.text_calls.forms import LINE_MARKED, MARKED
 from antiphon.core.text_calls.harmony import HEADER, Harmony
 from antiphon.core.text_calls.markdown import MarkdownState
-from antiphon.core.text_calls.markers import ANYWHERE, AT_LINE
+from antiphon.core.text_calls.markers import ANYWHERE, AT_LINE, beginnings
 from antiphon.core.text_calls.shapes import MAX_BUFFERED, ToolNames
 from antiphon.core.text_calls.source import skip_whitespace
 
 # What looked like a call and is none is searched for calls again, and so is what looked like one inside it. So many characters
-# of an answer are read again at most; then the rest is text.
+# of an answer are read again at most; then the rest is text. What is found not to be a call at its first character counts, too.
 MOST_WASTED = 4 * MAX_BUFFERED
 # A longer text is read in pieces. An answer that is not streamed may come as one text of many megabytes.
 LONGEST_PIECE = 16 * 1024
-_CHARACTERS = frozenset("<[{`")
-_BARE_OPENINGS = frozenset(("{", "[", ACTION[0]))
+_BRACKETS = frozenset("{[")
 # With what a call may begin that is one only at the beginning of a line.
 _LINE_OPENINGS = re.escape("".join(sorted({marker[0] for marker in (*LINE_MARKED, ACTION)})))
-# Where a call or code may begin: at one of these characters, or with the first word of a line.
-_OPENINGS = re.compile(rf"[<\[{{`]|^[^\S\n]*(?=[\w{_LINE_OPENINGS}])", re.MULTILINE)
+# Where a call or code may begin, but for the first visible character: at a marker, or at the beginning of a line. Texts are
+# full of brackets, and nearly all of them are skipped here. Every alternative begins with a character of its own: only then
+# is a text without these characters skipped at full speed.
+_OPENINGS = re.compile(rf"{beginnings(MARKED)}|\n[^\S\n]*+(?=[{{\[`{_LINE_OPENINGS}])")
 
 # Pieces in which nothing can begin or end: in a line, at its beginning, in code, and in a Harmony message.
 _PLAIN_TEXT = re.compile(r"[^<\[{`\n]+").fullmatch
 _PLAIN_LINE = re.compile(rf"[^\S\n]*+[^\s<\[{{`{_LINE_OPENINGS}][^<\[{{`\n]*").fullmatch
 _PLAIN_CODE = re.compile(r"[^`\n]+").fullmatch
 _PLAIN_MESSAGE = re.compile(r"[^<]+").fullmatch
+# The rest of a text that is not searched any more.
+_ANYTHING = re.compile(r"[\s\S]+").fullmatch
 
 
 class TextCalls:
@@ -76,6 +79,10 @@ class TextCalls:
         self._text_begun = False
         self._after_call = False
         self._is_plain: Callable[[str], re.Match[str] | None] | None = None
+
+    @property
+    def buffered(self) -> int:
+        return len(self._rest)
 
     def take_if_plain(self, text: str) -> bool:
         is_plain = self._is_plain
@@ -120,7 +127,11 @@ class TextCalls:
     def _plain_pattern(self) -> Callable[[str], re.Match[str] | None] | None:
         if self._harmony is not None:
             return _PLAIN_MESSAGE if self._harmony.emits_text else None
-        if self._rest or self._after_call or not self._text_begun or self._markdown.in_backticks:
+        if self._rest or self._after_call or not self._text_begun:
+            return None
+        if self._wasted > MOST_WASTED:
+            return _ANYTHING
+        if self._markdown.in_backticks:
             return None
         if self._markdown.in_code:
             return _PLAIN_CODE
@@ -147,12 +158,18 @@ class TextCalls:
 
     def _search(self, deltas: list[Delta], final: bool) -> bool:
         """Emits the text up to the first position where a call may begin."""
+        if self._wasted > MOST_WASTED:
+            return self._emit_rest(deltas)
         rest, at = self._rest, 0
-        for opening in _OPENINGS.finditer(rest):
-            here = opening.start() if opening[0] in _CHARACTERS else opening.end()
-            self._markdown.advance(rest[at:here])
-            at = here
-            found = self._opened_at(here, final)
+        first = -1 if self._text_begun else skip_whitespace(rest)
+        markdown = self._markdown
+        for here in _openings(rest, markdown.line_start):
+            if self._wasted > MOST_WASTED:
+                break
+            if at < here:
+                markdown.advance(rest[at:here])
+                at = here
+            found = self._opened_at(here, here == first, final)
             if found is None or (callable(found) and self._rejects(found(self._tools, here), final)):
                 continue
             self._emit_text(rest[:here], deltas)
@@ -164,14 +181,11 @@ class TextCalls:
             else:
                 self._candidate = found(self._tools, 0)
             return True
-        self._markdown.advance(rest[at:])
-        self._emit_text(rest, deltas)
-        self._rest = ""
-        return False
+        markdown.advance(rest[at:])
+        return self._emit_rest(deltas)
 
-    def _opened_at(self, here: int, final: bool) -> CandidateFactory | Harmony | Outcome | None:
+    def _opened_at(self, here: int, at_beginning: bool, final: bool) -> CandidateFactory | Harmony | Outcome | None:
         rest, markdown = self._rest, self._markdown
-        at_beginning = not self._text_begun and skip_whitespace(rest) == here
         if rest[here] == "`":
             return bare_calls(at_beginning) if markdown.may_open_fence and not self._only_marked else None
         markdown.end_backticks()
@@ -181,7 +195,7 @@ class TextCalls:
         marked = self._marked_at(here, at_beginning, final)
         if marked is not None or self._only_marked or not markdown.line_start:
             return marked
-        return bare_calls(at_beginning) if at_beginning or rest[here] in _BARE_OPENINGS else None
+        return self._bare_at(here, at_beginning, final)
 
     def _marked_at(self, here: int, at_beginning: bool, final: bool) -> CandidateFactory | Harmony | Outcome | None:
         found = ANYWHERE.at(self._rest, here)
@@ -195,6 +209,12 @@ class TextCalls:
         if isinstance(found, Block):
             return found.candidate
         return NEED_MORE if (header is not None or found is NEED_MORE) and not final else None
+
+    def _bare_at(self, here: int, at_beginning: bool, final: bool) -> CandidateFactory | Outcome | None:
+        written = self._rest[here : here + len(ACTION)]
+        if at_beginning or written[0] in _BRACKETS or written == ACTION:
+            return bare_calls(at_beginning)
+        return NEED_MORE if ACTION.startswith(written) and not final else None
 
     def _rejects(self, candidate: Candidate, final: bool) -> bool:
         """Most of what might begin a call does not, which the first match shows."""
@@ -237,6 +257,11 @@ class TextCalls:
         self._after_call = True
         self._markdown = MarkdownState()
 
+    def _emit_rest(self, deltas: list[Delta]) -> bool:
+        rest, self._rest = self._rest, ""
+        self._emit_text(rest, deltas)
+        return False
+
     def _emit_text(self, text: str, deltas: list[Delta]) -> None:
         if not self._text_begun:
             self._leading_space.append(text)
@@ -249,3 +274,16 @@ class TextCalls:
             deltas[-1] = TextDelta(deltas[-1].text + text)
         else:
             deltas.append(TextDelta(text))
+
+
+def _openings(text: str, line_start: bool) -> Iterator[int]:
+    """Where a call or code may begin. `line_start`: the text begins a line, or goes on with its white space."""
+    last = -1
+    if line_start and (last := skip_whitespace(text)) < len(text):
+        yield last
+    for opening in _OPENINGS.finditer(text):
+        here = opening.end() if opening[0][0] == "\n" else opening.start()
+        # A marker at the beginning of a line is found twice.
+        if here > last:
+            last = here
+            yield here

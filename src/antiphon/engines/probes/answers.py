@@ -5,6 +5,7 @@ from typing import Any
 
 from antiphon.core.efforts import accepted_to_efforts
 from antiphon.core.gbnf import schema_to_gbnf
+from antiphon.core.quantities import counted
 from antiphon.engines.probes.client import Answer, ProbeClient, Rejection
 from antiphon.engines.probes.findings import ASKED_WITHOUT_THINKING, Observation, Verdict
 from antiphon.engines.probes.questions import (
@@ -234,7 +235,8 @@ async def cached_tokens(client: ProbeClient) -> Observation:
         return Observation(Verdict.DOES_NOT, "the usage does not have them", NOT_COUNTED)
     if not answer.cached_tokens:
         return Observation(Verdict.UNKNOWN, "the usage has them, but a prompt that was sent twice was not cached")
-    return Observation(Verdict.WORKS, f"of a prompt that was sent twice, {answer.cached_tokens} tokens were cached")
+    cached = counted(answer.cached_tokens, "token")
+    return Observation(Verdict.WORKS, f"of a prompt that was sent twice, {cached} came from the cache")
 
 
 async def logprobs(client: ProbeClient) -> Observation:

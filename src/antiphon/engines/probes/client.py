@@ -12,6 +12,7 @@ from antiphon.core.chunk_reader import ChunkReader, cached_tokens_of
 from antiphon.core.deltas import CallDelta, Delta, EngineFailed, Finished, ReasoningDelta, TextDelta, UsageReport
 from antiphon.core.dialect import Lookup, Template
 from antiphon.core.failures import UNPARSED, failure_to_error, http_answer_to_failure
+from antiphon.core.quantities import counted
 from antiphon.core.sse import FrameReader
 from antiphon.core.think_tags import Start
 from antiphon.engines.bodies import read_document, read_error
@@ -252,7 +253,7 @@ class ProbeClient:
             async with asyncio.timeout(self._time_limit), ours(self.engine.root):
                 answer = await self._read(await self.engine.post(path, body, CLOSE_CONNECTION), stop_when)
         except TimeoutError:
-            raise NoAnswer(f"no answer within {self._time_limit:g} seconds") from None
+            raise NoAnswer(f"no answer within {counted(self._time_limit, 'second')}") from None
         except ApiError as error:
             raise NoAnswer(error.message) from None
         except Unparsed:

@@ -1,5 +1,6 @@
 """Probes of the model itself: images, the tokenizer, and the context window."""
 
+from antiphon.core.quantities import counted
 from antiphon.engines.probes.client import Answer, ProbeClient, Rejection
 from antiphon.engines.probes.findings import Observation, Verdict
 from antiphon.engines.probes.questions import HELLO, IMAGE, WITHOUT_IMAGE
@@ -47,5 +48,5 @@ async def context_window(client: ProbeClient) -> Observation:
     if window is None:
         return Observation(Verdict.UNKNOWN, "the engine does not report it", ASSUMED)
     if window < ENOUGH_FOR_CODEX:
-        return Observation(Verdict.PARTLY, f"{window} tokens: Codex wants {ENOUGH_FOR_CODEX} or more", COMPACTS)
-    return Observation(Verdict.WORKS, f"{window} tokens")
+        return Observation(Verdict.PARTLY, f"{counted(window, 'token')}: Codex wants {ENOUGH_FOR_CODEX} or more", COMPACTS)
+    return Observation(Verdict.WORKS, counted(window, "token"))

@@ -1,13 +1,24 @@
 """Operations on background responses: the queue, the leases, the events."""
 
-import struct
 from collections.abc import Collection, Sequence
 
-import msgspec
-
-from antiphon.store.records import Cancellation, Event, Item, Job, Progress, Purpose, Record, fitting
-from antiphon.store.sql import conversations, responses
-from antiphon.store.sql.operations import Operation, Statement, Wake, placeholders
+from antiphon.store.records import (
+    LONGEST_EVENT,
+    Cancellation,
+    Event,
+    Item,
+    Job,
+    JobCounts,
+    LongEvent,
+    LongEventPlace,
+    Pieces,
+    Progress,
+    Purpose,
+    Record,
+    fitting,
+)
+from antiphon.store.sql import conversations, event_rows, responses
+from antiphon.store.sql.operations import LongRead, LongWrite, Operation, Statement, Wake, placeholders
 
 # The topic of workers that wait for a job to claim.
 JOBS = "jobs"
@@ -30,17 +41,11 @@ WHERE e.response = $1 AND e.last > $3 AND e.last <= $4 ORDER BY e.last"""
 PAGE_ROWS = 64
 # The same events may be written twice, if the answer of the database to the first write was lost.
 _APPEND = """
-INSERT INTO events (response, last, data) VALUES ($1, $2, $3)
+INSERT INTO events (response, last, data) VALUES ($1, $2, {long})
 ON CONFLICT (response, last) DO UPDATE SET data = excluded.data"""
-
-# An event of so many bytes is long.
-LONG_EVENT = 64 * 1024
-# How MessagePack writes bytes: none, and the head of any number.
-_NO_BYTES = b"\xc4\x00"
-_LONG_BYTES = struct.Struct(">BI")
-
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(list[Event]).decode
+# One row, as long as its attempt is the current one.
+_ROW = """response = $1 AND last = $2 AND EXISTS (
+    SELECT 1 FROM responses r WHERE r.id = $1 AND r.attempt = $3 AND r.owner = $4 AND r.expires_at > $5)"""
 
 
 def enqueue(record: Record, request: bytes, now: float) -> Operation[None]:
@@ -86,7 +91,7 @@ def give_back(worker: str, ids: Sequence[str], now: float) -> Operation[None]:
     yield Wake(JOBS)
 
 
-def append_events(id: str, worker: str, attempt: int, events: Sequence[Event]) -> Operation[bool]:
+def append_events(id: str, worker: str, attempt: int, events: Sequence[Event | LongEvent]) -> Operation[bool]:
     text = "SELECT 1 FROM jobs WHERE id = $1 AND worker = $2 AND attempt = $3 FOR UPDATE"
     if not (yield Statement(text, (id, worker, attempt))):
         return False
@@ -94,18 +99,15 @@ def append_events(id: str, worker: str, attempt: int, events: Sequence[Event]) -
     return True
 
 
-def _append(id: str, events: Sequence[Event]) -> Operation[None]:
+def _append(id: str, events: Sequence[Event | LongEvent]) -> Operation[None]:
     if events:
-        yield Statement(_APPEND, (id, events[-1].number, _to_row(events)))
+        row = event_rows.encode(events)
+        values = (id, events[-1].number, row)
+        if isinstance(row, bytes):
+            yield Statement(_APPEND.format(long="$3"), values)
+        else:
+            yield LongWrite(_APPEND, values, 2, "events", "data")
     yield Wake(id)
-
-
-def _to_row(events: Sequence[Event]) -> bytes:
-    """The encoder needs half as much again for a long text: that of a single event is put into its place here."""
-    if len(events) > 1 or len(events[0].data) < LONG_EVENT:
-        return _encode(events)
-    head = _encode([Event(events[0].number, b"")]).removesuffix(_NO_BYTES)
-    return b"".join([head, _LONG_BYTES.pack(0xC6, len(events[0].data)), events[0].data])
 
 
 def event_page(owner: str, id: str, after: int, most_bytes: int, now: float) -> Operation[Progress | None]:
@@ -116,6 +118,11 @@ def event_page(owner: str, id: str, after: int, most_bytes: int, now: float) -> 
     status, attempt, first, _ = sizes[0]
     if first is None:
         return Progress(status, attempt, [])
+    if sizes[0][3] > LONGEST_EVENT:
+        row = (id, first, attempt, owner, int(now))
+        heads = yield LongRead("events", "data", _ROW, row, 0, event_rows.LONGEST_HEAD)
+        if heads and (start := event_rows.long_event_start(first, heads[0][0])) is not None:
+            return Progress(status, attempt, [], more=True, long=LongEventPlace(first, attempt, sizes[0][3] - start, start))
     number = fitting((row[3] for row in sizes[:PAGE_ROWS]), most_bytes)
     rows = yield Statement(_PAGE, (id, attempt, after, sizes[number - 1][2]))
     # Without rows, another attempt has begun in the meantime.
@@ -128,20 +135,38 @@ def _events_above(after: int, rows: list[bytes]) -> list[Event]:
     events: list[Event] = []
     rows.reverse()
     while rows:
-        events += [event for event in _decode(rows.pop()) if event.number > after]
+        events += [event for event in event_rows.decode(rows.pop()) if event.number > after]
     return events
 
 
+def event_part(owner: str, id: str, place: LongEventPlace, start: int, size: int, now: float) -> Operation[bytes | None]:
+    row = (id, place.number, place.attempt, owner, int(now))
+    rows = yield LongRead("events", "data", _ROW, row, place.start + start, size)
+    return rows[0][0] if rows else None
+
+
 def finish(
-    record: Record, worker: str, attempt: int, events: Sequence[Event], items: Sequence[Item], now: float
+    record: Record,
+    worker: str,
+    attempt: int,
+    events: Sequence[Event | LongEvent],
+    items: Sequence[Item],
+    output: Pieces | None,
+    now: float,
 ) -> Operation[bool]:
     text = "DELETE FROM jobs WHERE id = $1 AND owner = $2 AND worker = $3 AND attempt = $4 RETURNING id"
     if not (yield Statement(text, (record.id, record.owner, worker, attempt))):
         return False
     yield from conversations.append_and_unlock(record, items, now)
-    yield from responses.replace(record, now)
+    yield from responses.replace(record, output, now)
     yield from _append(record.id, events)
     return True
+
+
+def count_jobs() -> Operation[JobCounts]:
+    rows = yield Statement("SELECT count(*), count(worker) FROM jobs", ())
+    total, running = rows[0]
+    return JobCounts(total - running, running)
 
 
 def cancel(owner: str, id: str, now: float) -> Operation[Cancellation]:

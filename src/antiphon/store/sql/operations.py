@@ -31,13 +31,37 @@ class Many(NamedTuple):
     values: list[Row]
 
 
+class LongWrite(NamedTuple):
+    """A statement that writes one row, one value of which is long: where the database can do so, it is put into its column
+    piece by piece. No rows are sent back."""
+
+    # `{long}` stands for the placeholder of the long value.
+    text: str
+    values: Sequence[Any]
+    # The index of the long value, and where it goes.
+    long: int
+    table: str
+    column: str
+
+
+class LongRead(NamedTuple):
+    """A part of a long value, of the row for which the condition is true. Sent back as the only value of a row, if any."""
+
+    table: str
+    column: str
+    condition: str
+    values: Sequence[Any]
+    start: int
+    size: int
+
+
 class Wake(NamedTuple):
     """Wakes the subscribers of a topic after the commit; with Postgres, in every gateway."""
 
     topic: str
 
 
-Step: TypeAlias = Statement | Change | Many | Wake
+Step: TypeAlias = Statement | Change | Many | LongWrite | LongRead | Wake
 Operation: TypeAlias = Generator[Step, list[Row], T]
 
 

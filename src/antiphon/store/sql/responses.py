@@ -5,17 +5,27 @@ from collections.abc import Sequence
 from msgspec import structs
 
 from antiphon.store.protocol import IdTaken
-from antiphon.store.records import UNFINISHED, Link, Record, deletion_expires_at
+from antiphon.store.records import UNFINISHED, Link, Pieces, Record, deletion_expires_at
 from antiphon.store.sql import item_index
-from antiphon.store.sql.operations import Change, Operation, Row, Statement, Wake, in_groups, placeholders
+from antiphon.store.sql.operations import Change, LongRead, LongWrite, Operation, Row, Statement, Wake, in_groups, placeholders
 from antiphon.store.sql.recent_chains import MOST_LINKS, Chain
+
+# An output of more bytes is long.
+LONGEST_OUTPUT = 1024 * 1024
 
 FIELDS = Record.__struct_fields__
 COLUMNS = ", ".join(FIELDS)
 # A row that exists is not changed. Unfinished responses are not marked as indexed: an older gateway may finish them.
 INSERT = f"INSERT INTO responses ({COLUMNS}, items_indexed) {{values}} ON CONFLICT (id) DO NOTHING"
 _PUT = INSERT.format(values=f"VALUES ({placeholders(1, len(FIELDS) + 1)})")
+_OUTPUT = FIELDS.index("output")
 _REPLACE = f"UPDATE responses SET ({COLUMNS}, items_indexed) = ({placeholders(1, len(FIELDS))}, true) WHERE id = $1"
+_REPLACE_LONG = _REPLACE.replace(f"${_OUTPUT + 1},", "{long},")
+_OF_OWNER = "id = $1 AND owner = $2 AND expires_at > $3"
+_GET = f"SELECT {COLUMNS.replace(' output,', ' {output},')}, octet_length(output) FROM responses WHERE {_OF_OWNER}"
+_NO_OUTPUT = "CAST('[]' AS bytea)"
+# A long one is read apart.
+_SHORT_OUTPUT = f"CASE WHEN octet_length(output) <= {LONGEST_OUTPUT} THEN output END"
 # The order makes gateways that change the same rows wait for each other instead of deadlocking.
 _KEEP = """
 UPDATE responses SET expires_at = $1 WHERE id IN (
@@ -62,16 +72,30 @@ def put(record: Record, now: float) -> Operation[None]:
     yield from item_index.add(record, now)
 
 
-def replace(record: Record, now: float) -> Operation[None]:
-    """Store the final record of a response that was queued."""
-    yield Statement(_REPLACE, record_values(record))
+def replace(record: Record, output: Pieces | None, now: float) -> Operation[None]:
+    """Store the final record of a response that was queued. `output`: in place of that of the record, if it is long."""
+    values = record_values(record)
+    if output is None:
+        yield Statement(_REPLACE, values)
+    else:
+        values = (*values[:_OUTPUT], output, *values[_OUTPUT + 1 :])
+        yield LongWrite(_REPLACE_LONG, values, _OUTPUT, "responses", "output")
     yield from item_index.add(record, now)
 
 
-def get(owner: str, id: str, now: float) -> Operation[Record | None]:
-    text = f"SELECT {COLUMNS} FROM responses WHERE id = $1 AND owner = $2 AND expires_at > $3"
-    rows = yield Statement(text, (id, owner, int(now)))
-    return row_to_record(rows[0]) if rows else None
+def get(owner: str, id: str, now: float, *, output: bool = True) -> Operation[Record | None]:
+    row = (id, owner, int(now))
+    rows = yield Statement(_GET.format(output=_SHORT_OUTPUT if output else _NO_OUTPUT), row)
+    if not rows:
+        return None
+    *members, size = rows[0]
+    if output and members[_OUTPUT] is None:
+        # Read in this way, it is in memory only once.
+        parts = yield LongRead("responses", "output", _OF_OWNER, row, 0, size)
+        if not parts:
+            return None
+        members[_OUTPUT] = parts[0][0]
+    return row_to_record(members)
 
 
 def exists(owner: str, id: str, now: float) -> Operation[bool]:

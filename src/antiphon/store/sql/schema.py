@@ -110,6 +110,13 @@ MIGRATIONS: Migrations = (
         "CREATE INDEX conversations_by_owner ON conversations (owner, id)",
         "CREATE INDEX deleted_responses_by_owner ON deleted_responses (owner, id)",
     ),
+    (
+        # For lists: of one owner, and of all.
+        "CREATE INDEX responses_by_owner_and_age ON responses (owner, created_at, id)",
+        "CREATE INDEX responses_by_age ON responses (created_at, id)",
+        "CREATE INDEX conversations_by_owner_and_age ON conversations (owner, created_at, id)",
+        "CREATE INDEX conversations_by_age ON conversations (created_at, id)",
+    ),
 )
 
 

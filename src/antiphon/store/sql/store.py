@@ -6,8 +6,24 @@ from typing import Protocol, TypeVar
 
 from msgspec import structs
 
-from antiphon.store.records import PAGE_BYTES, Cancellation, Conversation, Event, Item, Job, Link, Progress, Record
-from antiphon.store.sql import background, conversations, item_index, owners, responses, sweeper
+from antiphon.store.records import (
+    PAGE_BYTES,
+    Cancellation,
+    Conversation,
+    Event,
+    Item,
+    Job,
+    JobCounts,
+    Link,
+    Listing,
+    ListPlace,
+    LongEvent,
+    LongEventPlace,
+    Pieces,
+    Progress,
+    Record,
+)
+from antiphon.store.sql import background, conversations, item_index, listings, owners, responses, sweeper
 from antiphon.store.sql.operations import Operation
 from antiphon.store.sql.recent_chains import RecentChains
 from antiphon.store.wakeups import Wakeup, Wakeups
@@ -60,8 +76,8 @@ class SqlStore:
         await self._database.put(record)
         self._recent.extend(record)
 
-    async def get(self, owner: str, id: str) -> Record | None:
-        return await self._database.read(responses.get(owner, id, self._now()))
+    async def get(self, owner: str, id: str, *, output: bool = True) -> Record | None:
+        return await self._database.read(responses.get(owner, id, self._now(), output=output))
 
     async def delete(self, owner: str, id: str) -> bool:
         return await self._database.write(responses.delete(owner, id, self._now()))
@@ -180,27 +196,52 @@ class SqlStore:
     async def give_back(self, worker: str, ids: Sequence[str]) -> None:
         await self._database.write(background.give_back(worker, ids, self._now()))
 
-    async def append_events(self, id: str, worker: str, attempt: int, events: Sequence[Event]) -> bool:
+    async def append_events(self, id: str, worker: str, attempt: int, events: Sequence[Event | LongEvent]) -> bool:
         return await self._database.write(background.append_events(id, worker, attempt, events))
 
     async def events(self, owner: str, id: str, after: int = -1, most_bytes: int = PAGE_BYTES) -> Progress | None:
         return await self._database.read(background.event_page(owner, id, after, most_bytes, self._now()))
 
+    async def event_part(self, owner: str, id: str, place: LongEventPlace, start: int, size: int) -> bytes | None:
+        return await self._database.read(background.event_part(owner, id, place, start, size, self._now()))
+
     async def finish(
-        self, record: Record, worker: str, attempt: int, events: Sequence[Event], items: Sequence[Item] = ()
+        self,
+        record: Record,
+        worker: str,
+        attempt: int,
+        events: Sequence[Event | LongEvent],
+        items: Sequence[Item] = (),
+        output: Pieces | None = None,
     ) -> bool:
         now = self._now()
         finishing = owners.by_either(
             record.owner,
-            lambda each: background.finish(structs.replace(record, owner=each), worker, attempt, events, items, now),
+            lambda each: background.finish(structs.replace(record, owner=each), worker, attempt, events, items, output, now),
         )
         finished = await self._database.write(finishing)
-        if finished:
+        # What is long is read again when it is continued.
+        if finished and output is None:
             self._recent.extend(record)
         return finished
 
+    async def count_jobs(self) -> JobCounts:
+        return await self._database.read(background.count_jobs())
+
     async def cancel(self, owner: str, id: str) -> Cancellation:
         return await self._database.write(background.cancel(owner, id, self._now()))
+
+    # --- Lists
+
+    async def list_responses(
+        self, owner: str | None, *, search: bytes = b"", after: ListPlace | None = None, limit: int = 20
+    ) -> Listing:
+        return await self._database.read(listings.page(listings.RESPONSES, owner, search, after, limit, self._now()))
+
+    async def list_conversations(
+        self, owner: str | None, *, search: bytes = b"", after: ListPlace | None = None, limit: int = 20
+    ) -> Listing:
+        return await self._database.read(listings.page(listings.CONVERSATIONS, owner, search, after, limit, self._now()))
 
     # --- Owners
 

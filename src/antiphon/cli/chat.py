@@ -1,0 +1,161 @@
+"""`antiphon chat`: a conversation in the terminal, through a gateway that is running."""
+
+import re
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
+from typing import Any, TextIO
+
+import typer
+
+from antiphon.cli.gateway_client import GatewayClient, GatewayFailed, choose_gateway, key_for
+from antiphon.settings import Settings
+
+PROMPT = "> "
+HEADER = "{model} at {url}. Ctrl-C stops an answer, Ctrl-D ends."
+STOPPED = "[stopped: this answer is not part of the conversation]"
+NOTHING_ASKED = "nothing was asked. Give a prompt: antiphon chat 'Why is the sky blue?'"
+NOT_READY = 503
+# Seconds after which a gateway that is not ready is asked again.
+RETRY_INTERVAL = 1.0
+DIM, PLAIN = "\x1b[2m", "\x1b[0m"
+# What a model writes must not control the terminal.
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+# How the text of an event is shown.
+TEXT = frozenset({"response.output_text.delta", "response.refusal.delta"})
+REASONING = frozenset({"response.reasoning_text.delta", "response.reasoning.delta", "response.reasoning_summary_text.delta"})
+
+
+def run_chat(settings: Settings, prompt: str | None, *, model: str | None, url: str | None) -> int:
+    """Returns the exit code: 1 if the only answer failed."""
+    client = GatewayClient(choose_gateway(settings, url), key_for(settings))
+    is_conversation = prompt is None and sys.stdin.isatty()
+    model = model or _default_model(client, patient=sys.stdin.isatty())
+    chat = Chat(client, model, Screen(sys.stdout))
+    if is_conversation:
+        typer.echo(HEADER.format(model=model or "the engine's model", url=client.url))
+        _converse(chat.ask)
+        return 0
+    asked = prompt if prompt is not None else sys.stdin.read()
+    if not asked.strip():
+        raise GatewayFailed(NOTHING_ASKED)
+    return 0 if chat.ask(asked) else 1
+
+
+def _default_model(client: GatewayClient, *, patient: bool) -> str | None:
+    """The one that the gateway lists first; None: it lists none. `patient`: a person waits until an engine is ready."""
+    shown = ""
+    while True:
+        try:
+            models = client.member("/v1/models", "data")
+            return models[0]["id"] if models else None
+        except GatewayFailed as failed:
+            if failed.status != NOT_READY or not patient:
+                raise
+            if str(failed) != shown:
+                shown = str(failed)
+                typer.echo(f"Waiting for the gateway. {shown}", err=True)
+        time.sleep(RETRY_INTERVAL)
+
+
+def _converse(ask: Callable[[str], bool]) -> None:
+    """Until the end of the input."""
+    with suppress(ImportError):
+        # Lines can be edited and repeated, where Python has that.
+        import readline  # noqa: F401
+    while True:
+        try:
+            line = input(PROMPT)
+        except EOFError:
+            typer.echo()
+            return
+        except KeyboardInterrupt:
+            typer.echo("  Ctrl-D ends.")
+            continue
+        if line.strip():
+            ask(line)
+
+
+class Screen:
+    """Where an answer is shown as it comes. Reasoning is for people only, and dimmed."""
+
+    def __init__(self, output: TextIO) -> None:
+        self._output = output
+        self._for_people = output.isatty()
+        self._dimmed = False
+        self._at_start = True
+
+    def text(self, text: str) -> None:
+        self._dim(False)
+        self._write(text)
+
+    def reasoning(self, text: str) -> None:
+        if self._for_people:
+            self._dim(True)
+            self._write(text)
+
+    def note(self, note: str) -> None:
+        """On a line of its own, where errors go."""
+        self.end()
+        typer.echo(note, err=True)
+
+    def end(self) -> None:
+        self._dim(False)
+        if not self._at_start:
+            self._write("\n")
+
+    def _dim(self, dimmed: bool) -> None:
+        if dimmed != self._dimmed:
+            self._dimmed = dimmed
+            self._output.write(DIM if dimmed else PLAIN + "\n")
+
+    def _write(self, text: str) -> None:
+        self._output.write(CONTROL.sub("?", text) if self._for_people else text)
+        self._output.flush()
+        self._at_start = text.endswith("\n")
+
+
+class Chat:
+    def __init__(self, client: GatewayClient, model: str | None, screen: Screen) -> None:
+        self._client = client
+        self._model = model
+        self._screen = screen
+        # The response that the next one continues.
+        self._previous: str | None = None
+
+    def ask(self, text: str) -> bool:
+        """Shows the answer. False: there is none, or not all of it."""
+        body = {"model": self._model, "input": text, "stream": True, "previous_response_id": self._previous}
+        try:
+            with closing(self._client.stream("/v1/responses", {k: v for k, v in body.items() if v is not None})) as events:
+                # All of them: what is left unread when the connection is closed looks like a client that has gone.
+                is_complete = any(list(map(self._show, events)))
+            if self._client.notice is not None:
+                self._screen.note(f"[{self._client.notice}]")
+            return is_complete
+        except GatewayFailed as failed:
+            self._screen.note(f"[{failed}]")
+        except KeyboardInterrupt:
+            self._screen.note(STOPPED)
+        return False
+
+    def _show(self, event: Mapping[str, Any]) -> bool:
+        """True: the answer is complete."""
+        kind = event["type"]
+        if kind in TEXT:
+            self._screen.text(event["delta"])
+        elif kind in REASONING:
+            self._screen.reasoning(event["delta"])
+        elif kind == "response.completed":
+            self._screen.end()
+            self._previous = event["response"]["id"]
+            return True
+        elif kind == "response.incomplete":
+            self._previous = event["response"]["id"]
+            self._screen.note(f"[cut off: {event['response']['incomplete_details']['reason']}]")
+        elif kind == "response.failed":
+            self._screen.note(f"[{event['response']['error']['message']}]")
+        elif kind == "error":
+            self._screen.note(f"[{event['message']}]")
+        return False

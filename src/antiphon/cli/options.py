@@ -1,0 +1,78 @@
+"""The options of `serve`, and those that several commands have.
+
+Help texts say "Default: x." rather than "[x]": rich takes most of the latter for markup and leaves it out.
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from antiphon.dialects import BY_NAME
+
+CHAT_TEMPLATE_HELP = "File with the chat template of engines that do not show it: a .jinja file or a tokenizer_config.json."
+
+Config = Annotated[Path | None, typer.Option(help="TOML file with settings. Default: antiphon.toml, if there is one.")]
+UpstreamKey = Annotated[str | None, typer.Option(help="API key to send to the engines.")]
+ChatTemplate = Annotated[str | None, typer.Option(help=CHAT_TEMPLATE_HELP)]
+Url = Annotated[str | None, typer.Option(help="Address of the gateway. Default: the one that is running here.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
+
+# ---- serve -----------------------------------------------------------------------------------------------------------
+
+Host = Annotated[str | None, typer.Option(help="Address to listen on. Default: 127.0.0.1.")]
+Port = Annotated[int | None, typer.Option(help="Port to listen on. Default: 8484.")]
+Upstream = Annotated[
+    list[str] | None, typer.Option(help="URL of an engine, with or without /v1. Repeat it for several engines.")
+]
+Dialect = Annotated[str | None, typer.Option(help=f"Dialect of the engines, if detection is wrong: {', '.join(BY_NAME)}.")]
+Model = Annotated[
+    str | None,
+    typer.Option(
+        help="Also run an engine here, with this model: a name that `antiphon models` lists, PATH.gguf or "
+        "hf:OWNER/NAME/FILE.gguf."
+    ),
+]
+ModelContext = Annotated[
+    int | None, typer.Option(help="Context of each request to it, in tokens. Default: as trained, up to 32768.")
+]
+ModelSlots = Annotated[int | None, typer.Option(help="How many requests it processes at once. Default: 2.")]
+ModelGpuLayers = Annotated[int | None, typer.Option(help="How many of its layers run on the GPU. Default: as many as fit.")]
+ModelThreads = Annotated[int | None, typer.Option(help="How many CPU threads it uses. Default: one for each core.")]
+ApiKey = Annotated[list[str] | None, typer.Option(help="Key that clients must send. Repeat it to allow several keys.")]
+DefaultModel = Annotated[str | None, typer.Option(help="Model of requests that name none, or one that no engine knows.")]
+ModelNames = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--model-name",
+        "--model-names",
+        help="NAME=MODEL: another name for a model. NAME: a model of an engine that lists none. Repeat it for several.",
+    ),
+]
+CorsOrigins = Annotated[
+    list[str] | None,
+    typer.Option(help="Origin of web pages that may use the API, or * for all. Repeat it for several origins."),
+]
+InsecureNoAuth = Annotated[
+    bool | None, typer.Option("--insecure-no-auth", help="Let other machines use the gateway without a key.")
+]
+Store = Annotated[
+    str | None,
+    typer.Option(
+        help="Where responses are stored: sqlite:PATH, postgresql://… or memory:. Default: a file in the data directory."
+    ),
+]
+Probe = Annotated[
+    bool | None, typer.Option("--probe/--no-probe", help="Test what each engine can do when it is found. Default: yes.")
+]
+ModelHelp = Annotated[
+    str | None,
+    typer.Option(help="Help for models: auto (small ones get it), off (none does) or full (all do). Default: auto."),
+]
+LogLevel = Annotated[
+    str | None, typer.Option(help="Least important messages to log: debug, info, warning or error. Default: info.")
+]
+LogFormat = Annotated[
+    str | None,
+    typer.Option(help="How to log: plain (for people), json (for programs) or auto (plain on a terminal). Default: auto."),
+]

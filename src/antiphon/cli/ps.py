@@ -1,0 +1,148 @@
+"""`antiphon ps`: the gateways that run, their engines and models, and the responses in flight."""
+
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import typer
+from rich.live import Live
+from rich.text import Text
+
+from antiphon.cli.gateway_client import NONE_RUNS, GatewayClient, GatewayFailed, choose_gateway, key_for
+from antiphon.log_lines import printable
+from antiphon.running_gateways import find
+from antiphon.settings import Settings
+
+# Seconds between two looks.
+INTERVAL = 1.0
+MAX_MODELS_SHOWN = 20
+UNITS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+INDENT = "  "
+
+
+def run_ps(settings: Settings, url: str | None, *, watch: bool, as_json: bool) -> int:
+    """Returns the exit code: 1 if no gateway runs."""
+    if watch:
+        _watch(settings, url)
+        return 0
+    found = look(settings, url)
+    if as_json:
+        typer.echo(msgspec.json.format(msgspec.json.encode({"gateways": found})).decode())
+    else:
+        typer.echo("\n".join(lines(found, time.time())))
+    return 0 if found else 1
+
+
+def _watch(settings: Settings, url: str | None) -> None:
+    """Until Ctrl-C. Where nobody can see it change, each look follows the one before it."""
+    try:
+        with Live(screen=True, auto_refresh=False) if sys.stdout.isatty() else NoScreen() as screen:
+            while True:
+                shown = "\n".join(lines(look(settings, url), time.time()))
+                screen.update(Text(shown), refresh=True)
+                time.sleep(INTERVAL)
+    except KeyboardInterrupt:
+        pass
+
+
+class NoScreen:
+    def __enter__(self) -> "NoScreen":
+        return self
+
+    def __exit__(self, *error: object) -> None: ...
+
+    def update(self, shown: Text, *, refresh: bool) -> None:
+        typer.echo(f"{shown}\n")
+
+
+def look(settings: Settings, url: str | None) -> list[dict[str, Any]]:
+    """What each gateway says of itself, or why it does not."""
+    urls = [gateway.url for gateway in find()] if url is None else []
+    if not urls:
+        try:
+            urls = [choose_gateway(settings, url)]
+        except GatewayFailed:
+            return []
+    return [_ask(GatewayClient(each, key_for(settings, admin=True))) for each in urls]
+
+
+def _ask(client: GatewayClient) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = client.get("/inspector/engines")
+        # As it is reached from here.
+        found["gateway"]["url"] = client.url
+        return found
+    except GatewayFailed as failed:
+        return {"gateway": {"url": client.url}, "error": str(failed)}
+
+
+# ---- as text ---------------------------------------------------------------------------------------------------------
+
+
+def lines(gateways: Sequence[Mapping[str, Any]], now: float) -> list[str]:
+    if not gateways:
+        return [NONE_RUNS[0].upper() + NONE_RUNS[1:]]
+    return [printable(line) for gateway in gateways for line in _gateway(gateway, now)]
+
+
+def _gateway(found: Mapping[str, Any], now: float) -> Iterator[str]:
+    gateway = found["gateway"]
+    if "error" in found:
+        yield f"{gateway['url']}: {found['error']}"
+        return
+    process = [f"process {gateway['pid']}"] if gateway["pid"] is not None else []
+    facts = [f"antiphon {gateway['version']}", *process, f"up {duration(now - gateway['started'])}"]
+    yield f"{gateway['url']}: {', '.join([*facts, 'store ' + gateway['store']])}"
+    for engine in found["engines"]:
+        yield from (INDENT + line for line in _engine(engine))
+    running = found["running"]
+    yield f"{INDENT}{len(running)} response{'' if len(running) == 1 else 's'} in flight"
+    yield from (2 * INDENT + line for line in _columns([_run(run) for run in running]))
+
+
+def _engine(engine: Mapping[str, Any]) -> Iterator[str]:
+    name = " ".join(part for part in (engine["dialect"], engine["version"]) if part)
+    kind = f"embedded {name}" if engine["embedded"] else name
+    if not engine["ready"]:
+        yield f"{kind} at {engine['url']}: not ready, {engine['why_not']}"
+        return
+    yield f"{kind} at {engine['url']}: {engine['running']} running, {engine['waiting']} waiting"
+    models = engine["models"]
+    yield from (INDENT + line for line in _columns([_model(model) for model in models[:MAX_MODELS_SHOWN]]))
+    if len(models) > MAX_MODELS_SHOWN:
+        yield f"{INDENT}and {len(models) - MAX_MODELS_SHOWN} more models"
+    if engine["any_model"]:
+        yield f"{INDENT}any model that a request names"
+
+
+def _model(model: Mapping[str, Any]) -> list[str]:
+    facts = [
+        f"{model['window']} tokens" if model["window"] else None,
+        f"{model['slots']} slots" if model["slots"] else None,
+        "images" if model["vision"] else None,
+        f"helped, because {model['help']['reason']}" if model["help"] else None,
+    ]
+    return [model["id"], ", ".join(fact for fact in facts if fact is not None)]
+
+
+def _run(run: Mapping[str, Any]) -> list[str]:
+    return [run["id"], run["model"], run["channel"], run["owner"] or "", f"{run['seconds']:.1f} s", run["state"]]
+
+
+def _columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Columns that nobody has anything in are left out."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True) if width).rstrip() for row in rows]
+
+
+def duration(seconds: float) -> str:
+    """The two largest units: 2 h 5 min"""
+    parts: list[str] = []
+    rest = max(0, int(seconds))
+    for size, name in UNITS:
+        count, rest = divmod(rest, size)
+        if count or parts:
+            parts.append(f"{count} {name}")
+    return " ".join(parts[:2]) or "0 s"

@@ -1,0 +1,26 @@
+"""What the log says of a response when it has ended. Nothing of what was asked or answered."""
+
+from typing import Any
+
+from antiphon.gateway.run import ResponseRun
+
+
+def run_summary(run: ResponseRun) -> dict[str, Any]:
+    response = run.response
+    members: dict[str, Any] = {
+        "response_id": response.id,
+        "model": response.model,
+        "engine": run.engine.root,
+        "dialect": run.engine.dialect.name,
+        "stream": run.streams,
+        "outcome": response.status,
+    }
+    if response.usage is not None:
+        members |= {"input_tokens": response.usage.input_tokens, "output_tokens": response.usage.output_tokens}
+    if run.first_output is not None:
+        members["first_output_seconds"] = round(run.first_output - run.arrived, 4)
+    if run.error is not None:
+        members["error"] = run.error.code or run.error.kind
+    if run.notices:
+        members["notices"] = run.notices
+    return members

@@ -1,0 +1,126 @@
+"""GET /metrics, for Prometheus, and the count of requests."""
+
+import asyncio
+from contextlib import suppress
+from typing import NamedTuple
+
+from aiohttp import web
+from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+
+from antiphon.errors import Forbidden, NotFound, StoreUnavailable, Unauthorized
+from antiphon.http.app_keys import GATEWAY, KEYRING
+from antiphon.http.cors import Handler
+from antiphon.http.keyring import ADMIN, Keyring
+from antiphon.http.middlewares import FINISHED, key_of
+from antiphon.http.paths import canonical_path
+from antiphon.http.readiness import READINESS
+from antiphon.http.websocket import CONNECTIONS
+from antiphon.metrics.instruments import Instruments
+from antiphon.metrics.label_values import OTHER
+from antiphon.metrics.state import GatewayState, StateCollector, engine_states
+from antiphon.store.records import JobCounts
+from antiphon.transport import AnswerError
+
+# Seconds that the store may take to count the background responses.
+DEADLINE = 2.0
+# The route of what no route has, and of what is no HTTP.
+UNKNOWN, UNREADABLE = "unknown", "unreadable"
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
+NO_METRICS = "This gateway has no metrics: the setting metrics is false."
+NEEDS_KEY = "The metrics need a key: send `Authorization: Bearer KEY`, with the admin_key or a metrics_key of the settings."
+NOT_THIS_KEY = "This key may not read the metrics, which show what all keys do. Use the admin_key or a metrics_key."
+
+
+class Exposed(NamedTuple):
+    instruments: Instruments
+    collector: StateCollector
+    # The paths that are also served under other prefixes, and counted as one.
+    api: frozenset[str]
+
+
+# Missing: nothing is counted.
+METRICS = web.AppKey("metrics", Exposed)
+# The keys that may read the metrics, and nothing else.
+METRICS_KEYS = web.AppKey("metrics_keys", Keyring)
+
+
+async def metrics(request: web.Request) -> web.Response:
+    exposed = request.app.get(METRICS)
+    if exposed is None:
+        raise NotFound(NO_METRICS, code="metrics_off")
+    _check_key(request)
+    exposed.collector.state = await _state(request.app, exposed.collector.state.version)
+    # Thousands of lines take longer than others may wait.
+    body = await asyncio.to_thread(generate_latest, exposed.instruments.registry)
+    return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_PLAIN_0_0_4})
+
+
+def _check_key(request: web.Request) -> None:
+    """Where no key is set at all, anybody may read them who may use the gateway."""
+    clients, readers, given = request.app[KEYRING], request.app[METRICS_KEYS], key_of(request)
+    if not clients and not readers:
+        return
+    if not given:
+        raise Unauthorized(NEEDS_KEY)
+    owner = clients.owner_of(given)
+    if owner == ADMIN or readers.owner_of(given) is not None:
+        return
+    raise Unauthorized("Incorrect API key provided.") if owner is None else Forbidden(NOT_THIS_KEY, code="not_for_this_key")
+
+
+async def _state(app: web.Application, version: str) -> GatewayState:
+    store_up = await app[READINESS].store_answers()
+    return GatewayState(
+        version,
+        engine_states(app[GATEWAY]),
+        websockets=len(app[CONNECTIONS]),
+        store_up=store_up,
+        jobs=await _jobs(app) if store_up else None,
+    )
+
+
+async def _jobs(app: web.Application) -> JobCounts | None:
+    with suppress(StoreUnavailable, TimeoutError):
+        async with asyncio.timeout(DEADLINE):
+            return await app[GATEWAY].store.count_jobs()
+    return None
+
+
+# ---- requests --------------------------------------------------------------------------------------------------------
+
+
+@web.middleware
+async def counted(request: web.Request, handler: Handler) -> web.StreamResponse:
+    status = 500
+    try:
+        response = await handler(request)
+        status = response.status
+        return response
+    except asyncio.CancelledError:
+        # The client closed its connection.
+        status = 200 if request.get(FINISHED) else 499
+        raise
+    finally:
+        if (exposed := request.app.get(METRICS)) is not None:
+            method = request.method if request.method in METHODS else OTHER
+            exposed.instruments.http_requests.labels(_route(request, exposed.api), method, str(status)).inc()
+
+
+def counting_unrouted(instruments: Instruments, answer_error: AnswerError) -> AnswerError:
+    """Answers as `answer_error` does."""
+
+    def answer(request: web.BaseRequest, error: BaseException | None) -> web.Response:
+        response = answer_error(request, error)
+        instruments.http_requests.labels(UNREADABLE, OTHER, str(response.status)).inc()
+        return response
+
+    return answer
+
+
+def _route(request: web.Request, api: frozenset[str]) -> str:
+    resource = request.match_info.route.resource
+    if resource is None:
+        return UNKNOWN
+    path = canonical_path(request)
+    return path if path in api else resource.canonical

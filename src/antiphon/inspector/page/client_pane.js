@@ -1,0 +1,76 @@
+// The first pane of an opened request: what the client sent.
+
+import { aside, fields, foldedText, label, tools } from "./cards.js";
+import { choice, fold, make, show } from "./elements.js";
+import { itemCard } from "./items.js";
+import { jsonTree } from "./json_tree.js";
+import { longText } from "./long_text.js";
+import { several } from "./quantities.js";
+
+/** These have a form of their own; the others are listed as fields. */
+const SHOWN_APART = new Set(["input", "instructions", "tools"]);
+
+/** @param {object} detail what the server says of one request */
+export function clientPane(detail) {
+  const { client, history } = detail;
+  const body = make("div");
+  const forms = { items: () => formatted(client, history), json: () => raw(client) };
+  const showForm = (form) => show(body, forms[form]());
+  showForm("items");
+  return [
+    make(
+      "div.pane-tools",
+      {},
+      make("code", {}, client.path ?? ""),
+      choice(
+        "Form",
+        [
+          ["items", "Items"],
+          ["json", "JSON"],
+        ],
+        "items",
+        showForm,
+      ),
+    ),
+    client.redacted
+      ? make("p.remark", {}, "This gateway shows no texts, only their lengths: `inspector_bodies` is false.")
+      : null,
+    body,
+  ];
+}
+
+function formatted(client, history = []) {
+  if (!client.body) return raw(client);
+  const { body } = client;
+  return [
+    fields(
+      body,
+      Object.keys(body).filter((name) => !SHOWN_APART.has(name)),
+    ),
+    client.headers
+      ? fold([label("headers")], () => fields(client.headers, Object.keys(client.headers)), { class: "folded" })
+      : null,
+    body.tools?.length ? tools(body.tools) : null,
+    body.instructions ? foldedText("instructions", String(body.instructions)) : null,
+    history.length ? storedItems(history) : null,
+    ...inputItems(body.input),
+  ];
+}
+
+function storedItems(history) {
+  const summary = [label("history"), aside(`${several(history.length, "item")} from the store`)];
+  return fold(summary, () => history.map((item) => itemCard(item)), { class: "folded" });
+}
+
+function inputItems(input) {
+  if (input === undefined || input === null) return [];
+  if (!Array.isArray(input)) return [itemCard({ role: "user", content: input }, "input")];
+  return input.map((item, index) => (isObject(item) ? itemCard(item, `input[${index}]`) : jsonTree(item)));
+}
+
+const isObject = (value) => typeof value === "object" && value !== null;
+
+function raw(client) {
+  if (client.body) return [jsonTree(client.body, { open: 2 })];
+  return [client.text ? longText(client.text) : make("p.dim", {}, "The body was not recorded.")];
+}

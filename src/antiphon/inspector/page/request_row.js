@@ -1,0 +1,79 @@
+// One row of the list of requests: its columns, and which filter it passes.
+
+import { make } from "./elements.js";
+import { clock, count, host, rate, seconds, several } from "./quantities.js";
+
+/** Statuses that a person looks for as failures. */
+export const FAILURES = new Set(["failed", "refused"]);
+
+export const statusMark = (row) => make("span.status", { "data-status": row.status }, row.status);
+
+/** name, title, text or node, and what explains the title. */
+export const COLUMNS = [
+  ["number", "#", (row) => `#${row.number}`],
+  ["at", "Time", (row) => clock(row.at)],
+  ["status", "Status", (row) => row.status],
+  ["model", "Model", (row) => row.model ?? "–"],
+  ["engine", "Engine", (row) => host(row.engine)],
+  ["preview", "Request", (row) => summary(row)],
+  ["first", "First token", (row) => seconds(row.first_token), "Time to the first token"],
+  ["rate", "Tok/s", (row) => rate(row.tokens_per_second), "Tokens per second"],
+  ["in", "In", (row) => count(row.input_tokens), "Tokens of the prompt"],
+  [
+    "cached",
+    "Cached",
+    (row) => count(row.cached_tokens) + (row.prefix_changed ? " ≠" : ""),
+    "Tokens of the prompt that the engine had in its cache; ≠: the beginning of the prompt changed since the turn before",
+  ],
+  ["out", "Out", (row) => count(row.output_tokens), "Tokens of the answer"],
+  ["seconds", "Took", (row) => seconds(row.seconds), "From the arrival to the end"],
+];
+
+function summary(row) {
+  const { channel, tool_calls: calls, notices } = row;
+  const marks = [
+    channel === "http" ? null : channel,
+    calls ? several(calls, "call") : null,
+    notices ? several(notices, "notice") : null,
+  ];
+  return [wordsOf(row).slice(0, 200), ...marks].filter(Boolean).join(" · ");
+}
+
+/** What went wrong, what the user wrote, or what it goes on from: results of calls are no words of the user. */
+function wordsOf({ error, preview, previous }) {
+  if (error) return `${error.code ?? "error"}: ${error.message}`;
+  return preview ?? (previous ? `continues #${previous}` : "");
+}
+
+/** @param {object} row */
+export function makeRow(row) {
+  const node = make("tr", { role: "row", "data-number": row.number });
+  for (const [name] of COLUMNS) {
+    const cell = make("td", { role: "cell", "data-column": name });
+    if (name === "number") cell.append(make("a", { href: `#/requests/${row.number}` }));
+    node.append(cell);
+  }
+  updateRow(node, row);
+  return node;
+}
+
+/** Changes what differs, so that the focus stays where it is. */
+export function updateRow(node, row) {
+  node.dataset.status = row.status;
+  COLUMNS.forEach(([, , text], index) => {
+    const cell = node.cells[index];
+    const place = cell.firstElementChild ?? cell;
+    const value = text(row);
+    if (place.textContent !== value) place.textContent = value;
+  });
+}
+
+/** Whether a row of the live stream belongs to the list, as the server would decide it. */
+export function passes(row, { status, model, search }) {
+  if (status === "running" && row.status !== "running") return false;
+  if (status === "failed" && !FAILURES.has(row.status)) return false;
+  if (model && row.model !== model) return false;
+  if (!search) return true;
+  const words = [row.id, row.model, row.engine, row.preview, row.error?.code, row.error?.message, row.owner, row.status];
+  return words.filter(Boolean).join("\n").toLowerCase().includes(search.toLowerCase());
+}

@@ -1,0 +1,204 @@
+// What the store keeps: responses and conversations. One is opened by its own address, and deleted after a question.
+
+import { confirmDeletion } from "./dialogs.js";
+import { announce, button, choice, fold, make, show } from "./elements.js";
+import { label } from "./cards.js";
+import { itemCard } from "./items.js";
+import { jsonTree } from "./json_tree.js";
+import { moment, several } from "./quantities.js";
+import { explain, getJson, query, request } from "./server.js";
+
+const ROWS = 50; // rows that are read at once
+const MOST = 500; // rows that are shown at once
+const TYPING = 250; // ms after the last key
+
+/** Kind → the words for it, and where its items are. */
+const KINDS = {
+  responses: { one: "response", items: (id) => `/v1/responses/${id}/input_items` },
+  conversations: { one: "conversation", items: (id) => `/v1/conversations/${id}/items` },
+};
+
+export class StoredView {
+  title = "Stored";
+
+  /** @param {string} [kind] responses or conversations */
+  constructor(place, context, kind = "responses") {
+    this.kind = kind in KINDS ? kind : "responses";
+    this.closed = context.closed;
+    this.search = make("input", {
+      type: "search",
+      placeholder: "Search ( / )",
+      "aria-label": `Search stored ${this.kind}`,
+      oninput: () => this.typed(),
+    });
+    this.list = make("ul.stored");
+    this.state = make("p.dim", { role: "status" });
+    this.more = button("Show more", () => this.load(this.last), { hidden: true });
+    show(
+      place,
+      make(
+        "div.page",
+        {},
+        make("h1.unseen", {}, "Stored"),
+        make(
+          "div.toolbar",
+          {},
+          choice(
+            "Kind",
+            Object.keys(KINDS).map((name) => [name, capital(name)]),
+            this.kind,
+            (name) => {
+              location.hash = `#/stored/${name}`;
+            },
+          ),
+          this.search,
+        ),
+        this.state,
+        this.list,
+        this.more,
+      ),
+    );
+    this.load(null);
+  }
+
+  typed() {
+    clearTimeout(this.typing);
+    this.typing = setTimeout(() => this.load(null), TYPING);
+  }
+
+  async load(after) {
+    this.loading?.abort();
+    this.loading = new AbortController();
+    const { signal } = this.loading;
+    try {
+      const page = await getJson(
+        query(`/inspector/stored/${this.kind}`, { search: this.search.value.trim(), after, limit: ROWS }),
+        { signal },
+      );
+      this.fill(page, after === null);
+    } catch (error) {
+      if (!signal.aborted) this.fail(error);
+    }
+  }
+
+  fill({ data, has_more: more, last_id: last }, anew) {
+    if (anew) this.list.replaceChildren();
+    this.list.append(...data.map((row) => this.row(row)));
+    this.last = last;
+    this.settle(more);
+    if (this.closed) this.list.querySelector(`[data-id="${CSS.escape(this.closed)}"] a`)?.focus();
+    this.closed = null;
+  }
+
+  settle(more) {
+    const shown = this.list.childElementCount;
+    const full = shown >= MOST;
+    this.more.hidden = !more || full;
+    this.state.textContent =
+      shown === 0
+        ? `No stored ${this.kind}.`
+        : full && more
+          ? `${MOST} are shown. Search to find others.`
+          : `${several(shown, KINDS[this.kind].one)} shown`;
+  }
+
+  fail(error) {
+    this.list.replaceChildren();
+    this.more.hidden = true;
+    this.state.textContent = error.status === 404 ? "This server has no list of what is stored." : explain(error);
+  }
+
+  row(row) {
+    const remove = button("Delete", () => this.ask(row.id, node), { class: "quiet", "aria-label": `Delete ${row.id}` });
+    const facts = [
+      row.model,
+      row.status,
+      row.items === null || row.items === undefined ? null : several(row.items, "item"),
+      row.owner,
+    ]
+      .filter(Boolean)
+      .join(" · ");
+    const node = make(
+      "li",
+      { "data-id": row.id },
+      make("span.dim.number", {}, moment(row.created_at)),
+      make("a.stored-link", { href: `#/stored/${this.kind}/${row.id}` }, row.preview || row.id),
+      make("span.dim", {}, facts),
+      remove,
+    );
+    return node;
+  }
+
+  ask(id, node) {
+    confirmDeletion(
+      `Delete this ${KINDS[this.kind].one}?`,
+      `${id} is deleted from the store. This cannot be undone.`,
+      async () => {
+        try {
+          await request(`/v1/${this.kind}/${id}`, { method: "DELETE" });
+          node.remove();
+          announce("Deleted.");
+        } catch (error) {
+          announce(explain(error));
+        }
+      },
+    );
+  }
+
+  move(step) {
+    const links = [...this.list.querySelectorAll("a")];
+    const at = links.indexOf(document.activeElement);
+    links[at === -1 ? 0 : Math.min(Math.max(at + step, 0), links.length - 1)]?.focus();
+  }
+
+  find() {
+    this.search.focus();
+  }
+
+  close() {
+    this.loading?.abort();
+  }
+}
+
+const capital = (word) => word[0].toUpperCase() + word.slice(1);
+
+/** One stored response or conversation. */
+export class StoredOneView {
+  constructor(place, context, kind, id) {
+    this.title = id;
+    this.kind = kind;
+    this.place = make("div.page", {}, make("p.dim", {}, "Reading…"));
+    show(place, this.place);
+    this.load(id);
+  }
+
+  async load(id) {
+    try {
+      const [object, items] = await Promise.all([
+        getJson(`/v1/${this.kind}/${id}`),
+        getJson(query(KINDS[this.kind].items(id), { order: "asc", limit: 100 })),
+      ]);
+      this.fill(object, items);
+    } catch (error) {
+      show(this.place, make("div.empty", {}, make("h1", {}, id), make("p", {}, explain(error))));
+    }
+  }
+
+  fill(object, { data, has_more: more }) {
+    show(
+      this.place,
+      make("h1", {}, object.id),
+      make("p.dim", {}, [moment(object.created_at), object.model, object.status].filter(Boolean).join(" · ")),
+      data.map((item) => itemCard(item)),
+      more ? make("p.dim", {}, "These are the first 100 items.") : null,
+      (object.output ?? []).map((item) => itemCard(item, "output")),
+      fold([label("JSON")], () => jsonTree(object, { open: 2 }), { class: "folded" }),
+    );
+  }
+
+  back() {
+    location.hash = `#/stored/${this.kind}`;
+  }
+
+  close() {}
+}

@@ -1,0 +1,91 @@
+"""How a message of the log reads on a terminal: one short line."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+Members = Mapping[str, Any]
+# The status of a request whose client left before its answer.
+LEFT = 499
+
+
+def to_line(event: str, members: Members) -> str:
+    return printable(LINES[event](members) if event in LINES else _other(event, members))
+
+
+def printable(text: str) -> str:
+    """Names come from clients and engines: what they contain must not move the cursor or begin a line."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
+def duration(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds >= 0.1 else f"{seconds * 1000:.0f} ms"
+
+
+def _request(members: Members) -> str:
+    status = members["status"]
+    head = [members["method"], members["path"], "client left" if status == LEFT else status]
+    return _answered(head, members)
+
+
+def _background(members: Members) -> str:
+    return _answered(["background", members["response_id"]], members)
+
+
+def _answered(head: list[Any], members: Members) -> str:
+    """`POST /v1/responses 200 qwen2.5-coder 812→96 tok, first 0.4 s, 6.1 s`"""
+    shown = [*head, members.get("model"), *_ending(members), _tokens(members)]
+    first, seconds, notices = members.get("first_output_seconds"), members.get("seconds"), members.get("notices") or ()
+    parts = [
+        " ".join(str(part) for part in shown if part is not None),
+        f"first {duration(first)}" if first is not None else None,
+        duration(seconds) if seconds is not None else None,
+        f"{len(notices)} notice{'s' if len(notices) > 1 else ''}" if notices else None,
+    ]
+    return ", ".join(part for part in parts if part is not None)
+
+
+def _ending(members: Members) -> list[str]:
+    """What is out of the ordinary about how it ended."""
+    outcome, error = members.get("outcome"), members.get("error")
+    return [*([outcome] if outcome not in (None, "completed") else []), *([error] if error is not None else [])]
+
+
+def _tokens(members: Members) -> str | None:
+    if "input_tokens" not in members:
+        return None
+    return f"{members['input_tokens']}→{members['output_tokens']} tok"
+
+
+def _waiting(members: Members) -> str:
+    return f"Waiting for {members['engine']}: {members['reason']}"
+
+
+def _listening(members: Members) -> str:
+    return f"Listening at {members['url']}; engines: {_value(members['engines']) or 'none yet'}"
+
+
+def _probed(members: Members) -> str:
+    """There are many facts, and another command explains them."""
+    return f"Probed {members['model']} at {members['engine']}. `antiphon doctor` shows what it can do."
+
+
+def _other(event: str, members: Members) -> str:
+    shown = ", ".join(f"{name} {_value(value)}" for name, value in members.items())
+    words = event.replace("_", " ")
+    return f"{words}: {shown}" if shown else words
+
+
+def _value(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple | set | frozenset) else str(value)
+
+
+# Event → its line. The others are written as their name and their members.
+LINES: Mapping[str, Callable[[Members], str]] = {
+    "request": _request,
+    "background": _background,
+    "listening": _listening,
+    "probed": _probed,
+    "engine started": lambda members: f"Started {members['model']} at {members['url']} (process {members['pid']})",
+    "waiting for engine": _waiting,
+    "engine cannot be used": lambda members: f"The engine at {members['engine']} {members['reason'].removeprefix('it ')}",
+}

@@ -1,0 +1,33 @@
+"""docs/comparison.md is what `make bench` keeps, a table for each part."""
+
+from pathlib import Path
+
+import pytest
+
+from bench import page
+
+
+@pytest.fixture
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(page, "RESULTS", tmp_path / "results")
+    return tmp_path / "results"
+
+
+def test_the_page_has_the_parts_that_were_measured_in_their_order(results: Path) -> None:
+    page.keep("choices", "| c |\n")
+    page.keep("streams", "| s |\n\n")
+    text = page.page()
+    assert text.index("## CPU per delta") < text.index("| s |\n\n## Required calls and schemas") < text.index("| c |\n")
+    assert "## The stores" not in text
+
+
+def test_a_part_that_is_measured_again_replaces_what_was_kept(results: Path) -> None:
+    page.keep("state", "| old |")
+    page.keep("state", "| new |")
+    assert "| new |" in page.page()
+    assert "| old |" not in page.page()
+
+
+def test_the_page_in_the_documents_has_every_part() -> None:
+    text = page.PAGE.read_text(encoding="utf-8")
+    assert [part.title for part in page.PARTS if f"## {part.title}\n" not in text] == []

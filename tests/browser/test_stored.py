@@ -1,0 +1,73 @@
+"""The view of what is stored."""
+
+import msgspec
+from playwright.async_api import Browser, Page, Route, expect
+from support.browser import new_page
+from support.gateway import GatewayUnderTest
+
+
+async def test_a_server_without_the_list_is_said_to_have_none(browser: Browser, gateway: GatewayUnderTest) -> None:
+    async with new_page(browser, gateway.url, expects=(404,)) as page:
+        await page.route("**/inspector/stored/*", lambda route: route.fulfill(status=404, body="{}"))
+        await page.goto("/#/stored")
+        await expect(page.locator("main").get_by_role("status")).to_contain_text("no list of what is stored")
+
+
+async def list_one(page: Page, id: str) -> None:
+    row = {
+        "id": id,
+        "created_at": 1_790_000_000,
+        "model": "mock",
+        "status": "completed",
+        "preview": "Hi there",
+        "items": 1,
+        "owner": "",
+    }
+
+    async def answer(route: Route) -> None:
+        body = {"data": [row] if "search=nothing" not in route.request.url else [], "has_more": False, "last_id": id}
+        await route.fulfill(content_type="application/json", body=msgspec.json.encode(body))
+
+    await page.route("**/inspector/stored/responses*", answer)
+
+
+async def test_a_stored_response_is_opened_by_its_address(page: Page, gateway: GatewayUnderTest) -> None:
+    response = await gateway.create("Hi there")
+    await list_one(page, response["id"])
+    await page.goto("/#/stored")
+    await page.get_by_role("link", name="Hi there").click()
+    await expect(page.get_by_role("heading", level=1)).to_have_text(response["id"])
+    await expect(page.locator(".card[data-kind=user]")).to_contain_text("Hi there")
+    await expect(page.locator(".card[data-kind=assistant]")).to_contain_text("Hello world")
+    await page.keyboard.press("Escape")
+    await expect(page.get_by_role("link", name="Hi there")).to_be_focused()
+
+
+async def test_a_stored_conversation_is_opened_by_its_address(page: Page, gateway: GatewayUnderTest) -> None:
+    message = {"type": "message", "role": "user", "content": "Hi there"}
+    _, conversation = await gateway.post({"items": [message]}, path="/v1/conversations")
+    await page.goto(f"/#/stored/conversations/{conversation['id']}")
+    await expect(page.get_by_role("heading", level=1)).to_have_text(conversation["id"])
+    await expect(page.locator(".card[data-kind=user]")).to_contain_text("Hi there")
+
+
+async def test_a_stored_response_is_deleted_only_after_a_question(page: Page, gateway: GatewayUnderTest) -> None:
+    response = await gateway.create("Hi there")
+    await list_one(page, response["id"])
+    await page.goto("/#/stored")
+    await page.get_by_role("button", name="Delete").click()
+    await page.get_by_role("button", name="Keep").click()
+    assert (await gateway.get(f"/v1/responses/{response['id']}"))[0] == 200
+    await page.get_by_role("button", name="Delete").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    await expect(page.locator(".stored li")).to_have_count(0)
+    assert (await gateway.get(f"/v1/responses/{response['id']}"))[0] == 404
+
+
+async def test_the_search_asks_the_server(page: Page, gateway: GatewayUnderTest) -> None:
+    await list_one(page, "resp_1")
+    await page.goto("/#/stored")
+    await expect(page.locator(".stored li")).to_have_count(1)
+    await page.keyboard.press("/")
+    await page.keyboard.type("nothing")
+    await expect(page.get_by_text("No stored responses.")).to_be_visible()

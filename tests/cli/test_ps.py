@@ -1,0 +1,115 @@
+"""`antiphon ps`: gateways, engines, models and responses in flight."""
+
+import asyncio
+import json
+import re
+from pathlib import Path
+
+import aiohttp
+import pytest
+from support.commands import ANTIPHON, bare_environment, served
+from support.engine import MockEngine, Writer, chunk, text
+from support.gateway import free_port
+from support.terminal_commands import CTRL_C, in_terminal
+
+from antiphon.cli.ps import duration, lines
+
+
+async def ps(*arguments: str, **environment: str) -> tuple[int, str, str]:
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(
+        *ANTIPHON, "ps", *arguments, stdout=pipe, stderr=pipe, env=bare_environment(**environment)
+    )
+    out, err = await process.communicate()
+    return process.returncode or 0, out.decode(), err.decode()
+
+
+def paused(engine: MockEngine) -> asyncio.Event:
+    go_on = asyncio.Event()
+
+    async def slow(write: Writer) -> None:
+        await write(chunk({"content": "one"}))
+        await go_on.wait()
+        await write(text(" two"))
+
+    engine.will(slow)
+    return go_on
+
+
+async def test_all_gateways_and_their_engines_are_shown(engine: MockEngine, tmp_path: Path) -> None:
+    engine.lists("Qwen2.5-Coder-1.5B")
+    data, away = {"ANTIPHON_DATA_DIR": str(tmp_path)}, f"http://127.0.0.1:{await free_port()}"
+    ports = [await free_port(), await free_port()]
+    async with (
+        served("--port", str(ports[0]), "--upstream", engine.url, **data) as (first, _),
+        served("--port", str(ports[1]), "--upstream", engine.url, "--upstream", away, **data),
+    ):
+        code, out, err = await ps(**data)
+    assert (code, err) == (0, "")
+    newest, oldest = out.split(f"http://127.0.0.1:{ports[0]}: ")
+    assert newest.startswith(f"http://127.0.0.1:{ports[1]}: antiphon ")
+    assert f"  plain at {away}: not ready, it does not answer: connection refused\n" in newest
+    assert re.match(rf"antiphon \S+, process {first.pid}, up \d+ s, store memory\n", oldest)
+    assert f"  plain at {engine.url}: 0 running, 0 waiting\n" in oldest
+    assert "    Qwen2.5-Coder-1.5B  helped, because the model has 1.5 billion parameters\n" in oldest
+    assert "  0 responses in flight\n" in oldest
+
+
+async def test_responses_in_flight_are_shown_and_watched(engine: MockEngine, tmp_path: Path) -> None:
+    go_on, port, data = paused(engine), await free_port(), {"ANTIPHON_DATA_DIR": str(tmp_path)}
+    async with (
+        served("--port", str(port), "--upstream", engine.url, **data),
+        aiohttp.ClientSession() as client,
+        client.post(f"http://127.0.0.1:{port}/v1/responses", json={"input": "Hi", "stream": True}) as answer,
+    ):
+        await answer.content.readuntil(b"output_text.delta")
+        async with in_terminal("ps", "--watch", **data) as (process, terminal):
+            shown = await terminal.shows("1 response in flight")
+            assert re.search(r"resp_\w+  mock  http  \d+\.\d s  writing", shown), shown
+            go_on.set()
+            await terminal.shows("0 responses in flight")
+            terminal.type(CTRL_C)
+            assert await terminal.ends(process) == 0
+            assert "Traceback" not in terminal.text
+
+
+async def test_programs_get_json(engine: MockEngine, tmp_path: Path) -> None:
+    async with served("--port", "0", "--upstream", engine.url, ANTIPHON_DATA_DIR=str(tmp_path)):
+        code, out, _ = await ps("--json", ANTIPHON_DATA_DIR=str(tmp_path))
+    assert code == 0
+    (found,) = json.loads(out)["gateways"]
+    assert found["engines"][0]["models"][0]["id"] == "mock"
+
+
+async def test_without_a_gateway_it_says_so(tmp_path: Path) -> None:
+    code, out, _ = await ps(ANTIPHON_DATA_DIR=str(tmp_path), ANTIPHON_PORT=str(await free_port()))
+    assert code == 1
+    assert out == "No gateway is running. Start one with `antiphon`, and run this again; or name one with --url.\n"
+
+
+async def test_a_gateway_that_needs_a_key_says_so_and_the_admin_key_sees_all(engine: MockEngine, tmp_path: Path) -> None:
+    go_on, port, data = paused(engine), await free_port(), {"ANTIPHON_DATA_DIR": str(tmp_path)}
+    keys = {"ANTIPHON_KEYS": "ada=a", "ANTIPHON_ADMIN_KEY": "root"}
+    async with (
+        served("--port", str(port), "--upstream", engine.url, **keys, **data),
+        aiohttp.ClientSession(headers={"Authorization": "Bearer a"}) as client,
+        client.post(f"http://127.0.0.1:{port}/v1/responses", json={"input": "Hi", "stream": True}) as answer,
+    ):
+        await answer.content.readuntil(b"output_text.delta")
+        _, out, _ = await ps(**data)
+        assert out.startswith(f"http://127.0.0.1:{port}: The gateway at http://127.0.0.1:{port} needs a key.")
+        _, out, _ = await ps(**data, ANTIPHON_ADMIN_KEY="root")
+        assert re.search(r"resp_\w+  mock  http  ada  \d+\.\d s  writing", out), out
+        go_on.set()
+
+
+def test_names_cannot_control_the_terminal() -> None:
+    found = {"gateway": {"url": "http://a"}, "error": "\x1b[2J\nx"}
+    assert lines([found], 0) == ["http://a: ?[2J?x"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(0, "0 s"), (59.9, "59 s"), (61, "1 min 1 s"), (7260, "2 h 1 min"), (86_400, "1 d 0 h"), (-3, "0 s")]
+)
+def test_a_duration_has_its_two_largest_units(seconds: float, words: str) -> None:
+    assert duration(seconds) == words

@@ -1,0 +1,84 @@
+"""docs/clients.md: every program and every configuration on it works as it is there."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from support.clients import FOLDER, Run, node_packages, program, python_environment, run
+from support.doc_blocks import ROOT
+from support.engine import MockEngine
+from support.gateway import GatewayUnderTest
+
+PAGE = (ROOT / "docs" / "clients.md").read_text(encoding="utf-8")
+# Section → its block.
+BLOCKS = {
+    section.partition("\n")[0]: found[2]
+    for section in PAGE.split("\n## ")[1:]
+    if (found := re.search(r"^```(\w+)\n(.*?)^```", section, re.MULTILINE | re.DOTALL))
+}
+# The environment that has the packages of a section; None: that of the tests.
+PYTHON = {
+    "openai (Python)": None,
+    "OpenAI Agents SDK (Python)": None,
+    "LangChain (Python)": "openai3",
+    "Pydantic AI": "openai3",
+    "Semantic Kernel": "openai2",
+    "Strands": "openai2",
+    "LlamaIndex": "openai2",
+    "Haystack": "openai3",
+}
+NODE = ["openai (Node)", "OpenAI Agents SDK (Node)", "Vercel's AI SDK", "LangChain (Node)"]
+CONFIGURED = ["opencode", "Copilot CLI", "llm"]
+
+
+def test_every_block_is_tested() -> None:
+    assert sorted(BLOCKS) == sorted([*PYTHON, *NODE, *CONFIGURED])
+
+
+def block(section: str, gateway: GatewayUnderTest) -> str:
+    return re.sub(r"\bMODEL\b", "mock", BLOCKS[section].replace("http://127.0.0.1:8484", gateway.url))
+
+
+def check(done: Run, engine: MockEngine) -> None:
+    assert done.code == 0, done.errors
+    assert "Hello world" in done.output
+    assert "Name a colour." in str(engine.last["messages"])
+
+
+@pytest.mark.parametrize("section", PYTHON)
+async def test_a_program_in_python(section: str, gateway: GatewayUnderTest, engine: MockEngine, tmp_path: Path) -> None:
+    environment = PYTHON[section]
+    python = str(python_environment(environment)) if environment else sys.executable
+    check(await run([python, "-c", block(section, gateway)], tmp_path), engine)
+
+
+@pytest.mark.parametrize("section", NODE)
+async def test_a_program_in_javascript(section: str, gateway: GatewayUnderTest, engine: MockEngine, tmp_path: Path) -> None:
+    node_packages()
+    # Packages are found beside the file.
+    (tmp_path / "node_modules").symlink_to(FOLDER / "node_modules")
+    file = tmp_path / "program.mjs"
+    file.write_text(block(section, gateway), encoding="utf-8")
+    check(await run([program("node"), str(file)], tmp_path), engine)
+
+
+async def test_the_configuration_of_opencode(gateway: GatewayUnderTest, engine: MockEngine, tmp_path: Path) -> None:
+    (tmp_path / "opencode.json").write_text(block("opencode", gateway), encoding="utf-8")
+    quiet = {"OPENCODE_DISABLE_DEFAULT_PLUGINS": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"}
+    command = [str(node_packages() / "node_modules" / ".bin" / "opencode"), "run", "--title", "Colours", "Name a colour."]
+    check(await run(command, tmp_path, **quiet), engine)
+
+
+async def test_the_environment_of_copilot(gateway: GatewayUnderTest, engine: MockEngine, tmp_path: Path) -> None:
+    environment = dict(re.findall(r"(COPILOT_\w+)=(\S+)", block("Copilot CLI", gateway)))
+    assert len(environment) == 5
+    command = [str(node_packages() / "node_modules" / ".bin" / "copilot"), "--prompt", "Name a colour."]
+    check(await run(command, tmp_path, COPILOT_HOME=str(tmp_path / "copilot"), **environment), engine)
+
+
+async def test_the_configuration_of_llm(gateway: GatewayUnderTest, engine: MockEngine, tmp_path: Path) -> None:
+    (tmp_path / "extra-openai-models.yaml").write_text(block("llm", gateway), encoding="utf-8")
+    llm = str(python_environment("openai3").with_name("llm"))
+    environment = {"LLM_USER_PATH": str(tmp_path), "OPENAI_API_KEY": "any"}
+    check(await run([llm, "-m", "antiphon", "Name a colour."], tmp_path, **environment), engine)

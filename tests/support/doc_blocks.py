@@ -1,0 +1,59 @@
+"""The blocks of code in the documents, and the commands in them."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")] + sorted((ROOT / "docs").glob("*.md"))
+# The languages of blocks whose lines are typed into a shell. In "console", those that begin with "$ "; the others are output.
+SHELLS = frozenset({"console", "bash", "sh"})
+FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# At the end of a command, two spaces before it.
+COMMENT = re.compile(r"  +# .*$")
+
+
+class Block(NamedTuple):
+    page: str
+    line: int
+    # The first word after the fence, and what follows it.
+    language: str
+    label: str
+    text: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.page}:{self.line}"
+
+
+class Command(NamedTuple):
+    block: Block
+    text: str
+
+
+def blocks() -> Iterator[Block]:
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        for found in FENCE.finditer(text):
+            language, _, label = found[1].partition(" ")
+            line = text.count("\n", 0, found.start()) + 1
+            yield Block(str(page.relative_to(ROOT)), line, language, label, found[2])
+
+
+def commands() -> Iterator[Command]:
+    """Of all shell blocks, in order. A line that ends with a backslash goes on in the next one."""
+    for block in blocks():
+        if block.language in SHELLS:
+            for text in _lines(block):
+                yield Command(block, COMMENT.sub("", text))
+
+
+def _lines(block: Block) -> Iterator[str]:
+    whole = block.text.replace("\\\n", " ")
+    for line in whole.splitlines():
+        if block.language != "console":
+            if line.strip() and not line.startswith("#"):
+                yield line
+        elif line.startswith("$ "):
+            yield line.removeprefix("$ ")

@@ -1,0 +1,53 @@
+"""The commands in the documents: where each of them is run, or why it is not."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from support.doc_blocks import Command, commands
+
+COMMANDS: Sequence[Command] = tuple(commands())
+
+# The only reasons for which a command is not run.
+DOCKER = "needs Docker"
+KUBERNETES = "needs a Kubernetes cluster"
+SYSTEMD = "changes the services of the machine"
+GPU = "needs an engine with its model, and mostly a GPU"
+HOURS = "takes more than ten minutes"
+DOWNLOADS = "downloads a gigabyte or more"
+NETWORK = "needs a host that the tests may not reach"
+TERMINAL = "is a program of a terminal that runs until its user leaves; tests/codex and tests/clients run it"
+
+NOT_RUN: dict[str, str] = {
+    "antiphon pull": DOWNLOADS,
+    "antiphon pull qwen2.5-coder-1.5b": DOWNLOADS,
+    "antiphon --model qwen2.5-coder-1.5b": DOWNLOADS,
+    "antiphon --model hf:OWNER/NAME/FILE.gguf": NETWORK,
+    "antiphon codex": TERMINAL,
+    "antiphon codex --full": TERMINAL,
+    "copilot": TERMINAL,
+}
+# The test that runs it.
+RUN_ELSEWHERE: dict[str, str] = {
+    "make serve": "tests/e2e/test_fresh_clone.py",
+    "pip install '.[all]'": "release/clean_environment.py",
+    "pip install .": "release/clean_environment.py",
+    'antiphon codex exec "Fix the tests"': "tests/codex/test_command.py",
+}
+# Labels of blocks that a test of their own runs, by page.
+LABELS_RUN_ELSEWHERE = {"docs/backup.md": "tests/release/test_backup.py"}
+
+
+def where_else(command: Command) -> str | None:
+    return RUN_ELSEWHERE.get(command.text) or (LABELS_RUN_ELSEWHERE.get(command.block.page) if command.block.label else None)
+
+
+def is_run_here(command: Command) -> bool:
+    return command.text not in NOT_RUN and where_else(command) is None
+
+
+def counted() -> Counter[str]:
+    """How many commands are run, and how many are not, for each reason."""
+    return Counter(
+        NOT_RUN.get(command.text) or ("run by another test" if where_else(command) else "run as they are")
+        for command in COMMANDS
+    )

@@ -1,0 +1,111 @@
+"""The page that lists the settings. Run it to write the page: `python tests/support/settings_page.py`.
+
+What is said of a setting is the comment above it in settings.py.
+"""
+
+import ast
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import typer.main
+
+from antiphon import settings
+from antiphon.cli.commands import app
+
+PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
+
+INTRODUCTION = """\
+# Settings
+
+Every setting can be given in three ways. A flag overrides the environment, which overrides the file.
+
+| way | example |
+| --- | --- |
+| a flag of `antiphon serve` | `--port 9000`, `--upstream URL --upstream URL` |
+| an environment variable: `ANTIPHON_` and the name in capitals | `ANTIPHON_PORT=9000`, `ANTIPHON_UPSTREAM=URL,URL` |
+| a key of the file | `port = 9000`, `upstream = ["URL", "URL"]` |
+
+The file is `antiphon.toml` in the folder where Antiphon is started, or the one that `--config` or `ANTIPHON_CONFIG` names.
+
+A complete file:
+
+```toml
+upstream = ["http://127.0.0.1:8080", "http://gpu-1:8000"]
+default_model = "qwen3"
+key_responses = 8
+
+[keys]
+ada = "KEY"
+
+[model_names]
+gpt-5 = "qwen3"
+```
+
+A value that is not allowed is an error, which names the setting, where it was set and what is allowed; so is an unknown key of
+the file. An unknown variable `ANTIPHON_…` is only reported: the environment is shared with other versions and other programs,
+and Kubernetes sets such names for a service that is called antiphon.
+
+SIGHUP makes a running gateway read its file again: engines, keys, and the settings that [limits.md](limits.md) marks count at
+once, the others after a restart. `python tests/support/settings_page.py` writes this page.
+"""
+
+
+class Setting(NamedTuple):
+    name: str
+    default: str
+    meaning: str
+
+
+def settings_by_part() -> dict[str, list[Setting]]:
+    """In the order of the source."""
+    lines = inspect.getsource(settings.Settings).splitlines()
+    parts: dict[str, list[Setting]] = {}
+    part, comment = "", ""
+    for line in map(str.strip, lines):
+        if heading := re.fullmatch(r"# ---- (.+) ----", line):
+            part, comment = heading[1], ""
+        elif line.startswith("#"):
+            comment = f"{comment} {line.lstrip('# ')}".strip()
+        elif field := re.fullmatch(r"(\w+): .+? = (.+)", line):
+            parts.setdefault(part, []).append(Setting(field[1], _default(field[2]), comment))
+            comment = ""
+    return parts
+
+
+def _default(source: str) -> str:
+    """As it is written in the file."""
+    if source in ("None", "()", "{}"):
+        return "–"
+    value = eval(compile(ast.parse(source, mode="eval"), "settings", "eval"))
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    return f'`"{value}"`' if isinstance(value, str) else f"`{value:g}`" if isinstance(value, float) else f"`{value}`"
+
+
+def flags() -> dict[str, str]:
+    """Setting → the flag of `antiphon serve` that sets it."""
+    serve = typer.main.get_command(app).commands["serve"]  # type: ignore[attr-defined]
+    return {option.name: option.opts[0] for option in serve.params if option.name}
+
+
+def page() -> str:
+    return "\n".join([INTRODUCTION, *_tables()])
+
+
+def _tables() -> Iterator[str]:
+    flag_of = flags()
+    for part, found in settings_by_part().items():
+        yield f"## {part[0].upper()}{part[1:]}\n"
+        yield "| setting | flag | default | meaning |"
+        yield "| --- | --- | --- | --- |"
+        for name, default, meaning in found:
+            flag = f"`{flag_of[name]}`" if name in flag_of else "–"
+            yield f"| `{name}` | {flag} | {default} | {meaning.replace('|', '&#124;')} |"
+        yield ""
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
