@@ -137,8 +137,8 @@ CALLS = st.lists(
 CONTENTS = TEXTS | st.lists(st.builds(lambda text: {"type": "text", "text": text}, TEXTS), max_size=2)
 MESSAGES = st.lists(
     st.fixed_dictionaries(
-        {"role": st.sampled_from(["system", "user", "assistant", "tool"]), "content": CONTENTS},
-        optional={"reasoning_content": TEXTS, "tool_calls": CALLS, "tool_call_id": TEXTS},
+        {"role": st.sampled_from(["system", "user", "assistant", "tool"])},
+        optional={"content": CONTENTS, "reasoning_content": TEXTS, "tool_calls": CALLS, "tool_call_id": TEXTS},
     ),
     max_size=6,
 )

@@ -133,7 +133,7 @@ def test_tools_that_the_gateway_ran_are_not_run_again() -> None:
     ("request_fields", "answers", "purposes"),
     [
         (STRUCTURED, [text('{"a": "x"}'), text('{"a": 1}')], ["answer", "repair"]),
-        ({"input": LONG, "truncation": "auto"}, [TOO_LONG, text("Yes")], ["answer", "second ask"]),
+        ({"input": LONG, "truncation": "auto"}, [TOO_LONG, text("Yes")], ["answer", "second ask, with a shorter history"]),
     ],
 )
 def test_each_chat_request_says_what_it_is_for(

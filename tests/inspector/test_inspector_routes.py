@@ -158,6 +158,18 @@ async def test_websockets_background_responses_and_compactions_are_rows(engine: 
     assert views[0]["asks"][0]["purpose"] == "compaction"
 
 
+async def test_a_few_headers_are_kept_and_no_secret(engine: MockEngine) -> None:
+    async with running_gateway(engine, **KEYS) as gateway:
+        headers = {**bearing("ann")["headers"], "User-Agent": "a client", "X-Secret": "hidden", "Cookie": "hidden"}
+        await gateway.post({"model": "mock", "input": "Hi"}, headers=headers)
+        await gateway.post({"model": "mock", "input": 7}, headers=headers)
+        await rows(gateway, **bearing("ann"))
+        views = [await opened(gateway, number, **bearing("ann")) for number in (1, 2)]
+    assert [view["client"]["headers"]["User-Agent"] for view in views] == ["a client"] * 2
+    assert "hidden" not in str(views)
+    assert "key-of-ann" not in str(views)
+
+
 # ---- an opened request -----------------------------------------------------------------------------------------------
 
 

@@ -55,8 +55,8 @@ def to_print(chat: ChatRequest, engine: str) -> PromptPrint:
 
 
 def _message_hash(message: ChatMessage) -> int:
-    """A text is hashed as it is: that is quick, and done once for each text."""
-    content = message.content if isinstance(message.content, str) else _encode(message.content) if message.content else b""
+    """A text is hashed as it is: that is quick, and done once for each text. Its bytes would have the same hash."""
+    content: Any = (_encode(message.content),) if isinstance(message.content, list) else message.content
     calls = () if message.tool_calls is UNSET else tuple(map(_call_key, message.tool_calls))
     return hash((message.role, content, message.reasoning_content, message.reasoning, message.tool_call_id, calls))
 

@@ -16,7 +16,7 @@ from antiphon.core.knowledge import EngineKnowledge
 from antiphon.core.limits import NO_LIMITS
 from antiphon.core.recording import ASKED, OF_COMPACTION, Recording
 from antiphon.core.sse import frame_ends
-from antiphon.core.steps import Ask
+from antiphon.core.steps import Ask, AskReason
 from antiphon.core.validation import body_to_request
 from antiphon.errors import ApiError
 from antiphon.wire.chat import ChatRequest
@@ -82,12 +82,15 @@ class Rerun:
         return (moment.event for moment in self.moments if moment.event is not None)
 
 
-# What came before a chat request → why it was sent.
-PURPOSES = {
-    "refused": "second ask",
-    "finish": "repair",
-    "checked": "repair",
-    "tool_result": "tools",
+# Why an engine was asked, in words.
+PURPOSES: dict[AskReason, str] = {
+    "first": "answer",
+    "repair": "repair",
+    "lesson": "second ask",
+    "truncation": "second ask, with a shorter history",
+    "next_engine": "another engine",
+    "no_thought": "second ask, without thinking",
+    "tools": "tools",
 }
 KINDS: dict[str, Kind] = {
     "refused": "refused",
@@ -145,7 +148,6 @@ class _Replayed:
         self._rerun = rerun
         # The last step that was seen to ask, of the exchange or of its compaction.
         self._asking: Ask | None = None
-        self._before = ""
         self._part = ""
 
     def take(self, recording: Recording) -> None:
@@ -182,7 +184,7 @@ class _Replayed:
         self._asking = step
         facts = self._recording.engines[step.engine]
         asks = self._rerun.asks
-        purpose = "compaction" if compacts else PURPOSES.get(self._before, "answer") if asks else "answer"
+        purpose = "compaction" if compacts else PURPOSES[step.reason]
         asks.append(AskedAgain(facts.name, facts.dialect.name, step.chat, purpose))
         self._rerun.moments.append(Moment(at, "ask", len(asks) - 1))
 
@@ -212,8 +214,6 @@ class _Replayed:
         self._show(at, target, method(*given))
         if target is self._exchange and name == "end":
             self._rerun.moments.append(Moment(at, "end", self._ask, result=(name, arguments)))
-        if name not in ("heartbeat", "start"):
-            self._before = name
 
     @property
     def _ask(self) -> int | None:

@@ -1,7 +1,7 @@
 """Requests become runs: the one place that brings engines, the store and the core together."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -28,7 +28,7 @@ from antiphon.gateway.client_protocol import PROTOCOLS, RESPONSES, ClientProtoco
 from antiphon.gateway.deadlines import in_time
 from antiphon.gateway.ids import new_id
 from antiphon.gateway.large_requests import LARGE_BODY, LARGE_HISTORY, run_aside
-from antiphon.gateway.observers import Arrival, Channel, MakeObserver, make_observers
+from antiphon.gateway.observers import NO_HEADERS, Arrival, Channel, MakeObserver, make_observers
 from antiphon.gateway.owners import Owners
 from antiphon.gateway.recent_histories import RecentHistories
 from antiphon.gateway.recorder import NoRecorder, ResponseRecorder
@@ -136,9 +136,10 @@ class Gateway:
         compact: bool = False,
         protocol: ClientProtocol = RESPONSES,
         histories: RecentHistories | None = None,
+        headers: Mapping[str, str] = NO_HEADERS,
     ) -> ResponseRun:
-        """Reads a request and prepares its run; no engine has been asked yet."""
-        arrival = self._arrival(body, owner, "compact" if compact else protocol.channel)
+        """Reads a request and prepares its run; no engine has been asked yet. `headers`: for observers."""
+        arrival = self._arrival(body, owner, "compact" if compact else protocol.channel, headers)
         async with self._refusals_shown(arrival):
             self.admission.count(owner)
             async with self._admitted(owner) as admitted:
@@ -152,9 +153,11 @@ class Gateway:
                 request.background = None
                 return admitted(await self.prepare(read, self._recorder(request, owner, histories), compact=compact))
 
-    async def begin_or_enqueue(self, body: bytes, owner: str) -> ResponseRun | Enqueued:
+    async def begin_or_enqueue(
+        self, body: bytes, owner: str, headers: Mapping[str, str] = NO_HEADERS
+    ) -> ResponseRun | Enqueued:
         """Like `begin`, but a background response is put into the queue."""
-        arrival = self._arrival(body, owner, "http")
+        arrival = self._arrival(body, owner, "http", headers)
         async with self._refusals_shown(arrival):
             self.admission.count(owner)
             if await self._aside(partial(asks_for_background, body), owner, large=len(body) >= LARGE_BODY):
@@ -164,8 +167,8 @@ class Gateway:
                 read = await self._read(arrival)
                 return admitted(await self.prepare(read, self._recorder(read.request, owner)))
 
-    def _arrival(self, body: bytes, owner: str, channel: Channel) -> Arrival:
-        return Arrival(body, owner, channel, asyncio.get_running_loop().time())
+    def _arrival(self, body: bytes, owner: str, channel: Channel, headers: Mapping[str, str] = NO_HEADERS) -> Arrival:
+        return Arrival(body, owner, channel, asyncio.get_running_loop().time(), headers)
 
     @asynccontextmanager
     async def _refusals_shown(self, arrival: Arrival) -> AsyncIterator[None]:

@@ -1,6 +1,7 @@
 """Observers: who looks on while a response runs. They see everything and change nothing."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from antiphon.core.fast_path import AnyEvent
@@ -12,6 +13,7 @@ from antiphon.wire.chat import ChatRequest
 from antiphon.wire.responses import CreateResponse, Response
 
 Channel = Literal["http", "websocket", "background", "compact"]
+NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
 class Arrival(NamedTuple):
@@ -22,6 +24,7 @@ class Arrival(NamedTuple):
     channel: Channel
     # When it came, by the loop's clock. Of a background response: when its run began.
     at: float
+    headers: Mapping[str, str] = NO_HEADERS
 
 
 class Observer:

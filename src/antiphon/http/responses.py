@@ -29,7 +29,7 @@ LARGEST_PIECE = 256 * 1024
 
 async def create(request: web.Request) -> web.StreamResponse:
     gateway = request.app[GATEWAY]
-    run = await gateway.begin_or_enqueue(await read_body(request), request[OWNER])
+    run = await gateway.begin_or_enqueue(await read_body(request), request[OWNER], request.headers)
     if isinstance(run, Enqueued):
         return await _answer_enqueued(request, run)
     async with gateway.running(run):
@@ -47,7 +47,7 @@ async def compact(request: web.Request) -> web.StreamResponse:
     The summary covers all of them, and replaces them when the window comes back: only the client reads them there.
     """
     gateway = request.app[GATEWAY]
-    run = await gateway.begin(await read_body(request), request[OWNER], compact=True)
+    run = await gateway.begin(await read_body(request), request[OWNER], compact=True, headers=request.headers)
     async with gateway.running(run):
         try:
             await _run_whole(run)

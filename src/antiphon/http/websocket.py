@@ -226,7 +226,9 @@ class Connection:
             body = with_deployment(self._request, message)
             # Its key may have got a name, or be gone.
             self._owner = await owner_of_key(self._request)
-            run = await self._gateway.begin(body, self._owner, protocol=RESPONSES_WEBSOCKET, histories=self._histories)
+            run = await self._gateway.begin(
+                body, self._owner, protocol=RESPONSES_WEBSOCKET, histories=self._histories, headers=self._request.headers
+            )
             async with self._gateway.running(run):
                 try:
                     await run.connect(self._gateway.heartbeat)

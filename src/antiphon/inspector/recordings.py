@@ -1,10 +1,9 @@
 """The recordings of a gateway: a ring of fixed size. The oldest is forgotten first."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 from antiphon.core.drawn import OVERHEAD, Drawn
-from antiphon.core.fast_path import AnyEvent, PlainDelta
 from antiphon.core.images import without_images
 from antiphon.core.prompt_changes import to_print
 from antiphon.core.recording import Recording
@@ -22,6 +21,9 @@ ROW_SIZE = 4096
 STEP = 64 * 1024
 # One recording may take this part of the whole.
 LARGEST_PART = 8
+# The headers that are kept: who asks, and in which way. None of them is a secret.
+HEADERS = ("User-Agent", "Content-Type", "X-Request-Id", "OpenAI-Beta", "Originator", "X-Stainless-Package-Version")
+LONGEST_HEADER = 200
 # The least that is kept of a body too large to be recorded.
 BODY_START = 16 * 1024
 
@@ -37,6 +39,7 @@ class RecordedRequest(Observer):
         self.row = Row(number=number, at=recordings.to_wall_time(arrival.at), channel=arrival.channel, owner=arrival.owner)
         self.turn = Turn(number, arrival.owner)
         self._body = arrival.body
+        self.headers = {name: arrival.headers[name][:LONGEST_HEADER] for name in HEADERS if name in arrival.headers}
         self.is_running = True
         # Hash of the response at its end.
         self.outcome: int | None = None
@@ -88,13 +91,9 @@ class RecordedRequest(Observer):
         if size > self.counted:
             self._count(size + STEP)
 
-    def events(self, events: Sequence[AnyEvent]) -> bool:
-        """Up to the first delta."""
-        if not any(type(event) is PlainDelta or hasattr(event, "delta") for event in events):
-            return False
+    def first_output(self) -> None:
         self.row.first_token = round(self._recordings.now() - self.arrived, 4)
         self._recordings.changed(self)
-        return True
 
     def ended(self, response: Response) -> None:
         self.row.finish(response)

@@ -40,6 +40,7 @@ class Opened:
         self.row: Row = msgspec.structs.replace(request.row)
         self.arrived = request.arrived
         self.outcome = request.outcome
+        self.headers = request.headers
         self.has_run = request.row.id is not None
 
     @property
@@ -73,7 +74,7 @@ def _client(opened: Opened) -> Json:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         value, text = None, body.decode("utf-8", "replace")
     path = PATHS.get(opened.row.channel, CREATE_PATH)
-    return {"path": path, "headers": None, "body": value, "text": text, "redacted": False}
+    return {"path": path, "headers": opened.headers or None, "body": value, "text": text, "redacted": False}
 
 
 def _asks(opened: Opened, rerun: Rerun) -> list[Json]:
