@@ -246,7 +246,7 @@ async def test_what_is_forgotten_or_never_was_is_not_found(engine: MockEngine) -
     async with running_gateway(engine) as gateway:
         await gateway.create("Hi")
         await rows(gateway)
-        for number in ("2", "0", "x", "-1"):
+        for number in ("2", "0", "x", "-1", "9" * 5000):
             assert (await gateway.get(f"/inspector/requests/{number}"))[0] == 404
         async with gateway.client.delete(f"{gateway.url}/inspector/requests") as answered:
             assert answered.status == 204

@@ -30,6 +30,7 @@ INSPECTOR = web.AppKey("inspector", Inspector)
 # A viewer gets changes at most so often, and a sign of life at least so often, in seconds.
 SHORTEST_INTERVAL = 0.25
 LIFE_INTERVAL = 15.0
+LONGEST_NUMBER = 18
 SIGN_OF_LIFE = b": still here\n\n"
 
 OFF = "The inspector is switched off: set `inspector` to true."
@@ -168,7 +169,7 @@ async def live(request: web.Request) -> web.StreamResponse:
 
 def _find(request: web.Request) -> RecordedRequest:
     number = request.match_info["number"]
-    found = _recordings(request).get(int(number)) if number.isdecimal() else None
+    found = _recordings(request).get(int(number)) if number.isdecimal() and len(number) <= LONGEST_NUMBER else None
     if found is None or not _may_see(request)(found.row):
         raise NotFound(f"There is no request {number} here, or it has been forgotten.")
     return found
