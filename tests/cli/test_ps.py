@@ -7,8 +7,9 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+from support.background import held_back
 from support.commands import ANTIPHON, bare_environment, served
-from support.engine import MockEngine, Writer, chunk, text
+from support.engine import MockEngine
 from support.gateway import free_port
 from support.terminal_commands import CTRL_C, in_terminal
 
@@ -25,14 +26,8 @@ async def ps(*arguments: str, **environment: str) -> tuple[int, str, str]:
 
 
 def paused(engine: MockEngine) -> asyncio.Event:
-    go_on = asyncio.Event()
-
-    async def slow(write: Writer) -> None:
-        await write(chunk({"content": "one"}))
-        await go_on.wait()
-        await write(text(" two"))
-
-    engine.will(slow)
+    script, go_on = held_back("one", " two")
+    engine.will(script)
     return go_on
 
 

@@ -12,8 +12,9 @@ from collections.abc import AsyncIterator
 
 import aiohttp
 import pytest
+from support.background import held_back
 from support.commands import ANTIPHON, bare_environment, served
-from support.engine import MockEngine, Writer, chunk, text
+from support.engine import MockEngine
 from support.gateway import free_port
 from support.terminal_commands import CTRL_C, in_terminal
 
@@ -33,14 +34,8 @@ async def streaming(port: int) -> AsyncIterator[aiohttp.ClientResponse]:
 
 def stays_silent(engine: MockEngine) -> asyncio.Event:
     """The engine's next answer stops in the middle until the event."""
-    go_on = asyncio.Event()
-
-    async def slow(write: Writer) -> None:
-        await write(chunk({"content": "one"}))
-        await go_on.wait()
-        await write(text(" two"))
-
-    engine.will(slow)
+    script, go_on = held_back("one", " two")
+    engine.will(script)
     return go_on
 
 
@@ -229,7 +224,8 @@ async def test_a_second_ctrl_c_stops_at_once_and_without_a_trace(engine: MockEng
 
 async def test_with_nothing_to_wait_for_it_just_stops(engine: MockEngine) -> None:
     async with in_terminal("--port", "0", "--upstream", engine.url) as (process, terminal):
-        await terminal.shows("ready at")
+        # The last line of the banner: nothing else is written meanwhile.
+        await terminal.shows(f"{engine.url}: mock")
         terminal.type(CTRL_C)
         assert await terminal.ends(process) == 0
         assert "Stopping.\n" in terminal.text

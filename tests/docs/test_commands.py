@@ -3,10 +3,12 @@
 import asyncio
 import os
 import re
+import shutil
 import signal
 import sys
 from pathlib import Path
 
+import aiohttp
 import pytest
 from support.commands import bare_environment, served
 from support.doc_commands import COMMANDS, LABELS_RUN_ELSEWHERE, NOT_RUN, RUN_ELSEWHERE, counted, is_run_here
@@ -17,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = sorted({command.block.page for command in COMMANDS})
 
 # What runs until it is stopped.
-SERVER = re.compile(r"antiphon( serve)?( -.*)?")
+SERVER = re.compile(r"(\w+=\S+ )*antiphon( serve)?( -.*)?")
 ANSWERS_AT_ONCE = re.compile(r"--(version|help)\b")
 
 
@@ -42,7 +44,7 @@ class Shell:
             text = text.replace(word, replaced)
         serves = SERVER.fullmatch(text) is not None and not ANSWERS_AT_ONCE.search(text)
         process = await asyncio.create_subprocess_exec(
-            "bash", "-c", f"exec {text}" if serves else text, cwd=self._folder, env=self._environment,
+            "bash", "-c", f"exec env {text}" if serves else text, cwd=self._folder, env=self._environment,
             stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
             start_new_session=True,
         )  # fmt: skip
@@ -61,6 +63,13 @@ class Shell:
                 os.killpg(process.pid, signal.SIGKILL)
 
 
+async def recording(address: str) -> bytes:
+    async with aiohttp.ClientSession(f"http://{address}", raise_for_status=True) as client:
+        await client.post("/v1/responses", json={"input": "Hi"})
+        async with client.get("/inspector/requests/1/recording") as answer:
+            return await answer.read()
+
+
 @pytest.mark.parametrize("page", PAGES)
 async def test_the_commands_of_a_page_run(page: str, engine: MockEngine, tmp_path: Path) -> None:
     chosen = [command for command in COMMANDS if command.block.page == page and is_run_here(command)]
@@ -68,6 +77,7 @@ async def test_the_commands_of_a_page_run(page: str, engine: MockEngine, tmp_pat
     folder.mkdir()
     home.mkdir()
     (folder / "FILE.sse").write_bytes((ROOT / "tests/golden/streams/lc_chat_toolcall_single_stream.sse").read_bytes())
+    shutil.copytree(ROOT / "deploy", folder / "deploy")
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     own = {"HOME": str(home), "PATH": path, "ANTIPHON_DATA_DIR": str(home / "data"), "ANTIPHON_UPSTREAM": engine.url}
     environment = bare_environment(**own, ANTIPHON_PORT="0")
@@ -77,7 +87,9 @@ async def test_the_commands_of_a_page_run(page: str, engine: MockEngine, tmp_pat
             "127.0.0.1:8484": address,
             "http://HOST:PORT": engine.url,
             "PATH.gguf": str(write_tiny_model(tmp_path / "tiny.gguf")),
+            "collector:4318": "127.0.0.1:1",
         }
+        (folder / "antiphon-17.json").write_bytes(await recording(address))
         shell = Shell(folder, words, environment)
         for command in chosen:
             code, output = await shell.run(command.text)

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+from support.background import held_back
 from support.commands import ANTIPHON, bare_environment, served
-from support.engine import MockEngine, Refusal, Writer, chunk, text
+from support.engine import MockEngine, Refusal
 from support.gateway import free_port
 from support.streams import check_stream, parse
 
@@ -102,14 +103,8 @@ async def test_it_listens_before_its_engine_is_ready() -> None:
 
 
 async def test_a_signal_lets_a_running_stream_finish(engine: MockEngine) -> None:
-    go_on = asyncio.Event()
-
-    async def slow(write: Writer) -> None:
-        await write(chunk({"content": "one"}))
-        await go_on.wait()
-        await write(text(" two"))
-
-    engine.will(slow)
+    script, go_on = held_back("one", " two")
+    engine.will(script)
     port = await free_port()
     async with (
         served("serve", "--port", str(port), "--upstream", engine.url) as (process, _),

@@ -9,29 +9,27 @@ COMMANDS: Sequence[Command] = tuple(commands())
 
 # The only reasons for which a command is not run.
 DOCKER = "needs Docker"
-KUBERNETES = "needs a Kubernetes cluster"
-SYSTEMD = "changes the services of the machine"
-GPU = "needs an engine with its model, and mostly a GPU"
-HOURS = "takes more than ten minutes"
 DOWNLOADS = "downloads a gigabyte or more"
-NETWORK = "needs a host that the tests may not reach"
 TERMINAL = "is a program of a terminal that runs until its user leaves; tests/codex and tests/clients run it"
 
 NOT_RUN: dict[str, str] = {
     "antiphon pull": DOWNLOADS,
     "antiphon pull qwen2.5-coder-1.5b": DOWNLOADS,
     "antiphon --model qwen2.5-coder-1.5b": DOWNLOADS,
-    "antiphon --model hf:OWNER/NAME/FILE.gguf": NETWORK,
     "antiphon codex": TERMINAL,
     "antiphon codex --full": TERMINAL,
+    "antiphon codex resume ID": TERMINAL,
     "copilot": TERMINAL,
+    "docker build -f deploy/Dockerfile -t antiphon .": DOCKER,
+    "docker build -f deploy/Dockerfile -t antiphon --build-arg EXTRAS=all .": DOCKER,
+    "docker compose -f deploy/compose.yaml up --build": DOCKER,
 }
 # The test that runs it.
 RUN_ELSEWHERE: dict[str, str] = {
     "make serve": "tests/e2e/test_fresh_clone.py",
     "pip install '.[all]'": "release/clean_environment.py",
     "pip install .": "release/clean_environment.py",
-    'antiphon codex exec "Fix the tests"': "tests/codex/test_command.py",
+    'antiphon codex exec -s workspace-write "Fix the tests"': "tests/codex/test_command.py",
 }
 # Labels of blocks that a test of their own runs, by page.
 LABELS_RUN_ELSEWHERE = {"docs/backup.md": "tests/release/test_backup.py"}
