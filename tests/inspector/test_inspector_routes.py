@@ -199,6 +199,16 @@ async def test_an_opened_request_shows_all_three_sides_of_a_tool_conversation(en
     assert view["row"]["prefix_changed"] is False
 
 
+async def test_a_call_whose_arguments_are_an_object_is_shown(engine: MockEngine) -> None:
+    engine.will(answer(call("tool_search", '{"query": "weather"}'), finish="tool_calls"))
+    async with running_gateway(engine) as gateway:
+        events = await gateway.stream("Find a tool.", tools=[{"type": "tool_search", "execution": "client"}])
+        (row,) = await rows(gateway)
+        shown = await opened(gateway, row["number"])
+    assert events[-1]["response"]["output"][0]["arguments"] == {"query": "weather"}
+    assert (row["status"], row["tool_calls"], shown["exact"]) == ("completed", 1, True)
+
+
 async def test_notices_are_explained(engine: MockEngine) -> None:
     async with running_gateway(engine) as gateway:
         await gateway.create("Hi", colour="green")

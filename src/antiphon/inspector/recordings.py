@@ -157,7 +157,7 @@ class RecordedRequest(Observer):
 def to_outcome(response: Response) -> int:
     """By which two runs of the same exchange are compared, in one process."""
     output = tuple(
-        (type(item).__name__, getattr(item, "id", None), getattr(item, "arguments", None)) for item in response.output
+        (type(item).__name__, getattr(item, "id", None), str(getattr(item, "arguments", None))) for item in response.output
     )
     total = response.usage.total_tokens if response.usage is not None else None
     return hash((response.id, response.status, response.output_text, output, total, tuple(response.antiphon_notices or ())))
