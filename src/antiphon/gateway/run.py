@@ -25,7 +25,7 @@ from antiphon.gateway.checker import Checker
 from antiphon.gateway.deadlines import Deadline
 from antiphon.gateway.large_answers import LARGE_PIECE, Backlog
 from antiphon.gateway.large_requests import run_aside
-from antiphon.gateway.observers import Arrival, Channel, EngineOnly, Observer, has_output, overriding
+from antiphon.gateway.observers import Arrival, Channel, Observer, RunObservers
 from antiphon.gateway.recorder import NoRecorder, ResponseRecorder
 from antiphon.gateway.sinks import NoSink, Sink, WriteBatch
 from antiphon.gateway.watch import EngineWatch, Timeouts
@@ -76,15 +76,14 @@ class ResponseRun:
         self._engines = engines
         self.recorder = recorder
         self._equipment = equipment
-        self._observers = observers
-        # Those of them that want every piece of the engine's body, and every event.
-        self._receivers, self._watchers = overriding(observers, "received"), overriding(observers, "events")
+        self._observers = RunObservers(observers)
+        # The same list: it is read for each piece.
+        self._receivers = self._observers.receivers
         self._add_to_batch = equipment.batch.add
         self._loop = asyncio.get_running_loop()
         self.channel: Channel = arrival.channel if arrival is not None else "http"
-        # By the loop's clock: when its request came, and when there was the first of its output.
+        # By the loop's clock: when its request came.
         self.arrived = arrival.at if arrival is not None else self._loop.time()
-        self.first_output: float | None = None
         # The first events have been written.
         self._begun = False
         self._sink: Sink = NoSink()
@@ -102,8 +101,7 @@ class ResponseRun:
         # Its place among the responses of its owner, if it was given one.
         self.place: QueuePlace | None = None
         self._deadline = Deadline(equipment.timeouts.total)
-        for observer in observers:
-            observer.request(exchange.response.id, exchange.request)
+        self._observers.begin(exchange.response.id, exchange.request)
 
     # ---- what is known of it -----------------------------------------------------------------------------------------
 
@@ -144,6 +142,11 @@ class ResponseRun:
     @property
     def step(self) -> Step:
         return self._exchange.step
+
+    @property
+    def first_output(self) -> float | None:
+        """When there was the first of its output, by the loop's clock."""
+        return self._observers.first_output
 
     @property
     def waits(self) -> bool:
@@ -213,10 +216,9 @@ class ResponseRun:
         except ApiError as error:
             last = [*self._unsent, *self._exchange.end(error)]
         self._unsent = []
-        self._observe(last)
+        self._observers.see(last)
         self._sink.write(last, last=True)
-        for observer in self._leave_observers():
-            observer.ended(self.response)
+        self._observers.end(self.response)
         await self._drain()
 
     async def _drain(self) -> None:
@@ -250,8 +252,7 @@ class ResponseRun:
 
     def close(self) -> Coroutine[Any, Any, None] | None:
         """Leaves nothing running. What it returns is still to be awaited: the connection is kept if its body ends soon."""
-        for observer in self._leave_observers():
-            observer.dropped(self._aborted or self.error)
+        self._observers.drop(self._aborted or self.error)
         self._read.cancel()
         self._deadline.cancel()
         for task in (self._checking, self._resuming, self._reading_aside):
@@ -325,14 +326,12 @@ class ResponseRun:
         engine, asked = self._engines[step.engine], False
         try:
             await self._seat.take(engine, self._engines[step.engine + 1 :])
-            for observer in self._observers:
-                observer.asks(step.reason)
-                observer.chat(step.chat, engine.root)
+            self._observers.ask(step.reason, step.chat, engine.root)
             asked = True
             return await engine.open_chat(step.chat)
         except ApiError as error:
             if asked:
-                self._show_answered(error)
+                self._observers.answered(error)
             await self._report(partial(self._exchange.refused, error))
             return None
 
@@ -340,14 +339,13 @@ class ResponseRun:
         """Runs the exchange that compacts the history. The client sees nothing of it but signs of life."""
         compaction = self._exchange.compaction
         assert compaction is not None
-        observers = [EngineOnly(observer) for observer in self._observers]
         self._compacting = run = ResponseRun(
             compaction,
             self._engines,
             NoRecorder(),
             self._equipment,
             BorrowedSeat(self._seat),
-            observers=observers,
+            observers=self._observers.engine_only,
             large=self._large,
         )
         try:
@@ -409,7 +407,7 @@ class ResponseRun:
         if self._reading_aside is not None:
             await self._reading_aside
         self._answer_ended = self._exchange.answer_ended
-        self._show_answered(self._aborted or error)
+        self._observers.answered(self._aborted or error)
         if self._aborted is None:
             await self._report(partial(self._exchange.finish, error), large=self._exchange.answer.has_large_end)
 
@@ -503,8 +501,8 @@ class ResponseRun:
         if not events:
             return
         self._unsent = []
-        if self._watchers or self.first_output is None:
-            self._observe(events)
+        if self._observers.look:
+            self._observers.see(events)
         if self._sink.write(events) and self._resuming is None and self._reply is not None:
             self._reply.pause()
             self._resuming = asyncio.create_task(self._resume(self._reply))
@@ -514,25 +512,6 @@ class ResponseRun:
         self._resuming = None
         self.when_looked()
         reply.resume()
-
-    def _observe(self, events: Sequence[AnyEvent]) -> None:
-        for observer in self._watchers:
-            observer.events(events)
-        if self.first_output is None and has_output(events):
-            # Once: no later event looks at the clock.
-            self.first_output = self._loop.time()
-            for observer in self._observers:
-                observer.first_output()
-
-    def _show_answered(self, error: ApiError | None) -> None:
-        for observer in self._observers:
-            observer.answered(error)
-
-    def _leave_observers(self) -> Sequence[Observer]:
-        """Those to whom the end has not been told."""
-        observers, self._observers = self._observers, ()
-        self._receivers = self._watchers = ()
-        return observers
 
     # ---- what the watch sees -----------------------------------------------------------------------------------------
 
