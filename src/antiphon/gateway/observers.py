@@ -25,6 +25,11 @@ class Arrival(NamedTuple):
     at: float
 
 
+def arrive(body: bytes, owner: str, channel: Channel) -> Arrival:
+    """It comes now."""
+    return Arrival(body, owner, channel, asyncio.get_running_loop().time())
+
+
 class Observer:
     """One request. Override what you want to see. It is called on the event loop: it must be quick, and must not raise.
 
