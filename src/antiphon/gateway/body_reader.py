@@ -8,6 +8,7 @@ from antiphon.core.answer_reader import AnswerReader
 from antiphon.engines.upstream import Reply
 from antiphon.errors import ApiError
 from antiphon.gateway.answer_checks import AnswerChecks
+from antiphon.gateway.engine_flow import EngineFlow
 from antiphon.gateway.exchange_calls import ExchangeCalls
 from antiphon.gateway.large_answers import LARGE_PIECE, Backlog
 from antiphon.gateway.observers import RunObservers
@@ -25,6 +26,7 @@ class BodyReader:
         calls: ExchangeCalls,
         checks: AnswerChecks,
         outbox: Outbox,
+        flow: EngineFlow,
         observers: RunObservers,
         watch: EngineWatch,
         add_to_batch: Callable[[Writer], None],
@@ -36,6 +38,7 @@ class BodyReader:
         self._calls = calls
         self._checks = checks
         self._outbox = outbox
+        self._flow = flow
         # The same list: it is read for each piece.
         self._receivers = observers.receivers
         self._watch = watch
@@ -48,12 +51,14 @@ class BodyReader:
 
     async def read(self, reply: Reply) -> ApiError | None:
         """Lets the engine's bytes through until the exchange wants no more. Returns the error that ended them."""
-        self._reply = self._outbox.reply = reply
+        self._reply = reply
         self._read = asyncio.get_running_loop().create_future()
         self._watch.begin_answer()
         self._answer_ended = False
         error: ApiError | None = None
         reply.push(self)
+        # Not before: what has arrived is taken without a pause.
+        self._flow.begin(reply)
         try:
             await self._read
         except ApiError as broken:
@@ -112,9 +117,8 @@ class BodyReader:
 
     async def _read_aside(self, backlog: Backlog) -> None:
         """Reads a large piece in a thread. What comes meanwhile waits for that."""
-        answer, reply = self._reader, self._reply
-        if reply is not None:
-            reply.pause()
+        answer = self._reader
+        self._flow.pause()
         try:
             while answer.is_behind and answer.reading and not self._given_up:
                 # A check that runs may report its outcome at any time.
@@ -127,8 +131,7 @@ class BodyReader:
             self._read.set_exception(bug)
         finally:
             self._answer, self._reading_aside = answer, None
-            if reply is not None and not self._outbox.is_full:
-                reply.resume()
+            self._flow.resume()
         self._add_to_batch(self._outbox)
         if answer.needs_caller and not self._given_up:
             self._attend_to(answer)
@@ -146,7 +149,7 @@ class BodyReader:
     def leave(self) -> Coroutine[Any, Any, None] | None:
         """Gives the engine's connection back, or closes it. What it returns is still to be awaited."""
         reply, self._reply = self._reply, None
-        self._outbox.reply = None
+        self._flow.end()
         if reply is None:
             return None
         if not self._answer_ended:

@@ -98,6 +98,8 @@ class RunObservers:
         self.first_output: float | None = None
         # Somebody has to see the next events: most runs have nobody after the first of the output.
         self.look = True
+        # An engine was asked, and its answer is not at its end.
+        self._is_asking = False
 
     @property
     def engine_only(self) -> list[Observer]:
@@ -109,11 +111,13 @@ class RunObservers:
             observer.request(response_id, request)
 
     def ask(self, reason: AskReason, chat: ChatRequest, engine: str) -> None:
+        self._is_asking = True
         for observer in self._all:
             observer.asks(reason)
             observer.chat(chat, engine)
 
     def answered(self, error: ApiError | None) -> None:
+        self._is_asking = False
         for observer in self._all:
             observer.answered(error)
 
@@ -128,13 +132,22 @@ class RunObservers:
             for observer in self._all:
                 observer.first_output()
 
-    def end(self, response: Response) -> None:
+    def end(self, response: Response, error: ApiError | None) -> None:
+        """`error`: with which the response failed."""
+        self._cut_off(error)
         for observer in self._leave():
             observer.ended(response)
 
     def drop(self, error: ApiError | None) -> None:
+        """None: the client is gone."""
+        self._cut_off(error)
         for observer in self._leave():
             observer.dropped(error)
+
+    def _cut_off(self, error: ApiError | None) -> None:
+        """An engine that was given up before it answered has not answered well."""
+        if self._is_asking and error is not None:
+            self.answered(error)
 
     def _leave(self) -> list[Observer]:
         """Those to whom the end has not been told."""

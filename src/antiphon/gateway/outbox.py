@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 
 from antiphon.core.fast_path import AnyEvent
-from antiphon.engines.upstream import Reply
+from antiphon.gateway.engine_flow import EngineFlow
 from antiphon.gateway.exchange_calls import ExchangeCalls
 from antiphon.gateway.observers import RunObservers
 from antiphon.gateway.sinks import NoSink, Sink
@@ -13,19 +13,13 @@ from antiphon.gateway.sinks import NoSink, Sink
 class Outbox:
     """`add()` events, and `flush()` them. A client that does not keep up pauses the engine."""
 
-    def __init__(self, observers: RunObservers, calls: ExchangeCalls) -> None:
+    def __init__(self, observers: RunObservers, calls: ExchangeCalls, flow: EngineFlow) -> None:
         self.sink: Sink = NoSink()
         self.unsent: list[AnyEvent] = []
-        # What has to pause for a slow client.
-        self.reply: Reply | None = None
         self._observers = observers
         self._calls = calls
+        self._flow = flow
         self._resuming: asyncio.Task[None] | None = None
-
-    @property
-    def is_full(self) -> bool:
-        """The client has to read first."""
-        return self._resuming is not None
 
     def add(self, events: list[AnyEvent]) -> None:
         self.unsent = self.unsent + events if self.unsent else events
@@ -42,20 +36,20 @@ class Outbox:
         self.unsent = []
         if self._observers.look:
             self._observers.see(events)
-        if self.sink.write(events) and self._resuming is None and self.reply is not None:
-            self.reply.pause()
-            self._resuming = asyncio.create_task(self._resume(self.reply))
+        if self.sink.write(events) and self._resuming is None:
+            self._flow.pause()
+            self._resuming = asyncio.create_task(self._resume())
 
     def write_last(self, events: Sequence[AnyEvent]) -> None:
         """The terminal event is among them."""
         self._observers.see(events)
         self.sink.write(events, last=True)
 
-    async def _resume(self, reply: Reply) -> None:
+    async def _resume(self) -> None:
         await self.sink.drain()
         self._resuming = None
         self._calls.join_pieces()
-        reply.resume()
+        self._flow.resume()
 
     def close(self) -> None:
         if self._resuming is not None:

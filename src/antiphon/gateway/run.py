@@ -23,6 +23,7 @@ from antiphon.gateway.answer_checks import AnswerChecks
 from antiphon.gateway.body_reader import BodyReader
 from antiphon.gateway.checker import Checker
 from antiphon.gateway.deadlines import Deadline
+from antiphon.gateway.engine_flow import EngineFlow
 from antiphon.gateway.exchange_calls import ExchangeCalls
 from antiphon.gateway.observers import Arrival, Channel, Observer, RunObservers
 from antiphon.gateway.outbox import Outbox
@@ -84,10 +85,18 @@ class ResponseRun:
         self._watch = EngineWatch(equipment.timeouts)
         self._observers = RunObservers(observers)
         self._calls = ExchangeCalls(exchange)
-        self._outbox = Outbox(self._observers, self._calls)
+        self._flow = EngineFlow()
+        self._outbox = Outbox(self._observers, self._calls, self._flow)
         self._checks = AnswerChecks(exchange, self._outbox, equipment.checker, seat)
         self._body = BodyReader(
-            exchange.answer, self._calls, self._checks, self._outbox, self._observers, self._watch, equipment.batch.add
+            exchange.answer,
+            self._calls,
+            self._checks,
+            self._outbox,
+            self._flow,
+            self._observers,
+            self._watch,
+            equipment.batch.add,
         )
         # Its place among the responses of its owner, if it was given one.
         self.place: QueuePlace | None = None
@@ -200,6 +209,10 @@ class ResponseRun:
                 await self._receive_all(reply)
 
     async def _receive_all(self, reply: Reply) -> None:
+        if self._aborted is not None:
+            # It came too late.
+            reply.close()
+            return
         error = await self._body.read(reply)
         self._observers.answered(self._aborted or error)
         self._abort_late()
@@ -215,7 +228,7 @@ class ResponseRun:
         except ApiError as error:
             last = [*unsent, *self._exchange.end(error)]
         self._outbox.write_last(last)
-        self._observers.end(self.response)
+        self._observers.end(self.response, self._aborted or self.error)
         await self._drain()
 
     async def _drain(self) -> None:
@@ -336,6 +349,7 @@ class ResponseRun:
             await run.run(NoSink())
         finally:
             self._compacting = None
+            run._aborted = run._aborted or self._aborted
             if (leaving := run.close()) is not None:
                 await leaving
         self._abort_late()
@@ -378,7 +392,7 @@ class ResponseRun:
 
     @property
     def is_paused(self) -> bool:
-        return self._outbox.is_full
+        return self._flow.is_paused
 
     def when_looked(self) -> None:
         self._calls.join_pieces()
