@@ -17,10 +17,11 @@ from antiphon.core.fast_path import AnyEvent
 from antiphon.core.knowledge import EngineKnowledge
 from antiphon.dialects import PLAIN
 from antiphon.errors import ApiError, EngineError, OutOfTime
+from antiphon.gateway.equipment import Equipment
 from antiphon.gateway.large_answers import LARGE_PIECE
 from antiphon.gateway.observers import Observer
 from antiphon.gateway.recorder import NoRecorder
-from antiphon.gateway.run import Equipment, ResponseRun
+from antiphon.gateway.run import ResponseRun
 from antiphon.gateway.sinks import WriteBatch
 from antiphon.gateway.watch import Timeouts
 from antiphon.transport.interfaces import Receiver

@@ -25,6 +25,7 @@ from antiphon.errors import ApiError, EngineUnavailable, InvalidRequest
 from antiphon.gateway.admission import Admission, EngineSeat
 from antiphon.gateway.client_protocol import PROTOCOLS, RESPONSES, ClientProtocol
 from antiphon.gateway.deadlines import in_time
+from antiphon.gateway.equipment import Equipment
 from antiphon.gateway.ids import new_id
 from antiphon.gateway.large_requests import LARGE_BODY, run_aside
 from antiphon.gateway.observers import Arrival, MakeObserver, arrive, make_observers
@@ -32,7 +33,7 @@ from antiphon.gateway.owners import Owners
 from antiphon.gateway.read_request import ReadRequest
 from antiphon.gateway.recent_histories import RecentHistories
 from antiphon.gateway.recorder import ResponseRecorder
-from antiphon.gateway.run import Equipment, ResponseRun
+from antiphon.gateway.run import ResponseRun
 from antiphon.store.protocol import Store
 from antiphon.store.records import Record
 from antiphon.wire.responses import CreateResponse

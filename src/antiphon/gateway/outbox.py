@@ -22,7 +22,7 @@ class Outbox:
         self._resuming: asyncio.Task[None] | None = None
 
     def add(self, events: list[AnyEvent]) -> None:
-        self.unsent = self.unsent + events if self.unsent else events
+        self.unsent += events
 
     def take(self) -> list[AnyEvent]:
         events, self.unsent = self.unsent, []

@@ -6,45 +6,33 @@ one go, without a task that wakes for each of them.
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
 
 from antiphon.core.exchange import Exchange
 from antiphon.core.fast_path import AnyEvent
-from antiphon.core.steps import Ask, Check, Compact, Count, Done, Estimate, RunTools, Step, ToolCall
-from antiphon.core.tools import ToolResult
+from antiphon.core.steps import Ask, Check, Compact, Count, Done, Estimate, RunTools, Step
 from antiphon.engines.estimates import count_prompt, estimate_usage
 from antiphon.engines.upstream import Engine, Reply
 from antiphon.errors import ApiError, EngineError, EngineStalled
 from antiphon.gateway.admission import BorrowedSeat, QueuePlace, Seat
 from antiphon.gateway.answer_checks import AnswerChecks
 from antiphon.gateway.body_reader import BodyReader
-from antiphon.gateway.checker import Checker
 from antiphon.gateway.deadlines import Deadline
 from antiphon.gateway.engine_flow import EngineFlow
+from antiphon.gateway.equipment import Equipment
 from antiphon.gateway.exchange_calls import ExchangeCalls
 from antiphon.gateway.observers import Arrival, Channel, Observer, RunObservers
 from antiphon.gateway.outbox import Outbox
 from antiphon.gateway.recorder import NoRecorder, ResponseRecorder
-from antiphon.gateway.sinks import NoSink, Sink, WriteBatch
-from antiphon.gateway.watch import EngineWatch, Timeouts
+from antiphon.gateway.sinks import NoSink, Sink
+from antiphon.gateway.tool_calls import run_calls
+from antiphon.gateway.watch import EngineWatch
 from antiphon.logs import log
-from antiphon.tools.runner import ToolRunner
 from antiphon.wire.responses import Response
 
 BUG = "The gateway failed. This is a bug; the log has its trace."
-
-
-@dataclass(frozen=True, slots=True)
-class Equipment:
-    """What every run of a gateway uses."""
-
-    timeouts: Timeouts
-    batch: WriteBatch
-    checker: Checker
-    tools: Mapping[str, ToolRunner]
 
 
 class ResponseRun:
@@ -294,7 +282,7 @@ class ResponseRun:
                 case Check():
                     await self._check_once(step)
                 case RunTools():
-                    await self._run_tools(step)
+                    await run_calls(step.calls, self._equipment.tools, self._exchange, self._outbox)
                 case Estimate():
                     usages = [await estimate_usage(self._engines[a.engine], a.chat, a.written) for a in step.answers]
                     self._outbox.add(self._exchange.estimated(usages))
@@ -363,26 +351,6 @@ class ResponseRun:
         else:
             outcome = await self._checks.outcome_of(step.work)
             await self._report(partial(self._exchange.checked, outcome))
-
-    async def _run_tools(self, step: RunTools) -> None:
-        """All at once; each result is shown as soon as those before it are."""
-
-        async def run(call: ToolCall) -> None:
-            result = await self._run_tool(call)
-            self._outbox.add(self._exchange.tool_result(call.id, result))
-            self._outbox.flush()
-
-        async with asyncio.TaskGroup() as group:
-            for call in step.calls:
-                group.create_task(run(call))
-
-    async def _run_tool(self, call: ToolCall) -> ToolResult:
-        try:
-            return await self._equipment.tools[call.kind].run(call)
-        except Exception as failed:
-            # A tool that fails does not fail the response: the model gets the error, and continues.
-            log("tool_failed", level=logging.WARNING, exc_info=failed, kind=call.kind, response_id=self.response.id)
-            return ToolResult(f"The tool failed: {failed}", failed=True)
 
     # ---- what the watch sees -----------------------------------------------------------------------------------------
 
