@@ -27,12 +27,12 @@ from antiphon.engines.upstream import Engine, EngineOptions
 from antiphon.gateway.admission import Admission, AdmissionLimits
 from antiphon.gateway.checker import Checker
 from antiphon.gateway.conversations import Conversations
+from antiphon.gateway.equipment import Equipment
 from antiphon.gateway.gateway import Gateway
 from antiphon.gateway.housekeeping import sweep_store
 from antiphon.gateway.ids import new_id
 from antiphon.gateway.observers import MakeObserver
 from antiphon.gateway.owners import Owners
-from antiphon.gateway.run import Equipment
 from antiphon.gateway.seal import load_key, make_sealer
 from antiphon.gateway.sinks import WriteBatch
 from antiphon.gateway.watch import Timeouts

@@ -1,5 +1,6 @@
 """One line of the log for each response, however it was asked for: its model, its tokens and its times."""
 
+import asyncio
 import logging
 from typing import Any
 
@@ -77,7 +78,7 @@ async def test_the_first_output_is_when_there_is_something_to_read(
         while run._watch.reads == 0:
             await gateway.get("/health")
         assert run.first_output is None
-        seen.append(run._loop.time() - run.arrived)
+        seen.append(asyncio.get_running_loop().time() - run.arrived)
         await write(text("Hello"))
 
     engine.will(slow)

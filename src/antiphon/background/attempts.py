@@ -14,9 +14,10 @@ from antiphon.core.limits import RequestLimits
 from antiphon.core.quantities import counted
 from antiphon.core.validation import body_to_request
 from antiphon.errors import ApiError, Cancelled, Conflict, EngineError, EngineUnavailable, InvalidRequest, StoreUnavailable
-from antiphon.gateway.gateway import Gateway, ReadRequest
+from antiphon.gateway.gateway import Gateway
 from antiphon.gateway.large_requests import LARGE_BODY, run_aside
 from antiphon.gateway.observers import Arrival
+from antiphon.gateway.read_request import ReadRequest
 from antiphon.gateway.record_format import record_to_response
 from antiphon.gateway.run import ResponseRun
 from antiphon.gateway.run_summary import run_summary

@@ -20,20 +20,20 @@ from antiphon.core.sealed_text import Sealer
 from antiphon.core.steps import Check
 from antiphon.dialects import PLAIN
 from antiphon.engines.pool import Pool
-from antiphon.engines.token_counts import count_by_template
 from antiphon.engines.upstream import Engine
-from antiphon.errors import ApiError, EngineError, EngineUnavailable, InvalidRequest
+from antiphon.errors import ApiError, EngineUnavailable, InvalidRequest
 from antiphon.gateway.admission import Admission, EngineSeat
 from antiphon.gateway.client_protocol import PROTOCOLS, RESPONSES, ClientProtocol
 from antiphon.gateway.deadlines import in_time
+from antiphon.gateway.equipment import Equipment
 from antiphon.gateway.ids import new_id
-from antiphon.gateway.large_requests import LARGE_BODY, LARGE_HISTORY, run_aside
-from antiphon.gateway.observers import NO_HEADERS, Arrival, Channel, MakeObserver, make_observers
+from antiphon.gateway.large_requests import LARGE_BODY, run_aside
+from antiphon.gateway.observers import NO_HEADERS, Arrival, MakeObserver, arrive, make_observers
 from antiphon.gateway.owners import Owners
+from antiphon.gateway.read_request import ReadRequest
 from antiphon.gateway.recent_histories import RecentHistories
-from antiphon.gateway.recorder import NoRecorder, ResponseRecorder
-from antiphon.gateway.run import Equipment, ResponseRun
-from antiphon.gateway.sinks import NoSink
+from antiphon.gateway.recorder import ResponseRecorder
+from antiphon.gateway.run import ResponseRun
 from antiphon.store.protocol import Store
 from antiphon.store.records import Record
 from antiphon.wire.responses import CreateResponse
@@ -41,34 +41,6 @@ from antiphon.wire.responses import CreateResponse
 T = TypeVar("T")
 
 SHUTTING_DOWN = "The gateway is shutting down."
-
-
-class ReadRequest(NamedTuple):
-    """A request as it was read, and the names of the fields that are not part of the API."""
-
-    request: CreateResponse
-    unknown: Sequence[str]
-    arrival: Arrival
-    # The body is a request of the Responses API, not of another protocol.
-    is_plain: bool = True
-
-    def is_large(self, history: Sequence[object]) -> bool:
-        return len(self.arrival.body) >= LARGE_BODY or len(history) >= LARGE_HISTORY
-
-    @property
-    def notices(self) -> list[str]:
-        return [f"field {name} is unknown and was left out" for name in self.unknown]
-
-
-class TokenCount(NamedTuple):
-    tokens: int
-    # How it was counted, and what was changed or left out.
-    notices: list[str]
-
-
-BY_TEMPLATE = "input_tokens were counted by the engine's own template and tokenizer"
-BY_ASKING = "input_tokens were counted by asking the engine for one token"
-BY_LENGTH = "input_tokens were estimated by length: the engine counts no tokens"
 
 
 class Enqueued(NamedTuple):
@@ -101,7 +73,7 @@ class Gateway:
         self.environment = environment
         self.owners = owners
         self._make_sealer = make_sealer
-        self._equipment = equipment
+        self.equipment = equipment
         self.admission = admission
         pool.is_full = admission.is_full
         self.retention = retention
@@ -114,16 +86,16 @@ class Gateway:
 
     @property
     def heartbeat(self) -> float:
-        return self._equipment.timeouts.heartbeat
+        return self.equipment.timeouts.heartbeat
 
     def in_time(self, began: float) -> AbstractAsyncContextManager[None]:
         """Ends what is done here when it has taken as long as a response may. `began`: by the loop's clock."""
-        return in_time(self._equipment.timeouts.total, began)
+        return in_time(self.equipment.timeouts.total, began)
 
     def sealer_of(self, owner: str) -> Sealer:
         return self._make_sealer(owner, self.owners.earlier(owner))
 
-    def _environment_of(self, owner: str) -> Environment:
+    def environment_of(self, owner: str) -> Environment:
         return replace(self.environment, sealer=self.sealer_of(owner))
 
     # ---- from a request to a run -------------------------------------------------------------------------------------
@@ -139,11 +111,11 @@ class Gateway:
         headers: Mapping[str, str] = NO_HEADERS,
     ) -> ResponseRun:
         """Reads a request and prepares its run; no engine has been asked yet. `headers`: for observers."""
-        arrival = self._arrival(body, owner, "compact" if compact else protocol.channel, headers)
+        arrival = arrive(body, owner, "compact" if compact else protocol.channel, headers)
         async with self._refusals_shown(arrival):
             self.admission.count(owner)
             async with self._admitted(owner) as admitted:
-                read = await self._read(arrival, protocol)
+                read = await self.read(arrival, protocol)
                 request = read.request
                 if compact:
                     if request.model is None:
@@ -151,24 +123,21 @@ class Gateway:
                     request.stream = request.store = False
                 # The caller waits for it.
                 request.background = None
-                return admitted(await self.prepare(read, self._recorder(request, owner, histories), compact=compact))
+                return admitted(await self.prepare(read, self.recorder_of(request, owner, histories), compact=compact))
 
     async def begin_or_enqueue(
         self, body: bytes, owner: str, headers: Mapping[str, str] = NO_HEADERS
     ) -> ResponseRun | Enqueued:
         """Like `begin`, but a background response is put into the queue."""
-        arrival = self._arrival(body, owner, "http", headers)
+        arrival = arrive(body, owner, "http", headers)
         async with self._refusals_shown(arrival):
             self.admission.count(owner)
-            if await self._aside(partial(asks_for_background, body), owner, large=len(body) >= LARGE_BODY):
-                read = await self._read(arrival)
-                return await self._enqueue(read, self._recorder(read.request, owner))
+            if await self.aside(partial(asks_for_background, body), owner, large=len(body) >= LARGE_BODY):
+                read = await self.read(arrival)
+                return await self._enqueue(read, self.recorder_of(read.request, owner))
             async with self._admitted(owner) as admitted:
-                read = await self._read(arrival)
-                return admitted(await self.prepare(read, self._recorder(read.request, owner)))
-
-    def _arrival(self, body: bytes, owner: str, channel: Channel, headers: Mapping[str, str] = NO_HEADERS) -> Arrival:
-        return Arrival(body, owner, channel, asyncio.get_running_loop().time(), headers)
+                read = await self.read(arrival)
+                return admitted(await self.prepare(read, self.recorder_of(read.request, owner)))
 
     @asynccontextmanager
     async def _refusals_shown(self, arrival: Arrival) -> AsyncIterator[None]:
@@ -183,13 +152,13 @@ class Gateway:
         for observer in make_observers(self._observers, arrival):
             observer.dropped(error)
 
-    async def _read(self, arrival: Arrival, protocol: ClientProtocol = RESPONSES) -> ReadRequest:
+    async def read(self, arrival: Arrival, protocol: ClientProtocol = RESPONSES) -> ReadRequest:
         body, limits = arrival.body, self.environment.limits
         read = partial(protocol.read, body, limits)
-        request, unknown = await self._aside(read, arrival.owner, large=len(body) >= LARGE_BODY)
+        request, unknown = await self.aside(read, arrival.owner, large=len(body) >= LARGE_BODY)
         return ReadRequest(request, unknown, arrival, protocol in PROTOCOLS)
 
-    async def _aside(self, work: Callable[[], T], owner: str, *, large: bool, patient: bool = False) -> T:
+    async def aside(self, work: Callable[[], T], owner: str, *, large: bool, patient: bool = False) -> T:
         """Work on a request. Owners take turns with large ones: they need no place among an owner's responses for it."""
         if not large:
             return work()
@@ -212,7 +181,7 @@ class Gateway:
             place.leave()
             raise
 
-    def _recorder(self, request: CreateResponse, owner: str, histories: RecentHistories | None = None) -> ResponseRecorder:
+    def recorder_of(self, request: CreateResponse, owner: str, histories: RecentHistories | None = None) -> ResponseRecorder:
         return ResponseRecorder(
             self.store,
             owner,
@@ -237,7 +206,7 @@ class Gateway:
                 # A copy: a background response may have to be prepared again.
                 structs.replace(read.request, model=chosen.model),
                 [engine.knowledge for engine in chosen.engines],
-                self._environment_of(recorder.owner),
+                self.environment_of(recorder.owner),
                 history=history,
                 compact=compact,
                 response_id=recorder.response_id,
@@ -245,7 +214,7 @@ class Gateway:
                 notices=[*read.notices, *chosen.notices, *recorder.notices],
             )
             patient = bool(read.request.background)
-            exchange = await self._aside(make_exchange, recorder.owner, large=large, patient=patient)
+            exchange = await self.aside(make_exchange, recorder.owner, large=large, patient=patient)
             observers = make_observers(self._observers, read.arrival)
             if recording is not None:
                 for observer in observers:
@@ -255,7 +224,7 @@ class Gateway:
                 exchange,
                 chosen.engines,
                 recorder,
-                self._equipment,
+                self.equipment,
                 seat,
                 observers=observers,
                 large=large,
@@ -284,59 +253,24 @@ class Gateway:
             Exchange,
             structs.replace(request, model=chosen.model),
             [ready],
-            self._environment_of(recorder.owner),
+            self.environment_of(recorder.owner),
             history=history,
             response_id=recorder.response_id,
             created_at=recorder.created_at,
             notices=[*read.notices, *([chosen.notice] if chosen.notice else ()), *recorder.notices],
         )
         large = read.is_large(history)
-        exchange = await self._aside(make_exchange, recorder.owner, large=large)
-        await self._check_definitions(exchange, recorder.owner, large=large)
-        record = await self._aside(partial(recorder.to_record, exchange.response), recorder.owner, large=large)
+        exchange = await self.aside(make_exchange, recorder.owner, large=large)
+        await self.check_definitions(exchange, recorder.owner, large=large)
+        record = await self.aside(partial(recorder.to_record, exchange.response), recorder.owner, large=large)
         await self.store.enqueue(record, read.arrival.body)
         await self.owners.catch_up(record.owner)
         return Enqueued(record, bool(request.stream), exchange.notices)
 
-    async def count_input(self, body: bytes, owner: str) -> TokenCount:
-        """How many tokens the prompt of a request has. The request is not answered."""
-        async with self.admission.entered(owner) as seat:
-            return await self._count_input(body, owner, seat)
-
-    async def _count_input(self, body: bytes, owner: str, seat: EngineSeat) -> TokenCount:
-        read = await self._read(self._arrival(body, owner, "http"))
-        request = read.request
-        engines, request.model, notices = await self.pool.choose(request.model, request.prompt_cache_key)
-        recorder = self._recorder(request, owner)
-        history = await recorder.read(request_to_items(request), locks=False)
-        # Where nothing else counts the prompt, the engine is asked for one token.
-        request.max_output_tokens, request.stream, request.background, request.generate = 1, False, None, None
-        # The prompt is counted as it is.
-        request.context_management = None
-        knowledge, environment, large = [engines[0].knowledge], self._environment_of(recorder.owner), read.is_large(history)
-        make_exchange = partial(Exchange, request, knowledge, environment, history=history, asks_again=False)
-        exchange = await self._aside(make_exchange, recorder.owner, large=large)
-        await self._check_definitions(exchange, recorder.owner, large=large)
-        method, counted = BY_TEMPLATE, await count_by_template(engines[0], exchange.chat)
-        if counted is None:
-            counted, method = await self._count_by_asking(exchange, engines[0], seat)
-        return TokenCount(counted, [method, *read.notices, *notices, *recorder.notices])
-
-    async def _count_by_asking(self, exchange: Exchange, engine: Engine, seat: EngineSeat) -> tuple[int, str]:
-        run = ResponseRun(exchange, [engine], NoRecorder(), self._equipment, seat)
-        async with self.running(run):
-            await run.connect()
-            await run.run(NoSink())
-        usage = run.response.usage
-        if usage is None:
-            raise run.error or EngineError("The engine did not count the tokens of the prompt.")
-        reported = engine.knowledge.dialect_for(exchange.chat.model).reports_usage
-        return usage.input_tokens, BY_ASKING if reported else BY_LENGTH
-
-    async def _check_definitions(self, exchange: Exchange, owner: str, *, large: bool) -> None:
+    async def check_definitions(self, exchange: Exchange, owner: str, *, large: bool) -> None:
         """Raises for a schema that cannot be compiled, where no engine is going to be asked."""
         while isinstance(step := exchange.step, Check):
-            outcome = await self._equipment.checker.run(step.work, owner)
+            outcome = await self.equipment.checker.run(step.work, owner)
             await run_aside(partial(exchange.checked, outcome), large=large)
         if exchange.error is not None:
             raise exchange.error

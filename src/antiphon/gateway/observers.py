@@ -1,5 +1,6 @@
 """Observers: who looks on while a response runs. They see everything and change nothing."""
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Literal, NamedTuple
@@ -25,6 +26,11 @@ class Arrival(NamedTuple):
     # When it came, by the loop's clock. Of a background response: when its run began.
     at: float
     headers: Mapping[str, str] = NO_HEADERS
+
+
+def arrive(body: bytes, owner: str, channel: Channel, headers: Mapping[str, str] = NO_HEADERS) -> Arrival:
+    """It comes now."""
+    return Arrival(body, owner, channel, asyncio.get_running_loop().time(), headers)
 
 
 class Observer:
@@ -79,9 +85,79 @@ def has_output(emitted: Sequence[AnyEvent]) -> bool:
     return not all(isinstance(event, WITHOUT_OUTPUT) for event in emitted)
 
 
-def overriding(observers: Sequence[Observer], name: str) -> Sequence[Observer]:
+def overriding(observers: Sequence[Observer], name: str) -> list[Observer]:
     """Those that want this call: the others shall cost nothing where it is made for every delta."""
     return [observer for observer in observers if getattr(type(observer), name) is not getattr(Observer, name)]
+
+
+class RunObservers:
+    """Those who look on while one response runs. Each is told of its end once, and of nothing after it."""
+
+    def __init__(self, observers: Sequence[Observer]) -> None:
+        self._all = list(observers)
+        # Those that want every piece of the engine's body, and every event.
+        self.receivers, self._watchers = overriding(observers, "received"), overriding(observers, "events")
+        # By the loop's clock: when there was the first of the output.
+        self.first_output: float | None = None
+        # Somebody has to see the next events: most runs have nobody after the first of the output.
+        self.look = True
+        # An engine was asked, and its answer is not at its end.
+        self._is_asking = False
+
+    @property
+    def engine_only(self) -> list[Observer]:
+        """For a part of the response."""
+        return [EngineOnly(observer) for observer in self._all]
+
+    def begin(self, response_id: str, request: CreateResponse) -> None:
+        for observer in self._all:
+            observer.request(response_id, request)
+
+    def ask(self, reason: AskReason, chat: ChatRequest, engine: str) -> None:
+        self._is_asking = True
+        for observer in self._all:
+            observer.asks(reason)
+            observer.chat(chat, engine)
+
+    def answered(self, error: ApiError | None) -> None:
+        self._is_asking = False
+        for observer in self._all:
+            observer.answered(error)
+
+    def see(self, emitted: Sequence[AnyEvent]) -> None:
+        """Events that are about to be written, if one is to `look` at them."""
+        for observer in self._watchers:
+            observer.events(emitted)
+        if self.first_output is None and has_output(emitted):
+            # Once: no later event looks at the clock.
+            self.first_output = asyncio.get_running_loop().time()
+            self.look = bool(self._watchers)
+            for observer in self._all:
+                observer.first_output()
+
+    def end(self, response: Response, error: ApiError | None) -> None:
+        """`error`: with which the response failed."""
+        self._cut_off(error)
+        for observer in self._leave():
+            observer.ended(response)
+
+    def drop(self, error: ApiError | None) -> None:
+        """None: the client is gone."""
+        self._cut_off(error)
+        for observer in self._leave():
+            observer.dropped(error)
+
+    def _cut_off(self, error: ApiError | None) -> None:
+        """An engine that was given up before it answered has not answered well."""
+        if self._is_asking and error is not None:
+            self.answered(error)
+
+    def _leave(self) -> list[Observer]:
+        """Those to whom the end has not been told."""
+        observers, self._all = self._all, []
+        self.receivers.clear()
+        self._watchers.clear()
+        return observers
 
 
 class EngineOnly(Observer):

@@ -6,44 +6,33 @@ one go, without a task that wakes for each of them.
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
 
-from antiphon.core.answer_reader import AnswerReader
-from antiphon.core.check_work import CheckOutcome, CheckWork
 from antiphon.core.exchange import Exchange
 from antiphon.core.fast_path import AnyEvent
-from antiphon.core.steps import Ask, Check, Compact, Count, Done, Estimate, RunTools, Step, ToolCall
-from antiphon.core.tools import ToolResult
+from antiphon.core.steps import Ask, Check, Compact, Count, Done, Estimate, RunTools, Step
 from antiphon.engines.estimates import count_prompt, estimate_usage
 from antiphon.engines.upstream import Engine, Reply
 from antiphon.errors import ApiError, EngineError, EngineStalled
 from antiphon.gateway.admission import BorrowedSeat, QueuePlace, Seat
-from antiphon.gateway.checker import Checker
+from antiphon.gateway.answer_checks import AnswerChecks
+from antiphon.gateway.body_reader import BodyReader
 from antiphon.gateway.deadlines import Deadline
-from antiphon.gateway.large_answers import LARGE_PIECE, Backlog
-from antiphon.gateway.large_requests import run_aside
-from antiphon.gateway.observers import Arrival, Channel, EngineOnly, Observer, has_output, overriding
+from antiphon.gateway.engine_flow import EngineFlow
+from antiphon.gateway.equipment import Equipment
+from antiphon.gateway.exchange_calls import ExchangeCalls
+from antiphon.gateway.observers import Arrival, Channel, Observer, RunObservers
+from antiphon.gateway.outbox import Outbox
 from antiphon.gateway.recorder import NoRecorder, ResponseRecorder
-from antiphon.gateway.sinks import NoSink, Sink, WriteBatch
-from antiphon.gateway.watch import EngineWatch, Timeouts
+from antiphon.gateway.sinks import NoSink, Sink
+from antiphon.gateway.tool_calls import run_calls
+from antiphon.gateway.watch import EngineWatch
 from antiphon.logs import log
-from antiphon.tools.runner import ToolRunner
 from antiphon.wire.responses import Response
 
 BUG = "The gateway failed. This is a bug; the log has its trace."
-
-
-@dataclass(frozen=True, slots=True)
-class Equipment:
-    """What every run of a gateway uses."""
-
-    timeouts: Timeouts
-    batch: WriteBatch
-    checker: Checker
-    tools: Mapping[str, ToolRunner]
 
 
 class ResponseRun:
@@ -65,45 +54,42 @@ class ResponseRun:
         `arrival`: of its request; without one, it is a part of another request, which comes now."""
         self._exchange = exchange
         self._large = large
-        # The exchange is in use in a thread: nobody else may call it.
-        self._is_aside = False
-        # The run that compacts the history, while it does.
-        self._compacting: ResponseRun | None = None
-        # A backlog, while a thread reads.
-        self._answer: AnswerReader | Backlog = exchange.answer
-        exchange.answer.read_at_once(LARGE_PIECE)
-        self._reading_aside: asyncio.Task[None] | None = None
         self._engines = engines
         self.recorder = recorder
         self._equipment = equipment
-        self._observers = observers
-        # Those of them that want every piece of the engine's body, and every event.
-        self._receivers, self._watchers = overriding(observers, "received"), overriding(observers, "events")
-        self._add_to_batch = equipment.batch.add
-        self._loop = asyncio.get_running_loop()
+        self._seat = seat
         self.channel: Channel = arrival.channel if arrival is not None else "http"
-        # By the loop's clock: when its request came, and when there was the first of its output.
-        self.arrived = arrival.at if arrival is not None else self._loop.time()
-        self.first_output: float | None = None
+        # By the loop's clock: when its request came.
+        self.arrived = arrival.at if arrival is not None else asyncio.get_running_loop().time()
         # The first events have been written.
         self._begun = False
-        self._sink: Sink = NoSink()
-        self._unsent: list[AnyEvent] = []
+        # The run that compacts the history, while it does.
+        self._compacting: ResponseRun | None = None
         self._aborted: ApiError | None = None
-        # The engine's next answer, and the one that is being read.
+        # An abort that waits until the exchange may be called again.
+        self._late_abort: ApiError | None = None
+        # The engine's next answer.
         self._opening: asyncio.Task[Reply | None] | None = None
-        self._reply: Reply | None = None
-        self._read: asyncio.Future[None] = self._loop.create_future()
-        self._checking: asyncio.Task[None] | None = None
-        self._resuming: asyncio.Task[None] | None = None
         self._watch = EngineWatch(equipment.timeouts)
-        self._answer_ended = False
-        self._seat = seat
+        self._observers = RunObservers(observers)
+        self._calls = ExchangeCalls(exchange)
+        self._flow = EngineFlow()
+        self._outbox = Outbox(self._observers, self._calls, self._flow)
+        self._checks = AnswerChecks(exchange, self._outbox, equipment.checker, seat)
+        self._body = BodyReader(
+            exchange.answer,
+            self._calls,
+            self._checks,
+            self._outbox,
+            self._flow,
+            self._observers,
+            self._watch,
+            equipment.batch.add,
+        )
         # Its place among the responses of its owner, if it was given one.
         self.place: QueuePlace | None = None
         self._deadline = Deadline(equipment.timeouts.total)
-        for observer in observers:
-            observer.request(exchange.response.id, exchange.request)
+        self._observers.begin(exchange.response.id, exchange.request)
 
     # ---- what is known of it -----------------------------------------------------------------------------------------
 
@@ -146,6 +132,11 @@ class ResponseRun:
         return self._exchange.step
 
     @property
+    def first_output(self) -> float | None:
+        """When there was the first of its output, by the loop's clock."""
+        return self._observers.first_output
+
+    @property
     def waits(self) -> bool:
         """Its engine is busy."""
         return self._seat.waits
@@ -170,10 +161,10 @@ class ResponseRun:
 
     async def run(self, sink: Sink) -> None:
         """Writes every event, to the terminal one. Never raises for what the engine does."""
-        self._sink = sink
-        self._unsent += self._exchange.start()
+        self._outbox.sink = sink
+        self._outbox.add(self._exchange.start())
         self._begun = True
-        self.flush()
+        self._outbox.flush()
         self._watch.start(self)
         try:
             await self._drive()
@@ -205,18 +196,27 @@ class ResponseRun:
             if reply is not None:
                 await self._receive_all(reply)
 
+    async def _receive_all(self, reply: Reply) -> None:
+        if self._aborted is not None:
+            # It came too late.
+            reply.close()
+            return
+        error = await self._body.read(reply)
+        self._observers.answered(self._aborted or error)
+        self._abort_late()
+        if self._aborted is None:
+            await self._report(partial(self._exchange.finish, error), large=self._exchange.answer.has_large_end)
+
     async def _end(self) -> None:
         """The response is stored before its terminal event is sent: a client that has seen it can continue it at once."""
-        last = [*self._unsent, *self._exchange.end()]
+        unsent = self._outbox.take()
+        last = [*unsent, *self._exchange.end()]
         try:
             await self.recorder.record(self.response, last)
         except ApiError as error:
-            last = [*self._unsent, *self._exchange.end(error)]
-        self._unsent = []
-        self._observe(last)
-        self._sink.write(last, last=True)
-        for observer in self._leave_observers():
-            observer.ended(self.response)
+            last = [*unsent, *self._exchange.end(error)]
+        self._outbox.write_last(last)
+        self._observers.end(self.response, self._aborted or self.error)
         await self._drain()
 
     async def _drain(self) -> None:
@@ -224,59 +224,51 @@ class ResponseRun:
         deadline = self._deadline.at
         try:
             async with asyncio.timeout_at(deadline + self._equipment.timeouts.heartbeat if deadline is not None else None):
-                await self._sink.drain()
+                await self._outbox.sink.drain()
         except TimeoutError:
             raise ConnectionResetError(f"The client did not read the end of {self.response.id}.") from None
 
     def abort(self, error: ApiError) -> None:
         """Ends the response with this error, and gives the engine up."""
         self._aborted = self._aborted or error
-        if self._is_aside:
-            # As soon as the exchange may be called again.
-            return
-        if self._compacting is not None and self._compacting._is_aside:
+        self._body.give_up()
+        compacting = self._compacting
+        if compacting is not None and compacting._calls.in_thread:
             # Aborting this exchange would call that one too.
-            self._compacting.abort(error)
-            return
-        self._unsent += self._exchange.abort(error)
-        if self._checking is not None:
-            self._checking.cancel()
-        if self._opening is not None:
-            self._opening.cancel()
-        if self._reply is not None:
-            self._reply.close()
-        if not self._read.done():
-            self._read.set_result(None)
+            compacting.abort(error)
+            self._late_abort = self._aborted
+        elif self._calls.in_thread:
+            self._late_abort = self._aborted
+        else:
+            self._outbox.add(self._exchange.abort(error))
+            self._checks.cancel()
+            if self._opening is not None:
+                self._opening.cancel()
+
+    def _abort_late(self) -> None:
+        """The exchange may be called again."""
+        error, self._late_abort = self._late_abort, None
+        if error is not None:
+            self.abort(error)
 
     def close(self) -> Coroutine[Any, Any, None] | None:
         """Leaves nothing running. What it returns is still to be awaited: the connection is kept if its body ends soon."""
-        for observer in self._leave_observers():
-            observer.dropped(self._aborted or self.error)
-        self._read.cancel()
+        self._observers.drop(self._aborted or self.error)
         self._deadline.cancel()
-        for task in (self._checking, self._resuming, self._reading_aside):
-            if task is not None:
-                task.cancel()
+        self._checks.cancel()
+        self._outbox.close()
         opening = self._opening
-        if opening is not None and not opening.cancel() and not opening.cancelled() and opening.exception() is None:
-            self._reply = self._reply or opening.result()
-        return self._leave()
+        has_result = opening is not None and not opening.cancel() and not opening.cancelled() and opening.exception() is None
+        if opening is not None and has_result and (opened := opening.result()) is not None:
+            # Nobody is going to read it.
+            opened.close()
+        return self._body.close()
 
     def leave_places(self) -> None:
         """Others may run."""
         self._seat.leave()
         if self.place is not None:
             self.place.leave()
-
-    def _leave(self) -> Coroutine[Any, Any, None] | None:
-        """Gives the engine's connection back, or closes it."""
-        reply, self._reply = self._reply, None
-        if reply is None:
-            return None
-        if not self._answer_ended:
-            reply.close()
-            return None
-        return None if reply.release() else reply.finish()
 
     # ---- steps -------------------------------------------------------------------------------------------------------
 
@@ -290,10 +282,10 @@ class ResponseRun:
                 case Check():
                     await self._check_once(step)
                 case RunTools():
-                    await self._run_tools(step)
+                    await run_calls(step.calls, self._equipment.tools, self._exchange, self._outbox)
                 case Estimate():
                     usages = [await estimate_usage(self._engines[a.engine], a.chat, a.written) for a in step.answers]
-                    self._unsent += self._exchange.estimated(usages)
+                    self._outbox.add(self._exchange.estimated(usages))
                 case Count():
                     tokens = await count_prompt(self._engines[step.engine], step.chat)
                     await self._report(partial(self._exchange.counted, tokens))
@@ -304,35 +296,27 @@ class ResponseRun:
                     await self._compact()
                 case Done():
                     return None
-            self.flush()
+            self._outbox.flush()
 
     async def _report(self, call: Callable[[], list[AnyEvent]], *, large: bool = False) -> None:
         """Reports something to the exchange that may make it convert its request anew, or that is `large` itself."""
         # A check that runs may report its outcome at any time. Until then there is nothing to convert.
-        large = (large or self._large) and self._checking is None
-        self._is_aside = large
-        try:
-            events = await run_aside(call, large=large)
-        finally:
-            self._is_aside = False
-        self._unsent += events
-        if large and self._aborted is not None:
-            self.abort(self._aborted)
+        in_thread = (large or self._large) and self._checks.running is None
+        self._outbox.add(await self._calls.make(call, in_thread=in_thread))
+        self._abort_late()
 
     async def _ask(self, step: Ask) -> Reply | None:
-        if (leaving := self._leave()) is not None:
+        if (leaving := self._body.leave()) is not None:
             await leaving
         engine, asked = self._engines[step.engine], False
         try:
             await self._seat.take(engine, self._engines[step.engine + 1 :])
-            for observer in self._observers:
-                observer.asks(step.reason)
-                observer.chat(step.chat, engine.root)
+            self._observers.ask(step.reason, step.chat, engine.root)
             asked = True
             return await engine.open_chat(step.chat)
         except ApiError as error:
             if asked:
-                self._show_answered(error)
+                self._observers.answered(error)
             await self._report(partial(self._exchange.refused, error))
             return None
 
@@ -340,199 +324,33 @@ class ResponseRun:
         """Runs the exchange that compacts the history. The client sees nothing of it but signs of life."""
         compaction = self._exchange.compaction
         assert compaction is not None
-        observers = [EngineOnly(observer) for observer in self._observers]
         self._compacting = run = ResponseRun(
             compaction,
             self._engines,
             NoRecorder(),
             self._equipment,
             BorrowedSeat(self._seat),
-            observers=observers,
+            observers=self._observers.engine_only,
             large=self._large,
         )
         try:
             await run.run(NoSink())
         finally:
             self._compacting = None
+            run._aborted = run._aborted or self._aborted
             if (leaving := run.close()) is not None:
                 await leaving
-        if self._aborted is not None:
-            self.abort(self._aborted)
-        else:
+        self._abort_late()
+        if self._aborted is None:
             await self._report(self._exchange.compacted)
 
     async def _check_once(self, step: Check) -> None:
-        if (checking := self._checking) is not None:
+        if (checking := self._checks.running) is not None:
             await asyncio.wait({checking})
             checking.result()
         else:
-            outcome = await self._outcome_of(step.work)
+            outcome = await self._checks.outcome_of(step.work)
             await self._report(partial(self._exchange.checked, outcome))
-
-    async def _outcome_of(self, work: CheckWork) -> CheckOutcome:
-        return await self._equipment.checker.run(work, self._seat.owner, patient=self._seat.patient)
-
-    async def _run_tools(self, step: RunTools) -> None:
-        """All at once; each result is shown as soon as those before it are."""
-
-        async def run(call: ToolCall) -> None:
-            result = await self._run_tool(call)
-            self._unsent += self._exchange.tool_result(call.id, result)
-            self.flush()
-
-        async with asyncio.TaskGroup() as group:
-            for call in step.calls:
-                group.create_task(run(call))
-
-    async def _run_tool(self, call: ToolCall) -> ToolResult:
-        try:
-            return await self._equipment.tools[call.kind].run(call)
-        except Exception as failed:
-            # A tool that fails does not fail the response: the model gets the error, and continues.
-            log("tool_failed", level=logging.WARNING, exc_info=failed, kind=call.kind, response_id=self.response.id)
-            return ToolResult(f"The tool failed: {failed}", failed=True)
-
-    # ---- the engine's body -------------------------------------------------------------------------------------------
-
-    async def _receive_all(self, reply: Reply) -> None:
-        """Lets the engine's bytes through until the exchange wants no more."""
-        self._reply = reply
-        self._read = self._loop.create_future()
-        self._watch.begin_answer()
-        self._answer_ended = False
-        error: ApiError | None = None
-        reply.push(self)
-        try:
-            await self._read
-        except ApiError as broken:
-            error = broken
-        if self._reading_aside is not None:
-            await self._reading_aside
-        self._answer_ended = self._exchange.answer_ended
-        self._show_answered(self._aborted or error)
-        if self._aborted is None:
-            await self._report(partial(self._exchange.finish, error), large=self._exchange.answer.has_large_end)
-
-    def receive(self, data: bytes) -> None:
-        """One piece of the engine's body, straight from the socket."""
-        if self._read.done():
-            return
-        answer = self._answer
-        self._watch.reads += 1
-        for observer in self._receivers:
-            observer.received(data)
-        try:
-            events = answer.receive(data)
-        except Exception as error:
-            # Nothing may be raised into the parser; the run itself reports what went wrong.
-            self._read.set_exception(error)
-            return
-        self._unsent = self._unsent + events if self._unsent else events
-        if not answer.needs_caller:
-            self._add_to_batch(self)
-        else:
-            self._attend_to(answer)
-
-    def _attend_to(self, answer: AnswerReader | Backlog) -> None:
-        """Does what the reader of the answer needs its caller for."""
-        if not answer.reading:
-            if not self._read.done():
-                self._read.set_result(None)
-            return
-        self._add_to_batch(self)
-        if answer.is_behind:
-            # At once: more may come before the task begins.
-            backlog = self._answer = Backlog()
-            self._reading_aside = asyncio.create_task(self._read_aside(backlog))
-        else:
-            self._checking = self._checking or asyncio.create_task(self._check())
-
-    async def _read_aside(self, backlog: Backlog) -> None:
-        """Reads a large piece in a thread. What comes meanwhile waits for that."""
-        answer, reply = self._exchange.answer, self._reply
-        if reply is not None:
-            reply.pause()
-        try:
-            while answer.is_behind and answer.reading and self._aborted is None:
-                await self._report(answer.read_on, large=True)
-                for piece in backlog.take():
-                    self._unsent += answer.receive(piece)
-        except Exception as bug:
-            if self._read.done():
-                raise
-            self._read.set_exception(bug)
-        finally:
-            self._answer, self._reading_aside = answer, None
-            if reply is not None and self._resuming is None:
-                reply.resume()
-        self._add_to_batch(self)
-        if answer.needs_caller:
-            self._attend_to(answer)
-
-    def ended(self, error: BaseException | None) -> None:
-        if self._read.done():
-            return
-        if error is None or self._reply is None:
-            self._read.set_result(None)
-        else:
-            self._read.set_exception(self._reply.error(error))
-
-    async def _check(self) -> None:
-        """Checks while the engine sends more, which waits in the exchange."""
-        exchange = self._exchange
-        try:
-            while (work := exchange.check) is not None:
-                # Not in one line: what was sent meanwhile would be added again.
-                outcome = await self._outcome_of(work)
-                self._unsent += exchange.checked(outcome)
-                self.flush()
-            if not exchange.reading and not self._read.done():
-                self._read.set_result(None)
-        except Exception as bug:
-            if self._read.done():
-                raise
-            self._read.set_exception(bug)
-        finally:
-            self._checking = None
-
-    # ---- the client --------------------------------------------------------------------------------------------------
-
-    def flush(self) -> None:
-        """Writes what there is, and pauses the engine if the client does not keep up."""
-        events = self._unsent
-        if not events:
-            return
-        self._unsent = []
-        if self._watchers or self.first_output is None:
-            self._observe(events)
-        if self._sink.write(events) and self._resuming is None and self._reply is not None:
-            self._reply.pause()
-            self._resuming = asyncio.create_task(self._resume(self._reply))
-
-    async def _resume(self, reply: Reply) -> None:
-        await self._sink.drain()
-        self._resuming = None
-        self.when_looked()
-        reply.resume()
-
-    def _observe(self, events: Sequence[AnyEvent]) -> None:
-        for observer in self._watchers:
-            observer.events(events)
-        if self.first_output is None and has_output(events):
-            # Once: no later event looks at the clock.
-            self.first_output = self._loop.time()
-            for observer in self._observers:
-                observer.first_output()
-
-    def _show_answered(self, error: ApiError | None) -> None:
-        for observer in self._observers:
-            observer.answered(error)
-
-    def _leave_observers(self) -> Sequence[Observer]:
-        """Those to whom the end has not been told."""
-        observers, self._observers = self._observers, ()
-        self._receivers = self._watchers = ()
-        return observers
 
     # ---- what the watch sees -----------------------------------------------------------------------------------------
 
@@ -542,17 +360,16 @@ class ResponseRun:
 
     @property
     def is_paused(self) -> bool:
-        return self._resuming is not None
+        return self._flow.is_paused
 
     def when_looked(self) -> None:
-        if not self._is_aside:
-            self._exchange.join_pieces()
+        self._calls.join_pieces()
 
     def when_quiet(self) -> None:
         # A journal keeps every event; its followers get signs of life by other means.
-        if self.streams and not self.in_background and not self._is_aside:
-            self._unsent += self._exchange.heartbeat()
-            self.flush()
+        if self.streams and not self.in_background:
+            self._outbox.add(self._calls.heartbeat())
+            self._outbox.flush()
 
     def when_stalled(self) -> None:
         self.abort(EngineStalled("The engine said nothing for too long.", retry_after=1))

@@ -25,7 +25,7 @@ class Watched(Protocol):
 
     @property
     def is_paused(self) -> bool:
-        """A slow client keeps the engine from sending."""
+        """The engine may not send: its client, or the gateway itself, has to read first."""
 
     def when_looked(self) -> None:
         """Now and then, however much the engine sends."""

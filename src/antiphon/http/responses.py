@@ -11,6 +11,7 @@ from antiphon.errors import EngineError
 from antiphon.gateway.client_protocol import RESPONSES
 from antiphon.gateway.gateway import Enqueued
 from antiphon.gateway.ids import new_id
+from antiphon.gateway.input_counts import count_input
 from antiphon.gateway.record_format import record_to_response
 from antiphon.gateway.run import ResponseRun
 from antiphon.gateway.run_summary import run_summary
@@ -63,7 +64,7 @@ async def compact(request: web.Request) -> web.StreamResponse:
 
 
 async def input_tokens(request: web.Request) -> web.StreamResponse:
-    counted = await request.app[GATEWAY].count_input(await read_body(request), request[OWNER])
+    counted = await count_input(request.app[GATEWAY], await read_body(request), request[OWNER])
     return to_json({"object": "response.input_tokens", "input_tokens": counted.tokens}, notice_header(counted.notices))
 
 

@@ -1,0 +1,165 @@
+"""The engine's body: its bytes go to the exchange, and the events to the client, without a task that wakes for each piece."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from antiphon.core.answer_reader import AnswerReader
+from antiphon.engines.upstream import Reply
+from antiphon.errors import ApiError
+from antiphon.gateway.answer_checks import AnswerChecks
+from antiphon.gateway.engine_flow import EngineFlow
+from antiphon.gateway.exchange_calls import ExchangeCalls
+from antiphon.gateway.large_answers import LARGE_PIECE, Backlog
+from antiphon.gateway.observers import RunObservers
+from antiphon.gateway.outbox import Outbox
+from antiphon.gateway.sinks import Writer
+from antiphon.gateway.watch import EngineWatch
+
+
+class BodyReader:
+    """`read()` one reply after another; `leave()` each of them, and `close()` in any case."""
+
+    def __init__(
+        self,
+        answer: AnswerReader,
+        calls: ExchangeCalls,
+        checks: AnswerChecks,
+        outbox: Outbox,
+        flow: EngineFlow,
+        observers: RunObservers,
+        watch: EngineWatch,
+        add_to_batch: Callable[[Writer], None],
+    ) -> None:
+        answer.read_at_once(LARGE_PIECE)
+        self._reader = answer
+        # A backlog, while a thread reads.
+        self._answer: AnswerReader | Backlog = answer
+        self._calls = calls
+        self._checks = checks
+        self._outbox = outbox
+        self._flow = flow
+        # The same list: it is read for each piece.
+        self._receivers = observers.receivers
+        self._watch = watch
+        self._add_to_batch = add_to_batch
+        self._reply: Reply | None = None
+        self._read: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._reading_aside: asyncio.Task[None] | None = None
+        self._answer_ended = False
+        self._given_up = False
+
+    async def read(self, reply: Reply) -> ApiError | None:
+        """Lets the engine's bytes through until the exchange wants no more. Returns the error that ended them."""
+        self._reply = reply
+        self._read = asyncio.get_running_loop().create_future()
+        self._watch.begin_answer()
+        self._answer_ended = False
+        error: ApiError | None = None
+        reply.push(self)
+        # Not before: what has arrived is taken without a pause.
+        self._flow.begin(reply)
+        try:
+            await self._read
+        except ApiError as broken:
+            error = broken
+        if self._reading_aside is not None:
+            await self._reading_aside
+        self._answer_ended = self._reader.ended
+        return error
+
+    # ---- what the transport calls ------------------------------------------------------------------------------------
+
+    def receive(self, data: bytes) -> None:
+        """One piece of the engine's body, straight from the socket."""
+        if self._read.done():
+            return
+        answer = self._answer
+        self._watch.reads += 1
+        for observer in self._receivers:
+            observer.received(data)
+        try:
+            events = answer.receive(data)
+        except Exception as error:
+            # Nothing may be raised into the parser; the run itself reports what went wrong.
+            self._read.set_exception(error)
+            return
+        outbox = self._outbox
+        outbox.unsent = outbox.unsent + events if outbox.unsent else events
+        if not answer.needs_caller:
+            self._add_to_batch(outbox)
+        else:
+            self._attend_to(answer)
+
+    def ended(self, error: BaseException | None) -> None:
+        if self._read.done():
+            return
+        if error is None or self._reply is None:
+            self._read.set_result(None)
+        else:
+            self._read.set_exception(self._reply.error(error))
+
+    # ---- what the reader of the answer needs -------------------------------------------------------------------------
+
+    def _attend_to(self, answer: AnswerReader | Backlog) -> None:
+        """Does what the reader of the answer needs its caller for."""
+        if not answer.reading:
+            if not self._read.done():
+                self._read.set_result(None)
+            return
+        self._add_to_batch(self._outbox)
+        if answer.is_behind:
+            # At once: more may come before the task begins.
+            backlog = self._answer = Backlog()
+            self._reading_aside = asyncio.create_task(self._read_aside(backlog))
+        else:
+            self._checks.start(self._read)
+
+    async def _read_aside(self, backlog: Backlog) -> None:
+        """Reads a large piece in a thread. What comes meanwhile waits for that."""
+        answer = self._reader
+        self._flow.pause()
+        try:
+            while answer.is_behind and answer.reading and not self._given_up:
+                # A check that runs may report its outcome at any time.
+                self._outbox.add(await self._calls.make(answer.read_on, in_thread=self._checks.running is None))
+                for piece in () if self._given_up else backlog.take():
+                    self._outbox.add(answer.receive(piece))
+        except Exception as bug:
+            if self._read.done():
+                raise
+            self._read.set_exception(bug)
+        finally:
+            self._answer, self._reading_aside = answer, None
+            self._flow.resume()
+        self._add_to_batch(self._outbox)
+        if answer.needs_caller and not self._given_up:
+            self._attend_to(answer)
+
+    # ---- the end -----------------------------------------------------------------------------------------------------
+
+    def give_up(self) -> None:
+        """Ends the engine's work at once. A thread that reads is waited for."""
+        self._given_up = True
+        if self._reply is not None:
+            self._reply.close()
+        if not self._read.done():
+            self._read.set_result(None)
+
+    def leave(self) -> Coroutine[Any, Any, None] | None:
+        """Gives the engine's connection back, or closes it. What it returns is still to be awaited."""
+        reply, self._reply = self._reply, None
+        self._flow.end()
+        if reply is None:
+            return None
+        if not self._answer_ended:
+            reply.close()
+            return None
+        return None if reply.release() else reply.finish()
+
+    def close(self) -> Coroutine[Any, Any, None] | None:
+        """Leaves nothing running. What it returns is still to be awaited: the connection is kept if its body ends soon."""
+        self._read.cancel()
+        if self._reading_aside is not None:
+            self._reading_aside.cancel()
+        return self.leave()

@@ -1,0 +1,56 @@
+"""The events of a run on their way to its client."""
+
+import asyncio
+from collections.abc import Sequence
+
+from antiphon.core.fast_path import AnyEvent
+from antiphon.gateway.engine_flow import EngineFlow
+from antiphon.gateway.exchange_calls import ExchangeCalls
+from antiphon.gateway.observers import RunObservers
+from antiphon.gateway.sinks import NoSink, Sink
+
+
+class Outbox:
+    """`add()` events, and `flush()` them. A client that does not keep up pauses the engine."""
+
+    def __init__(self, observers: RunObservers, calls: ExchangeCalls, flow: EngineFlow) -> None:
+        self.sink: Sink = NoSink()
+        self.unsent: list[AnyEvent] = []
+        self._observers = observers
+        self._calls = calls
+        self._flow = flow
+        self._resuming: asyncio.Task[None] | None = None
+
+    def add(self, events: list[AnyEvent]) -> None:
+        self.unsent += events
+
+    def take(self) -> list[AnyEvent]:
+        events, self.unsent = self.unsent, []
+        return events
+
+    def flush(self) -> None:
+        """Writes what there is, and pauses the engine if the client does not keep up."""
+        events = self.unsent
+        if not events:
+            return
+        self.unsent = []
+        if self._observers.look:
+            self._observers.see(events)
+        if self.sink.write(events) and self._resuming is None:
+            self._flow.pause()
+            self._resuming = asyncio.create_task(self._resume())
+
+    def write_last(self, events: Sequence[AnyEvent]) -> None:
+        """The terminal event is among them."""
+        self._observers.see(events)
+        self.sink.write(events, last=True)
+
+    async def _resume(self) -> None:
+        await self.sink.drain()
+        self._resuming = None
+        self._calls.join_pieces()
+        self._flow.resume()
+
+    def close(self) -> None:
+        if self._resuming is not None:
+            self._resuming.cancel()
