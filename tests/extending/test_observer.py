@@ -182,3 +182,35 @@ async def test_who_does_not_override_a_call_for_every_delta_is_not_called(engine
         async with running_gateway(engine, extensions=Extensions(observers=[lambda arrival: marks])) as gateway:
             await gateway.stream("Hi")
     assert (marks.marks, calls) == (1, [])
+
+
+def broken_at(name: str) -> Observer:
+    def fail(*arguments: object) -> None:
+        raise RuntimeError(name)
+
+    broken: Observer = type("Broken", (Observer,), {name: fail})()
+    return broken
+
+
+CALLS = [name for name, method in vars(Observer).items() if callable(method) and not name.startswith("_")]
+
+
+@pytest.mark.parametrize("at", CALLS)
+async def test_an_observer_that_raises_does_no_harm(engine: MockEngine, at: str, caplog: pytest.LogCaptureFixture) -> None:
+    notebook = Notebook()
+    extensions = Extensions(observers=[lambda arrival: broken_at(at), lambda arrival: notebook])
+    async with running_gateway(engine, extensions=extensions) as gateway:
+        events = await gateway.stream("Hi")
+        assert events[-1]["type"] == "response.completed"
+        assert (await gateway.post({"model": "mock", "input": 7}))[0] == 400
+    assert [type(end).__name__ for end in notebook.ends] == ["Response", "InvalidRequest"]
+    assert "observer_failed" in caplog.text
+
+
+async def test_one_that_cannot_be_made_does_no_harm(engine: MockEngine, caplog: pytest.LogCaptureFixture) -> None:
+    def make(arrival: Arrival) -> Observer:
+        raise RuntimeError
+
+    async with running_gateway(engine, extensions=Extensions(observers=[make])) as gateway:
+        assert (await gateway.create("Hi"))["status"] == "completed"
+    assert "observer_failed" in caplog.text

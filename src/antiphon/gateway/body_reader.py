@@ -40,7 +40,7 @@ class BodyReader:
         self._outbox = outbox
         self._flow = flow
         # The same list: it is read for each piece.
-        self._receivers = observers.receivers
+        self._observers, self._receivers = observers, observers.receivers
         self._watch = watch
         self._add_to_batch = add_to_batch
         self._reply: Reply | None = None
@@ -76,8 +76,8 @@ class BodyReader:
             return
         answer = self._answer
         self._watch.reads += 1
-        for observer in self._receivers:
-            observer.received(data)
+        if self._receivers:
+            self._observers.receive(data)
         try:
             events = answer.receive(data)
         except Exception as error:

@@ -28,7 +28,7 @@ from antiphon.gateway.deadlines import in_time
 from antiphon.gateway.equipment import Equipment
 from antiphon.gateway.ids import new_id
 from antiphon.gateway.large_requests import LARGE_BODY, run_aside
-from antiphon.gateway.observers import NO_HEADERS, Arrival, MakeObserver, arrive, make_observers
+from antiphon.gateway.observers import NO_HEADERS, Arrival, MakeObserver, arrive, make_observers, tell
 from antiphon.gateway.owners import Owners
 from antiphon.gateway.read_request import ReadRequest
 from antiphon.gateway.recent_histories import RecentHistories
@@ -149,8 +149,7 @@ class Gateway:
             raise
 
     def show_refusal(self, arrival: Arrival, error: ApiError) -> None:
-        for observer in make_observers(self._observers, arrival):
-            observer.dropped(error)
+        tell(make_observers(self._observers, arrival), lambda observer: observer.dropped(error))
 
     async def read(self, arrival: Arrival, protocol: ClientProtocol = RESPONSES) -> ReadRequest:
         body, limits = arrival.body, self.environment.limits
@@ -217,8 +216,7 @@ class Gateway:
             exchange = await self.aside(make_exchange, recorder.owner, large=large, patient=patient)
             observers = make_observers(self._observers, read.arrival)
             if recording is not None:
-                for observer in observers:
-                    observer.recorded(recording)
+                tell(observers, lambda observer: observer.recorded(recording))
             seat = EngineSeat(self.admission, recorder.owner, patient=exchange.response.background)
             return ResponseRun(
                 exchange,

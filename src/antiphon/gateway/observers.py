@@ -1,6 +1,7 @@
 """Observers: who looks on while a response runs. They see everything and change nothing."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Literal, NamedTuple
@@ -9,6 +10,7 @@ from antiphon.core.fast_path import AnyEvent
 from antiphon.core.recording import Recording
 from antiphon.core.steps import AskReason
 from antiphon.errors import ApiError
+from antiphon.logs import log
 from antiphon.wire import events
 from antiphon.wire.chat import ChatRequest
 from antiphon.wire.responses import CreateResponse, Response
@@ -34,7 +36,7 @@ def arrive(body: bytes, owner: str, channel: Channel, headers: Mapping[str, str]
 
 
 class Observer:
-    """One request. Override what you want to see. It is called on the event loop: it must be quick, and must not raise.
+    """One request. Override what you want to see. It is called on the event loop: it must be quick.
 
     The last call is `ended` or `dropped`.
     """
@@ -91,7 +93,10 @@ def overriding(observers: Sequence[Observer], name: str) -> list[Observer]:
 
 
 class RunObservers:
-    """Those who look on while one response runs. Each is told of its end once, and of nothing after it."""
+    """Those who look on while one response runs. Each is told of its end once, and of nothing after it.
+
+    One that raises is a bug, which goes to the log. The response goes on without it.
+    """
 
     def __init__(self, observers: Sequence[Observer]) -> None:
         self._all = list(observers)
@@ -110,42 +115,41 @@ class RunObservers:
         return [EngineOnly(observer) for observer in self._all]
 
     def begin(self, response_id: str, request: CreateResponse) -> None:
-        for observer in self._all:
-            observer.request(response_id, request)
+        self._tell(lambda observer: observer.request(response_id, request))
 
     def ask(self, reason: AskReason, chat: ChatRequest, engine: str) -> None:
         self._is_asking = True
-        for observer in self._all:
-            observer.asks(reason)
-            observer.chat(chat, engine)
+        self._tell(lambda observer: observer.asks(reason))
+        self._tell(lambda observer: observer.chat(chat, engine))
+
+    def receive(self, data: bytes) -> None:
+        tell(self.receivers, lambda observer: observer.received(data), self._forget)
 
     def answered(self, error: ApiError | None) -> None:
         self._is_asking = False
-        for observer in self._all:
-            observer.answered(error)
+        self._tell(lambda observer: observer.answered(error))
 
     def see(self, emitted: Sequence[AnyEvent]) -> None:
         """Events that are about to be written, if one is to `look` at them."""
-        for observer in self._watchers:
-            observer.events(emitted)
+        tell(self._watchers, lambda observer: observer.events(emitted), self._forget)
         if self.first_output is None and has_output(emitted):
             # Once: no later event looks at the clock.
             self.first_output = asyncio.get_running_loop().time()
             self.look = bool(self._watchers)
-            for observer in self._all:
-                observer.first_output()
+            self._tell(lambda observer: observer.first_output())
 
     def end(self, response: Response, error: ApiError | None) -> None:
         """`error`: with which the response failed."""
         self._cut_off(error)
-        for observer in self._leave():
-            observer.ended(response)
+        tell(self._leave(), lambda observer: observer.ended(response))
 
     def drop(self, error: ApiError | None) -> None:
         """None: the client is gone."""
         self._cut_off(error)
-        for observer in self._leave():
-            observer.dropped(error)
+        tell(self._leave(), lambda observer: observer.dropped(error))
+
+    def _tell(self, what: Callable[[Observer], None]) -> None:
+        tell(self._all, what, self._forget)
 
     def _cut_off(self, error: ApiError | None) -> None:
         """An engine that was given up before it answered has not answered well."""
@@ -158,6 +162,22 @@ class RunObservers:
         self.receivers.clear()
         self._watchers.clear()
         return observers
+
+    def _forget(self, failed: Observer) -> None:
+        for observers in (self._all, self.receivers, self._watchers):
+            if failed in observers:
+                observers.remove(failed)
+
+
+def tell(
+    observers: Sequence[Observer], what: Callable[[Observer], None], forget: Callable[[Observer], None] = lambda failed: None
+) -> None:
+    for observer in tuple(observers):
+        try:
+            what(observer)
+        except Exception as bug:
+            log("observer_failed", level=logging.ERROR, exc_info=bug, observer=type(observer).__name__)
+            forget(observer)
 
 
 class EngineOnly(Observer):
@@ -185,4 +205,10 @@ MakeObserver = Callable[[Arrival], Observer | None]
 
 
 def make_observers(makers: Sequence[MakeObserver], arrival: Arrival) -> list[Observer]:
-    return [observer for make in makers if (observer := make(arrival)) is not None]
+    made = []
+    for make in makers:
+        try:
+            made.append(make(arrival))
+        except Exception as bug:
+            log("observer_failed", level=logging.ERROR, exc_info=bug)
+    return [observer for observer in made if observer is not None]
