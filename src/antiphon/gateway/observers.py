@@ -176,7 +176,7 @@ def tell(
         try:
             what(observer)
         except Exception as bug:
-            log("observer_failed", level=logging.ERROR, exc_info=bug, observer=type(observer).__name__)
+            log("bug", level=logging.ERROR, exc_info=bug, observer=type(observer).__name__)
             forget(observer)
 
 
@@ -210,5 +210,5 @@ def make_observers(makers: Sequence[MakeObserver], arrival: Arrival) -> list[Obs
         try:
             made.append(make(arrival))
         except Exception as bug:
-            log("observer_failed", level=logging.ERROR, exc_info=bug)
+            log("bug", level=logging.ERROR, exc_info=bug)
     return [observer for observer in made if observer is not None]
