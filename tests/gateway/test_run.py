@@ -30,7 +30,6 @@ from antiphon.wire.responses import Response
 LARGE = chunk({"content": "a < b, {c}\n" * (LARGE_PIECE // 5)})
 END = chunk(finish="stop") + USAGE + DONE
 PATIENT = Timeouts(100.0, 100.0, 100.0)
-LATE = OutOfTime("It took too long.")
 
 
 class ScriptedReply:
@@ -157,6 +156,12 @@ async def gate(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[asyncio.E
     opened.set()
 
 
+@pytest.fixture
+def late() -> OutOfTime:
+    """One for each test: an error that was raised keeps its run in memory."""
+    return OutOfTime("It took too long.")
+
+
 async def turns(count: int = 5) -> None:
     """Lets everything run that is ready."""
     for _ in range(count):
@@ -245,18 +250,18 @@ async def test_an_engine_that_is_paused_for_a_thread_is_not_given_up(gate: Any, 
 # ---- an abort --------------------------------------------------------------------------------------------------------
 
 
-async def test_an_answer_that_begins_as_the_response_is_aborted_is_not_read() -> None:
+async def test_an_answer_that_begins_as_the_response_is_aborted_is_not_read(late: OutOfTime) -> None:
     running = Running()
     # The answer is there, and the run has not seen it yet.
-    running.engine.when_asked = partial(asyncio.get_running_loop().call_soon, running.run.abort, LATE)
+    running.engine.when_asked = partial(asyncio.get_running_loop().call_soon, running.run.abort, late)
     running.begin()
     await running.end()
-    assert running.run.error is LATE
+    assert running.run.error is late
     assert running.engine.replies[0].is_closed
     assert not running.engine.replies[0].receiver.done()
 
 
-async def test_an_abort_while_a_thread_reads_ends_the_response_after_it(gate: Any) -> None:
+async def test_an_abort_while_a_thread_reads_ends_the_response_after_it(gate: Any, late: OutOfTime) -> None:
     reached, opened = gate
     running = Running()
     running.client.is_full = False
@@ -264,41 +269,41 @@ async def test_an_abort_while_a_thread_reads_ends_the_response_after_it(gate: An
     receiver = await running.receiver()
     receiver.receive(LARGE)
     await asyncio.wait_for(reached.wait(), 30)
-    running.run.abort(LATE)
+    running.run.abort(late)
     running.run.abort(EngineError("Another one."))
     assert running.engine.replies[0].is_closed
     receiver.receive(chunk({"content": "more"}))
     opened.set()
     await running.end()
-    assert running.run.error is LATE
+    assert running.run.error is late
     numbers = [event.sequence_number for event in running.client.written]
     assert numbers == list(range(len(numbers)))
-    assert running.notebook.calls == ["first", LATE, "failed"]
+    assert running.notebook.calls == ["first", late, "failed"]
 
 
 # ---- observers -------------------------------------------------------------------------------------------------------
 
 
-async def test_observers_see_that_an_engine_was_given_up_before_it_answered() -> None:
+async def test_observers_see_that_an_engine_was_given_up_before_it_answered(late: OutOfTime) -> None:
     running = Running()
     running.engine.answers = False
     running.begin()
     while not running.engine.asked:
         await asyncio.sleep(0)
-    running.run.abort(LATE)
+    running.run.abort(late)
     await running.end()
     running.run.close()
-    assert running.notebook.calls == ["first", LATE, "failed"]
+    assert running.notebook.calls == ["first", late, "failed"]
 
 
-async def test_observers_see_it_of_a_request_that_gets_no_response() -> None:
+async def test_observers_see_it_of_a_request_that_gets_no_response(late: OutOfTime) -> None:
     running = Running()
     running.engine.answers = False
     connecting = asyncio.create_task(running.run.connect())
     while not running.engine.asked:
         await asyncio.sleep(0)
-    running.run.abort(LATE)
+    running.run.abort(late)
     with pytest.raises(OutOfTime):
         await connecting
     running.run.close()
-    assert running.notebook.calls == ["first", LATE, ("dropped", LATE)]
+    assert running.notebook.calls == ["first", late, ("dropped", late)]

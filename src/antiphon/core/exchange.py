@@ -27,7 +27,6 @@ from antiphon.core.answer_style import request_to_style
 from antiphon.core.auto_compaction import AutoCompaction, request_to_summary_request
 from antiphon.core.calls import CallState
 from antiphon.core.check_work import CheckOutcome, CheckWork, DefinitionWork, DocumentWork
-from antiphon.core.constraints import is_free_text
 from antiphon.core.enforcement import Enforcement, Rejection
 from antiphon.core.environment import Environment
 from antiphon.core.fast_path import AnyEvent
@@ -56,7 +55,7 @@ from antiphon.core.steps import (
     Step,
     ToolCall,
 )
-from antiphon.core.think_tags import Start
+from antiphon.core.thought_start import thought_start
 from antiphon.core.tools import ToolResult
 from antiphon.core.usage import Uncounted, UsageCount
 from antiphon.errors import (
@@ -69,7 +68,7 @@ from antiphon.errors import (
     EngineUnavailable,
 )
 from antiphon.wire.chat import ChatRequest
-from antiphon.wire.responses import Compaction, CreateResponse, OutputItem, Usage
+from antiphon.wire.responses import Compaction, CreateResponse, OutputItem, Response, Usage
 
 Item = dict[str, Any]
 
@@ -106,14 +105,7 @@ class Exchange:
         self._earlier_notices = notices
         self._environment = environment
         self._question = Question(request, engines, environment, history=history, compact=compact, first_engine=first_engine)
-        self.response = request_to_response(
-            request,
-            self._question.conversion.box.echo,
-            response_id=response_id or environment.new_id("resp"),
-            model=self._question.conversion.chat.model,
-            now=int(environment.now()) if created_at is None else created_at,
-            sampling=self._question.conversion.sampling,
-        )
+        self.response = self._make_response(response_id, created_at)
         self.step: Step
         # Why the engine is asked next.
         self._reason: AskReason = "first"
@@ -123,14 +115,7 @@ class Exchange:
         self._asks_again = asks_again
         self._enforcement = Enforcement(may_reject=asks_again)
         self._sequence = ItemSequence(numbering, self._enforcement)
-        self._output = Output(
-            self._sequence,
-            new_id=environment.new_id,
-            style=request_to_style(request, self._question, environment),
-            enforcement=self._enforcement,
-            usage=self._usage,
-            forms=environment.forms,
-        )
+        self._output = self._make_output()
         # The engine answer that is being read; `receive`, `reading` and `check` are its own.
         self.answer = AnswerReader(self._output, self._sequence)
         self._lessons = AnswerLessons(self._question, self._enforcement, self._output, self.answer, self._usage, environment)
@@ -144,6 +129,27 @@ class Exchange:
             self.step = DONE
         else:
             self._ask()
+
+    def _make_response(self, response_id: str | None, created_at: int | None) -> Response:
+        conversion, environment = self._question.conversion, self._environment
+        return request_to_response(
+            self.request,
+            conversion.box.echo,
+            response_id=response_id or environment.new_id("resp"),
+            model=conversion.chat.model,
+            now=int(environment.now()) if created_at is None else created_at,
+            sampling=conversion.sampling,
+        )
+
+    def _make_output(self) -> Output:
+        return Output(
+            self._sequence,
+            new_id=self._environment.new_id,
+            style=request_to_style(self.request, self._question, self._environment),
+            enforcement=self._enforcement,
+            usage=self._usage,
+            forms=self._environment.forms,
+        )
 
     # ---- what is known of it -----------------------------------------------------------------------------------------
 
@@ -221,21 +227,11 @@ class Exchange:
             self.step = Count(conversion.chat, self._question.engine)
             return
         self._enforcement.begin_answer(conversion.requirements)
-        self.answer.begin(self._thought_start(), conversion.finder())
-        self._phase = Phase.ASKING
-        self.step = Ask(conversion.chat, self._question.engine, self._reason)
-
-    def _thought_start(self) -> Start:
-        chat = self._question.conversion.chat
-        # A constrained answer, or one without thinking, does not begin inside a thought.
-        if chat.grammar is not UNSET and not is_free_text(chat, self._question.dialect):
-            return Start.NEVER
-        constrained = chat.response_format is not UNSET or not self._question.dialect.thinks or chat.reasoning_effort == "none"
         # What is made in the background may be followed at any time.
         is_seen = self.streams or self.response.background
-        if self._question.dialect.opens_thought and not constrained:
-            return Start.INSIDE if is_seen else Start.INSIDE_PATIENT
-        return Start.UNKNOWN if is_seen else Start.PATIENT
+        self.answer.begin(thought_start(conversion.chat, self._question.dialect, is_seen=is_seen), conversion.finder())
+        self._phase = Phase.ASKING
+        self.step = Ask(conversion.chat, self._question.engine, self._reason)
 
     # ---- an engine's answer ------------------------------------------------------------------------------------------
 

@@ -75,35 +75,24 @@ def request_to_chat(
     `rounds`, `rejection`: what has become of the response so far. `help`: what a small model gets.
     `sampling`: how this model's tokens are chosen where the request does not say."""
     refuse_unsupported(request)
-    box = tools_to_box(request.tools or (), tools_in_items(items, earlier=earlier), tool_definitions)
-    if help.easier_tools:
-        offer_easier_tools(box, help.reason)
+    box = _box(request, items, tool_definitions, help, earlier=earlier)
     documents = documents or Documents()
-    draft = items_to_draft(items, box.as_called, sealer.open, documents=documents, earlier=earlier)
+    draft = _draft(items, rounds, box, sealer, documents, earlier=earlier)
     compacts = any(item.get("type") == "compaction_trigger" for item in items[max(0, earlier) :])
     request, sampling = _as_answered(request, box, sampling, compacts=compacts)
-    for called in rounds:
-        draft.add(called)
     offer = _offer(request, box, draft, dialect, tool_definitions, help)
     checks = Checks(complaint_about)
     requirements = offer_to_requirements(request, offer, box, dialect, checks, compacts=compacts, check_grammars=check_grammars)
     for turn in rejection_to_turns(rejection, requirements, helped=help.stops_loops) if rejection is not None else ():
         draft.add(turn)
+    # Raises for a definition that must be followed: nothing is made of a request that has one.
     unreadable = tuple(_unreadable_to_notices(checks.definitions, complaint_about))
     made = make_chat(request, model, draft, offer, box, requirements, dialect, sampling)
-    notices = (
-        *dropped_fields_to_notices(request),
-        *draft.notices,
-        *documents.notices,
-        *box.notices,
-        *withheld_to_notices(offer),
-        *unreadable,
-        *made.notices,
-    )
+    before = (*dropped_fields_to_notices(request), *draft.notices, *documents.notices)
     return Conversion(
         made.chat,
         dialect,
-        notices,
+        (*before, *box.notices, *withheld_to_notices(offer), *unreadable, *made.notices),
         box,
         requirements,
         offer,
@@ -114,6 +103,35 @@ def request_to_chat(
         compacts,
         sampling,
     )
+
+
+def _box(
+    request: CreateResponse,
+    items: Sequence[dict[str, Any]],
+    definitions: Mapping[str, Define],
+    help: Help,
+    *,
+    earlier: int,
+) -> Toolbox:
+    box = tools_to_box(request.tools or (), tools_in_items(items, earlier=earlier), definitions)
+    if help.easier_tools:
+        offer_easier_tools(box, help.reason)
+    return box
+
+
+def _draft(
+    items: Sequence[dict[str, Any]],
+    rounds: Sequence[AssistantTurn],
+    box: Toolbox,
+    sealer: Sealer,
+    documents: Documents,
+    *,
+    earlier: int,
+) -> ChatDraft:
+    draft = items_to_draft(items, box.as_called, sealer.open, documents=documents, earlier=earlier)
+    for called in rounds:
+        draft.add(called)
+    return draft
 
 
 def _as_answered(

@@ -8,7 +8,6 @@ from antiphon.core.answer_reader import AnswerReader
 from antiphon.engines.upstream import Reply
 from antiphon.errors import ApiError
 from antiphon.gateway.answer_checks import AnswerChecks
-from antiphon.gateway.engine_flow import EngineFlow
 from antiphon.gateway.exchange_calls import ExchangeCalls
 from antiphon.gateway.large_answers import LARGE_PIECE, Backlog
 from antiphon.gateway.observers import RunObservers
@@ -26,7 +25,6 @@ class BodyReader:
         calls: ExchangeCalls,
         checks: AnswerChecks,
         outbox: Outbox,
-        flow: EngineFlow,
         observers: RunObservers,
         watch: EngineWatch,
         add_to_batch: Callable[[Writer], None],
@@ -38,7 +36,7 @@ class BodyReader:
         self._calls = calls
         self._checks = checks
         self._outbox = outbox
-        self._flow = flow
+        self._flow = outbox.flow
         # The same list: it is read for each piece.
         self._observers, self._receivers = observers, observers.receivers
         self._watch = watch

@@ -18,7 +18,7 @@ class Outbox:
         self.unsent: list[AnyEvent] = []
         self._observers = observers
         self._calls = calls
-        self._flow = flow
+        self.flow = flow
         self._resuming: asyncio.Task[None] | None = None
 
     def add(self, events: list[AnyEvent]) -> None:
@@ -37,7 +37,7 @@ class Outbox:
         if self._observers.look:
             self._observers.see(events)
         if self.sink.write(events) and self._resuming is None:
-            self._flow.pause()
+            self.flow.pause()
             self._resuming = asyncio.create_task(self._resume())
 
     def write_last(self, events: Sequence[AnyEvent]) -> None:
@@ -49,7 +49,7 @@ class Outbox:
         await self.sink.drain()
         self._resuming = None
         self._calls.join_pieces()
-        self._flow.resume()
+        self.flow.resume()
 
     def close(self) -> None:
         if self._resuming is not None:

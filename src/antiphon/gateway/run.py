@@ -73,18 +73,10 @@ class ResponseRun:
         self._watch = EngineWatch(equipment.timeouts)
         self._observers = RunObservers(observers)
         self._calls = ExchangeCalls(exchange)
-        self._flow = EngineFlow()
-        self._outbox = Outbox(self._observers, self._calls, self._flow)
+        self._outbox = Outbox(self._observers, self._calls, EngineFlow())
         self._checks = AnswerChecks(exchange, self._outbox, equipment.checker, seat)
         self._body = BodyReader(
-            exchange.answer,
-            self._calls,
-            self._checks,
-            self._outbox,
-            self._flow,
-            self._observers,
-            self._watch,
-            equipment.batch.add,
+            exchange.answer, self._calls, self._checks, self._outbox, self._observers, self._watch, equipment.batch.add
         )
         # Its place among the responses of its owner, if it was given one.
         self.place: QueuePlace | None = None
@@ -360,7 +352,7 @@ class ResponseRun:
 
     @property
     def is_paused(self) -> bool:
-        return self._flow.is_paused
+        return self._outbox.flow.is_paused
 
     def when_looked(self) -> None:
         self._calls.join_pieces()
