@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from antiphon.cli.codex import Choice
-from antiphon.cli.codex_arguments import named_model, without_model
+from antiphon.cli.codex_arguments import named_model, needs_model, without_model
 from antiphon.cli.commands import app
 from antiphon.settings import Settings
 
@@ -132,3 +132,46 @@ def test_the_model_that_codex_is_told_is_known(arguments: list[str], model: str 
 )
 def test_what_is_left_without_the_model(arguments: list[str], left: list[str]) -> None:
     assert without_model(arguments) == left
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--version"],
+        ["-V"],
+        ["--help"],
+        ["exec", "--help"],
+        ["-m", "big", "-h"],
+        ["mcp", "list"],
+        ["-c", "x=1", "--profile", "exec", "mcp", "add", "docs", "--", "npx", "docs"],
+        ["--oss", "login", "status"],
+        ["completion", "bash"],
+        ["features", "list"],
+    ],
+    ids=" ".join,
+)
+def test_no_model_is_needed_for_what_codex_does_by_itself(arguments: list[str]) -> None:
+    assert not needs_model(arguments)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["Say hello"],
+        ["login is broken, fix it"],
+        ["-m", "mcp"],
+        ["--model=mcp"],
+        ["exec", "login"],
+        ["e", "help"],
+        ["resume", "--last"],
+        ["fork"],
+        ["review"],
+        ["app-server"],
+        ["--", "--help"],
+        ["exec", "--", "--version"],
+    ],
+    ids=" ".join,
+)
+def test_a_model_is_needed_for_all_else(arguments: list[str]) -> None:
+    assert needs_model(arguments)

@@ -115,6 +115,41 @@ async def test_a_gateway_that_needs_another_key_says_how_to_give_it(person: Pers
     assert "secret" not in output
 
 
+async def test_no_proxy_is_asked_for_a_gateway_on_this_machine(person: Person, engine: MockEngine) -> None:
+    del person.environment["NO_PROXY"]
+    async with running_gateway(engine) as gateway:
+        code, output = await person.types("codex", "--url", gateway.url)
+    assert code == 0, output
+    assert base_url(gateway.url) in output
+    person.environment |= {"ANTIPHON_UPSTREAM": engine.url, "ANTIPHON_PORT": str(await free_port())}
+    code, output = await person.types("codex")
+    assert code == 0, output
+
+
+async def test_an_unknown_name_of_the_environment_is_reported(person: Person, engine: MockEngine) -> None:
+    person.environment["ANTIPHON_PROT"] = "1"
+    async with running_gateway(engine) as gateway:
+        code, output = await person.types("codex", "--url", gateway.url)
+    assert code == 0, output
+    assert "antiphon: ANTIPHON_PROT is not a setting, and has no effect. Did you mean ANTIPHON_PORT?\n" in output
+
+
+# ---- what needs no gateway -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["mcp", "list"], ["login"]], ids=" ".join)
+async def test_codex_runs_without_a_gateway_if_it_needs_no_model(
+    person: Person, engine: MockEngine, tmp_path: Path, arguments: list[str]
+) -> None:
+    person.environment |= {"ANTIPHON_UPSTREAM": engine.url, "ANTIPHON_PORT": str(await free_port())}
+    person.environment["PATH"] = write_codex(tmp_path / "other", 'echo "$CODEX_HOME" "$@"; exit 3')
+    code, output = await person.types("codex", *arguments)
+    home = person.home / ".local" / "share" / "antiphon" / "codex"
+    # In the folder of sessions with a model: servers that are added there are theirs.
+    assert (code, output) == (3, f"{home} {' '.join(arguments)}\n")
+    assert not files("codex-gateway.log", tmp_path)
+
+
 # ---- a window that is too small --------------------------------------------------------------------------------------
 
 

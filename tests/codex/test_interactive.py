@@ -8,8 +8,9 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from support.codex import MODEL, Codex
-from support.engine import MockEngine, Writer, chunk, text
+from support.codex import MODEL, Codex, arguments, calls
+from support.engine import Body, MockEngine, Writer, call, chunk, text
+from support.gateway import running_gateway
 from support.terminal import CTRL_C, ENTER, Terminal
 
 from antiphon.cli.codex_config import BASE_SETTINGS, LEAN_SETTINGS
@@ -83,3 +84,38 @@ async def test_a_lean_codex_offers_no_more_tools_in_a_terminal(codex: Codex, eng
     assert turn["messages"][0]["content"] == MODEL["base_instructions"]
     assert len(turn["messages"]) == 2
     assert b"unrecognized" not in terminal.shown
+
+
+@pytest.mark.parametrize("help", ["off", "full"])
+async def test_a_title_that_is_answered_with_calls_comes_to_an_end(
+    binary: Path, engine: MockEngine, tmp_path: Path, help: str
+) -> None:
+    """Codex offers a tool for it, carries out no call of it, and asks again after each."""
+    answered = asyncio.Event()
+
+    def reply(body: Body) -> bytes:
+        if "task title" not in str(body["messages"]):
+            return text("Greetings")
+        if "tools" not in body:
+            answered.set()
+            return text('{"title": "Say hello"}')
+        number, name = len(engine.requests), body["tools"][0]["function"]["name"]
+        patch = f"*** Begin Patch\n*** Add File: f{number}\n+x\n*** End Patch"
+        easy = arguments(path=f"f{number}", content="x")
+        return calls(call(name, arguments(input=patch) if name == "apply_patch" else easy, id=f"call_{number}"))
+
+    engine.otherwise = reply
+    async with running_gateway(engine, help=help) as gateway:
+        codex = Codex(binary, gateway.url, tmp_path)
+        codex.config |= {**BASE_SETTINGS, **LEAN_SETTINGS}
+        codex.config[f'projects."{codex.repository}".trust_level'] = "trusted"
+        codex.write_configuration()
+        async with in_a_terminal(codex, "Say hello") as (terminal, _):
+            await terminal.shows(b"Greetings")
+            async with asyncio.timeout(30):
+                await answered.wait()
+    results = [message["content"] for message in engine.last["messages"] if message["role"] == "tool"]
+    assert "No usable execution environment" in results[0]
+    assert ["have failed with this same output" in each for each in results[:5]] == [False] * 4 + [True]
+    # Five turns with each tool, at the most: one, or the three easy ones in its place.
+    assert len(results) <= (5 if help == "off" else 15)

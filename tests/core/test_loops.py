@@ -31,6 +31,7 @@ Item = dict[str, Any]
 HELP = Help(stops_loops=True, reason="the model is small")
 TOOLS = [{"type": "function", "name": name, "parameters": {"type": "object", "properties": {}}} for name in ("f", "g")]
 FAILURE = "write_stdin failed: Unknown process id 7"
+UNUSABLE = "No usable execution environment is available. Wait for an environment to become available before using this tool."
 
 
 def converted(
@@ -86,12 +87,18 @@ CODEX = (
         ('{"message":"Wait timed out.","timed_out":true}', Result.WAITS),
         ('{"status": "in_progress"}', Result.WAITS),
         (FAILURE, Result.LOOKS_FAILED),
-        ("unsupported call: edit", Result.LOOKS_FAILED),
+        ("unsupported call: edit", Result.UNUSABLE),
         ("failed to parse function arguments: missing field `cmd`", Result.LOOKS_FAILED),
         ("cat: a.txt: No such file or directory", Result.LOOKS_FAILED),
         ("Traceback (most recent call last):\n  …\nValueError: 3", Result.LOOKS_FAILED),
         ('{"error": "rate limit"}', Result.LOOKS_FAILED),
         ("Permission denied", Result.LOOKS_FAILED),
+        (UNUSABLE, Result.UNUSABLE),
+        ("Error: Tool `search` is currently unavailable", Result.UNUSABLE),
+        ("Unknown tool: search", Result.UNUSABLE),
+        ("log.txt: this tool is not available", Result.SUCCEEDED),
+        ("There is no usable environment in the list", Result.SUCCEEDED),
+        (f"{UNUSABLE}\n" * 20, Result.SUCCEEDED),
         ("no errors", Result.SUCCEEDED),
         ("12 passed, 0 failed", Result.SUCCEEDED),
         ("finished without errors", Result.SUCCEEDED),
@@ -357,6 +364,98 @@ def test_a_gateways_tool_is_withheld_within_one_response() -> None:
     assert [item["type"] for item in events[-1]["response"]["output"]] == ["dice_call"] * 4 + ["message"]
 
 
+# ---- dead ends -------------------------------------------------------------------------------------------------------
+
+
+def attempts(*outputs: Any, names: str = "f", first: int = 0) -> list[Item]:
+    """Calls that are all different, in a turn each."""
+    return [
+        item
+        for at, output in enumerate(outputs, first)
+        for item in step(at, output, name=names[at % len(names)], arguments=f'{{"a": {at}}}')
+    ]
+
+
+def told_of_dead_end(items: list[Item], **options: Any) -> list[bool]:
+    return ["have failed with this same output" in each for each in results(items, **options)]
+
+
+@pytest.mark.parametrize(("help", "output"), [(HELP, "error: no"), (HELP, UNUSABLE), (NO_HELP, UNUSABLE)])
+def test_a_tool_all_of_whose_calls_fail_with_one_output_may_not_be_called(help: Help, output: str) -> None:
+    four, five = ([user("Hi"), *attempts(*[output] * count)] for count in (4, 5))
+    assert not converted(four, help=help).requirements.withheld
+    assert told_of_dead_end(five, help=help) == [False] * 4 + [True]
+    conversion = converted(five, help=help)
+    assert conversion.requirements.withheld == {"f": "all calls of the last 5 turns have failed with the same output"}
+    assert conversion.requirements.only == frozenset("g")
+    reason = "f may not be called in this answer: all calls of the last 5 turns have failed with the same output"
+    assert reason in conversion.notices
+
+
+@pytest.mark.parametrize("help", [HELP, NO_HELP])
+def test_a_model_that_moves_on_to_the_next_tool_soon_has_none(help: Help) -> None:
+    items = [user("Hi"), *attempts(*[UNUSABLE] * 5), *attempts(UNUSABLE, names="g", first=5)]
+    assert list(converted(items, help=help).requirements.withheld) == ["f", "g"]
+    assert "tools" not in body(items, help=help)
+    # It ends with an answer: from then on, all may be called.
+    assert not converted([*items, assistant("I cannot.")], help=help).requirements.withheld
+    assert not converted([*items, user("Try again.")], help=help).requirements.withheld
+
+
+def test_the_same_failure_of_another_file_is_the_same_failure() -> None:
+    files = [f'{{"path": "file{at}"}}' for at in range(5)]
+    items = [item for at in range(5) for item in step(at, f"Failed to read /home/file{at}: No such file", arguments=files[at])]
+    assert list(converted([user("Hi"), *items]).requirements.withheld) == ["f"]
+
+
+def test_a_failure_of_another_tool_does_not_bring_a_tool_back_and_a_success_does() -> None:
+    five = [user("Hi"), *attempts(*[UNUSABLE] * 5)]
+    assert list(converted([*five, *step(9, "error: other", name="g")]).requirements.withheld) == ["f"]
+    assert not converted([*five, *step(9, "done", name="g")]).requirements.withheld
+
+
+def test_without_help_only_tools_that_cannot_be_used_are_withheld() -> None:
+    """Five files that are not found may well be followed by one that is."""
+    items = [user("Hi"), *attempts(*["error: file not found"] * 9)]
+    assert not converted(items, help=NO_HELP).requirements.withheld
+    assert told_of_dead_end(items, help=NO_HELP) == [False] * 9
+
+
+def test_commands_that_find_nothing_are_no_dead_end() -> None:
+    quiet = CODEX.format(id="2f", time=0.1, code=1, output="")
+    assert not converted([user("Hi"), *attempts(*[quiet] * 9)]).requirements.withheld
+
+
+@pytest.mark.parametrize("help", [HELP, NO_HELP])
+@pytest.mark.parametrize("tool_choice", ["required", {"type": "function", "name": "f"}])
+def test_a_call_that_the_client_requires_is_made_in_a_dead_end_too(help: Help, tool_choice: Any) -> None:
+    items = [user("Hi"), *attempts(*[UNUSABLE] * 6)]
+    assert not converted(items, help=help, tools=TOOLS[:1], tool_choice=tool_choice).requirements.withheld
+
+
+@given(
+    st.sampled_from([UNUSABLE, "error: no"]),
+    st.sampled_from(["done", "", "error: other", UNUSABLE + " Or not.", CODEX.format(id=1, time=1, code=0, output="x")]),
+    st.integers(0, 4),
+    st.integers(0, 4),
+    st.booleans(),
+    st.sampled_from([HELP, NO_HELP]),
+)
+def test_one_result_that_differs_or_succeeds_leaves_a_conversation_alone(
+    failure: str, other: str, before: int, after: int, beside: bool, help: Help
+) -> None:
+    first, rest = attempts(*[failure] * before), attempts(*[failure] * after, first=before + 1)
+    between = [function_call("other", "f", '{"b": 1}'), call_output("other", other)]
+    if beside:
+        # In one turn with a call that fails.
+        between = [between[0], function_call("fails", "f", '{"c": 1}'), between[1], call_output("fails", failure)]
+    items = [user("Hi"), *first, *between, *rest]
+    conversion = converted(items, help=help)
+    assert not conversion.requirements.withheld
+    assert not any(told_of_dead_end(items, help=help))
+    assert converted(items, help=NO_HELP).chat == conversion.chat
+
+
 # ---- without help ----------------------------------------------------------------------------------------------------
 
 
@@ -388,7 +487,8 @@ demanding_dialects = st.builds(
 @st.composite
 def looping_conversation(draw: st.DrawFn) -> list[list[Item]]:
     """Few calls, again and again, with few results."""
-    outputs = st.sampled_from([FAILURE, "error: a", "done", "", CODEX.format(id=1, time=1, code=1, output="x")])
+    failed = CODEX.format(id=1, time=1, code=1, output="x")
+    outputs = st.sampled_from([FAILURE, UNUSABLE, UNUSABLE, UNUSABLE, "error: a", "done", "", failed])
     turns: list[list[Item]] = [[user("Hi")]]
     for number in range(draw(st.integers(1, 14))):
         names = draw(st.lists(st.sampled_from("ffffg"), min_size=1, max_size=2))
@@ -398,11 +498,11 @@ def looping_conversation(draw: st.DrawFn) -> list[list[Item]]:
     return turns
 
 
-@given(looping_conversation(), demanding_dialects)
-def test_each_turns_messages_are_a_prefix_of_the_next_ones(turns: list[list[Item]], dialect: Dialect) -> None:
+@given(looping_conversation(), demanding_dialects, st.sampled_from([HELP, NO_HELP]))
+def test_each_turns_messages_are_a_prefix_of_the_next_ones(turns: list[list[Item]], dialect: Dialect, help: Help) -> None:
     before: list[Any] = []
     for count in range(1, len(turns) + 1):
-        sent = body([item for turn in turns[:count] for item in turn], dialect=dialect)
+        sent = body([item for turn in turns[:count] for item in turn], dialect=dialect, help=help)
         assert objection(sent, own_fields=dialect.extra) is None
         after = sent["messages"]
         assert complaint(after, dialect) is None
@@ -427,9 +527,10 @@ def test_the_work_grows_with_the_number_of_calls_and_not_with_its_square() -> No
         ]
 
     many = turns(10_000)
-    began = time.process_time()
-    find_loops(many)
-    assert time.process_time() - began < 1
+    for helped in (True, False):
+        began = time.process_time()
+        find_loops(many, helped=helped)
+        assert time.process_time() - began < 1
 
 
 # ---- other names for the same call -----------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import typer
 
-from antiphon.cli.codex_arguments import named_model, without_model
+from antiphon.cli.codex_arguments import named_model, needs_model, without_model
 from antiphon.cli.codex_config import (
     BASE_SETTINGS,
     KEY_VARIABLE,
@@ -98,8 +98,11 @@ def run_codex(settings: Settings, choice: Choice) -> int:
     if binary is None:
         raise CannotStart(NO_CODEX)
     try:
-        with stop_signals(), gateway(settings, choice.file, choice.url) as (url, is_ours):
-            return _run(binary, settings, choice, url, is_ours=is_ours)
+        with stop_signals():
+            if not needs_model(choice.arguments):
+                return run_codex_process([binary, *choice.arguments], os.environ | {"CODEX_HOME": str(_home(settings))})
+            with gateway(settings, choice.file, choice.url) as (url, is_ours):
+                return _run(binary, settings, choice, url, is_ours=is_ours)
     except Stopped as stopped:
         # As a shell reports it.
         return 128 + stopped.number

@@ -14,6 +14,22 @@ CONFIG_FLAG = "--config"
 # The flags of Codex that name a model, directly and as a setting.
 MODEL_FLAGS = ("-m", "--model")
 SETTING_FLAGS = ("-c", CONFIG_FLAG)
+# The other flags of Codex that are followed by a value, in front of a command.
+VALUE_FLAGS = frozenset(
+    {
+        *MODEL_FLAGS, *SETTING_FLAGS, "-p", "--profile", "-s", "--sandbox", "-C", "--cd", "-a", "--ask-for-approval",
+        "--add-dir", "--enable", "--disable", "--local-provider", "--remote", "--remote-auth-token-env",
+    }
+)  # fmt: skip
+# With these, Codex only prints something.
+PRINTING_FLAGS = frozenset({"-h", "--help", "-V", "--version"})
+# The commands of Codex that ask no model. Any other word may be a prompt.
+COMMANDS_WITHOUT_MODEL = frozenset(
+    {
+        "a", "apply", "archive", "cloud", "completion", "delete", "exec-server", "features", "help", "login", "logout", "mcp",
+        "migrate-nfs-db", "migrate-rollouts", "plugin", "sandbox", "unarchive", "update",
+    }
+)  # fmt: skip
 
 
 def split_arguments(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -43,6 +59,18 @@ def split_arguments(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 def _is_file(value: str) -> bool:
     """A name without `=` cannot be a setting of Codex: if there is no such file, Antiphon reports it."""
     return "=" not in value or Path(value).is_file()
+
+
+def needs_model(arguments: Sequence[str]) -> bool:
+    """Whether Codex, started with these arguments, may ask a model."""
+    before = list(takewhile(lambda each: each != "--", arguments))
+    return PRINTING_FLAGS.isdisjoint(before) and _first_word(before) not in COMMANDS_WITHOUT_MODEL
+
+
+def _first_word(arguments: Sequence[str]) -> str | None:
+    """The first argument that is neither a flag nor its value."""
+    pairs = pairwise(["", *arguments])
+    return next((word for flag, word in pairs if not word.startswith("-") and flag not in VALUE_FLAGS), None)
 
 
 def named_model(arguments: Sequence[str]) -> str | None:

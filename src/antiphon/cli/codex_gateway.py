@@ -17,6 +17,7 @@ import typer
 
 from antiphon.cli.codex_config import KEY_VARIABLE
 from antiphon.cli.codex_process import STOP_TIMEOUT, end
+from antiphon.cli.gateway_client import opener_for
 from antiphon.client_keys import needs_key, plain_key
 from antiphon.running_gateways import find, local_url
 from antiphon.settings import Settings, data_directory
@@ -108,7 +109,7 @@ def _wait(process: subprocess.Popen[bytes], settings: Settings, log: Path) -> st
 def _why_not_ready(url: str) -> str | None:
     """What the gateway says about its engines, or nothing if it does not answer yet. None: it is ready."""
     try:
-        with urllib.request.urlopen(url + "/ready", timeout=2):
+        with opener_for(url).open(url + "/ready", timeout=2):
             return None
     except urllib.error.HTTPError as answer:
         with contextlib.suppress(msgspec.DecodeError, LookupError, TypeError):
@@ -120,7 +121,7 @@ def _why_not_ready(url: str) -> str | None:
 
 def _answers(url: str) -> bool:
     try:
-        with urllib.request.urlopen(url + "/health", timeout=2) as answer:
+        with opener_for(url).open(url + "/health", timeout=2) as answer:
             return bool(answer.status == 200)
     except (urllib.error.URLError, OSError, ValueError):
         return False
@@ -137,7 +138,7 @@ def client_key(settings: Settings) -> str | None:
 def fetch(url: str, path: str, key: str | None) -> Any:
     request = urllib.request.Request(url + path, headers={"Authorization": f"Bearer {key or 'none'}"})
     try:
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with opener_for(url).open(request, timeout=30) as answer:
             return msgspec.json.decode(answer.read())
     except (urllib.error.URLError, OSError, msgspec.DecodeError) as failed:
         if isinstance(failed, urllib.error.HTTPError) and failed.code == 401:

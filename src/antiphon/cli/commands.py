@@ -28,7 +28,7 @@ from antiphon.core.rerun import run_again
 from antiphon.dialects import BY_NAME
 from antiphon.embedded import CannotEmbed
 from antiphon.reload import load_settings
-from antiphon.setting_sources import load, unknown_variables
+from antiphon.setting_sources import unknown_variables
 from antiphon.store import CannotOpen
 
 app = typer.Typer(
@@ -164,8 +164,8 @@ def codex(
     """Run Codex on the gateway, which is started if it does not run. All other arguments, and --config KEY=VALUE, are passed to
     Codex; so is everything after --."""
     choice = Choice(arguments=context.args, full=full, anyway=anyway, url=url, file=config)
+    chosen = _load({}, config)
     try:
-        chosen = load({}, file=config)
         if show:
             print_configuration(chosen, choice)
             return

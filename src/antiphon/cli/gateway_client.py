@@ -65,15 +65,19 @@ def key_for(settings: Settings, *, admin: bool = False) -> str | None:
     return next(iter(admins), None) or plain_key(settings) or os.environ.get(KEY_VARIABLE)
 
 
+def opener_for(url: str) -> urllib.request.OpenerDirector:
+    """A proxy cannot reach this machine."""
+    handlers = [urllib.request.ProxyHandler({})] if _is_local(url) else []
+    return urllib.request.build_opener(*handlers)
+
+
 class GatewayClient:
     def __init__(self, url: str, key: str | None) -> None:
         self.url = url
         # What the last stream said about what was changed or left out.
         self.notice: str | None = None
         self._headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
-        # A proxy cannot reach this machine.
-        handlers = [urllib.request.ProxyHandler({})] if _is_local(url) else []
-        self._opener = urllib.request.build_opener(*handlers)
+        self._opener = opener_for(url)
 
     def get(self, path: str) -> Any:
         with self._opened(path) as answer, self._errors_translated():

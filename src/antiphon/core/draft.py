@@ -192,10 +192,11 @@ class ChatDraft:
         else:
             self._turns.append(turn)
 
-    def stop_loops(self) -> Mapping[str, str]:
-        """Notes in the results of calls that are made again and again; and why tools may not be called now, by their names."""
+    def stop_loops(self, *, helped: bool) -> Mapping[str, str]:
+        """Notes in the results of calls that are made again and again; and why tools may not be called now, by their names.
+        `helped`: the model is small."""
         self._settle_calls()
-        loops = find_loops(self._turns)
+        loops = find_loops(self._turns, helped=helped)
         for call, note in loops.notes:
             call.note = note
             self.notice(NOTED.format(id=call.id, name=call.name))

@@ -4,6 +4,10 @@ A small model does not see that it repeats itself. From the third time on, the r
 what to do instead. If the model makes the call once more, its tool may not be called in the next answer. A note depends on what
 precedes it in the conversation and on nothing else, so that a longer history begins with the same messages.
 
+A dead end is a loop of different calls: turn after turn, all of them fail with one and the same output. Then the tools that
+were called may not be called until another call succeeds. If the output says that the tool cannot be used at all, no arguments
+can help, and this holds for every model. Clients that carry out no calls, and ask again after each, would go on without end.
+
 A user's message ends every loop: the user may have changed what made the call fail, or wants to see it made again.
 """
 
@@ -16,16 +20,19 @@ from typing import NamedTuple
 import msgspec
 
 from antiphon.core.arguments import canonical_arguments
-from antiphon.core.own_words import FAILED_AGAIN, SAME_AGAIN
+from antiphon.core.own_words import ALL_FAIL, FAILED_AGAIN, SAME_AGAIN
 from antiphon.core.tool_choice import Offer
 from antiphon.core.turns import AssistantTurn, Call, UserTurn
 
 # After this many times a note asks the model to stop, and after this many its tool is withheld.
 TOLD_AT = 3
 WITHHELD_AT = 4
+# After this many turns with one failure, the tools of a dead end are withheld, and a note says why.
+DEAD_END_AT = 5
 
 HAS_FAILED = "the same call of it has failed {count} times"
 HAS_REPEATED = "the same call of it has given the same result {count} times"
+HAVE_ALL_FAILED = "all calls of the last {count} turns have failed with the same output"
 NOTED = "call {id} of {name} ends a loop: a note in its result asks the model to do something else"
 WITHHELD = "{name} may not be called in this answer: {reason}"
 
@@ -34,6 +41,7 @@ class Result(Enum):
     SUCCEEDED = "it did what it was called for, as far as can be seen"
     FAILED = "it failed, whatever the output says"
     LOOKS_FAILED = "words of failure, which other outputs may have, too: only the same short output again counts"
+    UNUSABLE = "the tool was not run, and would not have been with other arguments"
     WAITS = "something is still running: calling again is how one waits for it"
 
 
@@ -51,7 +59,15 @@ _WORDS = (
 )
 # A count of them that is none, or a member without a value.
 _NONE = r"(?![\"']?\s{0,9}[:=]\s{0,9}(?:0\b|null|none|false|\[\]|\"\"))"
+# Only as the first words of an output: a tool that runs may print them, too.
+_UNUSABLE = re.compile(
+    r"\A\W{0,3}(?:error: )?(?:no usable (?:execution )?environment\b|unsupported call\b|(?:no such|unknown|unsupported) tool\b"
+    r"|(?:the |this )?tool(?: [\w.`'\"-]{1,64})? is (?:currently )?"
+    r"(?:not (?:available|enabled|supported)|unavailable|disabled)\b)",
+    re.IGNORECASE,
+)
 SIGNS = (
+    Sign(_UNUSABLE, Result.UNUSABLE),
     Sign(re.compile(r"^Process running with session ID|\bstill running\b", re.MULTILINE | re.IGNORECASE), Result.WAITS),
     Sign(re.compile(r"\"timed_out\": *true|\"status\": *\"(?:in_progress|queued|pending|running)\""), Result.WAITS),
     Sign(re.compile(rf"(?<!\bno )(?<!\b0 )(?<!without )(?:{_WORDS}){_NONE}", re.IGNORECASE), Result.LOOKS_FAILED),
@@ -59,6 +75,8 @@ SIGNS = (
 # Where the signs are looked for: outputs begin with what happened, or end with it. What is longer than both is more than the
 # message of an error.
 _HEAD, _TAIL = 600, 200
+_LONGEST_MESSAGE = _HEAD + _TAIL
+_FAILURES = (Result.FAILED, Result.LOOKS_FAILED, Result.UNUSABLE)
 # Lines of Codex that differ each time.
 _VOLATILE = re.compile(r"^(?:Chunk ID|Wall time): .*\n?", re.MULTILINE)
 _NUMBER = re.compile(r"\d+")
@@ -87,21 +105,64 @@ class _Run:
 
 
 @dataclass(slots=True)
+class _DeadEnd:
+    """Turns in a row all of whose calls have failed with the same output."""
+
+    turns: int = 0
+    output: str | None = None
+    # The tools that were called, in their order.
+    names: dict[str, None] = field(default_factory=dict)
+    # Why tools may not be called. Until a call succeeds: another failure, of another tool, makes them no better.
+    withheld: dict[str, str] = field(default_factory=dict)
+
+    def add(self, calls: Sequence[Call], *, helped: bool) -> None:
+        """The calls of one turn."""
+        outputs = {_failure(call, helped=helped) for call in calls}
+        output = outputs.pop() if len(outputs) == 1 else None
+        if output is None:
+            self.withheld.clear()
+        if output is None or output != self.output:
+            self.turns, self.output, self.names = 0, output, {}
+        if output is not None:
+            self.turns += 1
+            self.names.update(dict.fromkeys(call.name for call in calls))
+        if self.turns >= DEAD_END_AT:
+            self.withheld.update(dict.fromkeys(self.names, HAVE_ALL_FAILED.format(count=self.turns)))
+
+
+@dataclass(slots=True)
 class _Reader:
+    # The model gets help. Without it, only dead ends are found in which no call can succeed.
+    helped: bool = True
     notes: list[tuple[Call, str]] = field(default_factory=list)
     withheld: dict[str, str] = field(default_factory=dict)
     _runs: dict[Hashable, _Run] = field(default_factory=dict)
     # The calls of the turn before.
     _before: frozenset[Hashable] = frozenset()
+    _dead_end: _DeadEnd = field(default_factory=_DeadEnd)
 
     def user(self) -> None:
         self.withheld.clear()
         self._runs.clear()
         self._before = frozenset()
+        self._dead_end = _DeadEnd()
 
     def turn(self, turn: AssistantTurn) -> None:
-        """Calls that are made together count once: the model had not seen what came of them."""
         self.withheld.clear()
+        if self.helped:
+            self._count_repeats(turn)
+        # After the notes about repeated calls: of two notes about one call, the last one counts.
+        self._count_failures(turn)
+
+    def _count_failures(self, turn: AssistantTurn) -> None:
+        end = self._dead_end
+        end.add(turn.calls, helped=self.helped)
+        if end.turns >= DEAD_END_AT:
+            self.notes.append((turn.calls[-1], ALL_FAIL.format(count=end.turns, names=", ".join(end.names))))
+        self.withheld.update(end.withheld)
+
+    def _count_repeats(self, turn: AssistantTurn) -> None:
+        """Calls that are made together count once: the model had not seen what came of them."""
         calls: dict[Hashable, Call] = {}
         for call in turn.calls:
             if call.answered:
@@ -124,9 +185,9 @@ class _Reader:
             self.withheld[call.name] = (HAS_FAILED if failed else HAS_REPEATED).format(count=count)
 
 
-def find_loops(turns: Iterable[AssistantTurn | UserTurn]) -> Loops:
-    """Linear in the length of the turns."""
-    reader = _Reader()
+def find_loops(turns: Iterable[AssistantTurn | UserTurn], *, helped: bool = True) -> Loops:
+    """Linear in the length of the turns. `helped`: the model is small. Others are only kept from calls that cannot succeed."""
+    reader = _Reader(helped=helped)
     for turn in turns:
         if isinstance(turn, AssistantTurn):
             reader.turn(turn)
@@ -144,7 +205,7 @@ def _count(run: _Run, call: Call, *, repeats: bool) -> None:
     """`repeats`: the turn has the same calls as the one before it. After anything else, the result may be another one."""
     text = _VOLATILE.sub("", call.output())
     result = result_of(text)
-    if result in (Result.FAILED, Result.LOOKS_FAILED):
+    if result in _FAILURES:
         # Another failure after something else was done is progress: tests are run, the code is changed, and they are run again.
         # Fewer failures are progress, too.
         varies = _NUMBER if repeats else _INCIDENTAL
@@ -159,13 +220,33 @@ def _count(run: _Run, call: Call, *, repeats: bool) -> None:
     run.output = output
 
 
+def _failure(call: Call, *, helped: bool) -> str | None:
+    """The output, if it is a message of failure and nothing else. An exit code is none: the command was run, and quiet ones
+    that find nothing all end with the same."""
+    if not call.answered or call.media:
+        return None
+    output = call.output()
+    if len(output) > _LONGEST_MESSAGE:
+        return None
+    failed = result_of(output) in (Result.LOOKS_FAILED, Result.UNUSABLE) if helped else _UNUSABLE.match(output) is not None
+    return _without_arguments(output, call.arguments) if failed else None
+
+
+def _without_arguments(output: str, arguments: str) -> str:
+    """The message but for what the call itself has said, such as the name of a file."""
+    said = (value for value in msgspec.json.decode(arguments).values() if isinstance(value, str))
+    for value in sorted((value for value in said if len(value) > 1), key=len, reverse=True):
+        output = output.replace(value, "…")
+    return output
+
+
 def result_of(output: str) -> Result:
-    is_long = len(output) > _HEAD + _TAIL
+    is_long = len(output) > _LONGEST_MESSAGE
     shown = f"{output[:_HEAD]}\n{output[-_TAIL:]}" if is_long else output
     if (code := _EXIT.search(shown)) is not None:
         return Result.SUCCEEDED if code[1] == "0" else Result.FAILED
     result = next((sign.result for sign in SIGNS if sign.pattern.search(shown)), Result.SUCCEEDED)
-    return Result.SUCCEEDED if is_long and result is Result.LOOKS_FAILED else result
+    return Result.SUCCEEDED if is_long and result in _FAILURES else result
 
 
 # ---- tools that may not be called ------------------------------------------------------------------------------------

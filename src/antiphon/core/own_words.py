@@ -25,5 +25,21 @@ SAME_AGAIN = (
     "you have its result. Go on with the next step, or tell the user what you have found."
 )
 
+ALL_FAIL = (
+    "All calls of the last {count} turns have failed with this same output. Do not call {names} now. "
+    "Use another tool if there is one that can help, or answer with what you know."
+)
+
 # Each begins and ends with words of its own: what a model writes is compared with them from its first letter to its last.
-OWN_WORDS = (BAD_CALL, BAD_ANSWER, CALL_AGAIN, CALL_INSTEAD, CALL_ANOTHER, ANSWER_AGAIN, FAILED_AGAIN, SAME_AGAIN, MUST)
+OWN_WORDS = (
+    BAD_CALL,
+    BAD_ANSWER,
+    CALL_AGAIN,
+    CALL_INSTEAD,
+    CALL_ANOTHER,
+    ANSWER_AGAIN,
+    FAILED_AGAIN,
+    SAME_AGAIN,
+    ALL_FAIL,
+    MUST,
+)

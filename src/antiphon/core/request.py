@@ -149,7 +149,7 @@ def _as_answered(
 def _offer(
     request: CreateResponse, box: Toolbox, draft: ChatDraft, dialect: Dialect, definitions: Mapping[str, Define], help: Help
 ) -> Offer:
-    withheld = draft.stop_loops() if help.stops_loops else {}
+    withheld = draft.stop_loops(helped=help.stops_loops)
     holds_calls = help.holds_calls and _may_hold_calls(request)
     offer = choice_to_offer(request.tool_choice, box, dialect, definitions, holds_calls=holds_calls)
     return offer_without(offer, withheld, box.own_names(offer.names))
