@@ -4,9 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
-from aiohttp import web
-from aiohttp.abc import AbstractStreamWriter
-from aiohttp.payload import Payload
+from aiohttp import Payload, web
 
 from antiphon.core.json_pieces import JsonPieces, long_json
 
@@ -31,7 +29,7 @@ class LongJson(Payload):
     def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
         return b"".join(self._pieces).decode(encoding, errors)
 
-    async def write(self, writer: AbstractStreamWriter) -> None:
+    async def write(self, writer: Any) -> None:
         for piece in self._pieces:
             await writer.write(piece)
 
