@@ -43,6 +43,7 @@ async def test_an_engine_is_detected_by_its_signs(name: str) -> None:
     ("owner", "paths", "version"),
     [
         ("llamacpp", {"/props": {"build_info": "b1234-abc"}}, "b1234-abc"),
+        ("llamacpp", {"/props": {"build_info": "b0-unknown"}}, None),
         ("vllm", {"/version": {"version": "0.32.0"}}, "0.32.0"),
         ("sglang", {"/get_server_info": {"tp_size": 1, "version": "0.6"}}, "0.6"),
         ("library", {"/api/version": {"version": "0.15"}}, "0.15"),
