@@ -153,12 +153,12 @@ function factTable(facts) {
 
 function responses(running = []) {
   if (!running.length) return make("p.dim", {}, "No response is running.");
-  const heads = ["Response", "Model", "Engine", "State", "Since"].map((title) => make("th", { scope: "col" }, title));
+  const heads = ["State", "Since", "Model", "Engine", "Response"].map((title) => make("th", { scope: "col" }, title));
   const rows = running.map((each) =>
     make(
       "tr",
       {},
-      [each.id, each.model, host(each.engine), each.state, seconds(each.seconds)].map((text) => make("td", {}, text ?? "–")),
+      [each.state, seconds(each.seconds), each.model, host(each.engine), each.id].map((text) => make("td", {}, text ?? "–")),
     ),
   );
   return make(
