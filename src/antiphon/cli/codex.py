@@ -120,7 +120,7 @@ def _run(binary: str, settings: Settings, choice: Choice, url: str, *, is_ours: 
     began = time.time()
     code = run_codex_process([binary, *options, *choice.arguments], environment)
     # A person sees it. What Codex says to a program has no hint either.
-    if sys.stdout.isatty() and (hint := continue_hint(home, began, choice.own_options)) is not None:
+    if sys.stdout.isatty() and (hint := continue_hint(home, began, choice.own_options, choice.arguments)) is not None:
         typer.echo(hint, err=True)
     return code
 
