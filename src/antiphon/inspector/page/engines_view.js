@@ -133,15 +133,15 @@ function modelPart(engine, model, open) {
 }
 
 function factTable(facts) {
-  const heads = ["Fact", "Value", "Source", "What it means"].map((title) => make("th", { scope: "col" }, title));
+  const heads = ["Fact", "What it means", "Value", "Source"].map((title) => make("th", { scope: "col" }, title));
   const rows = facts.map(({ name, value, source, meaning }) =>
     make(
       "tr",
       {},
       make("td", {}, make("code", {}, name)),
+      make("td", {}, meaning ?? ""),
       make("td", {}, make("code", {}, JSON.stringify(value))),
       make("td", { title: SOURCES[source] }, source),
-      make("td", {}, meaning ?? ""),
     ),
   );
   return make(
