@@ -26,11 +26,13 @@ $(BIN)/python:
 
 # Where there is no prebuilt engine for a machine, nothing is compiled: Antiphon is installed without one.
 $(VENV)/installed: pyproject.toml constraints.txt | $(BIN)/python
+	@echo 'Installing Antiphon into $(VENV)/. This takes a minute or two, once.'
 	$(PIP) install --constraint constraints.txt --only-binary xllamacpp --editable '.[embedded]' || \
 	  $(PIP) install --constraint constraints.txt --editable .
 	touch $@
 
 $(VENV)/installed-dev: pyproject.toml constraints.txt | $(BIN)/python
+	@echo 'Installing Antiphon and its tools into $(VENV)/. This takes a few minutes, once.'
 	$(PIP) install --constraint constraints.txt --editable '.[dev]'
 	touch $@ $(VENV)/installed
 

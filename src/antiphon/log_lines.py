@@ -69,6 +69,10 @@ def _probed(members: Members) -> str:
     return f"Probed {members['model']} at {members['engine']}. `antiphon doctor` shows what it can do."
 
 
+def _reloaded(members: Members) -> str:
+    return f"Settings reloaded: {_value(members['changed']) or 'nothing'} changed"
+
+
 def _other(event: str, members: Members) -> str:
     shown = ", ".join(f"{name} {_value(value)}" for name, value in members.items())
     words = event.replace("_", " ")
@@ -87,5 +91,6 @@ LINES: Mapping[str, Callable[[Members], str]] = {
     "probed": _probed,
     "engine started": lambda members: f"Started {members['model']} at {members['url']} (process {members['pid']})",
     "waiting for engine": _waiting,
+    "settings reloaded": _reloaded,
     "engine cannot be used": lambda members: f"The engine at {members['engine']} {members['reason'].removeprefix('it ')}",
 }

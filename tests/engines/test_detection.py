@@ -11,6 +11,7 @@ from support.gateway import free_port, running_gateway, started
 from support.raw_server import raw_server, sized, write_in_pieces
 
 from antiphon.engines.detection import EngineDocuments, detect, find_local_engines, follow
+from antiphon.http.app_keys import GATEWAY
 from antiphon.setting_sources import load
 
 # What each engine answers, reduced to the signs that identify it.
@@ -42,6 +43,7 @@ async def test_an_engine_is_detected_by_its_signs(name: str) -> None:
     ("owner", "paths", "version"),
     [
         ("llamacpp", {"/props": {"build_info": "b1234-abc"}}, "b1234-abc"),
+        ("llamacpp", {"/props": {"build_info": "b0-unknown"}}, None),
         ("vllm", {"/version": {"version": "0.32.0"}}, "0.32.0"),
         ("sglang", {"/get_server_info": {"tp_size": 1, "version": "0.6"}}, "0.6"),
         ("library", {"/api/version": {"version": "0.15"}}, "0.15"),
@@ -135,6 +137,17 @@ async def test_an_engine_that_cannot_be_used_says_why(
         assert [record.getMessage() for record in caplog.records].count("engine cannot be used") == 1
         engine.list_answer = None
         assert (await gateway.create())["output_text"] == "Hello world"
+
+
+async def test_the_embedded_engine_that_loads_its_model_is_nothing_to_warn_of(
+    engine: MockEngine, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running_gateway(engine) as gateway:
+        engine.list_answer = Refusal(503, {"error": "Loading model"})
+        (loading,) = gateway.app[GATEWAY].pool.engines
+        loading.is_embedded, loading.ready = True, False
+        assert (await gateway.post({"input": "Hi"}))[0] == 503
+        assert "engine cannot be used" not in [record.getMessage() for record in caplog.records]
 
 
 async def test_an_engine_that_is_not_there_is_not_detected() -> None:

@@ -30,7 +30,7 @@ from antiphon.cli.codex_gateway import DEFAULT_PORT, CannotStart, client_key, fe
 from antiphon.cli.codex_process import Stopped, run_codex_process, stop_signals
 from antiphon.cli.codex_sessions import continue_hint
 from antiphon.cli.codex_window import has_room, too_small
-from antiphon.cli.models import better_model
+from antiphon.cli.models import better_model, pulled_model
 from antiphon.core.help import Help
 from antiphon.embedded.weights import alias_of
 from antiphon.gateway.codex_catalog import catalog_entry
@@ -116,14 +116,14 @@ def _run(binary: str, settings: Settings, choice: Choice, url: str, *, is_ours: 
         _refuse_small_window(plan, choice, url, key)
     if plan.lean:
         typer.echo(LEAN.format(reason=plan.reason), err=True)
-    if is_ours and (better := _better_model(settings, plan.model)) is not None:
+    if choice.url is None and (better := _better_model(settings, plan.model, is_ours=is_ours)) is not None:
         typer.echo(better, err=True)
     options = to_options({**plan.provider, **without_own({**plan.base, **plan.lean}, own)})
     environment = os.environ | {"CODEX_HOME": str(home), KEY_VARIABLE: key or "none"}
     began = time.time()
     code = run_codex_process([binary, *options, *choice.arguments], environment)
     # A person sees it. What Codex says to a program has no hint either.
-    if sys.stdout.isatty() and (hint := continue_hint(home, began, choice.own_options)) is not None:
+    if sys.stdout.isatty() and (hint := continue_hint(home, began, choice.own_options, choice.arguments)) is not None:
         typer.echo(hint, err=True)
     return code
 
@@ -199,7 +199,8 @@ def _full_entry(entry: dict[str, Any], helped: dict[str, Any]) -> dict[str, Any]
     return catalog_entry(name, window=window, vision=vision, help=help)
 
 
-def _better_model(settings: Settings, model: str) -> str | None:
+def _better_model(settings: Settings, model: str, *, is_ours: bool) -> str | None:
     """The line of the gateway about it, which goes to its log here. Without an embedded engine, there is none."""
-    can_be_embedded = settings.model is not None or not settings.upstream
-    return better_model(settings, model) if can_be_embedded else None
+    if settings.upstream and settings.model is None:
+        return None
+    return better_model(settings, model) if is_ours else pulled_model(settings, model)

@@ -94,7 +94,8 @@ def serve(
     log_format: options.LogFormat = None,
     config: options.Config = None,
 ) -> None:
-    """Serve the Responses API. Each flag can also be set as ANTIPHON_… in the environment or as a key in antiphon.toml."""
+    """Serve the Responses API, as `antiphon` alone does. Each flag can also be set as ANTIPHON_… in the environment or as a key
+    in antiphon.toml."""
     flags: dict[str, Any] = {
         "host": host,
         "port": port,

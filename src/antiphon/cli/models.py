@@ -21,6 +21,7 @@ from antiphon.embedded.weights import find_weights
 from antiphon.settings import Settings, models_directory
 
 BETTER_MODEL = "{name} is a toy. For a model that does real work: antiphon pull {better} ({size}), then start again."
+PULLED_MODEL = "{name} is a toy, and {better} is pulled. To use that one, stop the gateway, and start it again."
 # Of the table where there is no terminal to ask.
 WIDTH = 120
 # On a terminal that is narrower than this, some columns are left out: `--json` has them.
@@ -41,6 +42,12 @@ def better_model(settings: Settings, model: str) -> str | None:
     if model != TOY.name or better is TOY or any(pulled.rank > TOY.rank for pulled in machine.pulled()):
         return None
     return BETTER_MODEL.format(name=model, better=better.name, size=decimal(better.size))
+
+
+def pulled_model(settings: Settings, model: str) -> str | None:
+    """A line for who has pulled a better model since the gateway that runs the toy was started."""
+    better = this_machine(settings).default()
+    return PULLED_MODEL.format(name=model, better=better.name) if model == TOY.name and better is not TOY else None
 
 
 def run_models(settings: Settings, *, as_json: bool) -> None:

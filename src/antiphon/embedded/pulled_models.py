@@ -79,8 +79,8 @@ def _target(model: NamedModel, folder: Path) -> Path:
 async def _try_sources(model: NamedModel, target: Path, notify: Callable[[str], None], first_pause: float) -> None:
     parts = target.with_name(f"{model.name}.parts")
     reasons = []
-    for source in model.sources:
-        kind = KINDS[type(source)]
+    kinds = [KINDS[type(source)] for source in model.sources]
+    for source, kind, following in zip(model.sources, kinds, [*kinds[1:], None], strict=True):
         workplace = parts / kind.folder
         workplace.mkdir(parents=True, exist_ok=True)
         try:
@@ -90,7 +90,8 @@ async def _try_sources(model: NamedModel, target: Path, notify: Callable[[str], 
             if isinstance(failed, WrongBytes):
                 shutil.rmtree(workplace)
             reasons.append(f"{kind.label}: {failed}")
-            notify(f"{model.name} cannot be downloaded from {kind.label}: {failed}")
+            then = f". Trying {following.label} instead" if following is not None else ""
+            notify(f"{model.name} cannot be downloaded from {kind.label}: {failed}{then}")
         else:
             shutil.rmtree(parts)
             return

@@ -30,6 +30,9 @@ NO_LIST = NO_SUCH_ROUTE | {200, 400, 403, 500}
 # The state of a model that answers without being loaded first.
 LOADED = "loaded"
 
+# In the version of an engine that was built without one, such as "b0-unknown".
+UNKNOWN_VERSION = "unknown"
+
 # The default ports of the engines.
 WELL_KNOWN_PORTS: Mapping[int, str] = {
     8080: "llama.cpp",
@@ -155,7 +158,8 @@ async def detect(documents: EngineDocuments, *, lists_models: bool = True) -> De
     dialect = await _dialect(documents)
     models = [await _model(documents, dialect, model, at) for at, model in listed]
     version = await documents.look_up(dialect.version)
-    return DetectedEngine(dialect, tuple(models), version if isinstance(version, str) else None)
+    is_known = isinstance(version, str) and UNKNOWN_VERSION not in version
+    return DetectedEngine(dialect, tuple(models), version if is_known else None)
 
 
 async def list_models(documents: EngineDocuments) -> list[tuple[int, dict[str, Any]]] | None:

@@ -60,12 +60,12 @@ class Pool:
             self._log_state(engine)
 
     def _log_state(self, engine: Engine) -> None:
-        """Once for each reason: an engine is tried again and again."""
+        """Once for each reason: an engine is tried again and again. The embedded one reports for itself how its start goes."""
         reason = engine.unusable or engine.silence
-        if reason is not None and reason != self._logged.get(engine):
+        if reason is not None and reason != self._logged.get(engine) and not engine.is_embedded:
             if engine.unusable is not None:
                 logs.log("engine cannot be used", level=logging.WARNING, engine=engine.root, reason=f"it {reason}")
-            elif not engine.is_embedded:
+            else:
                 logs.log("waiting for engine", level=logging.WARNING, engine=engine.root, reason=reason)
         self._logged[engine] = reason
 

@@ -1,6 +1,6 @@
 // The first pane of an opened request: what the client sent.
 
-import { aside, fields, foldedText, label, tools } from "./cards.js";
+import { aside, fields, foldedJson, foldedText, label, tools } from "./cards.js";
 import { choice, fold, make, show } from "./elements.js";
 import { itemCard } from "./items.js";
 import { jsonTree } from "./json_tree.js";
@@ -8,7 +8,7 @@ import { longText } from "./long_text.js";
 import { several } from "./quantities.js";
 
 /** These have a form of their own; the others are listed as fields. */
-const SHOWN_APART = new Set(["input", "instructions", "tools"]);
+const SHOWN_APART = new Set(["client_metadata", "input", "instructions", "tools"]);
 
 /** @param {object} detail what the server says of one request */
 export function clientPane(detail) {
@@ -50,6 +50,8 @@ function formatted(client, history = []) {
     client.headers
       ? fold([label("headers")], () => fields(client.headers, Object.keys(client.headers)), { class: "folded" })
       : null,
+    // Long, and seldom what one looks for: Codex sends it with each request.
+    body.client_metadata ? foldedJson("client_metadata", body.client_metadata) : null,
     body.tools?.length ? tools(body.tools) : null,
     body.instructions ? foldedText("instructions", String(body.instructions)) : null,
     history.length ? storedItems(history) : null,

@@ -133,15 +133,15 @@ function modelPart(engine, model, open) {
 }
 
 function factTable(facts) {
-  const heads = ["Fact", "Value", "Source", "What it means"].map((title) => make("th", { scope: "col" }, title));
+  const heads = ["Fact", "What it means", "Value", "Source"].map((title) => make("th", { scope: "col" }, title));
   const rows = facts.map(({ name, value, source, meaning }) =>
     make(
       "tr",
       {},
       make("td", {}, make("code", {}, name)),
+      make("td", {}, meaning ?? ""),
       make("td", {}, make("code", {}, JSON.stringify(value))),
       make("td", { title: SOURCES[source] }, source),
-      make("td", {}, meaning ?? ""),
     ),
   );
   return make(
@@ -153,12 +153,12 @@ function factTable(facts) {
 
 function responses(running = []) {
   if (!running.length) return make("p.dim", {}, "No response is running.");
-  const heads = ["Response", "Model", "Engine", "State", "Since"].map((title) => make("th", { scope: "col" }, title));
+  const heads = ["State", "Since", "Model", "Engine", "Response"].map((title) => make("th", { scope: "col" }, title));
   const rows = running.map((each) =>
     make(
       "tr",
       {},
-      [each.id, each.model, host(each.engine), each.state, seconds(each.seconds)].map((text) => make("td", {}, text ?? "–")),
+      [each.state, seconds(each.seconds), each.model, host(each.engine), each.id].map((text) => make("td", {}, text ?? "–")),
     ),
   );
   return make(

@@ -40,9 +40,10 @@ function summary(row) {
 }
 
 /** What went wrong, what the user wrote, or what it goes on from: results of calls are no words of the user. */
-function wordsOf({ error, preview, previous }) {
+function wordsOf({ error, preview, previous, asks, status }) {
   if (error) return `${error.code ?? "error"}: ${error.message}`;
-  return preview ?? (previous ? `continues #${previous}` : "");
+  if (preview || previous) return preview ?? `continues #${previous}`;
+  return status === "completed" && !asks ? "no engine was asked" : "";
 }
 
 /** @param {object} row */

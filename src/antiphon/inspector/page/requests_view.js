@@ -5,6 +5,7 @@ import { announce, button, choice, make, show } from "./elements.js";
 import { count } from "./quantities.js";
 import { COLUMNS, makeRow, passes, updateRow } from "./request_row.js";
 import { address, explain, getJson, query, request } from "./server.js";
+import * as session from "./session.js";
 
 const ROWS = 100; // rows of a page
 const TYPING = 250; // ms after the last key
@@ -194,8 +195,9 @@ function openRow(event) {
 
 function firstSteps() {
   const body = '{"model": "default", "input": "Hello"}';
+  const key = session.key() ? `  -H "Authorization: Bearer $OPENAI_API_KEY" \\\n` : "";
   const sample = `curl ${address("/v1/responses")} \\
-  -H 'Content-Type: application/json' \\
+${key}  -H 'Content-Type: application/json' \\
   -d '${body}'`;
   return [
     make("h2", {}, "No request yet"),
