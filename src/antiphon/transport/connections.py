@@ -67,6 +67,8 @@ UNKNOWN_VERSION = web.RequestKey("unknown_version", bool)
 # How long a connection stays open for the rest of a body that is not read, in seconds. A client that is still sending it would
 # lose the answer in a reset otherwise.
 LINGER = 10.0
+# How often it is looked whether a client reads, in the time that it has.
+LOOKS = 8
 
 # How the head of a request ends.
 HEAD_ENDS = (b"\r\n\r\n", b"\n\n")
@@ -273,14 +275,19 @@ class Connection(web.RequestHandler):
         self._is_read()
 
     def _await_reader(self, transport: asyncio.Transport) -> None:
-        waiting = transport.get_write_buffer_size()
-        seconds = self._options.send_timeout
-        self._unread = asyncio.get_running_loop().call_later(seconds, self._not_read_yet, transport, waiting)
+        self._look_again(transport, transport.get_write_buffer_size(), LOOKS)
 
-    def _not_read_yet(self, transport: asyncio.Transport, waiting: int) -> None:
-        """A client that reads slowly gets all of a large answer. `waiting`: the bytes that were buffered at the last look."""
-        if transport.get_write_buffer_size() < waiting:
-            self._await_reader(transport)
+    def _look_again(self, transport: asyncio.Transport, waiting: int, looks: int) -> None:
+        seconds = self._options.send_timeout / LOOKS
+        self._unread = asyncio.get_running_loop().call_later(seconds, self._look, transport, waiting, looks)
+
+    def _look(self, transport: asyncio.Transport, waiting: int, looks: int) -> None:
+        """A client that reads slowly gets all of a large answer. `waiting`: the bytes that were buffered at the last look; the
+        end of an answer may have been added since. `looks`: how many are left until it counts as one that does not read."""
+        buffered = transport.get_write_buffer_size()
+        looks = LOOKS if buffered < waiting else looks - 1
+        if looks:
+            self._look_again(transport, buffered, looks)
         else:
             # A transport that is only closed waits for its buffer to be read, however long that takes.
             transport.abort()
