@@ -133,8 +133,10 @@ class NotedDocuments(KnownDocuments):
 # ---- given again -------------------------------------------------------------------------------------------------------
 
 
-def replaying_environment(environment: Environment, drawn: Drawn, trouble: Callable[[str], None]) -> Environment:
-    """Gives what was drawn again. `trouble`: called when that is not enough."""
+def replaying_environment(
+    environment: Environment, drawn: Drawn, trouble: Callable[[str], None], *, seals: bool
+) -> Environment:
+    """Gives what was drawn again. `trouble`: called when that is not enough. `seals`: there was a sealer."""
 
     def again(values: Sequence[T], otherwise: T) -> Callable[[], T]:
         left = iter(values)
@@ -154,9 +156,7 @@ def replaying_environment(environment: Environment, drawn: Drawn, trouble: Calla
         new_id=lambda prefix: ids(),
         now=times,
         padding=padding,
-        sealer=Sealer(lambda text: sealed(), lambda blob: opened.get(blob[-SEAL_KEY_LENGTH:]))
-        if environment.sealer is not NO_SEALER
-        else NO_SEALER,
+        sealer=Sealer(lambda text: sealed(), lambda blob: opened.get(blob[-SEAL_KEY_LENGTH:])) if seals else NO_SEALER,
         report=lambda event, **members: None,
         definitions=ReplayedDefinitions(drawn),
         documents=_replayed_documents(drawn),
