@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from operator import attrgetter
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
@@ -25,6 +25,10 @@ OVERHEAD = 120
 SEAL_KEY_LENGTH = 32
 
 
+NO_LIST: list[Any] = []
+NO_DICT: dict[str, Any] = {}
+
+
 class Drawn(Struct):
     """What an exchange got from its environment, in this order."""
 
@@ -37,6 +41,12 @@ class Drawn(Struct):
     # By their digests: definitions and documents that were known before this exchange needed them.
     definitions: dict[str, str | None] = {}
     documents: dict[str, CheckOutcome] = {}
+
+    def settle(self) -> None:
+        """Nothing more is drawn. What is empty is shared: thousands of them are kept, and the garbage collector visits each."""
+        for name in self.__struct_fields__:
+            if not (value := getattr(self, name)):
+                setattr(self, name, NO_LIST if isinstance(value, list) else NO_DICT)
 
 
 # ---- noted -------------------------------------------------------------------------------------------------------------

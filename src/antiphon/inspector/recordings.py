@@ -116,6 +116,7 @@ class RecordedRequest(Observer):
 
     def _end(self) -> None:
         self.is_running = False
+        self.recording.drawn.settle()
         self._recordings.ended(self)
         self.row.time(self._recordings.now() - self.arrived)
         self._count(self.recording.size + ROW_SIZE)
