@@ -181,10 +181,11 @@ def test_a_response_that_still_runs_is_shown_up_to_now() -> None:
 def test_a_cancelled_compaction_is_cancelled_once() -> None:
     request = {"input": LONG, "context_management": [{"type": "compaction", "compact_threshold": 1000}]}
     body = msgspec.json.encode({"model": "m", "stream": True, **request})
-    recording = Recording(body, lambda: 0.0)
+    environment = make_environment(sealer=SEALS)
+    recording = Recording(body, lambda: 0.0, environment=environment)
     converted = msgspec.json.decode(body, type=CreateResponse)
     knowledge = [EngineKnowledge(PLAIN)]
-    exchange = recording.make_exchange(converted, knowledge, make_environment(sealer=SEALS), history=[])
+    exchange = recording.make_exchange(converted, knowledge, environment, history=[])
     exchange.start()
     exchange.counted(5000)
     assert exchange.compaction is not None

@@ -38,7 +38,8 @@ def record(
     """The recording of a response to this request, whose engine gives these answers, and its events. Time is counted."""
     script, ticks = iter(answers), itertools.count()
     body = msgspec.json.encode({"model": "m", "input": "Hi", "stream": True, "store": False, **request})
-    recording = Recording(body, lambda: float(next(ticks)))
+    environment = make_environment(**options)
+    recording = Recording(body, lambda: float(next(ticks)), environment=environment)
 
     def ask(step: Ask) -> Iterator[bytes]:
         recording.asked(ENGINE)
@@ -51,5 +52,5 @@ def record(
 
     converted, _ = body_to_request(body)
     known = engines or [EngineKnowledge(dialect, name=ENGINE)]
-    exchange = recording.make_exchange(converted, known, make_environment(**options), history=history, response_id="resp_1")
+    exchange = recording.make_exchange(converted, known, environment, history=history, response_id="resp_1")
     return recording, list(run_exchange(exchange, ask, run_tool))

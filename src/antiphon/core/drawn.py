@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from operator import attrgetter
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
@@ -25,6 +25,10 @@ OVERHEAD = 120
 SEAL_KEY_LENGTH = 32
 
 
+NO_LIST: list[Any] = []
+NO_DICT: dict[str, Any] = {}
+
+
 class Drawn(Struct):
     """What an exchange got from its environment, in this order."""
 
@@ -37,6 +41,12 @@ class Drawn(Struct):
     # By their digests: definitions and documents that were known before this exchange needed them.
     definitions: dict[str, str | None] = {}
     documents: dict[str, CheckOutcome] = {}
+
+    def settle(self) -> None:
+        """Nothing more is drawn. What is empty is shared: thousands of them are kept, and the garbage collector visits each."""
+        for name in self.__struct_fields__:
+            if not (value := getattr(self, name)):
+                setattr(self, name, NO_LIST if isinstance(value, list) else NO_DICT)
 
 
 # ---- noted -------------------------------------------------------------------------------------------------------------
@@ -133,8 +143,10 @@ class NotedDocuments(KnownDocuments):
 # ---- given again -------------------------------------------------------------------------------------------------------
 
 
-def replaying_environment(environment: Environment, drawn: Drawn, trouble: Callable[[str], None]) -> Environment:
-    """Gives what was drawn again. `trouble`: called when that is not enough."""
+def replaying_environment(
+    environment: Environment, drawn: Drawn, trouble: Callable[[str], None], *, seals: bool
+) -> Environment:
+    """Gives what was drawn again. `trouble`: called when that is not enough. `seals`: there was a sealer."""
 
     def again(values: Sequence[T], otherwise: T) -> Callable[[], T]:
         left = iter(values)
@@ -154,9 +166,7 @@ def replaying_environment(environment: Environment, drawn: Drawn, trouble: Calla
         new_id=lambda prefix: ids(),
         now=times,
         padding=padding,
-        sealer=Sealer(lambda text: sealed(), lambda blob: opened.get(blob[-SEAL_KEY_LENGTH:]))
-        if environment.sealer is not NO_SEALER
-        else NO_SEALER,
+        sealer=Sealer(lambda text: sealed(), lambda blob: opened.get(blob[-SEAL_KEY_LENGTH:])) if seals else NO_SEALER,
         report=lambda event, **members: None,
         definitions=ReplayedDefinitions(drawn),
         documents=_replayed_documents(drawn),

@@ -51,7 +51,7 @@ class KnownFacts(Struct, frozen=True):
     dialect: Dialect
     models: tuple[Model, ...]
     takes_any_model: bool
-    sampling: dict[str, Sampling]
+    sampling: Mapping[str, Sampling]
     learned: dict[str, dict[str, Any]]
     assumed: dict[str, dict[str, Any]]
     repeated: dict[str, tuple[dict[str, Any], int]]
@@ -77,6 +77,7 @@ class EngineKnowledge:
         self._sources: dict[str, dict[str, FactSource]] = {}
         # What is assumed of models whose probes have not ended, and has not been learned since.
         self._assumed: dict[str, dict[str, Any]] = {}
+        self._last_facts: KnownFacts | None = None
         # What the last requests of a model had to learn for themselves, and how many of them did so in a row.
         self._repeated: dict[str, tuple[dict[str, Any], int]] = {}
 
@@ -89,17 +90,22 @@ class EngineKnowledge:
         return knowledge
 
     def facts(self) -> KnownFacts:
-        """As they are now. Only what is assumed is copied: all else is never changed, but replaced."""
-        return KnownFacts(
+        """As they are now. Only what is assumed is copied: all else is never changed, but replaced. As long as nothing has
+        changed, it is the same object."""
+        facts = KnownFacts(
             self.name,
             self.dialect,
             self.models,
             self.takes_any_model,
-            dict(self.sampling),
+            self.sampling,
             self._learned,
             {model: dict(assumed) for model, assumed in self._assumed.items()},
             self._repeated,
         )
+        last = self._last_facts
+        if last is None or facts != last:
+            self._last_facts = last = facts
+        return last
 
     @property
     def models(self) -> tuple[Model, ...]:

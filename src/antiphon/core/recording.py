@@ -17,6 +17,7 @@ from antiphon.core.exchange import Exchange
 from antiphon.core.fast_path import AnyEvent
 from antiphon.core.images import outcome_without_images, without_images
 from antiphon.core.knowledge import KnownFacts
+from antiphon.core.sealed_text import NO_SEALER
 from antiphon.core.tools import ToolResult
 from antiphon.errors import ApiError
 from antiphon.wire.responses import CreateResponse, Usage
@@ -57,7 +58,9 @@ class Recording:
     # The fields that were set after the body was read.
     set_later: dict[str, Any] = field(default_factory=dict)
     engines: Sequence[KnownFacts] = ()
+    # What all exchanges share, without the owner's cipher; and whether there is one.
     environment: Environment | None = None
+    seals: bool = False
     # The stored items before the input, as JSON, without images.
     history: bytes = b"[]"
     options: Options = field(default_factory=Options)
@@ -89,7 +92,7 @@ class Recording:
             self.request = without_images(msgspec.json.encode(request))
         self.set_later = {name: getattr(request, name) for name in SET_LATER}
         self.engines = [engine.facts() for engine in engines]
-        self.environment = environment
+        self.seals = environment.sealer is not NO_SEALER
         self.history = without_images(msgspec.json.encode(history)) if history else b"[]"
         self.options = Options(**options)
         self.size = len(self.body) + len(self.request or b"") + len(self.history) + OVERHEAD

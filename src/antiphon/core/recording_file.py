@@ -18,7 +18,6 @@ from antiphon.core.event_style import REASONING_EVENTS
 from antiphon.core.help import HelpSetting
 from antiphon.core.knowledge import KnownFacts
 from antiphon.core.recording import OF_COMPACTION, Call, Options, Recording
-from antiphon.core.sealed_text import NO_SEALER, Sealer
 from antiphon.core.tools import ToolResult
 from antiphon.errors import ApiError, EngineFailure
 from antiphon.wire.responses import Usage
@@ -86,7 +85,7 @@ def recording_to_file(recording: Recording, version: str) -> bytes:
         (recording.request or recording.body).decode("utf-8", "replace"),
         recording.set_later,
         list(recording.engines),
-        RecordedSettings() if environment is None else _to_settings(environment),
+        RecordedSettings() if environment is None else _to_settings(environment, seals=recording.seals),
         msgspec.json.decode(recording.history),
         recording.options._replace(notices=list(recording.options.notices)),
         recording.drawn,
@@ -111,6 +110,7 @@ def file_to_recording(data: bytes) -> Recording:
             set_later=file.set_later,
             engines=file.engines,
             environment=_to_environment(file.settings),
+            seals=file.settings.seals,
             history=msgspec.json.encode(file.history),
             options=file.options,
             drawn=file.drawn,
@@ -124,7 +124,7 @@ def file_to_recording(data: bytes) -> Recording:
         raise NotARecording(f"the file is damaged: {wrong}") from None
 
 
-def _to_settings(environment: Environment) -> RecordedSettings:
+def _to_settings(environment: Environment, *, seals: bool) -> RecordedSettings:
     names = {events: name for name, events in REASONING_EVENTS.items()}
     return RecordedSettings(
         environment.check_grammars,
@@ -132,7 +132,7 @@ def _to_settings(environment: Environment) -> RecordedSettings:
         names[environment.reasoning_events],
         environment.always_summary,
         environment.most_rounds,
-        environment.sealer is not NO_SEALER,
+        seals,
     )
 
 
@@ -140,8 +140,6 @@ def _to_environment(settings: RecordedSettings) -> Environment:
     return Environment(
         new_id=lambda prefix: prefix,
         now=lambda: 0.0,
-        # Nothing is sealed or opened with it: what was, is in the recording.
-        sealer=Sealer(lambda text: "", lambda blob: None) if settings.seals else NO_SEALER,
         check_grammars=settings.check_grammars,
         help=settings.help,
         reasoning_events=REASONING_EVENTS[settings.reasoning_events],

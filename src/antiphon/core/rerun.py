@@ -133,7 +133,7 @@ def _make_exchange(recording: Recording, rerun: Rerun) -> Exchange:
     return Exchange(
         recording_to_request(recording),
         [EngineKnowledge.from_facts(facts) for facts in recording.engines],
-        replaying_environment(recording.environment or NO_ENVIRONMENT, recording.drawn, rerun.report),
+        replaying_environment(recording.environment or NO_ENVIRONMENT, recording.drawn, rerun.report, seals=recording.seals),
         history=msgspec.json.decode(recording.history),
         **recording.options._asdict(),
     )

@@ -198,7 +198,7 @@ class Gateway:
         large = read.is_large(history)
         # Items that stood for stored ones may have been replaced.
         is_as_sent = read.is_plain and read.request.input is given
-        recording = Recording(read.arrival.body, asyncio.get_running_loop().time, is_as_sent) if self._records else None
+        recording = self._make_recording(read, is_as_sent=is_as_sent) if self._records else None
         try:
             make_exchange = partial(
                 Exchange if recording is None else recording.make_exchange,
@@ -231,6 +231,10 @@ class Gateway:
         except BaseException:
             await recorder.unlock()
             raise
+
+    def _make_recording(self, read: ReadRequest, *, is_as_sent: bool) -> Recording:
+        now = asyncio.get_running_loop().time
+        return Recording(read.arrival.body, now, is_as_sent=is_as_sent, environment=self.environment)
 
     async def _enqueue(self, read: ReadRequest, recorder: ResponseRecorder) -> Enqueued:
         """Checks all that can be checked now. The history is read again when the response runs."""

@@ -1,6 +1,7 @@
 """The recordings of a gateway: a ring of fixed size. The oldest is forgotten first."""
 
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 
 from antiphon.core.drawn import OVERHEAD, Drawn
@@ -115,6 +116,8 @@ class RecordedRequest(Observer):
 
     def _end(self) -> None:
         self.is_running = False
+        self.recording.drawn.settle()
+        self._recordings.ended(self)
         self.row.time(self._recordings.now() - self.arrived)
         self._count(self.recording.size + ROW_SIZE)
         self._recordings.changed(self)
@@ -176,6 +179,8 @@ class Recordings:
         self.viewers = Viewers()
         self._last = 0
         self._requests: dict[int, RecordedRequest] = {}
+        # Those that have ended, the oldest first.
+        self._ended: OrderedDict[int, RecordedRequest] = OrderedDict()
 
     def observe(self, arrival: Arrival) -> Observer:
         """Makes the observer of a request, which also is what is kept of it."""
@@ -200,11 +205,15 @@ class Recordings:
         if self.viewers:
             self.viewers.show(request.row)
 
+    def ended(self, request: RecordedRequest) -> None:
+        """It may be forgotten from now on."""
+        if request.row.number in self._requests:
+            self._ended[request.row.number] = request
+
     def make_room(self) -> None:
         while self.used > self.most_bytes:
-            oldest = next((each for each in self._requests.values() if not each.is_running), None)
-            if oldest is not None:
-                self.forget(oldest)
+            if self._ended:
+                self.forget(next(iter(self._ended.values())))
                 continue
             largest = max(self._requests.values(), key=lambda each: each.counted, default=None)
             if largest is None or largest.counted <= BODY_START + ROW_SIZE:
@@ -213,5 +222,6 @@ class Recordings:
 
     def forget(self, request: RecordedRequest) -> None:
         if self._requests.pop(request.row.number, None) is not None:
+            self._ended.pop(request.row.number, None)
             self.used -= request.counted
             self.turns.forget(request.turn)

@@ -104,5 +104,8 @@ def _nearest(turn: Turn, earlier: Iterable[Turn], *, is_sure: bool) -> Turn | No
     """The turn whose prompt this one shares most with, the latest of several. `is_sure`: the client says that it is the same
     conversation; otherwise it has to have grown: the same question may be asked twice."""
     length = turn.length
+    if not is_sure and length <= turn.prints[0].leading + 1:
+        # It has one message: it continues nothing.
+        return None
     candidates = [each for each in earlier if is_sure or each.length < length]
     return max(candidates, key=lambda each: (turn.shared(each), each.number)) if candidates else None
