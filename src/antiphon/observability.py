@@ -41,7 +41,7 @@ class Observability:
     def observers(self, pool: Pool) -> list[MakeObserver]:
         found: list[MakeObserver] = []
         if self._instruments is not None:
-            found.append(measured_responses(self._instruments, asyncio.get_running_loop().time))
+            found.append(measured_responses(self._instruments, asyncio.get_running_loop().time, pool.is_listed))
         if self._traces is not None:
             found.append(self._traces.observer(pool.dialect_of))
         return found

@@ -10,7 +10,7 @@ import pytest
 from support.background import held_back
 from support.commands import ANTIPHON, bare_environment, served
 from support.engine import MockEngine
-from support.gateway import free_port
+from support.gateway import free_port, running_gateway
 from support.terminal_commands import CTRL_C, in_terminal
 
 from antiphon.cli.ps import duration, lines
@@ -96,6 +96,17 @@ async def test_a_gateway_that_needs_a_key_says_so_and_the_admin_key_sees_all(eng
         _, out, _ = await ps(**data, ANTIPHON_ADMIN_KEY="root")
         assert re.search(r"resp_\w+  mock  http  ada  \d+\.\d s  writing", out), out
         go_on.set()
+
+
+async def test_the_admin_key_goes_to_no_gateway_that_is_neither_announced_nor_named(engine: MockEngine, tmp_path: Path) -> None:
+    """Any program may listen at the port of the settings."""
+    async with running_gateway(engine, admin_key=("root",)) as gateway:
+        settings = {"ANTIPHON_PORT": gateway.url.rpartition(":")[2], "ANTIPHON_ADMIN_KEY": "root"}
+        _, out, _ = await ps(**settings, ANTIPHON_DATA_DIR=str(tmp_path))
+        assert out.startswith(f"{gateway.url}: The gateway at {gateway.url} needs a key.")
+        assert out.endswith("only to a gateway that was started by this user, or is named with --url.\n")
+        _, out, _ = await ps("--url", gateway.url, **settings, ANTIPHON_DATA_DIR=str(tmp_path))
+        assert "0 responses in flight" in out
 
 
 def test_names_cannot_control_the_terminal() -> None:

@@ -7,12 +7,14 @@ from typing import Any
 
 import msgspec
 import pytest
-from support.engine import CUT, DONE, USAGE, MockEngine, Writer, chunk, text
+from support.engine import CUT, DONE, USAGE, MockEngine, Writer, call, chunk, text
 from support.gateway import GatewayUnderTest
 
 from antiphon.core.answer_reader import AnswerReader
 from antiphon.core.engine_stream import EngineStream
 from antiphon.errors import ApiError
+from antiphon.gateway.checker import Checker
+from antiphon.gateway.engine_flow import EngineFlow
 from antiphon.gateway.large_answers import LARGE_PIECE
 from antiphon.gateway.run import ResponseRun
 
@@ -43,15 +45,15 @@ def text_of(response: dict[str, Any]) -> str:
 class Threads:
     """In which kinds of threads answers are read."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *names: str, of: type = EngineStream) -> None:
         self.seen: list[str] = []
         for name in names:
-            monkeypatch.setattr(EngineStream, name, self._watched(getattr(EngineStream, name)))
+            monkeypatch.setattr(of, name, self._watched(getattr(of, name)))
 
     def _watched(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        def watched(stream: EngineStream) -> Any:
+        def watched(*arguments: Any) -> Any:
             self.seen.append(threading.current_thread().name.partition("_")[0])
-            return function(stream)
+            return function(*arguments)
 
         return watched
 
@@ -100,6 +102,87 @@ async def test_a_small_answer_is_read_in_place(
     await gateway.create(tools=[FUNCTION])
     await gateway.stream(tools=[FUNCTION])
     assert set(threads.seen) == {"MainThread"}
+
+
+# ---- while a check runs ----------------------------------------------------------------------------------------------
+
+STRICT = FUNCTION | {
+    "strict": True,
+    "parameters": {
+        "type": "object",
+        "properties": {"city": {"type": "string"}},
+        "required": ["city"],
+        "additionalProperties": False,
+    },
+}
+# The first call is checked when the second one begins.
+CALLS = call("f", '{"city": "Rome"}') + call("f", '{"city": "Oslo"}', id="call_2", index=1)
+
+
+class HeldChecks:
+    """Checks that do not end before they are `released`, once the engine `answers`: the request is checked too."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.answers = False
+        self.begun, self.released = asyncio.Event(), asyncio.Event()
+        run = Checker.run
+
+        async def held(checker: Checker, *arguments: Any, **options: Any) -> Any:
+            if self.answers:
+                self.begun.set()
+                await self.released.wait()
+            return await run(checker, *arguments, **options)
+
+        monkeypatch.setattr(Checker, "run", held)
+
+
+@pytest.fixture
+def checks(monkeypatch: pytest.MonkeyPatch) -> HeldChecks:
+    return HeldChecks(monkeypatch)
+
+
+async def test_a_large_piece_that_comes_during_a_check_is_read_beside_the_event_loop_after_it(
+    checks: HeldChecks, gateway: GatewayUnderTest, engine: MockEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads, paused, pause = Threads(monkeypatch, "read_on", of=AnswerReader), asyncio.Event(), EngineFlow.pause
+
+    def seen_pause(flow: EngineFlow) -> None:
+        pause(flow)
+        paused.set()
+
+    async def go_on(write: Writer) -> None:
+        checks.answers = True
+        await write(CALLS)
+        await checks.begun.wait()
+        await write(chunk({"content": LARGE_TEXT}))
+        await paused.wait()
+        checks.released.set()
+        await write(END)
+
+    monkeypatch.setattr(EngineFlow, "pause", seen_pause)
+    engine.will(go_on)
+    response = (await gateway.stream(tools=[STRICT]))[-1]["response"]
+    assert [item["type"] for item in response["output"]] == ["function_call", "function_call", "message"]
+    assert text_of(response) == LARGE_TEXT
+    assert set(threads.seen) == {"large-request"}
+
+
+async def test_a_response_whose_large_piece_waits_for_a_check_can_be_cancelled(
+    checks: HeldChecks, gateway: GatewayUnderTest, engine: MockEngine
+) -> None:
+    async def go_on(write: Writer) -> None:
+        checks.answers = True
+        await write(CALLS)
+        await checks.begun.wait()
+        await write(chunk({"content": LARGE_TEXT}))
+        await asyncio.Event().wait()
+
+    engine.will(go_on)
+    created = await gateway.create(background=True, tools=[STRICT])
+    await asyncio.wait_for(checks.begun.wait(), 30)
+    status, cancelled = await gateway.post({}, f"/v1/responses/{created['id']}/cancel")
+    assert (status, cancelled["status"]) == (200, "cancelled")
+    await asyncio.wait_for(engine.cancelled.wait(), 30)
 
 
 # ---- while a thread reads ----------------------------------------------------------------------------------------------

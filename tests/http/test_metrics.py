@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from support.engine import CUT, DONE, MockEngine, Refusal, Writer, answer, call, chunk, text
-from support.gateway import DEFAULTS, GatewayUnderTest, free_port, running_gateway
+from support.gateway import DEFAULTS, GatewayUnderTest, free_port, running_gateway, started
 from support.metrics import scrape
 from support.raw_client import dialled
 
@@ -14,7 +14,7 @@ from antiphon.app import Intervals
 from antiphon.client_keys import to_hashed
 from antiphon.errors import StoreUnavailable
 from antiphon.http.keyring import hash_of_key
-from antiphon.metrics.label_values import MOST_VALUES
+from antiphon.metrics.label_values import MOST_UNLISTED_MODELS, MOST_VALUES
 from antiphon.settings import Settings
 
 BODY = {"model": "mock", "input": "Hi"}
@@ -213,17 +213,46 @@ async def test_the_background_queue_is_shown(engine: MockEngine) -> None:
 # ---- labels ----------------------------------------------------------------------------------------------------------
 
 
-async def test_of_too_many_models_the_rest_is_one_label() -> None:
-    engine = MockEngine()
-    await engine.start()
-    engine.list_answer = b'{"object": "list", "data": []}'
-    async with running_gateway(engine) as gateway:
-        for number in range(MOST_VALUES + 3):
-            await gateway.post({"model": f"any-{number}", "input": "Hi", "store": False})
-        seen = await scrape(gateway)
-    await engine.stop()
+async def test_of_too_many_models_the_rest_is_one_label(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    models = [f"model-{number}" for number in range(MOST_VALUES + 3)]
+    engine.lists(*models)
+    for model in models:
+        await gateway.post({"model": model, "input": "Hi", "store": False})
+    seen = await scrape(gateway)
     assert len(seen.labels("antiphon_output_tokens_total", "model")) == MOST_VALUES + 1
     assert seen.value("antiphon_responses_total", model="other") == 3
+
+
+async def test_names_that_clients_invent_use_up_no_labels() -> None:
+    """The engine lists no models, and answers for all of them."""
+    async with started(MockEngine()) as engine:
+        engine.lists()
+        async with running_gateway(engine, default_model="real", model_names={"alias": "named"}) as gateway:
+            for model in [f"any-{number}" for number in range(MOST_VALUES + 3)] + ["real", "alias"]:
+                await gateway.post({"model": model, "input": "Hi", "store": False})
+            seen = await scrape(gateway)
+    labels = seen.labels("antiphon_responses_total", "model")
+    assert labels == {f"any-{number}" for number in range(MOST_UNLISTED_MODELS)} | {"real", "named", "other"}
+
+
+async def test_a_name_that_no_response_completed_for_gets_no_label() -> None:
+    async with started(MockEngine()) as engine:
+        engine.lists()
+        engine.will(Refusal(404, {"error": {"message": "no such model"}}), CUT)
+        async with running_gateway(engine) as gateway:
+            for model in ("refused", "cut", "good"):
+                await gateway.post({"model": model, "input": "Hi", "store": False})
+            seen = await scrape(gateway)
+    assert seen.labels("antiphon_responses_total", "model") == {"other", "good"}
+
+
+async def test_variants_of_a_listed_model_use_up_no_labels(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    for number in range(MOST_VALUES + 3):
+        await gateway.post({"model": f"mock:any-{number}", "input": "Hi", "store": False})
+    await gateway.post(BODY)
+    labels = (await scrape(gateway)).labels("antiphon_responses_total", "model")
+    assert {"mock", "other"} < labels
+    assert len(labels) == MOST_UNLISTED_MODELS + 2
 
 
 async def test_a_key_is_shown_by_its_name_and_never_by_itself_or_its_hash(engine: MockEngine) -> None:

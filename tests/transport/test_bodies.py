@@ -326,6 +326,31 @@ async def test_a_body_that_ended_can_be_paused_and_resumed_all_the_same(name: Tr
         assert client.server.connections == 1
 
 
+@pytest.mark.parametrize("paused", [False, True])
+async def test_a_body_that_was_cut_can_be_paused_and_resumed_all_the_same(
+    name: TransportName, transport: Transport, paused: bool
+) -> None:
+    collected = Collected()
+
+    async def answer(writer: asyncio.StreamWriter) -> None:
+        writer.write(CHUNKED + chunked(*PIECES)[:-5])
+        await collected.begun.wait()
+        writer.transport.abort()
+
+    async with client_of(name, transport, answer) as client:
+        body = await client.ask()
+        body.push(collected)
+        await collected.done.wait()
+        if paused:
+            body.pause()
+        body.resume()
+        body.pause()
+        body.close()
+        assert collected.data
+        assert TEXT.startswith(collected.data)
+        assert len(collected.ends) == 1
+
+
 async def test_a_connection_is_kept_if_the_end_comes_soon(name: TransportName, transport: Transport) -> None:
     finishing = asyncio.Event()
 

@@ -18,6 +18,7 @@ from antiphon.settings import Settings
 # Seconds between two looks.
 INTERVAL = 1.0
 MAX_MODELS_SHOWN = 20
+ADMIN_KEY_NOT_SENT = " The admin key is sent only to a gateway that was started by this user, or is named with --url."
 UNITS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 INDENT = "  "
 
@@ -60,22 +61,27 @@ class NoScreen:
 def look(settings: Settings, url: str | None) -> list[dict[str, Any]]:
     """What each gateway says of itself, or why it does not."""
     urls = [gateway.url for gateway in find()] if url is None else []
+    # What merely answers at the address of the settings may be another program, even another user's.
+    is_trusted = url is not None or bool(urls)
     if not urls:
         try:
             urls = [choose_gateway(settings, url)]
         except GatewayFailed:
             return []
-    return [_ask(GatewayClient(each, key_for(settings, admin=True))) for each in urls]
+    key = key_for(settings, admin=is_trusted)
+    hint = "" if key == key_for(settings, admin=True) else ADMIN_KEY_NOT_SENT
+    return [_ask(GatewayClient(each, key), hint) for each in urls]
 
 
-def _ask(client: GatewayClient) -> dict[str, Any]:
+def _ask(client: GatewayClient, hint: str) -> dict[str, Any]:
+    """`hint`: what is added where the gateway needs a key."""
     try:
         found: dict[str, Any] = client.get("/inspector/engines")
         # As it is reached from here.
         found["gateway"]["url"] = client.url
         return found
     except GatewayFailed as failed:
-        return {"gateway": {"url": client.url}, "error": str(failed)}
+        return {"gateway": {"url": client.url}, "error": f"{failed}{hint if failed.status == 401 else ''}"}
 
 
 # ---- as text ---------------------------------------------------------------------------------------------------------

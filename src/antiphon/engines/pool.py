@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from antiphon import logs
+from antiphon.core.knowledge import ANY_MODEL
 from antiphon.core.model_names import ModelChoice, ModelNames
 from antiphon.dialects import PLAIN
 from antiphon.engines.upstream import REDIRECT_CODE, Engine
@@ -160,6 +161,12 @@ class Pool:
     def serving(self, model: str | None) -> list[Engine]:
         """The engines that are ready to serve the model."""
         return [engine for engine in self._candidates(model) if engine.ready]
+
+    def is_listed(self, model: str) -> bool:
+        """By its exact name: an engine lists it, or the settings name it, or it stands for the only one of an engine."""
+        if model == ANY_MODEL or model in self.names.models:
+            return True
+        return any(model == listed.id for engine in self.engines for listed in engine.models)
 
     def replace(self, engines: Sequence[Engine]) -> list[Engine]:
         """From the next request on, these are the engines. Returns those that are not any more: what they answer goes on."""

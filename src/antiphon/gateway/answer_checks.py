@@ -27,6 +27,11 @@ class AnswerChecks:
         """`read`: gets its result when the exchange wants no more of the engine's body."""
         self.running = self.running or asyncio.create_task(self._run(read))
 
+    async def wait(self) -> None:
+        """Until none runs. What went wrong is raised by others."""
+        if self.running is not None:
+            await asyncio.wait({self.running})
+
     def cancel(self) -> None:
         if self.running is not None:
             self.running.cancel()

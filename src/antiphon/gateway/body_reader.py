@@ -114,13 +114,14 @@ class BodyReader:
             self._checks.start(self._read)
 
     async def _read_aside(self, backlog: Backlog) -> None:
-        """Reads a large piece in a thread. What comes meanwhile waits for that."""
+        """Reads a large piece in a thread, after the check that runs. What comes meanwhile waits for that."""
         answer = self._reader
         self._flow.pause()
         try:
+            # A check that runs reports its outcome on the event loop. None begins while this reads.
+            await self._checks.wait()
             while answer.is_behind and answer.reading and not self._given_up:
-                # A check that runs may report its outcome at any time.
-                self._outbox.add(await self._calls.make(answer.read_on, in_thread=self._checks.running is None))
+                self._outbox.add(await self._calls.make(answer.read_on, in_thread=True))
                 for piece in () if self._given_up else backlog.take():
                     self._outbox.add(answer.receive(piece))
         except Exception as bug:

@@ -25,7 +25,7 @@ class Instruments:
         # CPU, memory and open files, from a few lines of /proc.
         ProcessCollector(registry=registry)
         # Values that come from clients or engines.
-        self.models, self.keys, self.engines, self.codes = LabelValues(), LabelValues(), LabelValues(), LabelValues()
+        self.keys, self.engines, self.codes = LabelValues(), LabelValues(), LabelValues()
 
         def counter(name: str, help: str, *labels: str) -> Counter:
             return Counter(f"antiphon_{name}", help, labels, registry=registry)

@@ -10,7 +10,7 @@ from antiphon.core.steps import AskReason
 from antiphon.errors import ApiError
 from antiphon.gateway.observers import Arrival, Observer
 from antiphon.metrics.instruments import Instruments
-from antiphon.metrics.label_values import NONE, owner_to_label
+from antiphon.metrics.label_values import NONE, ModelValues, owner_to_label
 from antiphon.wire.chat import ChatRequest
 from antiphon.wire.responses import CreateResponse, Response, Usage
 
@@ -19,11 +19,14 @@ REFUSED = "refused"
 LEFT = "left"
 
 
-def measured_responses(instruments: Instruments, loop_time: Callable[[], float]) -> Callable[[Arrival], Observer]:
-    """`loop_time`: the clock that arrivals are timed by."""
+def measured_responses(
+    instruments: Instruments, loop_time: Callable[[], float], is_listed: Callable[[str], bool]
+) -> Callable[[Arrival], Observer]:
+    """`loop_time`: the clock that arrivals are timed by. `is_listed`: an engine lists this model, or the settings name it."""
+    models = ModelValues(is_listed)
     # Looked up once: the library takes longer for that than for counting. There are as many as there are labels.
     series_of = cache(lambda channel, model, key: ResponseSeries(instruments, channel, model, key))
-    return lambda arrival: MeasuredResponse(instruments, series_of, arrival, loop_time() - arrival.at)
+    return lambda arrival: MeasuredResponse(instruments, models, series_of, arrival, loop_time() - arrival.at)
 
 
 class ResponseSeries:
@@ -67,12 +70,14 @@ class MeasuredResponse(Observer):
     def __init__(
         self,
         instruments: Instruments,
+        models: ModelValues,
         series_of: Callable[[str, str, str], ResponseSeries],
         arrival: Arrival,
         waited: float,
     ) -> None:
         """`waited`: the seconds since it arrived."""
         self._instruments = instruments
+        self._models = models
         self._series_of = series_of
         self._channel, self._began_at = arrival.channel, perf_counter() - waited
         self._key = instruments.keys.of(owner_to_label(arrival.owner))
@@ -92,7 +97,7 @@ class MeasuredResponse(Observer):
             self._instruments.asked_again.labels(reason).inc()
 
     def chat(self, chat: ChatRequest, engine: str) -> None:
-        self._model = self._instruments.models.of(chat.model)
+        self._model = self._models.of(chat.model)
         self._engine = self._instruments.engines.of(engine)
 
     def answered(self, error: ApiError | None) -> None:
@@ -104,7 +109,7 @@ class MeasuredResponse(Observer):
         self._first_at = perf_counter()
 
     def ended(self, response: Response) -> None:
-        self._model = self._instruments.models.of(response.model)
+        self._model = self._models.of(response.model, answered=response.status == "completed")
         series = self._end(response.status, response.error.code if response.error is not None else None)
         usage = response.usage
         tokens = usage.output_tokens if usage is not None else 0

@@ -9,6 +9,7 @@ NEEDED: Mapping[str, Sequence[str]] = {
     "aiohttp.client_proto.ResponseHandler": (
         "data_received",
         "connection_lost",
+        "connected",
         "exception",
         "pause_reading",
         "resume_reading",

@@ -118,12 +118,19 @@ class PushedBody:
         push(self._answer.content, receiver, compressed="Content-Encoding" in self._answer.headers)
 
     def pause(self) -> None:
-        if self._answer.connection is not None and self._answer.connection.protocol is not None:
-            self._answer.connection.protocol.pause_reading()
+        if (connection := self._open_connection) is not None:
+            connection.pause_reading()
 
     def resume(self) -> None:
-        if self._answer.connection is not None and self._answer.connection.protocol is not None:
-            self._answer.connection.protocol.resume_reading()
+        if (connection := self._open_connection) is not None:
+            connection.resume_reading()
+
+    @property
+    def _open_connection(self) -> ResponseHandler | None:
+        """None: it was given back, or is lost. One that is lost has no parser left that could be paused."""
+        connection = self._answer.connection
+        protocol = connection.protocol if connection is not None else None
+        return protocol if protocol is not None and protocol.connected else None
 
     def close(self) -> None:
         self._answer.close()
