@@ -452,6 +452,36 @@ async def test_a_request_too_large_is_cut_and_says_so(engine: MockEngine) -> Non
     assert left_out["inexact_reason"]
 
 
+@pytest.mark.parametrize(
+    "quoted",
+    [
+        {"previous_response_id": "r" * 1_000_000},
+        {"conversation": "r" * 1_000_000},
+        {"tool_choice": {"type": "function", "name": "r" * 1_000_000}, "tools": [WEATHER]},
+        {"input": [{"type": "item_reference", "id": "r" * 1_000_000}]},
+        {"input": [{"role": "user", "content": [{"type": "r" * 1_000_000}]}]},
+    ],
+    ids=lambda quoted: next(iter(quoted)),
+)
+async def test_an_error_quotes_only_the_beginning_of_a_value(engine: MockEngine, quoted: dict[str, Any]) -> None:
+    async with running_gateway(engine) as gateway:
+        status, body = await gateway.post({"model": "mock", "input": "Hi", **quoted})
+        (row,) = await rows(gateway)
+    assert (status // 100, row["status"]) == (4, "refused")
+    assert "rrr" in body["error"]["message"]
+    assert len(body["error"]["message"]) < 500
+    assert row["error"]["message"] == body["error"]["message"]
+
+
+async def test_a_row_keeps_only_the_beginning_of_a_long_error(engine: MockEngine) -> None:
+    engine.will(Refusal(400, {"error": {"message": "x" * 50_000}}))
+    async with running_gateway(engine) as gateway:
+        _, body = await gateway.post({"model": "mock", "input": "Hi"})
+        (row,) = await rows(gateway)
+    assert len(body["error"]["message"]) > 1000
+    assert row["error"]["message"] == body["error"]["message"][:500] + "…"
+
+
 async def test_running_requests_give_their_memory_back_when_there_is_no_other(engine: MockEngine) -> None:
     go_on, sent = asyncio.Event(), asyncio.Semaphore(0)
 

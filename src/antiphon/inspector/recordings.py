@@ -110,7 +110,7 @@ class RecordedRequest(Observer):
             row.status = "left"
         else:
             row.status = "refused" if row.id is None or isinstance(error, InvalidRequest) else "failed"
-            row.http_status, row.error = error.status, RowError(error.code, error.message, error.param)
+            row.http_status, row.error = error.status, RowError.of(error.code, error.message, error.param)
         self._end()
 
     def _end(self) -> None:
