@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import io
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ from support.engine import DONE, MockEngine, Refusal, Writer, answer, call, chun
 from support.gateway import GatewayUnderTest, running_gateway
 from support.sockets import connected
 
+from antiphon.core.rerun import Rerun
 from antiphon.gateway.run import ResponseRun
+from antiphon.http.inspector import INSPECTOR
 from antiphon.inspector.files import POLICY, read_page
 
 WEATHER = {"type": "function", "name": "weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}
@@ -252,6 +255,17 @@ async def test_a_request_that_failed_does_not_keep_its_run_in_memory(engine: Moc
         assert (await opened(gateway, 1))["error"]
 
 
+async def test_opening_a_request_that_was_refused_keeps_nothing_of_it_in_memory(engine: MockEngine) -> None:
+    engine.will(Refusal(400, {"error": {"message": "No."}}))
+    async with running_gateway(engine) as gateway:
+        await gateway.post({"model": "mock", "input": "Hi"})
+        await rows(gateway)
+        for _ in range(2):
+            assert (await opened(gateway, 1))["asks"][0]["refused"]["message"].endswith("No.")
+        gc.collect()
+        assert not [each for each in gc.get_objects() if isinstance(each, Rerun)]
+
+
 async def test_what_is_forgotten_or_never_was_is_not_found(engine: MockEngine) -> None:
     async with running_gateway(engine) as gateway:
         await gateway.create("Hi")
@@ -407,6 +421,25 @@ async def test_hidden_texts_are_nowhere(engine: MockEngine) -> None:
 
 
 @pytest.mark.parametrize("bodies", [True, False])
+async def test_the_reason_of_a_failed_rerun_quotes_nothing_where_texts_are_hidden(engine: MockEngine, bodies: bool) -> None:
+    secret = "Zanzibar"
+    async with running_gateway(engine, inspector_bodies=bodies) as gateway:
+        await gateway.create("Hi")
+        await rows(gateway)
+        recordings = gateway.app[INSPECTOR].recordings
+        assert recordings is not None
+        (request,) = recordings
+        choice = {"type": "function", "name": secret}
+        request.recording.body = msgspec.json.encode(
+            {"model": "mock", "input": "Hi", "tools": [WEATHER], "tool_choice": choice}
+        )
+        view = await opened(gateway, 1)
+    assert (view["exact"], view["error"], view["response"]) == (False, None, None)
+    assert view["inexact_reason"].startswith("The request cannot be read again.")
+    assert (secret in str(view["inexact_reason"])) is bodies
+
+
+@pytest.mark.parametrize("bodies", [True, False])
 async def test_a_body_that_is_too_deep_can_be_opened(engine: MockEngine, bodies: bool) -> None:
     async with running_gateway(engine, inspector_bodies=bodies) as gateway:
         for depth in (150, 900, 100_000):
@@ -480,6 +513,38 @@ async def test_a_row_keeps_only_the_beginning_of_a_long_error(engine: MockEngine
         (row,) = await rows(gateway)
     assert len(body["error"]["message"]) > 1000
     assert row["error"]["message"] == body["error"]["message"][:500] + "…"
+
+
+async def test_a_request_that_is_not_kept_whole_shows_no_error_and_no_response(engine: MockEngine) -> None:
+    engine.will(text("Fine"), text(*["word " * 10] * 2000))
+    async with running_gateway(engine, inspector_bytes=1024 * 1024) as gateway:
+        await gateway.create("z" * 200_000)
+        await gateway.create("Much")
+        await rows(gateway)
+        left_out, cut = await opened(gateway, 1), await opened(gateway, 2)
+        status, refused = await gateway.get("/inspector/requests/1/recording")
+    assert (left_out["row"]["status"], left_out["error"], left_out["response"]) == ("completed", None, None)
+    assert (left_out["asks"], left_out["timeline"], left_out["exact"]) == ([], [], False)
+    assert left_out["inexact_reason"].startswith("The recording was left out")
+    assert (cut["row"]["status"], cut["error"], cut["response"]) == ("completed", None, None)
+    assert cut["timeline"]
+    assert (status, refused["error"]["message"]) == (404, left_out["inexact_reason"])
+
+
+async def test_of_a_large_refused_body_with_images_only_the_beginning_is_searched(engine: MockEngine) -> None:
+    image = {"type": "input_image", "image_url": "data:image/png;base64," + "iVBORw0KGgo" * 1000}
+    parts = [image, {"type": "input_text", "text": "x" * 3_000_000}, image]
+    body = msgspec.json.encode({"model": "mock", "temperature": "hot", "input": [{"role": "user", "content": parts}]})
+    async with running_gateway(engine) as gateway:
+        json = {"Content-Type": "application/json"}
+        async with gateway.client.post(f"{gateway.url}/v1/responses", data=io.BytesIO(body), headers=json) as answered:
+            assert answered.status == 400
+        await rows(gateway)
+        _, status = await gateway.get("/inspector/status")
+        view = await opened(gateway, 1)
+    assert view["client"]["text"].startswith('{"model":')
+    assert "not/kept/11000/characters" in view["client"]["text"]
+    assert status["recording"]["bytes"] < 1_100_000
 
 
 async def test_running_requests_give_their_memory_back_when_there_is_no_other(engine: MockEngine) -> None:
@@ -622,3 +687,17 @@ async def test_a_refused_request_has_no_recording(engine: MockEngine) -> None:
         status, body = await gateway.get("/inspector/requests/1/recording")
     assert status == 404
     assert "refused before it ran" in body["error"]["message"]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_the_replay_of_a_refused_request_is_its_error(engine: MockEngine, tmp_path: Path, stream: bool) -> None:
+    engine.will(Refusal(400, {"error": {"message": "No such thing."}}))
+    async with running_gateway(engine) as gateway:
+        assert (await gateway.post({"model": "mock", "input": "Hi", "stream": stream}))[0] == 400
+        await rows(gateway)
+        async with gateway.client.get(f"{gateway.url}/inspector/requests/1/recording") as answered:
+            file = tmp_path / "refused.json"
+            file.write_bytes(await answered.read())
+    status, out, err = await run("replay", str(file))
+    assert (status, out) == (1, b"")
+    assert err == "antiphon: the client got an error, and no events: 400 The engine refused the request: No such thing.\n"

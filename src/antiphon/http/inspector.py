@@ -35,7 +35,6 @@ SIGN_OF_LIFE = b": still here\n\n"
 
 OFF = "The inspector is switched off: set `inspector` to true."
 HIDDEN = "Texts are not shown here: `inspector_bodies` is false. A recording would have all of them."
-NOT_RUN = "The request was refused before it ran: there is nothing to run again."
 
 
 class Query(Struct, frozen=True):
@@ -137,8 +136,8 @@ async def recording(request: web.Request) -> web.StreamResponse:
     if not inspector.shows_bodies:
         raise Forbidden(HIDDEN, code="bodies_hidden")
     opened, _ = inspector.open(found)
-    if not opened.has_run:
-        raise NotFound(NOT_RUN)
+    if opened.why_not is not None:
+        raise NotFound(opened.why_not)
     file = await run_aside(partial(recording_to_file, opened.recording, inspector.version), large=opened.size >= LARGE_BODY)
     headers = {"Content-Disposition": f'attachment; filename="antiphon-{opened.row.number}.json"'}
     return web.Response(body=file, content_type="application/json", headers=headers)

@@ -12,8 +12,7 @@ MOST_TURNS = 16
 
 
 class Thread(NamedTuple):
-    """What a conversation is known by: its id; a hash of the client's key for its cache, which may be long; or one of the message
-    that it begins with."""
+    """What a conversation is known by: its id; or a hash of the key for its cache, or of its first message."""
 
     kind: Literal["conversation", "key", "first"]
     owner: str
