@@ -18,6 +18,7 @@ from support.sockets import connected
 from antiphon.core.rerun import Rerun
 from antiphon.gateway.run import ResponseRun
 from antiphon.http.inspector import INSPECTOR
+from antiphon.http.keyring import hash_of_key
 from antiphon.inspector.files import POLICY, read_page
 
 WEATHER = {"type": "function", "name": "weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}
@@ -363,6 +364,59 @@ async def test_a_key_sees_its_own_requests_and_the_admin_key_all(engine: MockEng
     assert [row["owner"] for row in left] == ["ann"]
 
 
+async def sealed_turns(gateway: GatewayUnderTest, sealed: str) -> None:
+    """Two requests of ann: the answer to the first has a seal, which the second sends back."""
+    first = {"model": "mock", "input": "Hi", "store": False, "include": ["reasoning.encrypted_content"]}
+    path = "/v1/responses/compact" if sealed == "compaction" else "/v1/responses"
+    async with gateway.client.post(gateway.url + path, json=first, **bearing("ann")) as answered:
+        assert answered.status == 200, await answered.text()
+        output = (await answered.json())["output"]
+    (item,) = (each for each in output if each["type"] == sealed)
+    seal = {
+        "type": sealed,
+        "encrypted_content": item["encrypted_content"],
+        **({"summary": []} if sealed == "reasoning" else {}),
+    }
+    items = [{"role": "user", "content": "Hi"}, seal, {"role": "user", "content": "More"}]
+    status, _ = await gateway.post({"model": "mock", "input": items, "store": False}, **bearing("ann"))
+    assert status == 200
+    await rows(gateway, **bearing("ann"))
+
+
+@pytest.mark.parametrize("sealed", ["reasoning", "compaction"])
+async def test_the_admin_key_does_not_see_what_was_in_the_seals_of_others(engine: MockEngine, sealed: str) -> None:
+    secret = "Zanzibar"
+    said = {"content": secret} if sealed == "compaction" else {"reasoning_content": secret}
+    engine.will(answer(chunk(said), chunk({"content": " "})))
+    async with running_gateway(engine, **KEYS) as gateway:
+        await sealed_turns(gateway, sealed)
+        assert secret in str(engine.last)
+        views, files = {}, {}
+        for name in ("ann", "admin"):
+            views[name] = await opened(gateway, 2, **bearing(name))
+            async with gateway.client.get(f"{gateway.url}/inspector/requests/2/recording", **bearing(name)) as answered:
+                files[name] = await answered.text()
+    assert views["ann"]["exact"] is True
+    assert (secret in str(views["ann"]), secret in files["ann"]) == (True, True)
+    assert (secret in str(views["admin"]), secret in files["admin"]) == (False, False)
+    assert "characters]" in str(views["admin"]["asks"][0]["chat"])
+    assert "seals of another owner" in views["admin"]["inexact_reason"]
+    assert views["admin"]["response"]["id"] == views["ann"]["response"]["id"]
+
+
+async def test_a_key_without_a_name_is_shown_by_a_few_letters_of_its_hash(engine: MockEngine) -> None:
+    async with running_gateway(engine, api_key=("key-of-nobody",), admin_key=("key-of-admin",)) as gateway:
+        hash = hash_of_key(b"key-of-nobody")
+        await gateway.post({"model": "mock", "input": "Hi"}, **bearing("nobody"))
+        (row,) = await rows(gateway, **bearing("admin"))
+        view = await opened(gateway, 1, **bearing("nobody"))
+        _, status = await gateway.get("/inspector/status", **bearing("nobody"))
+        found = await rows(gateway, f"?search={hash[:8]}", **bearing("admin"))
+    assert row["owner"] == view["row"]["owner"] == status["owner"] == f"unnamed-{hash[:6]}"
+    assert hash not in str(view)
+    assert found == []
+
+
 async def test_the_page_needs_no_key_and_has_a_strict_policy(engine: MockEngine) -> None:
     async with running_gateway(engine, **KEYS) as gateway:
         async with gateway.client.get(f"{gateway.url}/") as answered:
@@ -418,6 +472,15 @@ async def test_hidden_texts_are_nowhere(engine: MockEngine) -> None:
     assert [moment["type"] for moment in view["timeline"] if moment["event"]][-1] == "response.completed"
     assert '"content":"[8 characters]"' in "".join(each["text"] for each in view["chunks"])
     assert (status, refused["error"]["code"]) == (403, "bodies_hidden")
+
+
+@pytest.mark.parametrize("bodies", [True, False])
+async def test_hidden_texts_are_not_found(engine: MockEngine, bodies: bool) -> None:
+    async with running_gateway(engine, inspector_bodies=bodies) as gateway:
+        await gateway.create("The password is hunter2")
+        await gateway.post({"model": "mock", "input": "Hi", "previous_response_id": "hunter3"})
+        found = {text: len(await rows(gateway, f"?search={text}")) for text in ("hunter2", "hunter3", "completed")}
+    assert found == {"hunter2": int(bodies), "hunter3": int(bodies), "completed": 1}
 
 
 @pytest.mark.parametrize("bodies", [True, False])

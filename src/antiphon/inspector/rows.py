@@ -6,6 +6,7 @@ from msgspec import Struct, structs
 
 from antiphon.core.input_items import item_kind
 from antiphon.errors import shortened
+from antiphon.gateway.owners import shown_owner
 from antiphon.wire.responses import CreateResponse, Response
 
 Status = Literal["running", "completed", "incomplete", "failed", "cancelled", "refused", "left"]
@@ -96,6 +97,9 @@ class Row(Struct, kw_only=True):
         error = self.error
         words = [error.code, error.message] if error is not None else []
         return [self.id, self.model, self.engine, self.owner, self.preview, self.status, *words]
+
+    def shown(self) -> "Row":
+        return structs.replace(self, owner=shown_owner(self.owner))
 
     def redacted(self) -> "Row":
         """Without what the client wrote; messages of errors may quote it."""

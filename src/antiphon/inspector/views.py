@@ -15,6 +15,7 @@ from antiphon.core.prompt_changes import Asked, PromptChange, closest, compare
 from antiphon.core.recording import Recording
 from antiphon.core.rerun import Moment, Rerun, run_again
 from antiphon.errors import ApiError
+from antiphon.inspector.opened_seals import HIDDEN, without_seals
 from antiphon.inspector.recordings import RecordedRequest, to_outcome
 from antiphon.inspector.redaction import redacted
 from antiphon.inspector.rows import Row, hide
@@ -32,14 +33,20 @@ _CHUNK = re.compile(r"\s*(?P<field>(?:[a-z]{1,8}: ?)?)(?:(?P<json>\{.*\})|(?P<wo
 class Opened:
     """What is needed of a request to show it, as it is now: it may still run."""
 
-    def __init__(self, request: RecordedRequest) -> None:
+    def __init__(self, request: RecordedRequest, *, seals: bool) -> None:
+        """`seals`: what was in the seals of the request is shown."""
         recording = request.recording
         # A copy: the exchange may add to it while a thread runs this one again.
         drawn = Drawn(*map(copy, msgspec.structs.astuple(recording.drawn)))
+        self.hides_seals = bool(drawn.opened) and not seals
         self.recording: Recording = replace(
-            recording, calls=[*recording.calls], pieces=[*recording.pieces], times=[*recording.times], drawn=drawn
+            recording,
+            calls=[*recording.calls],
+            pieces=[*recording.pieces],
+            times=[*recording.times],
+            drawn=without_seals(drawn) if self.hides_seals else drawn,
         )
-        self.row: Row = msgspec.structs.replace(request.row)
+        self.row: Row = request.row.shown()
         self.arrived = request.arrived
         self.outcome = request.outcome
         self.headers = request.headers
@@ -178,6 +185,8 @@ def _exactness(opened: Opened, rerun: Rerun, *, bodies: bool) -> Json:
     reason = rerun.trouble
     if opened.recording.is_left_out:
         reason = LEFT_OUT
+    elif opened.hides_seals:
+        reason = HIDDEN
     elif bodies and reason is not None and rerun.detail is not None:
         reason = f"{reason} {rerun.detail}"
     elif reason is None and opened.outcome is not None:
