@@ -23,8 +23,8 @@ class Inspector:
         return row.shown() if self.shows_bodies else row.shown().redacted()
 
     def open(self, request: RecordedRequest, opens_seals: Callable[[Row], bool]) -> tuple[Opened, Opened | None]:
-        """The request, and the turn before it, if that is still there. `opens_seals`: whether the viewer may see what was in its
-        seals."""
+        """The request, and the turn before it, if that is still there. `opens_seals`: whether the viewer may see what was in
+        the seals of one."""
         number = request.row.previous
         previous = self.recordings.get(number) if self.recordings is not None and number is not None else None
         seals = opens_seals(request.row)
