@@ -51,6 +51,23 @@ def seconds_to_header(seconds: float) -> str:
     return str(max(1, math.ceil(seconds)))
 
 
+# The most characters of a message, of the name of a field, and of a client's value that a message quotes.
+LONGEST_MESSAGE = 4000
+LONGEST_PARAM = 500
+LONGEST_QUOTED = 100
+
+
+def quoted(value: object) -> str:
+    """A client's value in a message. It may have megabytes, and messages are logged, recorded and shown."""
+    if isinstance(value, str) and len(value) > LONGEST_QUOTED:
+        return f"{value[:LONGEST_QUOTED]!r}…"
+    return shortened(repr(value), LONGEST_QUOTED)
+
+
+def shortened(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[:longest]}…"
+
+
 class ApiError(Exception):
     status: ClassVar[int] = 500
     kind: ClassVar[str] = "server_error"
@@ -73,10 +90,11 @@ class ApiError(Exception):
     ) -> None:
         """`failure`: what the engine said, where it is the cause. Code acts on that, never on our own message. `may_pass`: if
         it differs from that of the class."""
+        message = shortened(message, LONGEST_MESSAGE)
         super().__init__(message)
         self.message = message
         self.failure = failure
-        self.param = param
+        self.param = None if param is None else shortened(param, LONGEST_PARAM)
         self.code = code or self.default_code
         self.retry_after = retry_after
         if may_pass is not None:

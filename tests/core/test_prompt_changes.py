@@ -1,5 +1,6 @@
 """What changed between two prompts of a conversation, and where the cache of the engine ends."""
 
+import tracemalloc
 from copy import deepcopy
 from typing import Any
 
@@ -176,3 +177,16 @@ def test_a_print_tells_messages_apart(messages: list[dict[str, Any]]) -> None:
         assert (
             to_print(structs.replace(request, messages=others), ENGINE).messages[at] != to_print(request, ENGINE).messages[at]
         )
+
+
+def test_the_size_of_a_print_is_what_it_takes_in_memory() -> None:
+    prompt = chat(*({"role": "user", "content": f"message {number}"} for number in range(1000)))
+    tracemalloc.start()
+    try:
+        prints = [to_print(prompt, ENGINE) for _ in range(20)]
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    counted = sum(each.size for each in prints)
+    assert counted * 0.9 < taken < counted * 1.1
+    assert counted < 20 * 10_000

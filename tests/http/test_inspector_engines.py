@@ -8,6 +8,8 @@ import pytest
 from support.engine import MockEngine, Writer, chunk, text
 from support.gateway import GatewayUnderTest, free_port, running_gateway
 
+from antiphon.http.keyring import hash_of_key
+
 PATH = "/inspector/engines"
 
 
@@ -140,6 +142,17 @@ async def test_a_key_sees_its_own_responses_and_the_admin_key_all(engine: MockEn
         assert {key: sorted(names) for key, names in owners.items()} == {"a": ["ada"], "b": ["bob"], "root": ["ada", "bob"]}
         paused.go_on.set()
         await asyncio.gather(*asked)
+
+
+async def test_a_key_without_a_name_is_not_shown_by_its_hash(engine: MockEngine) -> None:
+    async with running_gateway(engine, api_key=("k",), admin_key=("root",)) as gateway:
+        paused = Paused(engine)
+        asked = asyncio.create_task(gateway.post({"model": "mock", "input": "Hi"}, **as_key("k")))
+        await paused.begun.acquire()
+        (run,) = (await gateway.get(PATH, **as_key("root")))[1]["running"]
+        paused.go_on.set()
+        await asked
+    assert run["owner"] == f"unnamed-{hash_of_key(b'k')[:6]}"
 
 
 @pytest.mark.parametrize("options", [{}, as_key("wrong")])

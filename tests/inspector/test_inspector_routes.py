@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import io
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,10 @@ from support.engine import DONE, MockEngine, Refusal, Writer, answer, call, chun
 from support.gateway import GatewayUnderTest, running_gateway
 from support.sockets import connected
 
+from antiphon.core.rerun import Rerun
 from antiphon.gateway.run import ResponseRun
+from antiphon.http.inspector import INSPECTOR
+from antiphon.http.keyring import hash_of_key
 from antiphon.inspector.files import POLICY, read_page
 
 WEATHER = {"type": "function", "name": "weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}
@@ -258,6 +262,17 @@ async def test_a_request_that_failed_does_not_keep_its_run_in_memory(engine: Moc
         assert (await opened(gateway, 1))["error"]
 
 
+async def test_opening_a_request_that_was_refused_keeps_nothing_of_it_in_memory(engine: MockEngine) -> None:
+    engine.will(Refusal(400, {"error": {"message": "No."}}))
+    async with running_gateway(engine) as gateway:
+        await gateway.post({"model": "mock", "input": "Hi"})
+        await rows(gateway)
+        for _ in range(2):
+            assert (await opened(gateway, 1))["asks"][0]["refused"]["message"].endswith("No.")
+        gc.collect()
+        assert not [each for each in gc.get_objects() if isinstance(each, Rerun)]
+
+
 async def test_what_is_forgotten_or_never_was_is_not_found(engine: MockEngine) -> None:
     async with running_gateway(engine) as gateway:
         await gateway.create("Hi")
@@ -355,6 +370,59 @@ async def test_a_key_sees_its_own_requests_and_the_admin_key_all(engine: MockEng
     assert [row["owner"] for row in left] == ["ann"]
 
 
+async def sealed_turns(gateway: GatewayUnderTest, sealed: str) -> None:
+    """Two requests of ann: the answer to the first has a seal, which the second sends back."""
+    first = {"model": "mock", "input": "Hi", "store": False, "include": ["reasoning.encrypted_content"]}
+    path = "/v1/responses/compact" if sealed == "compaction" else "/v1/responses"
+    async with gateway.client.post(gateway.url + path, json=first, **bearing("ann")) as answered:
+        assert answered.status == 200, await answered.text()
+        output = (await answered.json())["output"]
+    (item,) = (each for each in output if each["type"] == sealed)
+    seal = {
+        "type": sealed,
+        "encrypted_content": item["encrypted_content"],
+        **({"summary": []} if sealed == "reasoning" else {}),
+    }
+    items = [{"role": "user", "content": "Hi"}, seal, {"role": "user", "content": "More"}]
+    status, _ = await gateway.post({"model": "mock", "input": items, "store": False}, **bearing("ann"))
+    assert status == 200
+    await rows(gateway, **bearing("ann"))
+
+
+@pytest.mark.parametrize("sealed", ["reasoning", "compaction"])
+async def test_the_admin_key_does_not_see_what_was_in_the_seals_of_others(engine: MockEngine, sealed: str) -> None:
+    secret = "Zanzibar"
+    said = {"content": secret} if sealed == "compaction" else {"reasoning_content": secret}
+    engine.will(answer(chunk(said), chunk({"content": " "})))
+    async with running_gateway(engine, **KEYS) as gateway:
+        await sealed_turns(gateway, sealed)
+        assert secret in str(engine.last)
+        views, files = {}, {}
+        for name in ("ann", "admin"):
+            views[name] = await opened(gateway, 2, **bearing(name))
+            async with gateway.client.get(f"{gateway.url}/inspector/requests/2/recording", **bearing(name)) as answered:
+                files[name] = await answered.text()
+    assert views["ann"]["exact"] is True
+    assert (secret in str(views["ann"]), secret in files["ann"]) == (True, True)
+    assert (secret in str(views["admin"]), secret in files["admin"]) == (False, False)
+    assert "characters]" in str(views["admin"]["asks"][0]["chat"])
+    assert "seals of another owner" in views["admin"]["inexact_reason"]
+    assert views["admin"]["response"]["id"] == views["ann"]["response"]["id"]
+
+
+async def test_a_key_without_a_name_is_shown_by_a_few_letters_of_its_hash(engine: MockEngine) -> None:
+    async with running_gateway(engine, api_key=("key-of-nobody",), admin_key=("key-of-admin",)) as gateway:
+        hash = hash_of_key(b"key-of-nobody")
+        await gateway.post({"model": "mock", "input": "Hi"}, **bearing("nobody"))
+        (row,) = await rows(gateway, **bearing("admin"))
+        view = await opened(gateway, 1, **bearing("nobody"))
+        _, status = await gateway.get("/inspector/status", **bearing("nobody"))
+        found = await rows(gateway, f"?search={hash[:8]}", **bearing("admin"))
+    assert row["owner"] == view["row"]["owner"] == status["owner"] == f"unnamed-{hash[:6]}"
+    assert hash not in str(view)
+    assert found == []
+
+
 async def test_the_page_needs_no_key_and_has_a_strict_policy(engine: MockEngine) -> None:
     async with running_gateway(engine, **KEYS) as gateway:
         async with gateway.client.get(f"{gateway.url}/") as answered:
@@ -413,6 +481,34 @@ async def test_hidden_texts_are_nowhere(engine: MockEngine) -> None:
 
 
 @pytest.mark.parametrize("bodies", [True, False])
+async def test_hidden_texts_are_not_found(engine: MockEngine, bodies: bool) -> None:
+    async with running_gateway(engine, inspector_bodies=bodies) as gateway:
+        await gateway.create("The password is hunter2")
+        await gateway.post({"model": "mock", "input": "Hi", "previous_response_id": "hunter3"})
+        found = {text: len(await rows(gateway, f"?search={text}")) for text in ("hunter2", "hunter3", "completed")}
+    assert found == {"hunter2": int(bodies), "hunter3": int(bodies), "completed": 1}
+
+
+@pytest.mark.parametrize("bodies", [True, False])
+async def test_the_reason_of_a_failed_rerun_quotes_nothing_where_texts_are_hidden(engine: MockEngine, bodies: bool) -> None:
+    secret = "Zanzibar"
+    async with running_gateway(engine, inspector_bodies=bodies) as gateway:
+        await gateway.create("Hi")
+        await rows(gateway)
+        recordings = gateway.app[INSPECTOR].recordings
+        assert recordings is not None
+        (request,) = recordings
+        choice = {"type": "function", "name": secret}
+        request.recording.body = msgspec.json.encode(
+            {"model": "mock", "input": "Hi", "tools": [WEATHER], "tool_choice": choice}
+        )
+        view = await opened(gateway, 1)
+    assert (view["exact"], view["error"], view["response"]) == (False, None, None)
+    assert view["inexact_reason"].startswith("The request cannot be read again.")
+    assert (secret in str(view["inexact_reason"])) is bodies
+
+
+@pytest.mark.parametrize("bodies", [True, False])
 async def test_a_body_that_is_too_deep_can_be_opened(engine: MockEngine, bodies: bool) -> None:
     async with running_gateway(engine, inspector_bodies=bodies) as gateway:
         for depth in (150, 900, 100_000):
@@ -456,6 +552,68 @@ async def test_a_request_too_large_is_cut_and_says_so(engine: MockEngine) -> Non
     assert left_out["exact"] is False
     assert left_out["client"]["text"].endswith("zzz")
     assert left_out["inexact_reason"]
+
+
+@pytest.mark.parametrize(
+    "quoted",
+    [
+        {"previous_response_id": "r" * 1_000_000},
+        {"conversation": "r" * 1_000_000},
+        {"tool_choice": {"type": "function", "name": "r" * 1_000_000}, "tools": [WEATHER]},
+        {"input": [{"type": "item_reference", "id": "r" * 1_000_000}]},
+        {"input": [{"role": "user", "content": [{"type": "r" * 1_000_000}]}]},
+    ],
+    ids=lambda quoted: next(iter(quoted)),
+)
+async def test_an_error_quotes_only_the_beginning_of_a_value(engine: MockEngine, quoted: dict[str, Any]) -> None:
+    async with running_gateway(engine) as gateway:
+        status, body = await gateway.post({"model": "mock", "input": "Hi", **quoted})
+        (row,) = await rows(gateway)
+    assert (status // 100, row["status"]) == (4, "refused")
+    assert "rrr" in body["error"]["message"]
+    assert len(body["error"]["message"]) < 500
+    assert row["error"]["message"] == body["error"]["message"]
+
+
+async def test_a_row_keeps_only_the_beginning_of_a_long_error(engine: MockEngine) -> None:
+    engine.will(Refusal(400, {"error": {"message": "x" * 50_000}}))
+    async with running_gateway(engine) as gateway:
+        _, body = await gateway.post({"model": "mock", "input": "Hi"})
+        (row,) = await rows(gateway)
+    assert len(body["error"]["message"]) > 1000
+    assert row["error"]["message"] == body["error"]["message"][:500] + "…"
+
+
+async def test_a_request_that_is_not_kept_whole_shows_no_error_and_no_response(engine: MockEngine) -> None:
+    engine.will(text("Fine"), text(*["word " * 10] * 2000))
+    async with running_gateway(engine, inspector_bytes=1024 * 1024) as gateway:
+        await gateway.create("z" * 200_000)
+        await gateway.create("Much")
+        await rows(gateway)
+        left_out, cut = await opened(gateway, 1), await opened(gateway, 2)
+        status, refused = await gateway.get("/inspector/requests/1/recording")
+    assert (left_out["row"]["status"], left_out["error"], left_out["response"]) == ("completed", None, None)
+    assert (left_out["asks"], left_out["timeline"], left_out["exact"]) == ([], [], False)
+    assert left_out["inexact_reason"].startswith("The recording was left out")
+    assert (cut["row"]["status"], cut["error"], cut["response"]) == ("completed", None, None)
+    assert cut["timeline"]
+    assert (status, refused["error"]["message"]) == (404, left_out["inexact_reason"])
+
+
+async def test_of_a_large_refused_body_with_images_only_the_beginning_is_searched(engine: MockEngine) -> None:
+    image = {"type": "input_image", "image_url": "data:image/png;base64," + "iVBORw0KGgo" * 1000}
+    parts = [image, {"type": "input_text", "text": "x" * 3_000_000}, image]
+    body = msgspec.json.encode({"model": "mock", "temperature": "hot", "input": [{"role": "user", "content": parts}]})
+    async with running_gateway(engine) as gateway:
+        json = {"Content-Type": "application/json"}
+        async with gateway.client.post(f"{gateway.url}/v1/responses", data=io.BytesIO(body), headers=json) as answered:
+            assert answered.status == 400
+        await rows(gateway)
+        _, status = await gateway.get("/inspector/status")
+        view = await opened(gateway, 1)
+    assert view["client"]["text"].startswith('{"model":')
+    assert "not/kept/11000/characters" in view["client"]["text"]
+    assert status["recording"]["bytes"] < 1_100_000
 
 
 async def test_running_requests_give_their_memory_back_when_there_is_no_other(engine: MockEngine) -> None:
@@ -598,3 +756,17 @@ async def test_a_refused_request_has_no_recording(engine: MockEngine) -> None:
         status, body = await gateway.get("/inspector/requests/1/recording")
     assert status == 404
     assert "refused before it ran" in body["error"]["message"]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_the_replay_of_a_refused_request_is_its_error(engine: MockEngine, tmp_path: Path, stream: bool) -> None:
+    engine.will(Refusal(400, {"error": {"message": "No such thing."}}))
+    async with running_gateway(engine) as gateway:
+        assert (await gateway.post({"model": "mock", "input": "Hi", "stream": stream}))[0] == 400
+        await rows(gateway)
+        async with gateway.client.get(f"{gateway.url}/inspector/requests/1/recording") as answered:
+            file = tmp_path / "refused.json"
+            file.write_bytes(await answered.read())
+    status, out, err = await run("replay", str(file))
+    assert (status, out) == (1, b"")
+    assert err == "antiphon: the client got an error, and no events: 400 The engine refused the request: No such thing.\n"

@@ -24,7 +24,7 @@ from antiphon.cli.taken_port import CannotListen
 from antiphon.core.recording_file import NotARecording, file_to_recording, is_recording
 from antiphon.core.replay import replay as replay_stream
 from antiphon.core.replay import to_stream
-from antiphon.core.rerun import run_again
+from antiphon.core.rerun import Rerun, run_again
 from antiphon.dialects import BY_NAME
 from antiphon.embedded import CannotEmbed
 from antiphon.reload import load_settings
@@ -313,6 +313,15 @@ def _rerun(data: bytes) -> None:
     except NotARecording as reason:
         _fail(str(reason))
     typer.echo(to_stream(rerun.events, ended=rerun.ended), nl=False)
-    if rerun.trouble is not None:
-        typer.echo(f"antiphon: this is not all that the client got. {rerun.trouble}", err=True)
+    if (missing := _missing(rerun)) is not None:
+        typer.echo(f"antiphon: {missing}", err=True)
         raise typer.Exit(1)
+
+
+def _missing(rerun: Rerun) -> str | None:
+    """What the client got, and is not among the events."""
+    if rerun.trouble is not None:
+        return " ".join(filter(None, ("this is not all that the client got.", rerun.trouble, rerun.detail)))
+    if rerun.error is not None and not rerun.ended:
+        return f"the client got an error, and no events: {rerun.error.status} {rerun.error.message}"
+    return None

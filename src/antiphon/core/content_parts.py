@@ -7,7 +7,7 @@ from typing import Any
 
 from antiphon.core.documents import ReadDocument
 from antiphon.core.validation import convert
-from antiphon.errors import InvalidRequest
+from antiphon.errors import InvalidRequest, quoted
 from antiphon.wire.input_items import InputAudio, InputFile, InputImage
 
 Part = dict[str, Any]
@@ -119,7 +119,7 @@ def _part(part: Part, where: str, read: ReadDocument) -> list[Part]:
     converter = CONVERTERS.get(kind) if isinstance(kind, str) else None
     if converter is None:
         raise InvalidRequest(
-            f"`{where}.type` must be one of: {', '.join(CONVERTERS)}. It is {kind!r}.",
+            f"`{where}.type` must be one of: {', '.join(CONVERTERS)}. It is {quoted(kind)}.",
             param=f"{where}.type",
             code="missing_required_parameter" if kind is None else "invalid_value",
         )

@@ -20,7 +20,7 @@ from antiphon.core.loops import NOTED, find_loops
 from antiphon.core.template_rules import fitted
 from antiphon.core.tools import AsCalled, Native
 from antiphon.core.turns import Asked, AssistantTurn, Call, UserTurn
-from antiphon.errors import InvalidRequest
+from antiphon.errors import InvalidRequest, quoted
 from antiphon.wire.chat import ChatMessage
 
 Part = dict[str, Any]
@@ -111,7 +111,7 @@ class ChatDraft:
     def output(self, call_id: str, parts: list[Part], where: str) -> None:
         """The result of a call goes directly after it, wherever the item was."""
         if call_id not in self._calls:
-            problem = f"No tool call found for the output with call_id {call_id!r}."
+            problem = f"No tool call found for the output with call_id {quoted(call_id)}."
             raise InvalidRequest(problem, param=f"{where}.call_id", code="tool_call_not_found")
         call = self._answered(call_id)
         texts = [part["text"] for part in parts if part["type"] == "text"]

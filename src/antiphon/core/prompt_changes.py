@@ -6,6 +6,7 @@ quickly; `compare` explains the difference between two of them.
 """
 
 import re
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -18,6 +19,9 @@ from antiphon.wire.chat import ChatCall, ChatFunction, ChatMessage, ChatRequest
 # The fields that a chat template reads, beside messages and tools.
 TEMPLATE_FIELDS = ("chat_template_kwargs", "reasoning_effort")
 
+# What a prompt takes in memory beside the hashes of its messages.
+OVERHEAD = 250
+
 _encode = msgspec.json.encode
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d|\d{1,2}:\d\d(:\d\d)?|\b\d{1,2}[./]\d{1,2}[./]\d{2,4}\b", re.ASCII)
 
@@ -28,7 +32,8 @@ class PromptPrint(NamedTuple):
     # The engine, the model and the fields of the template.
     frame: int
     tools: int
-    messages: tuple[int, ...]
+    # Eight bytes each: as objects, they would take five times as much.
+    messages: "array[int]"
     # How many system messages are in front.
     leading: int
 
@@ -42,6 +47,11 @@ class PromptPrint(NamedTuple):
         return _common(self.messages[self.leading :], earlier.messages[earlier.leading :])
 
     @property
+    def size(self) -> int:
+        """In bytes, about."""
+        return OVERHEAD + self.messages.itemsize * len(self.messages)
+
+    @property
     def first(self) -> int | None:
         """The message that a conversation begins with."""
         return self.messages[self.leading] if len(self.messages) > self.leading else None
@@ -51,7 +61,7 @@ def to_print(chat: ChatRequest, engine: str) -> PromptPrint:
     fields = tuple(_encode(getattr(chat, name)) for name in TEMPLATE_FIELDS if getattr(chat, name) is not UNSET)
     tools = hash(_encode(chat.tools)) if chat.tools is not UNSET else 0
     leading = 1 if chat.messages and chat.messages[0].role == "system" else 0
-    return PromptPrint(hash((engine, chat.model, fields)), tools, tuple(map(_message_hash, chat.messages)), leading)
+    return PromptPrint(hash((engine, chat.model, fields)), tools, array("q", map(_message_hash, chat.messages)), leading)
 
 
 def _message_hash(message: ChatMessage) -> int:

@@ -73,6 +73,8 @@ class Recording:
     size: int = 0
     # Nothing more is added: it would be too large.
     is_cut: bool = False
+    # All but the beginning of the body was too large, or had to make room: it cannot be run again.
+    is_left_out: bool = False
     # In front of the names of calls: whose they are.
     part: str = ""
     # Of the terminal event.
@@ -128,6 +130,10 @@ def without_trace(error: ApiError) -> ApiError:
     return copied
 
 
+def _size(error: ApiError) -> int:
+    return len(error.message) + (len(error.failure.message) if error.failure is not None else 0)
+
+
 class RecordedExchange(Exchange):
     """An exchange that notes every call of its caller. The engine's bytes do not come through it: see `Recording.receive`."""
 
@@ -146,7 +152,7 @@ class RecordedExchange(Exchange):
             self._recording.note(self._part + name, arguments, size)
 
     def _note_error(self, name: str, error: ApiError | None) -> None:
-        self._note(name, None if error is None else without_trace(error), 0 if error is None else len(error.message))
+        self._note(name, None if error is None else without_trace(error), 0 if error is None else _size(error))
 
     def start(self) -> list[AnyEvent]:
         self._note("start")

@@ -9,7 +9,7 @@ from typing import Any
 
 from antiphon.core.item_paths import is_stored
 from antiphon.core.validation import convert
-from antiphon.errors import InvalidRequest
+from antiphon.errors import InvalidRequest, quoted
 from antiphon.wire.input_items import InputItemReference
 
 Item = dict[str, Any]
@@ -70,7 +70,7 @@ def _resolved(id: str, item: Item, known: set[str], found: Mapping[str, Item], p
         known.add(id)
         return found[id]
     if id not in known and is_reference(item):
-        raise InvalidRequest(f"Item {id!r} not found.", param=param, code="item_not_found")
+        raise InvalidRequest(f"Item {quoted(id)} not found.", param=param, code="item_not_found")
     return item
 
 

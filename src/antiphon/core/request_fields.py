@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from antiphon.errors import InvalidRequest
+from antiphon.errors import InvalidRequest, quoted
 from antiphon.wire.responses import CreateResponse, ReasoningOptions, TextFormat
 
 # What happens to each field of the request. A field that is not listed is not part of the API: dropped with a notice.
@@ -89,7 +89,7 @@ def refuse_unknown_includes(names: Iterable[str]) -> None:
     for at, name in enumerate(names):
         if name not in INCLUDABLE:
             raise InvalidRequest(
-                f"Invalid `include[{at}]`: {name!r} must be one of: {', '.join(sorted(INCLUDABLE))}.",
+                f"Invalid `include[{at}]`: {quoted(name)} must be one of: {', '.join(sorted(INCLUDABLE))}.",
                 param=f"include[{at}]",
                 code="invalid_value",
             )
@@ -100,7 +100,7 @@ def _refuse_unknown_management(request: CreateResponse) -> None:
         if entry.type != "compaction":
             where = f"context_management[{at}].type"
             raise InvalidRequest(
-                f"Invalid `{where}`: {entry.type!r} must be one of: compaction.", param=where, code="invalid_value"
+                f"Invalid `{where}`: {quoted(entry.type)} must be one of: compaction.", param=where, code="invalid_value"
             )
 
 

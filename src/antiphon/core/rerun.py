@@ -14,7 +14,7 @@ from antiphon.core.exchange import Exchange
 from antiphon.core.fast_path import AnyEvent, expand
 from antiphon.core.knowledge import EngineKnowledge
 from antiphon.core.limits import NO_LIMITS
-from antiphon.core.recording import ASKED, OF_COMPACTION, Recording
+from antiphon.core.recording import ASKED, OF_COMPACTION, Recording, without_trace
 from antiphon.core.sse import frame_ends
 from antiphon.core.steps import Ask, AskReason
 from antiphon.core.validation import body_to_request
@@ -69,6 +69,8 @@ class Rerun:
     error: ApiError | None = None
     # Why it is not what the client got.
     trouble: str | None = None
+    # More about that, in words that may quote the request.
+    detail: str | None = None
 
     def report(self, trouble: str) -> None:
         self.trouble = trouble
@@ -115,12 +117,12 @@ def run_again(recording: Recording) -> Rerun:
         exchange = _make_exchange(recording, rerun)
         _Replayed(exchange, recording, rerun).take(recording)
     except ApiError as error:
-        rerun.error = error
-        rerun.trouble = f"The request cannot be read again: {error.message}"
+        rerun.error = without_trace(error)
+        rerun.trouble, rerun.detail = "The request cannot be read again.", error.message
     except Exception as failed:
-        rerun.trouble = f"Running it again failed: {type(failed).__name__}: {failed}"
+        rerun.trouble, rerun.detail = "Running it again failed.", f"{type(failed).__name__}: {failed}"
     if recording.is_cut:
-        rerun.trouble = "The recording was cut: it would have become too large."
+        rerun.trouble, rerun.detail = "The recording was cut: it would have become too large.", None
     return rerun
 
 
@@ -236,6 +238,9 @@ class _Replayed:
 def _to_arguments(name: str, arguments: Any) -> tuple[Any, ...]:
     if name in ("start", "heartbeat", "compacted"):
         return ()
+    if isinstance(arguments, ApiError):
+        # A copy: the exchange may raise it, and the recorded one would keep all of this run in memory with its frames.
+        return (without_trace(arguments),)
     return tuple(arguments) if name == "tool_result" else (arguments,)
 
 

@@ -14,7 +14,7 @@ from antiphon.core.offered_tools import tools_as_sent
 from antiphon.core.tool_echo import flat
 from antiphon.core.tools import DEFINITIONS, INNER, Define, Native, Toolbox
 from antiphon.core.validation import convert
-from antiphon.errors import InvalidRequest
+from antiphon.errors import InvalidRequest, quoted
 from antiphon.wire.chat import ChatFunction, ChatTool
 
 Choice = dict[str, Any]
@@ -228,7 +228,7 @@ def _engine_names(choice: Choice, among: Choosable, where: str) -> list[str]:
             if native.kind == meant.kind and label in (None, native.namespace) and name in (None, native.name)
         ]
     if not names:
-        raise _invalid(where, f"{meant.name!r} is not among the tools")
+        raise _invalid(where, f"{quoted(meant.name)} is not among the tools")
     return names
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from antiphon.core.history import check_items, items_to_stored_form, needs_items_before
 from antiphon.core.references import is_reference, stands_for
-from antiphon.errors import InvalidRequest, NotFound
+from antiphon.errors import InvalidRequest, NotFound, quoted
 from antiphon.gateway.ids import new_id
 from antiphon.gateway.large_requests import LARGE_HISTORY, run_aside
 from antiphon.gateway.record_format import (
@@ -147,8 +147,8 @@ def _to_object(conversation: StoredConversation) -> Item:
 
 
 def _not_found(id: str) -> NotFound:
-    return NotFound(f"Conversation with id {id!r} not found.", code="conversation_not_found")
+    return NotFound(f"Conversation with id {quoted(id)} not found.", code="conversation_not_found")
 
 
 def _item_not_found(id: str, item_id: str) -> NotFound:
-    return NotFound(f"Item with id {item_id!r} not found in conversation {id!r}.", code="item_not_found")
+    return NotFound(f"Item with id {quoted(item_id)} not found in conversation {quoted(id)}.", code="item_not_found")

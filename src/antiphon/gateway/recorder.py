@@ -11,7 +11,7 @@ from antiphon.core.fast_path import AnyEvent
 from antiphon.core.history import items_to_stored_form
 from antiphon.core.references import resolved, stands_for, unresolved
 from antiphon.core.request_fields import conversation_of
-from antiphon.errors import Conflict, InvalidRequest, NotFound, StoreUnavailable
+from antiphon.errors import Conflict, InvalidRequest, NotFound, StoreUnavailable, quoted
 from antiphon.gateway.ids import new_id
 from antiphon.gateway.large_requests import LARGE_BODY, LARGE_HISTORY, run_aside
 from antiphon.gateway.owners import Owners
@@ -120,7 +120,7 @@ class ResponseRecorder:
         links = await self._store.chain(self._owner, previous)
         if not links:
             raise InvalidRequest(
-                f"Previous response with id {previous!r} not found.",
+                f"Previous response with id {quoted(previous)} not found.",
                 param="previous_response_id",
                 code="previous_response_not_found",
             )
@@ -311,7 +311,7 @@ def items_to_keep(items: Iterable[Item]) -> list[Item]:
 
 
 def _no_conversation(id: str) -> NotFound:
-    return NotFound(f"Conversation with id {id!r} not found.", param="conversation", code="conversation_not_found")
+    return NotFound(f"Conversation with id {quoted(id)} not found.", param="conversation", code="conversation_not_found")
 
 
 def _conversation_lost() -> Conflict:

@@ -8,6 +8,7 @@ from antiphon.core.knowledge import Model
 from antiphon.core.steps import Ask, Check, Compact, Count, Done, Estimate, RunTools, Step
 from antiphon.engines.upstream import Engine
 from antiphon.gateway.gateway import Gateway
+from antiphon.gateway.owners import shown_owner
 from antiphon.gateway.run import ResponseRun
 
 # The step that a response takes → its state. While it asks, more is known.
@@ -79,7 +80,7 @@ def _run(run: ResponseRun) -> dict[str, Any]:
         "id": run.response.id,
         "model": run.response.model,
         "engine": run.engine.root,
-        "owner": run.owner or None,
+        "owner": shown_owner(run.owner) if run.owner else None,
         "channel": run.channel,
         "seconds": round(asyncio.get_running_loop().time() - run.arrived, 3),
         "state": _state(run),

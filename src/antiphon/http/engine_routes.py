@@ -9,7 +9,7 @@ from aiohttp import web
 from antiphon.core.help import NO_HELP, Help
 from antiphon.core.knowledge import Model
 from antiphon.engines.upstream import Engine
-from antiphon.errors import EngineError, EngineUnavailable, NotFound
+from antiphon.errors import EngineError, EngineUnavailable, NotFound, quoted
 from antiphon.gateway.codex_catalog import catalog_entry
 from antiphon.http.answers import to_json
 from antiphon.http.app_keys import GATEWAY, LIMITS
@@ -65,7 +65,7 @@ async def model(request: web.Request) -> web.Response:
     name = request.match_info["id"].rstrip("/")
     found = await _model(request, name)
     if found is None:
-        raise NotFound(f"The model {name!r} does not exist.", param="model", code="model_not_found")
+        raise NotFound(f"The model {quoted(name)} does not exist.", param="model", code="model_not_found")
     return to_json(_to_openai(found))
 
 

@@ -15,6 +15,7 @@ from antiphon.core.sse import to_frame
 from antiphon.core.validation import convert_strings
 from antiphon.errors import Forbidden, NotFound
 from antiphon.gateway.large_requests import LARGE_BODY, run_aside
+from antiphon.gateway.owners import shown_owner
 from antiphon.http.answers import to_json
 from antiphon.http.app_keys import GATEWAY, KEYRING
 from antiphon.http.keyring import ADMIN
@@ -35,7 +36,6 @@ SIGN_OF_LIFE = b": still here\n\n"
 
 OFF = "The inspector is switched off: set `inspector` to true."
 HIDDEN = "Texts are not shown here: `inspector_bodies` is false. A recording would have all of them."
-NOT_RUN = "The request was refused before it ran: there is nothing to run again."
 
 
 class Query(Struct, frozen=True):
@@ -87,7 +87,7 @@ async def status(request: web.Request) -> web.StreamResponse:
         {
             "version": inspector.version,
             "keys": has_keys,
-            "owner": owner,
+            "owner": shown_owner(owner) if owner else None,
             "admin": owner == ADMIN or not has_keys,
             "recording": recording,
         }
@@ -104,7 +104,7 @@ async def requests(request: web.Request) -> web.StreamResponse:
         for each in recordings
         if may_see(each.row)
         and (query.before is None or each.row.number < query.before)
-        and each.row.matches(query.status, query.model, search)
+        and inspector.to_shown(each.row).matches(query.status, query.model, search)
     )
     found = list(islice(rows, query.limit + 1))
     shown = [inspector.to_shown(row) for row in found[: query.limit]]
@@ -122,7 +122,7 @@ async def forget(request: web.Request) -> web.StreamResponse:
 
 async def one(request: web.Request) -> web.StreamResponse:
     inspector = request.app[INSPECTOR]
-    opened, previous = inspector.open(_find(request))
+    opened, previous = inspector.open(_find(request), _opens_seals(request))
     size = opened.size + (previous.size if previous is not None else 0)
     work = partial(_encoded_view, opened, previous, bodies=inspector.shows_bodies)
     return web.Response(body=await run_aside(work, large=size >= LARGE_BODY), content_type="application/json")
@@ -136,9 +136,9 @@ async def recording(request: web.Request) -> web.StreamResponse:
     inspector, found = request.app[INSPECTOR], _find(request)
     if not inspector.shows_bodies:
         raise Forbidden(HIDDEN, code="bodies_hidden")
-    opened, _ = inspector.open(found)
-    if not opened.has_run:
-        raise NotFound(NOT_RUN)
+    opened, _ = inspector.open(found, _opens_seals(request))
+    if opened.why_not is not None:
+        raise NotFound(opened.why_not)
     file = await run_aside(partial(recording_to_file, opened.recording, inspector.version), large=opened.size >= LARGE_BODY)
     headers = {"Content-Disposition": f'attachment; filename="antiphon-{opened.row.number}.json"'}
     return web.Response(body=file, content_type="application/json", headers=headers)
@@ -188,3 +188,9 @@ def _may_see(request: web.Request) -> Callable[[Row], bool]:
         return lambda row: True
     # A key may have got a name since.
     return lambda row: owners.current(row.owner) == owner
+
+
+def _opens_seals(request: web.Request) -> Callable[[Row], bool]:
+    """Its owner's do. Those made while no key was needed open for every key."""
+    owner, owners = request[OWNER], request.app[GATEWAY].owners
+    return lambda row: owners.current(row.owner) in ("", owner)

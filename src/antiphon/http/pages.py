@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from antiphon.core.validation import convert_strings
-from antiphon.errors import InvalidRequest
+from antiphon.errors import InvalidRequest, quoted
 
 Item = dict[str, Any]
 
@@ -48,7 +48,7 @@ def cut(items: list[Item], page: Page) -> list[Item]:
 
 def _index(ids: list[str], id: str, name: str) -> int:
     if id not in ids:
-        raise InvalidRequest(f"Invalid `{name}`: there is no item {id!r} here.", param=name, code="invalid_value")
+        raise InvalidRequest(f"Invalid `{name}`: there is no item {quoted(id)} here.", param=name, code="invalid_value")
     return ids.index(id)
 
 

@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 from antiphon.background.followers import ended
 from antiphon.background.progress import current_response
 from antiphon.core.validation import convert_strings
-from antiphon.errors import InvalidRequest, NotFound
+from antiphon.errors import InvalidRequest, NotFound, quoted
 from antiphon.gateway.record_format import decode_items
 from antiphon.http.answers import to_json
 from antiphon.http.app_keys import GATEWAY
@@ -111,4 +111,4 @@ async def _record(request: web.Request, *, output: bool = True) -> Record:
 
 
 def _not_found(id: str) -> NotFound:
-    return NotFound(f"Response with id {id!r} not found.", code="response_not_found")
+    return NotFound(f"Response with id {quoted(id)} not found.", code="response_not_found")

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from antiphon.core.json_errors import unreadable_to_error
 from antiphon.core.quantities import counted
-from antiphon.errors import ApiError, BodyTooLarge, EngineError, InvalidRequest, RateLimited, UpgradeRequired
+from antiphon.errors import ApiError, BodyTooLarge, EngineError, InvalidRequest, RateLimited, UpgradeRequired, quoted
 from antiphon.gateway.client_protocol import RESPONSES_WEBSOCKET
 from antiphon.gateway.recent_histories import RecentHistories
 from antiphon.gateway.run import BUG
@@ -283,6 +283,6 @@ def _head(kind: WSMsgType, data: Any) -> Head:
         raise unreadable_to_error(str(broken), data, "message") from None
     if head.type != "response.create":
         raise InvalidRequest(
-            f"Invalid `type`: {head.type!r} must be 'response.create'.", param="type", code="unknown_event_type"
+            f"Invalid `type`: {quoted(head.type)} must be 'response.create'.", param="type", code="unknown_event_type"
         )
     return head

@@ -1,6 +1,6 @@
 """What the routes of the inspector need."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from antiphon.inspector.files import PageFile
@@ -20,13 +20,15 @@ class Inspector:
     files: Mapping[str, PageFile]
 
     def to_shown(self, row: Row) -> Row:
-        return row if self.shows_bodies else row.redacted()
+        return row.shown() if self.shows_bodies else row.shown().redacted()
 
-    def open(self, request: RecordedRequest) -> tuple[Opened, Opened | None]:
-        """The request, and the turn before it, if that is still there."""
+    def open(self, request: RecordedRequest, opens_seals: Callable[[Row], bool]) -> tuple[Opened, Opened | None]:
+        """The request, and the turn before it, if that is still there. `opens_seals`: whether the viewer may see what was in
+        the seals of one."""
         number = request.row.previous
         previous = self.recordings.get(number) if self.recordings is not None and number is not None else None
-        return Opened(request), Opened(previous) if previous is not None else None
+        seals = opens_seals(request.row)
+        return Opened(request, seals=seals), Opened(previous, seals=seals) if previous is not None else None
 
     def close(self) -> None:
         """Ends the streams of those who watch."""

@@ -5,12 +5,18 @@ from typing import Any, Literal
 from msgspec import Struct, structs
 
 from antiphon.core.input_items import item_kind
+from antiphon.errors import shortened
+from antiphon.gateway.owners import shown_owner
 from antiphon.wire.responses import CreateResponse, Response
 
 Status = Literal["running", "completed", "incomplete", "failed", "cancelled", "refused", "left"]
 
 # So many characters of the last message of the user are shown.
 PREVIEW_LENGTH = 120
+
+# Of an error, so many characters are kept: rows are counted as if all of them had the same size.
+MESSAGE_LENGTH = 500
+PARAM_LENGTH = 100
 
 # What a filter stands for; other statuses stand for themselves.
 FAILED: frozenset[Status] = frozenset({"failed", "refused"})
@@ -20,6 +26,10 @@ class RowError(Struct, frozen=True):
     code: str | None
     message: str
     param: str | None = None
+
+    @classmethod
+    def of(cls, code: str | None, message: str, param: str | None = None) -> "RowError":
+        return cls(code, shortened(message, MESSAGE_LENGTH), None if param is None else shortened(param, PARAM_LENGTH))
 
 
 class Row(Struct, kw_only=True):
@@ -63,7 +73,7 @@ class Row(Struct, kw_only=True):
         self.status = response.status  # type: ignore[assignment]
         self.model = response.model
         if (failed := response.error) is not None:
-            self.error = RowError(failed.code, failed.message)
+            self.error = RowError.of(failed.code, failed.message)
         if (usage := response.usage) is not None:
             self.input_tokens, self.output_tokens = usage.input_tokens, usage.output_tokens
             self.cached_tokens = usage.input_tokens_details.cached_tokens
@@ -87,6 +97,9 @@ class Row(Struct, kw_only=True):
         error = self.error
         words = [error.code, error.message] if error is not None else []
         return [self.id, self.model, self.engine, self.owner, self.preview, self.status, *words]
+
+    def shown(self) -> "Row":
+        return structs.replace(self, owner=shown_owner(self.owner))
 
     def redacted(self) -> "Row":
         """Without what the client wrote; messages of errors may quote it."""

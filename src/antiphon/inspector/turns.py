@@ -12,7 +12,7 @@ MOST_TURNS = 16
 
 
 class Thread(NamedTuple):
-    """What a conversation is known by: its id, the client's key for its cache, or the message that it begins with."""
+    """What a conversation is known by: its id; or a hash of the key for its cache, or of its first message."""
 
     kind: Literal["conversation", "key", "first"]
     owner: str
@@ -37,7 +37,7 @@ class Turn:
         if (conversation := _conversation_id(request)) is not None:
             self.threads.append(Thread("conversation", self.owner, conversation))
         if request.prompt_cache_key:
-            self.threads.append(Thread("key", self.owner, request.prompt_cache_key))
+            self.threads.append(Thread("key", self.owner, hash(request.prompt_cache_key)))
 
     def continues(self, earlier: "Turn") -> bool:
         """The prompt of this one begins with one of the earlier one's."""

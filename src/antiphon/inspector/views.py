@@ -15,6 +15,7 @@ from antiphon.core.prompt_changes import Asked, PromptChange, closest, compare
 from antiphon.core.recording import Recording
 from antiphon.core.rerun import Moment, Rerun, run_again
 from antiphon.errors import ApiError
+from antiphon.inspector.opened_seals import HIDDEN, without_seals
 from antiphon.inspector.recordings import RecordedRequest, to_outcome
 from antiphon.inspector.redaction import redacted
 from antiphon.inspector.rows import Row, hide
@@ -23,6 +24,8 @@ Json = dict[str, Any]
 
 PATHS = {"compact": "/v1/responses/compact"}
 CREATE_PATH = "/v1/responses"
+NOT_RUN = "The request was refused before it ran: there is nothing to run again."
+LEFT_OUT = "The recording was left out: it was too large, or others needed the memory."
 # A chunk as engines send it.
 _CHUNK = re.compile(r"\s*(?P<field>(?:[a-z]{1,8}: ?)?)(?:(?P<json>\{.*\})|(?P<word>\[[A-Z]{1,8}\]))\s*", re.DOTALL)
 
@@ -30,18 +33,25 @@ _CHUNK = re.compile(r"\s*(?P<field>(?:[a-z]{1,8}: ?)?)(?:(?P<json>\{.*\})|(?P<wo
 class Opened:
     """What is needed of a request to show it, as it is now: it may still run."""
 
-    def __init__(self, request: RecordedRequest) -> None:
+    def __init__(self, request: RecordedRequest, *, seals: bool) -> None:
+        """`seals`: what was in the seals of the request is shown."""
         recording = request.recording
         # A copy: the exchange may add to it while a thread runs this one again.
         drawn = Drawn(*map(copy, msgspec.structs.astuple(recording.drawn)))
+        self.hides_seals = bool(drawn.opened) and not seals
         self.recording: Recording = replace(
-            recording, calls=[*recording.calls], pieces=[*recording.pieces], times=[*recording.times], drawn=drawn
+            recording,
+            calls=[*recording.calls],
+            pieces=[*recording.pieces],
+            times=[*recording.times],
+            drawn=without_seals(drawn) if self.hides_seals else drawn,
         )
-        self.row: Row = msgspec.structs.replace(request.row)
+        self.row: Row = request.row.shown()
         self.arrived = request.arrived
         self.outcome = request.outcome
         self.headers = request.headers
-        self.has_run = request.row.id is not None
+        # Why it cannot be run again; None: it can.
+        self.why_not = NOT_RUN if request.row.id is None else LEFT_OUT if recording.is_left_out else None
 
     @property
     def size(self) -> int:
@@ -50,7 +60,7 @@ class Opened:
 
 def to_view(opened: Opened, previous: Opened | None, *, bodies: bool) -> Json:
     """`previous`: the turn before. `bodies`: texts are shown."""
-    rerun = run_again(opened.recording) if opened.has_run else Rerun()
+    rerun = _run_again(opened)
     view = {
         "row": msgspec.to_builtins(opened.row),
         "client": _client(opened),
@@ -58,13 +68,17 @@ def to_view(opened: Opened, previous: Opened | None, *, bodies: bool) -> Json:
         "asks": _asks(opened, rerun),
         "timeline": [_moment(moment, opened.arrived) for moment in rerun.moments],
         "chunks": [{"ask": chunk.ask, "text": chunk.data.decode("utf-8", "replace")} for chunk in rerun.chunks],
-        "response": msgspec.to_builtins(rerun.response) if opened.outcome is not None and rerun.response is not None else None,
+        "response": msgspec.to_builtins(rerun.response) if opened.outcome is not None and rerun.ended else None,
         "notices": [{"text": notice, "explanation": explain_notice(notice)} for notice in rerun.notices],
         "error": _error(opened.row, rerun.error),
         "changes": _changes(opened, rerun, previous),
-        **_exactness(opened, rerun),
+        **_exactness(opened, rerun, bodies=bodies),
     }
     return view if bodies else _without_bodies(view, opened.row)
+
+
+def _run_again(opened: Opened) -> Rerun:
+    return run_again(opened.recording) if opened.why_not is None else Rerun()
 
 
 def _client(opened: Opened) -> Json:
@@ -155,19 +169,26 @@ NOTES: dict[str, Callable[[Any], str | None]] = {
 
 
 def _error(row: Row, error: ApiError | None) -> Json | None:
-    """The code of an HTTP answer says more than that of an event."""
-    code = error.code if error is not None else row.error.code if row.error is not None else None
-    message = row.error.message if row.error is not None else error.message if error is not None else None
-    if message is None:
+    """`error`: of the exchange that was run again. The code of an HTTP answer says more than that of an event; and in a
+    row, a long message is cut off."""
+    if row.error is None:
         return None
+    code, message = row.error.code, row.error.message
+    if error is not None:
+        code = error.code
+        message = error.message if error.message.startswith(message.removesuffix("…")) else message
     meaning, what_to_do = explain_error(code)
     return {"code": code, "message": message, "explanation": meaning, "what_to_do": what_to_do}
 
 
-def _exactness(opened: Opened, rerun: Rerun) -> Json:
+def _exactness(opened: Opened, rerun: Rerun, *, bodies: bool) -> Json:
     reason = rerun.trouble
-    if opened.recording.is_cut and not rerun.moments:
-        reason = "The recording was left out: it was too large."
+    if opened.recording.is_left_out:
+        reason = LEFT_OUT
+    elif opened.hides_seals:
+        reason = HIDDEN
+    elif bodies and reason is not None and rerun.detail is not None:
+        reason = f"{reason} {rerun.detail}"
     elif reason is None and opened.outcome is not None:
         reason = _difference(opened, rerun)
     return {"exact": reason is None, "inexact_reason": reason}
@@ -189,7 +210,7 @@ def _difference(opened: Opened, rerun: Rerun) -> str | None:
 def _changes(opened: Opened, rerun: Rerun, previous: Opened | None) -> Json | None:
     if previous is None:
         return None
-    earlier, later = _prompts(run_again(previous.recording)), _prompts(rerun)
+    earlier, later = _prompts(_run_again(previous)), _prompts(rerun)
     if not earlier or not later:
         return None
     change = compare(closest(earlier, later[0]), later[0])
