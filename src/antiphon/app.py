@@ -35,6 +35,7 @@ from antiphon.gateway.observers import MakeObserver
 from antiphon.gateway.owners import Owners
 from antiphon.gateway.seal import load_key, make_sealer
 from antiphon.gateway.sinks import WriteBatch
+from antiphon.gateway.view_turns import ViewTurns
 from antiphon.gateway.watch import Timeouts
 from antiphon.http import (
     conversations,
@@ -48,8 +49,9 @@ from antiphon.http import (
 )
 from antiphon.http.app_keys import CONVERSATIONS, GATEWAY, KEYRING, LIMITS, TRANSPORT, HttpLimits
 from antiphon.http.cors import CROSS_ORIGIN, CrossOrigin, preflights
-from antiphon.http.inspector import INSPECTOR
+from antiphon.http.inspector import INSPECTOR, OPENING
 from antiphon.http.inspector_engines import DESCRIPTION, GatewayDescription
+from antiphon.http.inspector_stored import LISTING
 from antiphon.http.keyring import Keyring
 from antiphon.http.metrics import counted, metrics
 from antiphon.http.middlewares import TOO_SLOW, add_headers, answer_unrouted, authenticated, enveloped, identified
@@ -136,6 +138,8 @@ def make_app(
     app[READINESS] = Readiness(store, lifetime=intervals.readiness)
     app[GATEWAY] = gateway
     app[INSPECTOR] = app_inspector
+    app[OPENING] = ViewTurns(None, own_places=2, now=gateway.admission.now)
+    app[LISTING] = ViewTurns(2, own_places=1, now=gateway.admission.now)
     app[CONVERSATIONS] = Conversations(store, retention=gateway.retention)
     app[TRANSPORT] = transport_of(session)
     app[LIMITS] = _http_limits(settings, intervals)

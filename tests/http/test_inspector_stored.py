@@ -1,7 +1,14 @@
 """The inspector lists what is stored: of a key what it stored itself, for the admin key all of it."""
 
+import asyncio
+from collections import Counter
+from typing import Any
+
+import pytest
 from support.engine import MockEngine, text
 from support.gateway import GatewayUnderTest, running_gateway
+
+from antiphon.store.records import Listing
 
 RESPONSES = "/inspector/stored/responses"
 CONVERSATIONS = "/inspector/stored/conversations"
@@ -70,3 +77,65 @@ async def test_a_key_sees_its_own_and_the_admin_key_all(engine: MockEngine) -> N
         status, _ = await gateway.get(RESPONSES)
     assert seen == {"ada": {"ada"}, "bob": {"bob"}, "admin": {"ada", "bob"}}
     assert status == 401
+
+
+# ---- what one key may take of the store ------------------------------------------------------------------------------
+
+KEYS: dict[str, Any] = {"keys": {"ada": ("key-of-ada",), "bob": ("key-of-bob",)}, "admin_key": ("key-of-admin",)}
+
+
+def bearing(name: str) -> dict[str, Any]:
+    return {"headers": {"Authorization": f"Bearer key-of-{name}"}}
+
+
+class SlowLists:
+    """The lists of a store, which end when the test says so."""
+
+    def __init__(self, gateway: GatewayUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._list = gateway.gateway.store.list_responses
+        monkeypatch.setattr(gateway.gateway.store, "list_responses", self.list)
+        self.running: Counter[str | None] = Counter()
+        self.most: Counter[str | None] = Counter()
+        self.begun = asyncio.Condition()
+        self.go_on = asyncio.Event()
+
+    async def list(self, owner: str | None, **options: Any) -> Listing:
+        self.running[owner] += 1
+        self.most[owner] = max(self.most[owner], self.running[owner])
+        async with self.begun:
+            self.begun.notify_all()
+        await self.go_on.wait()
+        self.running[owner] -= 1
+        return await self._list(owner, **options)
+
+    async def wait_for(self, *owners: str) -> None:
+        async with self.begun:
+            await self.begun.wait_for(lambda: all(self.running[owner] for owner in owners))
+
+
+async def test_one_search_of_each_key_runs_at_a_time(engine: MockEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running_gateway(engine, **KEYS) as gateway:
+        lists = SlowLists(gateway, monkeypatch)
+        searches = [asyncio.create_task(gateway.get(f"{RESPONSES}?search={n}", **bearing("ada"))) for n in range(5)]
+        await lists.wait_for("ada")
+        searches.append(asyncio.create_task(gateway.get(f"{RESPONSES}?search=x", **bearing("bob"))))
+        await lists.wait_for("ada", "bob")
+        lists.go_on.set()
+        statuses = [status for status, _ in await asyncio.gather(*searches)]
+    assert statuses == [200] * 6
+    assert lists.most == {"ada": 1, "bob": 1}
+
+
+async def test_a_search_that_its_client_has_left_keeps_its_turn(engine: MockEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A database goes on searching. A page that searches with each letter would otherwise use all of its connections."""
+    async with running_gateway(engine, **KEYS) as gateway:
+        lists = SlowLists(gateway, monkeypatch)
+        for _ in range(3):
+            left = asyncio.create_task(gateway.get(f"{RESPONSES}?search=x", **bearing("ada")))
+            await lists.wait_for("ada")
+            left.cancel()
+            await asyncio.gather(left, return_exceptions=True)
+        last = asyncio.create_task(gateway.get(f"{RESPONSES}?search=x", **bearing("ada")))
+        lists.go_on.set()
+        assert (await last)[0] == 200
+    assert lists.most == {"ada": 1}

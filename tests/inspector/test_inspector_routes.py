@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import io
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,11 @@ from support.sockets import connected
 
 from antiphon.core.rerun import Rerun
 from antiphon.gateway.run import ResponseRun
+from antiphon.http import inspector as routes
 from antiphon.http.inspector import INSPECTOR
 from antiphon.http.keyring import hash_of_key
 from antiphon.inspector.files import POLICY, read_page
+from antiphon.inspector.views import to_view
 
 WEATHER = {"type": "function", "name": "weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}
 KEYS: dict[str, Any] = {"keys": {"ann": ("key-of-ann",), "bob": ("key-of-bob",)}, "admin_key": ("key-of-admin",)}
@@ -230,6 +233,43 @@ async def test_notices_are_explained(engine: MockEngine) -> None:
             "explanation": "The request has a field that is not part of the Responses API. It had no effect.",
         }
     ]
+
+
+class SlowViews:
+    """The thread in which requests are opened, which goes on when the test says so."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._to_view = to_view
+        monkeypatch.setattr(routes, "to_view", self.to_view)
+        self.threads: list[str] = []
+        self.begun = asyncio.Event()
+        self.may_end = threading.Event()
+        self._loop = asyncio.get_running_loop()
+
+    def to_view(self, *arguments: Any, **options: Any) -> dict[str, Any]:
+        self.threads.append(threading.current_thread().name)
+        self._loop.call_soon_threadsafe(self.begun.set)
+        self.may_end.wait(20)
+        return self._to_view(*arguments, **options)
+
+
+async def test_opened_requests_do_not_delay_the_large_requests_of_others(
+    engine: MockEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_gateway(engine, **KEYS) as gateway:
+        await gateway.post({"model": "mock", "input": "x" * 300_000}, **bearing("ann"))
+        views = SlowViews(monkeypatch)
+        opening = [asyncio.create_task(opened(gateway, 1, **bearing("ann"))) for _ in range(6)]
+        try:
+            await views.begun.wait()
+            status, _ = await gateway.post({"model": "mock", "input": "y" * 300_000}, **bearing("bob"))
+            waiting = len(views.threads)
+        finally:
+            views.may_end.set()
+        shown = await asyncio.gather(*opening)
+    assert (status, waiting) == (200, 1)
+    assert len(set(views.threads)) == 1
+    assert all(view["exact"] for view in shown)
 
 
 async def test_a_large_request_is_run_again_beside_the_loop(engine: MockEngine) -> None:

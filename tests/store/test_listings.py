@@ -4,9 +4,10 @@ import pytest
 from support.stores import Clock, conversation, items, record
 
 from antiphon.errors import InvalidRequest
-from antiphon.store import Store
+from antiphon.store import Store, search_bounds
 from antiphon.store.records import Item, Listing, ListPlace
 from antiphon.store.sql import listings
+from antiphon.store.sql.operations import Row, Statement
 
 
 def ids(listing: Listing) -> list[str]:
@@ -58,7 +59,7 @@ async def test_a_search_finds_what_the_input_or_the_output_contains(store: Store
 async def test_a_search_goes_on_where_the_page_before_ended(
     store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listings, "SEARCHED_ROWS", 3)
+    monkeypatch.setattr(search_bounds, "ROWS", 3)
     for number in range(10):
         await store.put(record(f"r{number}", created_at=int(clock.now) + number, input=b"[%d]" % (number % 5)))
     seen, after, pages = list[str](), None, 0
@@ -70,6 +71,41 @@ async def test_a_search_goes_on_where_the_page_before_ended(
             break
         after = ListPlace.read(listing.after)
     assert seen == ["r6", "r1"]
+
+
+async def test_a_search_for_one_page_reads_so_many_bytes_and_no_more(
+    store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search_bounds, "BYTES", 25_000)
+    for number in range(6):
+        input = b'["%s"]' % (b"x" * 10_000) if number else b'["needle", "%s"]' % (b"x" * 90_000)
+        await store.put(record(f"r{number}", created_at=int(clock.now) + number, input=input))
+    found, after, pages = list[str](), None, 0
+    while pages < 20:
+        listing = await store.list_responses("ada", search=b"needle", after=after)
+        found += ids(listing)
+        pages += 1
+        if listing.after is None:
+            break
+        after = ListPlace.read(listing.after)
+    # Two, two, one, and the long one alone.
+    assert (found, pages) == (["r0"], 4)
+
+
+def test_a_search_reads_only_the_rows_that_its_bound_allows() -> None:
+    rows: list[Row] = [(7, "r3", 9_000_000), (6, "r2", 6_000_000), (5, "r1", 2_000_000), (4, "r0", 1)]
+    operation = listings.page(listings.RESPONSES, None, b"needle", None, 20, 0.0)
+    assert isinstance(next(operation), Statement)
+    searched = operation.send(rows)
+    assert isinstance(searched, Statement)
+    assert searched.values == [b"needle", "r3", "r2"]
+
+
+async def test_of_a_long_conversation_the_newest_items_are_searched(store: Store) -> None:
+    old, new = Item("old", b'{"id":"old","text":"hay"}'), Item("new", b'{"id":"new","text":"needle"}')
+    await store.create_conversation(conversation("c1", "ada"), [old, *items(*map(str, range(search_bounds.ITEMS - 1))), new])
+    assert ids(await store.list_conversations("ada", search=b"needle")) == ["c1"]
+    assert ids(await store.list_conversations("ada", search=b"hay")) == []
 
 
 async def test_a_row_has_what_a_list_shows(store: Store, clock: Clock) -> None:

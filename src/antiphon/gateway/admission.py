@@ -282,7 +282,7 @@ class Admission:
         try:
             place.take_at_once()
         except QueueFull as full:
-            wait = _whole_seconds(full.seconds)
+            wait = whole_seconds(full.seconds)
             self._reserve(owner, wait + GRACE)
             most = counted(self.limits.responses or 0, "response")
             raise RateLimited(TOO_MANY.format(most=most, wait=wait), retry_after=wait) from None
@@ -310,7 +310,7 @@ class Admission:
         try:
             await place.take()
         except QueueFull as full:
-            wait = _whole_seconds(full.seconds)
+            wait = whole_seconds(full.seconds)
             raise RateLimited(MANY_LARGE.format(wait=wait), retry_after=wait) from None
         try:
             yield
@@ -363,7 +363,7 @@ class OwnerPlace(QueuePlace):
 
 
 def _busy(message: str, engine: Engine, seconds: float, **members: float) -> EngineBusy:
-    wait = _whole_seconds(seconds)
+    wait = whole_seconds(seconds)
     return EngineBusy(message.format(root=engine.root, wait=wait, **members), retry_after=wait)
 
 
@@ -373,5 +373,5 @@ GRACE = 1.0
 LONGEST_WAIT = 60
 
 
-def _whole_seconds(seconds: float) -> int:
+def whole_seconds(seconds: float) -> int:
     return min(LONGEST_WAIT, max(1, math.ceil(seconds)))

@@ -14,8 +14,8 @@ from antiphon.core.recording_file import recording_to_file
 from antiphon.core.sse import to_frame
 from antiphon.core.validation import convert_strings
 from antiphon.errors import Forbidden, NotFound
-from antiphon.gateway.large_requests import LARGE_BODY, run_aside
 from antiphon.gateway.owners import shown_owner
+from antiphon.gateway.view_turns import ViewTurns, run_in_view_thread
 from antiphon.http.answers import to_json
 from antiphon.http.app_keys import GATEWAY, KEYRING
 from antiphon.http.keyring import ADMIN
@@ -27,6 +27,8 @@ from antiphon.inspector.rows import Row
 from antiphon.inspector.views import Opened, to_view
 
 INSPECTOR = web.AppKey("inspector", Inspector)
+# For requests that are opened: the whole answer is in memory until it is sent.
+OPENING = web.AppKey("opening", ViewTurns)
 
 # A viewer gets changes at most so often, and a sign of life at least so often, in seconds.
 SHORTEST_INTERVAL = 0.25
@@ -122,10 +124,11 @@ async def forget(request: web.Request) -> web.StreamResponse:
 
 async def one(request: web.Request) -> web.StreamResponse:
     inspector = request.app[INSPECTOR]
-    opened, previous = inspector.open(_find(request), _opens_seals(request))
-    size = opened.size + (previous.size if previous is not None else 0)
-    work = partial(_encoded_view, opened, previous, bodies=inspector.shows_bodies)
-    return web.Response(body=await run_aside(work, large=size >= LARGE_BODY), content_type="application/json")
+    async with request.app[OPENING].turn(request[OWNER]) as turn:
+        opened, previous = inspector.open(_find(request), _opens_seals(request))
+        work = partial(_encoded_view, opened, previous, bodies=inspector.shows_bodies)
+        body = await turn.run(run_in_view_thread(work))
+        return await _sent(request, web.Response(body=body, content_type="application/json"))
 
 
 def _encoded_view(opened: Opened, previous: Opened | None, *, bodies: bool) -> bytes:
@@ -133,15 +136,23 @@ def _encoded_view(opened: Opened, previous: Opened | None, *, bodies: bool) -> b
 
 
 async def recording(request: web.Request) -> web.StreamResponse:
-    inspector, found = request.app[INSPECTOR], _find(request)
-    if not inspector.shows_bodies:
-        raise Forbidden(HIDDEN, code="bodies_hidden")
-    opened, _ = inspector.open(found, _opens_seals(request))
-    if opened.why_not is not None:
-        raise NotFound(opened.why_not)
-    file = await run_aside(partial(recording_to_file, opened.recording, inspector.version), large=opened.size >= LARGE_BODY)
-    headers = {"Content-Disposition": f'attachment; filename="antiphon-{opened.row.number}.json"'}
-    return web.Response(body=file, content_type="application/json", headers=headers)
+    inspector = request.app[INSPECTOR]
+    async with request.app[OPENING].turn(request[OWNER]) as turn:
+        found = _find(request)
+        if not inspector.shows_bodies:
+            raise Forbidden(HIDDEN, code="bodies_hidden")
+        opened, _ = inspector.open(found, _opens_seals(request))
+        if opened.why_not is not None:
+            raise NotFound(opened.why_not)
+        file = await turn.run(run_in_view_thread(partial(recording_to_file, opened.recording, inspector.version)))
+        headers = {"Content-Disposition": f'attachment; filename="antiphon-{opened.row.number}.json"'}
+        return await _sent(request, web.Response(body=file, content_type="application/json", headers=headers))
+
+
+async def _sent(request: web.Request, response: web.Response) -> web.Response:
+    await response.prepare(request)
+    await response.write_eof()
+    return response
 
 
 async def live(request: web.Request) -> web.StreamResponse:

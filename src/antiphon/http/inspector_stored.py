@@ -1,6 +1,7 @@
 """What the inspector lists of the store: responses and conversations, of one owner or, with the admin key, of all."""
 
-from typing import Annotated, Any
+from collections.abc import Coroutine
+from typing import Annotated, Any, Protocol
 
 import msgspec
 from aiohttp import web
@@ -8,6 +9,7 @@ from msgspec import Meta, Struct
 
 from antiphon.core.validation import convert_strings
 from antiphon.gateway.record_format import decode_beginning, decode_listed_settings
+from antiphon.gateway.view_turns import ViewTurns
 from antiphon.http.answers import to_json
 from antiphon.http.app_keys import GATEWAY
 from antiphon.http.keyring import ADMIN
@@ -16,6 +18,16 @@ from antiphon.store.records import Listed, Listing, ListPlace
 
 # Of a text that is shown in a row, in characters.
 LONGEST_PREVIEW = 120
+
+
+# One at a time of each owner, and few in all: a search reads much, with the connections of the store that all requests need.
+LISTING = web.AppKey("listing", ViewTurns)
+
+
+class ListRows(Protocol):
+    def __call__(
+        self, owner: str | None, *, search: bytes, after: ListPlace | None, limit: int
+    ) -> Coroutine[Any, Any, Listing]: ...
 
 
 class ListQuery(Struct):
@@ -44,17 +56,20 @@ class StoredConversation(Struct):
 
 
 async def responses(request: web.Request) -> web.Response:
-    query = _query(request)
-    store = request.app[GATEWAY].store
-    listing = await store.list_responses(_owner(request), search=_search(query), after=_place(query), limit=query.limit)
+    listing = await _listing(request, request.app[GATEWAY].store.list_responses)
     return _to_list(listing, [_to_response(row) for row in listing.rows])
 
 
 async def conversations(request: web.Request) -> web.Response:
-    query = _query(request)
-    store = request.app[GATEWAY].store
-    listing = await store.list_conversations(_owner(request), search=_search(query), after=_place(query), limit=query.limit)
+    listing = await _listing(request, request.app[GATEWAY].store.list_conversations)
     return _to_list(listing, [_to_conversation(row) for row in listing.rows])
+
+
+async def _listing(request: web.Request, list_rows: ListRows) -> Listing:
+    query = _query(request)
+    place = _place(query)
+    async with request.app[LISTING].turn(request[OWNER]) as turn:
+        return await turn.run(list_rows(_owner(request), search=_search(query), after=place, limit=query.limit))
 
 
 def _query(request: web.Request) -> ListQuery:

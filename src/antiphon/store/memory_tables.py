@@ -3,10 +3,12 @@
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from msgspec import structs
 
 from antiphon.errors import StoreUnavailable
+from antiphon.store import search_bounds
 from antiphon.store.protocol import IdTaken
 from antiphon.store.records import Conversation, Event, Item, Listed, Listing, ListPlace, LongEvent, Record
 from antiphon.store.stored_items import id_of, item_ids, items_with_ids
@@ -73,7 +75,8 @@ class ConversationRow:
         return {id: data for id, data in known if id_of(data) == id}
 
     def contains(self, search: bytes) -> bool:
-        return any(search in item.data for item in self.items.values())
+        newest = islice(reversed(self.items.values()), search_bounds.ITEMS)
+        return any(search in item.data for item in newest)
 
     def listed(self) -> Listed:
         first = next(iter(self.items.values()), None)
@@ -119,9 +122,13 @@ class MemoryTables:
             ),
             reverse=True,
         )
-        found = [place for place in places if place < after and (not search or self.rows[place.id].contains(search))]
+        places = [place for place in places if place < after]
+        sizes = [self.rows[place.id].size for place in places[: search_bounds.ROWS]] if search else []
+        read = places[: search_bounds.searched_rows(sizes, search_bounds.BYTES)] if search else places
+        found = [place for place in read if not search or self.rows[place.id].contains(search)]
         rows = [self.rows[place.id].listed() for place in found[:limit]]
-        return Listing(rows, str(found[limit - 1]) if len(found) > limit else None)
+        seen = found[limit - 1] if len(found) > limit else None if len(read) == len(places) else read[-1]
+        return Listing(rows, str(seen) if seen is not None else None)
 
     def owner_of(self, id: str) -> str | None:
         row = self.rows.get(id)

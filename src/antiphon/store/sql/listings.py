@@ -3,34 +3,39 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from antiphon.store import search_bounds
 from antiphon.store.records import NEWEST, Listed, Listing, ListPlace
 from antiphon.store.sql.operations import Operation, Statement, placeholders
 
 # Longer ones are left out of a list, in bytes.
 LONGEST_BEGINNING = 65_536
 LONGEST_SETTINGS = 262_144
-# How many rows are searched for one page: a search reads them whole.
-SEARCHED_ROWS = 500
 
 
 class Kind(NamedTuple):
     table: str
-    # Whether a row contains $5.
+    # How many bytes a search of a row reads.
+    searched_bytes: str
+    # Whether a row contains $1.
     contains: str
     # The columns after id, owner and created_at.
     details: str
 
 
+NEWEST_ITEMS = f"conversation = conversations.id AND position >= conversations.next_position - {search_bounds.ITEMS}"
+
 RESPONSES = Kind(
     "responses",
-    "position($5 IN input) > 0 OR position($5 IN output) > 0",
+    "octet_length(input) + octet_length(output)",
+    "position($1 IN input) > 0 OR position($1 IN output) > 0",
     f"""status, NULL,
     CASE WHEN octet_length(input) <= {LONGEST_BEGINNING} THEN input END,
     CASE WHEN octet_length(settings) <= {LONGEST_SETTINGS} THEN settings END""",
 )
 CONVERSATIONS = Kind(
     "conversations",
-    "EXISTS (SELECT 1 FROM items WHERE conversation = conversations.id AND position($5 IN data) > 0)",
+    f"(SELECT coalesce(sum(octet_length(data)), 0) FROM items WHERE {NEWEST_ITEMS})",
+    f"EXISTS (SELECT 1 FROM items WHERE {NEWEST_ITEMS} AND position($1 IN data) > 0)",
     f"""NULL, (SELECT count(*) FROM items WHERE conversation = conversations.id),
     (SELECT CASE WHEN octet_length(data) <= {LONGEST_BEGINNING} THEN data END
         FROM items WHERE conversation = conversations.id ORDER BY position LIMIT 1),
@@ -41,22 +46,33 @@ CONVERSATIONS = Kind(
 def page(kind: Kind, owner: str | None, search: bytes, after: ListPlace | None, limit: int, now: float) -> Operation[Listing]:
     """`owner`: None for all. `search`: what the JSON of its items must contain. A page of a search may have fewer rows than
     there are: then it says where to go on."""
-    most = SEARCHED_ROWS if search else limit + 1
-    values: list[Any] = [int(now), *(after or NEWEST), most, *([search] if search else ())]
-    if owner is not None:
-        values.append(owner)
-    rows = yield Statement(_rows(kind, searches=bool(search), owner=f"${len(values)}" if owner is not None else None), values)
-    found = [ListPlace(created_at, id) for id, created_at, contains in rows if contains]
+    most = search_bounds.ROWS if search else limit + 1
+    values: list[Any] = [int(now), *(after or NEWEST), most, *([owner] if owner is not None else ())]
+    rows = yield Statement(_rows(kind, searches=bool(search), owned=owner is not None), values)
+    places = [ListPlace(created_at, id) for created_at, id, _ in rows]
+    read = places[: search_bounds.searched_rows([size for _, _, size in rows], search_bounds.BYTES)] if search else places
+    found = (yield from _containing(kind, search, read)) if search else read
     shown = found[:limit]
-    seen = shown[-1] if len(found) > limit else ListPlace(rows[-1][1], rows[-1][0]) if len(rows) == most else None
+    is_last = len(rows) < most and len(read) == len(places)
+    seen = shown[-1] if len(found) > limit else None if is_last else read[-1]
     return Listing((yield from _details(kind, [place.id for place in shown])), str(seen) if seen is not None else None)
 
 
-def _rows(kind: Kind, *, searches: bool, owner: str | None) -> str:
+def _rows(kind: Kind, *, searches: bool, owned: bool) -> str:
     return f"""
-        SELECT id, created_at, {kind.contains if searches else "true"} FROM {kind.table}
-        WHERE expires_at > $1 AND (created_at, id) < ($2, $3){f" AND owner = {owner}" if owner else ""}
+        SELECT created_at, id, {kind.searched_bytes if searches else "0"} FROM {kind.table}
+        WHERE expires_at > $1 AND (created_at, id) < ($2, $3){" AND owner = $5" if owned else ""}
         ORDER BY created_at DESC, id DESC LIMIT $4"""
+
+
+def _containing(kind: Kind, search: bytes, places: Sequence[ListPlace]) -> Operation[list[ListPlace]]:
+    if not places:
+        return []
+    ids = placeholders(2, len(places))
+    text = f"SELECT id FROM {kind.table} WHERE id IN ({ids}) AND ({kind.contains})"
+    rows = yield Statement(text, [search, *(place.id for place in places)])
+    found = {row[0] for row in rows}
+    return [place for place in places if place.id in found]
 
 
 def _details(kind: Kind, ids: Sequence[str]) -> Operation[list[Listed]]:
