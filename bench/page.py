@@ -29,7 +29,7 @@ PARTS = (
         "streams",
         "CPU per delta",
         "200 streams at once, each with a delta every 20 ms, and nginx passing the same streams through. `× nginx` is the\n"
-        "CPU of the server per delta, as a ratio to nginx's. Medians of five rounds by turns.",
+        "CPU of the server per delta, as a ratio to nginx's. Medians of several rounds, by turns.",
     ),
     Part(
         "observing",

@@ -26,8 +26,3 @@ def test_a_part_that_is_measured_again_replaces_what_was_kept(results: Path) -> 
     page.keep("state", "| new |")
     assert "| new |" in page.page()
     assert "| old |" not in page.page()
-
-
-def test_the_page_in_the_documents_has_every_part() -> None:
-    text = page.PAGE.read_text(encoding="utf-8")
-    assert [part.title for part in page.PARTS if f"## {part.title}\n" not in text] == []
