@@ -97,8 +97,9 @@ class Row(Struct, kw_only=True):
     def _texts(self, *, bodies: bool) -> list[str | None]:
         """Those that are shown."""
         error = self.error
-        texts = [self.id, self.model, self.engine, shown_owner(self.owner), self.status, error and error.code]
-        return [*texts, self.preview, error and error.message] if bodies else texts
+        code, message = (error.code, error.message) if error is not None else (None, None)
+        texts = [self.id, self.model, self.engine, shown_owner(self.owner), self.status, code]
+        return [*texts, self.preview, message] if bodies else texts
 
     def shown(self) -> "Row":
         return structs.replace(self, owner=shown_owner(self.owner))
