@@ -106,7 +106,7 @@ async def requests(request: web.Request) -> web.StreamResponse:
         for each in recordings
         if may_see(each.row)
         and (query.before is None or each.row.number < query.before)
-        and inspector.to_shown(each.row).matches(query.status, query.model, search)
+        and each.row.matches(query.status, query.model, search, bodies=inspector.shows_bodies)
     )
     found = list(islice(rows, query.limit + 1))
     shown = [inspector.to_shown(row) for row in found[: query.limit]]

@@ -87,16 +87,19 @@ class Row(Struct, kw_only=True):
         if self.output_tokens and self.first_token is not None and seconds > self.first_token:
             self.tokens_per_second = round(self.output_tokens / (seconds - self.first_token), 2)
 
-    def matches(self, status: str | None, model: str | None, search: str | None) -> bool:
+    def matches(self, status: str | None, model: str | None, search: str | None, *, bodies: bool = True) -> bool:
+        """`bodies`: texts are shown, so they can be searched, too."""
         statuses = FAILED if status == "failed" else {status}
         if (status is not None and self.status not in statuses) or (model is not None and self.model != model):
             return False
-        return search is None or any(search in text.lower() for text in self._texts() if text)
+        return search is None or any(search in text.lower() for text in self._texts(bodies=bodies) if text)
 
-    def _texts(self) -> list[str | None]:
+    def _texts(self, *, bodies: bool) -> list[str | None]:
+        """Those that are shown."""
         error = self.error
-        words = [error.code, error.message] if error is not None else []
-        return [self.id, self.model, self.engine, self.owner, self.preview, self.status, *words]
+        code, message = (error.code, error.message) if error is not None else (None, None)
+        texts = [self.id, self.model, self.engine, shown_owner(self.owner), self.status, code]
+        return [*texts, self.preview, message] if bodies else texts
 
     def shown(self) -> "Row":
         return structs.replace(self, owner=shown_owner(self.owner))
