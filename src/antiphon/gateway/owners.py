@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
@@ -17,6 +18,15 @@ RETRY_INTERVAL = 1.0
 MOVES_AT_ONCE = 4
 # Seconds that a request waits until what its key stored earlier has been given to its name.
 PATIENCE = 10.0
+
+# The owner of what a key without a name stores: the hash of the key.
+_HASH = re.compile(r"[0-9a-f]{32}")
+SHOWN_LETTERS = 6
+
+
+def shown_owner(owner: str) -> str:
+    """As it is shown. Of a key without a name only the beginning of its hash: the settings accept the whole one as a key."""
+    return f"unnamed-{owner[:SHOWN_LETTERS]}" if _HASH.fullmatch(owner) else owner
 
 
 class Owners:
