@@ -14,7 +14,7 @@ from aiohttp import web
 from antiphon import __version__
 from antiphon.background.attempts import RETRY_INTERVAL, BackgroundOptions
 from antiphon.background.workers import Workers
-from antiphon.client_keys import earlier_owners, key_owners
+from antiphon.client_keys import earlier_owners, is_loopback, key_owners, needs_key
 from antiphon.core.environment import Environment
 from antiphon.core.event_style import PADDED_TO, REASONING_EVENTS
 from antiphon.core.knowledge import Model
@@ -49,7 +49,7 @@ from antiphon.http import (
 )
 from antiphon.http.app_keys import CONVERSATIONS, GATEWAY, KEYRING, LIMITS, TRANSPORT, HttpLimits
 from antiphon.http.cors import CROSS_ORIGIN, CrossOrigin, preflights
-from antiphon.http.inspector import INSPECTOR, OPENING
+from antiphon.http.inspector import INSPECTOR, NEEDS_KEY, OPENING
 from antiphon.http.inspector_engines import DESCRIPTION, GatewayDescription
 from antiphon.http.inspector_stored import LISTING
 from antiphon.http.keyring import Keyring
@@ -58,7 +58,7 @@ from antiphon.http.middlewares import TOO_SLOW, add_headers, answer_unrouted, au
 from antiphon.http.passed_through import OPEN_ANSWERS, OpenAnswers, passed_through
 from antiphon.http.paths import under_all_paths
 from antiphon.http.readiness import LIFETIME, READINESS, Readiness
-from antiphon.http.request_headers import ALLOWED_HOSTS, AllowedHosts, checked
+from antiphon.http.request_headers import ALLOWED_HOSTS, AllowedHosts, checked, protect
 from antiphon.http.traces import traced
 from antiphon.http.websocket import CLOSE_TIMEOUT, CONNECTIONS, GOING_AWAY, PING_INTERVAL
 from antiphon.inspector.files import read_page
@@ -135,9 +135,12 @@ def make_app(
     app[ALLOWED_HOSTS] = AllowedHosts((settings.host, *settings.allowed_hosts), needed=lambda: not keyring)
     app[CONNECTION_OPTIONS] = observability.counted(_connection_options(settings, intervals))
     app.on_response_prepare.append(add_headers)
+    app.on_response_prepare.append(protect)
     app[READINESS] = Readiness(store, lifetime=intervals.readiness)
     app[GATEWAY] = gateway
     app[INSPECTOR] = app_inspector
+    # Also if the last key is removed while it runs.
+    app[NEEDS_KEY] = settings.inspector is None and not is_loopback(settings.host)
     app[OPENING] = ViewTurns(None, own_places=2, now=gateway.admission.now)
     app[LISTING] = ViewTurns(2, own_places=1, now=gateway.admission.now)
     app[CONVERSATIONS] = Conversations(store, retention=gateway.retention)
@@ -211,7 +214,8 @@ def _make_engines(settings: Settings, session: aiohttp.ClientSession, embedded: 
 
 
 def _make_inspector(settings: Settings) -> Inspector:
-    recordings = Recordings(settings.inspector_bytes, asyncio.get_running_loop().time) if settings.inspector else None
+    is_on = settings.inspector if settings.inspector is not None else needs_key(settings) or is_loopback(settings.host)
+    recordings = Recordings(settings.inspector_bytes, asyncio.get_running_loop().time) if is_on else None
     return Inspector(__version__, recordings, settings.inspector_bodies, read_page())
 
 

@@ -1,5 +1,6 @@
 """The keys of clients as the settings give them: in plain text or as a hash, with or without a name."""
 
+import ipaddress
 import re
 import secrets
 from collections.abc import Iterator
@@ -57,6 +58,15 @@ def metrics_readers(settings: Settings) -> dict[str, str]:
 
 def needs_key(settings: Settings) -> bool:
     return bool(settings.api_key or settings.keys or settings.admin_key)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach what listens there."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        # Any other name may have any address, now or later.
+        return host.lower() == "localhost"
 
 
 def plain_key(settings: Settings) -> str | None:

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 from support.engine import MockEngine, text
-from support.gateway import GatewayUnderTest, running_gateway
+from support.gateway import DEFAULTS, GatewayUnderTest, running_gateway
 
+from antiphon.http.keyring import hash_of_key
+from antiphon.settings import Settings
 from antiphon.store.records import Listing
 
 RESPONSES = "/inspector/stored/responses"
@@ -139,3 +141,77 @@ async def test_a_search_that_its_client_has_left_keeps_its_turn(engine: MockEngi
         lists.go_on.set()
         assert (await last)[0] == 200
     assert lists.most == {"ada": 1}
+
+
+# ---- what is not shown -----------------------------------------------------------------------------------------------
+
+
+async def test_without_bodies_there_are_neither_previews_nor_metadata(engine: MockEngine) -> None:
+    async with running_gateway(engine, inspector_bodies=False) as gateway:
+        await gateway.create("The password is hunter2.")
+        item = {"type": "message", "role": "user", "content": "hunter2"}
+        await gateway.post({"items": [item], "metadata": {"topic": "hunter2"}}, "/v1/conversations")
+        _, responses = await gateway.get(RESPONSES)
+        _, conversations = await gateway.get(CONVERSATIONS)
+    assert [(row["model"], row["preview"]) for row in responses["data"]] == [("mock", None)]
+    assert [(row["items"], row["preview"], row["metadata"]) for row in conversations["data"]] == [
+        (1, None, {"topic": "[7 characters]"})
+    ]
+
+
+async def test_without_bodies_a_search_is_a_400_that_names_the_setting(engine: MockEngine) -> None:
+    async with running_gateway(engine, inspector_bodies=False) as gateway:
+        for path in (RESPONSES, CONVERSATIONS):
+            status, answer = await gateway.get(f"{path}?search=hunter2")
+            assert (status, answer["error"]["param"], answer["error"]["code"]) == (400, "search", "bodies_hidden")
+            assert "inspector_bodies" in answer["error"]["message"]
+
+
+async def test_of_a_key_without_a_name_only_the_beginning_of_its_hash_is_shown(engine: MockEngine) -> None:
+    async with running_gateway(engine, api_key=("key-of-ada",), admin_key=("key-of-admin",)) as gateway:
+        await gateway.post({"model": "mock", "input": "Hi"}, **bearing("ada"))
+        await gateway.post({}, "/v1/conversations", **bearing("ada"))
+        pages = [(await gateway.get(path, **bearing("admin")))[1] for path in (RESPONSES, CONVERSATIONS)]
+        _, status = await gateway.get("/inspector/status", **bearing("ada"))
+    shown = f"unnamed-{hash_of_key(b'key-of-ada')[:6]}"
+    assert [row["owner"] for page in pages for row in page["data"]] == [shown, shown]
+    assert status["owner"] == shown
+
+
+# ---- where it is switched off ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settings", "is_on"),
+    [
+        ({}, True),
+        ({"inspector": False}, False),
+        ({"host": "::1"}, True),
+        ({"host": "0.0.0.0", "insecure_no_auth": True}, False),
+        ({"host": "", "insecure_no_auth": True}, False),
+        ({"host": "0.0.0.0", "insecure_no_auth": True, "inspector": True}, True),
+        ({"host": "0.0.0.0", "api_key": ("key-of-ada",)}, True),
+    ],
+)
+async def test_without_keys_other_machines_see_nothing(engine: MockEngine, settings: dict[str, Any], is_on: bool) -> None:
+    async with running_gateway(engine, **settings) as gateway:
+        await gateway.post({"model": "mock", "input": "Hi"}, **bearing("ada"))
+        _, status = await gateway.get("/inspector/status", **bearing("ada"))
+        answers = [await gateway.get(path, **bearing("ada")) for path in (RESPONSES, CONVERSATIONS, "/inspector/requests")]
+        async with gateway.client.get(gateway.url + "/") as page:
+            page_status = page.status
+    assert status["recording"]["on"] is is_on
+    assert {status for status, _ in answers} == {200 if is_on else 404}
+    assert page_status == (200 if is_on else 404)
+    if not is_on:
+        assert {answer["error"]["code"] for _, answer in answers} == {"inspector_off"}
+
+
+async def test_nothing_is_shown_to_other_machines_when_the_last_key_is_removed(engine: MockEngine) -> None:
+    open_to_all: dict[str, Any] = {"host": "0.0.0.0", "insecure_no_auth": True}
+    async with running_gateway(engine, api_key=("key-of-ada",), **open_to_all) as gateway:
+        await gateway.post({"model": "mock", "input": "Hi"}, **bearing("ada"))
+        await gateway.reload(Settings(upstream=(engine.url,), port=0, **DEFAULTS, **open_to_all))
+        for path in (RESPONSES, "/inspector/requests", "/inspector/requests/1"):
+            status, answer = await gateway.get(path)
+            assert (status, answer["error"]["code"]) == (404, "inspector_off")

@@ -161,3 +161,44 @@ async def test_a_websocket_is_checked_like_every_request(engine: MockEngine) -> 
             assert refused.value.status == 403
         async with connected(gateway, headers={"Host": "localhost:1", "Origin": "http://localhost:1"}) as socket:
             assert (await socket.create())["status"] == "completed"
+
+
+# ---- Sec-Fetch-Site --------------------------------------------------------------------------------------------------
+
+INSPECTOR_DATA = (b"/inspector/status", b"/inspector/requests", b"/inspector/requests/1", b"/inspector/stored/responses")
+
+
+@pytest.mark.parametrize("site", [b"cross-site", b"same-site"])
+async def test_pages_of_other_sites_get_nothing_of_the_inspector(gateway: GatewayUnderTest, site: bytes) -> None:
+    """An image of such a page is sent without an Origin."""
+    await gateway.create("Hi")
+    for path in (*INSPECTOR_DATA, b"/inspector/engines", b"/inspector/live"):
+        answer = await sent(gateway, get(path, b"Sec-Fetch-Site: " + site, b"Sec-Fetch-Mode: no-cors"))
+        assert (answer.status, answer.json["error"]["code"]) == (403, "origin_not_allowed")
+
+
+@pytest.mark.parametrize("site", [b"same-origin", b"none"])
+async def test_the_page_of_the_inspector_gets_its_data(gateway: GatewayUnderTest, site: bytes) -> None:
+    await gateway.create("Hi")
+    for path in INSPECTOR_DATA:
+        assert (await sent(gateway, get(path, b"Sec-Fetch-Site: " + site))).status == 200
+
+
+async def test_a_link_of_another_site_may_open_the_page_of_the_inspector(gateway: GatewayUnderTest) -> None:
+    async with gateway.client.get(gateway.url + "/", headers={"Sec-Fetch-Site": "cross-site"}) as answer:
+        assert answer.status == 200
+
+
+async def test_a_page_of_an_allowed_origin_may_read_the_inspector(engine: MockEngine) -> None:
+    async with running_gateway(engine, cors_origins=(PAGE.decode(),)) as gateway:
+        answer = await sent(gateway, get(b"/inspector/status", b"Origin: " + PAGE, b"Sec-Fetch-Site: cross-site"))
+    assert answer.status == 200
+
+
+@pytest.mark.parametrize("path", ["/inspector/requests", "/inspector/requests/1", "/inspector/requests/99"])
+async def test_what_the_inspector_shows_is_neither_embedded_nor_kept(gateway: GatewayUnderTest, path: str) -> None:
+    await gateway.create("Hi")
+    await gateway.get(path)
+    assert gateway.headers["Cross-Origin-Resource-Policy"] == "same-origin"
+    assert gateway.headers["X-Content-Type-Options"] == "nosniff"
+    assert gateway.headers["Cache-Control"] == "no-store"

@@ -13,7 +13,7 @@ import pytest
 from support.background import Background, held_back
 from support.commands import ANTIPHON, bare_environment
 from support.engine import DONE, MockEngine, Refusal, Writer, answer, call, chunk, text
-from support.gateway import GatewayUnderTest, running_gateway
+from support.gateway import DEFAULTS, GatewayUnderTest, running_gateway
 from support.sockets import connected
 
 from antiphon.core.rerun import Rerun
@@ -23,6 +23,7 @@ from antiphon.http.inspector import INSPECTOR
 from antiphon.http.keyring import hash_of_key
 from antiphon.inspector.files import POLICY, read_page
 from antiphon.inspector.views import to_view
+from antiphon.settings import Settings
 
 WEATHER = {"type": "function", "name": "weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}
 KEYS: dict[str, Any] = {"keys": {"ann": ("key-of-ann",), "bob": ("key-of-bob",)}, "admin_key": ("key-of-admin",)}
@@ -30,6 +31,10 @@ KEYS: dict[str, Any] = {"keys": {"ann": ("key-of-ann",), "bob": ("key-of-bob",)}
 
 def bearing(name: str) -> dict[str, Any]:
     return {"headers": {"Authorization": f"Bearer key-of-{name}"}}
+
+
+def settings_of(engine: MockEngine, **settings: Any) -> Settings:
+    return Settings(upstream=(engine.url,), port=0, **DEFAULTS, **settings)
 
 
 async def rows(gateway: GatewayUnderTest, query: str = "", **options: Any) -> list[dict[str, Any]]:
@@ -738,6 +743,47 @@ async def test_a_viewer_sees_only_what_its_key_may_see(engine: MockEngine) -> No
         for name in ("bob", "ann"):
             await gateway.post({"model": "mock", "input": "Hi"}, **bearing(name))
         assert (await viewer.until("completed"))["owner"] == "ann"
+
+
+@pytest.mark.parametrize("name", ["ann", "admin"])
+async def test_a_key_that_was_removed_watches_no_longer(engine: MockEngine, name: str) -> None:
+    async with (
+        running_gateway(engine, **KEYS) as gateway,
+        gateway.client.get(f"{gateway.url}/inspector/live", **bearing(name)) as answered,
+        asyncio.timeout(10),
+    ):
+        await answered.content.readuntil(b"\n\n")
+        left = {"keys": {"ann": ("another-key",), "bob": ("key-of-bob", "key-of-ann-now")}, "admin_key": ("another-admin-key",)}
+        await gateway.reload(settings_of(engine, **left))
+        for key in ("another-key", "key-of-bob"):
+            await gateway.post({"model": "mock", "input": "Hi"}, headers={"Authorization": f"Bearer {key}"})
+        rest = await answered.content.read()
+    assert b"event: row" not in rest
+
+
+async def test_who_watches_without_a_key_stops_when_keys_are_set(engine: MockEngine) -> None:
+    async with (
+        running_gateway(engine) as gateway,
+        gateway.client.get(f"{gateway.url}/inspector/live") as answered,
+        asyncio.timeout(10),
+    ):
+        await answered.content.readuntil(b"\n\n")
+        await gateway.reload(settings_of(engine, **KEYS))
+        await gateway.post({"model": "mock", "input": "Hi"}, **bearing("ann"))
+        rest = await answered.content.read()
+    assert b"event: row" not in rest
+
+
+async def test_a_key_that_gets_a_name_goes_on_watching(engine: MockEngine) -> None:
+    async with (
+        running_gateway(engine, api_key=("key-of-ann",)) as gateway,
+        gateway.client.get(f"{gateway.url}/inspector/live", **bearing("ann")) as answered,
+        asyncio.timeout(10),
+    ):
+        await answered.content.readuntil(b"\n\n")
+        await gateway.reload(settings_of(engine, keys={"ann": ("key-of-ann",)}))
+        await gateway.post({"model": "mock", "input": "Hi"}, **bearing("ann"))
+        assert (await Watching(answered).until("completed"))["owner"] == "ann"
 
 
 async def test_a_shutdown_does_not_wait_for_viewers(engine: MockEngine) -> None:

@@ -54,7 +54,12 @@ CorsOrigins = Annotated[
     typer.Option(help="Origin of web pages that may use the API, or * for all. Repeat it for several origins."),
 ]
 InsecureNoAuth = Annotated[
-    bool | None, typer.Option("--insecure-no-auth", help="Let other machines use the gateway without a key.")
+    bool | None,
+    typer.Option(
+        "--insecure-no-auth",
+        help="Let other machines use the gateway without a key. They see no requests of others: "
+        "the inspector is off then, unless the setting inspector is true.",
+    ),
 ]
 Store = Annotated[
     str | None,

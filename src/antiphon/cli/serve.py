@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import gc
-import ipaddress
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
@@ -20,11 +19,12 @@ from antiphon.cli.hangup import reload_at_hangup
 from antiphon.cli.models import better_model, this_machine
 from antiphon.cli.stop_signals import stop_signals
 from antiphon.cli.taken_port import cannot_listen
-from antiphon.client_keys import needs_key
+from antiphon.client_keys import is_loopback, needs_key
 from antiphon.embedded import CannotEmbed
 from antiphon.embedded.process import EngineProcess, ModelOptions, can_embed
 from antiphon.engines.detection import WELL_KNOWN_PORTS, find_local_engines
 from antiphon.http.app_keys import GATEWAY
+from antiphon.http.inspector import INSPECTOR
 from antiphon.http.passed_through import OPEN_ANSWERS
 from antiphon.reload import Reloader, Running
 from antiphon.settings import Settings, SettingsError, data_directory, models_directory
@@ -61,17 +61,9 @@ OPEN_TO_ALL = (
 
 def refuse_to_be_open(settings: Settings) -> Settings:
     """Without a key only this machine is let in, unless the settings say that everybody is."""
-    if not needs_key(settings) and not settings.insecure_no_auth and not _is_loopback(settings.host):
+    if not needs_key(settings) and not settings.insecure_no_auth and not is_loopback(settings.host):
         raise SettingsError(OPEN_TO_ALL.format(host=settings.host or "every address"))
     return settings
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        # Any other name may have any address, now or later.
-        return host.lower() == "localhost"
 
 
 def serve_forever(settings: Settings, load: Callable[[], Settings]) -> None:
@@ -104,7 +96,9 @@ async def _serve(given: Settings, load: Callable[[], Settings]) -> None:
         try:
             address = await _listen(runner, settings)
             better = better_model(settings, embedded.alias) if embedded is not None else None
-            showing = asyncio.create_task(Banner(address, has_inspector=settings.inspector, advice=better).show(app))
+            showing = asyncio.create_task(
+                Banner(address, has_inspector=app[INSPECTOR].recordings is not None, advice=better).show(app)
+            )
             logs.log("listening", url=str(address), engines=[engine.root for engine in app[GATEWAY].pool.engines])
             running = asyncio.create_task(embedded.run()) if embedded is not None else None
             # What was allocated so far stays. The garbage collector need not scan it again and again.

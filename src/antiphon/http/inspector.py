@@ -13,20 +13,23 @@ from msgspec import Meta, Struct
 from antiphon.core.recording_file import recording_to_file
 from antiphon.core.sse import to_frame
 from antiphon.core.validation import convert_strings
-from antiphon.errors import Forbidden, NotFound
+from antiphon.errors import Forbidden, NotFound, Unauthorized
 from antiphon.gateway.owners import shown_owner
 from antiphon.gateway.view_turns import ViewTurns, run_in_view_thread
 from antiphon.http.answers import to_json
 from antiphon.http.app_keys import GATEWAY, KEYRING
 from antiphon.http.keyring import ADMIN
-from antiphon.http.middlewares import OWNER
+from antiphon.http.middlewares import OWNER, owner_of_key
 from antiphon.inspector.files import HEADERS, INDEX, PageFile
 from antiphon.inspector.inspector import Inspector
 from antiphon.inspector.recordings import RecordedRequest, Recordings
 from antiphon.inspector.rows import Row
+from antiphon.inspector.viewers import Viewer
 from antiphon.inspector.views import Opened, to_view
 
 INSPECTOR = web.AppKey("inspector", Inspector)
+# It shows nothing while no key is set: other machines can reach it.
+NEEDS_KEY = web.AppKey("needs_key", bool)
 # For requests that are opened: the whole answer is in memory until it is sent.
 OPENING = web.AppKey("opening", ViewTurns)
 
@@ -36,7 +39,10 @@ LIFE_INTERVAL = 15.0
 LONGEST_NUMBER = 18
 SIGN_OF_LIFE = b": still here\n\n"
 
-OFF = "The inspector is switched off: set `inspector` to true."
+OFF = (
+    "The inspector is switched off: `inspector` is false, or no key is set and other machines can reach the gateway. "
+    "Set a key, or set `inspector` to true."
+)
 HIDDEN = "Texts are not shown here: `inspector_bodies` is false. A recording would have all of them."
 
 
@@ -52,7 +58,7 @@ class Query(Struct, frozen=True):
 
 
 async def index(request: web.Request) -> web.StreamResponse:
-    _recordings(request)
+    recordings_of(request)
     return _file(request, INDEX)
 
 
@@ -75,7 +81,7 @@ def _file(request: web.Request, name: str) -> web.StreamResponse:
 
 async def status(request: web.Request) -> web.StreamResponse:
     inspector, has_keys = request.app[INSPECTOR], bool(request.app[KEYRING])
-    recordings = inspector.recordings
+    recordings = _shown_recordings(request)
     may_see = _may_see(request)
     recording = {
         "on": recordings is not None,
@@ -84,7 +90,7 @@ async def status(request: web.Request) -> web.StreamResponse:
         "max_bytes": recordings.most_bytes if recordings is not None else 0,
         "requests": sum(may_see(each.row) for each in recordings or ()),
     }
-    owner = request[OWNER] or None
+    owner = shown_owner(request[OWNER]) or None
     return to_json(
         {
             "version": inspector.version,
@@ -97,7 +103,7 @@ async def status(request: web.Request) -> web.StreamResponse:
 
 
 async def requests(request: web.Request) -> web.StreamResponse:
-    inspector, recordings, may_see = request.app[INSPECTOR], _recordings(request), _may_see(request)
+    inspector, recordings, may_see = request.app[INSPECTOR], recordings_of(request), _may_see(request)
     given = {name: request.query[name] for name in Query.__struct_fields__ if request.query.get(name)}
     query = convert_strings(given, Query)
     search = query.search.lower() if query.search else None
@@ -115,7 +121,7 @@ async def requests(request: web.Request) -> web.StreamResponse:
 
 async def forget(request: web.Request) -> web.StreamResponse:
     """All that has ended, and that this key may see."""
-    recordings, may_see = _recordings(request), _may_see(request)
+    recordings, may_see = recordings_of(request), _may_see(request)
     for each in list(recordings):
         if may_see(each.row) and not each.is_running:
             recordings.forget(each)
@@ -157,7 +163,7 @@ async def _sent(request: web.Request, response: web.Response) -> web.Response:
 
 async def live(request: web.Request) -> web.StreamResponse:
     """Rows as they change. Who reads slowly misses what was in between, and never the last."""
-    inspector, recordings = request.app[INSPECTOR], _recordings(request)
+    inspector, recordings = request.app[INSPECTOR], recordings_of(request)
     response = web.StreamResponse(
         headers={"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
     )
@@ -165,40 +171,60 @@ async def live(request: web.Request) -> web.StreamResponse:
         await response.prepare(request)
         await response.write(SIGN_OF_LIFE)
         while not viewer.is_closed:
-            try:
-                async with asyncio.timeout(LIFE_INTERVAL):
-                    rows = await viewer.changed()
-            except TimeoutError:
-                await response.write(SIGN_OF_LIFE)
-                continue
+            rows = await _changed(viewer)
+            if (viewer.is_closed and not rows) or not await _may_still_watch(request):
+                break
             frames = [to_frame("row", msgspec.json.encode(inspector.to_shown(row))) for row in rows]
-            await response.write(b"".join(frames))
+            await response.write(b"".join(frames) or SIGN_OF_LIFE)
             await viewer.pause(SHORTEST_INTERVAL)
     await response.write_eof()
     return response
 
 
+async def _changed(viewer: Viewer) -> list[Row]:
+    """None: it is time for a sign of life."""
+    try:
+        async with asyncio.timeout(LIFE_INTERVAL):
+            return await viewer.changed()
+    except TimeoutError:
+        return []
+
+
+async def _may_still_watch(request: web.Request) -> bool:
+    """The keys may have changed. One that has got a name goes on; where it is another's now, its page asks again."""
+    try:
+        return await owner_of_key(request) == request.app[GATEWAY].owners.current(request[OWNER])
+    except Unauthorized:
+        return False
+
+
 def _find(request: web.Request) -> RecordedRequest:
     number = request.match_info["number"]
-    found = _recordings(request).get(int(number)) if number.isdecimal() and len(number) <= LONGEST_NUMBER else None
+    found = recordings_of(request).get(int(number)) if number.isdecimal() and len(number) <= LONGEST_NUMBER else None
     if found is None or not _may_see(request)(found.row):
         raise NotFound(f"There is no request {number} here, or it has been forgotten.")
     return found
 
 
-def _recordings(request: web.Request) -> Recordings:
-    recordings = request.app[INSPECTOR].recordings
+def recordings_of(request: web.Request) -> Recordings:
+    """Raises NotFound: it is switched off."""
+    recordings = _shown_recordings(request)
     if recordings is None:
         raise NotFound(OFF, code="inspector_off")
     return recordings
+
+
+def _shown_recordings(request: web.Request) -> Recordings | None:
+    is_off = request.app[NEEDS_KEY] and not request.app[KEYRING]
+    return None if is_off else request.app[INSPECTOR].recordings
 
 
 def _may_see(request: web.Request) -> Callable[[Row], bool]:
     owner, owners = request[OWNER], request.app[GATEWAY].owners
     if owner == ADMIN or not request.app[KEYRING]:
         return lambda row: True
-    # A key may have got a name since.
-    return lambda row: owners.current(row.owner) == owner
+    # A key may have got a name since, also while it watches.
+    return lambda row: owners.current(row.owner) == owners.current(owner)
 
 
 def _opens_seals(request: web.Request) -> Callable[[Row], bool]:

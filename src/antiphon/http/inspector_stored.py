@@ -8,12 +8,16 @@ from aiohttp import web
 from msgspec import Meta, Struct
 
 from antiphon.core.validation import convert_strings
+from antiphon.errors import InvalidRequest
+from antiphon.gateway.owners import shown_owner
 from antiphon.gateway.record_format import decode_beginning, decode_listed_settings
 from antiphon.gateway.view_turns import ViewTurns
 from antiphon.http.answers import to_json
 from antiphon.http.app_keys import GATEWAY
+from antiphon.http.inspector import INSPECTOR, recordings_of
 from antiphon.http.keyring import ADMIN
 from antiphon.http.middlewares import OWNER
+from antiphon.inspector.rows import hide
 from antiphon.store.records import Listed, Listing, ListPlace
 
 # Of a text that is shown in a row, in characters.
@@ -22,6 +26,9 @@ LONGEST_PREVIEW = 120
 
 # One at a time of each owner, and few in all: a search reads much, with the connections of the store that all requests need.
 LISTING = web.AppKey("listing", ViewTurns)
+
+
+HIDDEN = "Texts cannot be searched here: `inspector_bodies` is false. Leave out `search`."
 
 
 class ListRows(Protocol):
@@ -57,17 +64,22 @@ class StoredConversation(Struct):
 
 async def responses(request: web.Request) -> web.Response:
     listing = await _listing(request, request.app[GATEWAY].store.list_responses)
-    return _to_list(listing, [_to_response(row) for row in listing.rows])
+    shows_bodies = request.app[INSPECTOR].shows_bodies
+    return _to_list(listing, [_to_response(row, shows_bodies=shows_bodies) for row in listing.rows])
 
 
 async def conversations(request: web.Request) -> web.Response:
     listing = await _listing(request, request.app[GATEWAY].store.list_conversations)
-    return _to_list(listing, [_to_conversation(row) for row in listing.rows])
+    shows_bodies = request.app[INSPECTOR].shows_bodies
+    return _to_list(listing, [_to_conversation(row, shows_bodies=shows_bodies) for row in listing.rows])
 
 
 async def _listing(request: web.Request, list_rows: ListRows) -> Listing:
+    recordings_of(request)
     query = _query(request)
     place = _place(query)
+    if query.search and not request.app[INSPECTOR].shows_bodies:
+        raise InvalidRequest(HIDDEN, param="search", code="bodies_hidden")
     async with request.app[LISTING].turn(request[OWNER]) as turn:
         return await turn.run(list_rows(_owner(request), search=_search(query), after=place, limit=query.limit))
 
@@ -94,14 +106,17 @@ def _to_list(listing: Listing, rows: list[Any]) -> web.Response:
     return to_json({"object": "list", "data": rows, "has_more": listing.after is not None, "last_id": listing.after})
 
 
-def _to_response(row: Listed) -> StoredResponse:
+def _to_response(row: Listed, *, shows_bodies: bool) -> StoredResponse:
     model = decode_listed_settings(row).get("model")
-    return StoredResponse(row.id, row.created_at, row.owner, row.status, model, _preview(decode_beginning(row)))
+    preview = _preview(decode_beginning(row)) if shows_bodies else None
+    return StoredResponse(row.id, row.created_at, shown_owner(row.owner), row.status, model, preview)
 
 
-def _to_conversation(row: Listed) -> StoredConversation:
+def _to_conversation(row: Listed, *, shows_bodies: bool) -> StoredConversation:
     metadata = decode_listed_settings(row)
-    return StoredConversation(row.id, row.created_at, row.owner, row.items, metadata, _preview(decode_beginning(row)))
+    shown = metadata if shows_bodies else {name: hide(text) for name, text in metadata.items()}
+    preview = _preview(decode_beginning(row)) if shows_bodies else None
+    return StoredConversation(row.id, row.created_at, shown_owner(row.owner), row.items, shown, preview)
 
 
 def _preview(items: list[dict[str, Any]]) -> str | None:

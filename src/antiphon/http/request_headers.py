@@ -6,6 +6,8 @@ A browser runs code of strangers on the user's machine, where it can reach the g
                       machine; his page, which the browser then takes for a page of the gateway, could use all of it.
     Origin            The page must be our own, or one that `cors_origins` names. Browsers keep other pages from reading
                       answers, but let them send requests, and open WebSockets.
+    Sec-Fetch-Site    of a request without Origin, for what the inspector shows: the page must be our own. Another page's image,
+                      say, is fetched without Origin, and to open a recorded request is much work.
     Content-Type      of a page's POST must be JSON. Browsers send some other types to any server without asking it first.
     Content-Encoding  must be one that is decoded, for the body would be read as it is otherwise.
 """
@@ -17,6 +19,7 @@ from aiohttp import web
 
 from antiphon.errors import Forbidden, UnsupportedMediaType
 from antiphon.http.cors import CROSS_ORIGIN, Handler
+from antiphon.http.middlewares import INSPECTOR, PAGE_FILES
 
 ALL_HOSTS = "*"
 # Names that mean this machine wherever they are looked up, and the one that containers have for the machine they run on.
@@ -25,6 +28,11 @@ LOCAL_NAMES = frozenset({"localhost", "host.docker.internal"})
 FOR_ANYBODY = frozenset({"/health"})
 # Decoded by aiohttp; the last two only if their packages are installed, and an error of its parser otherwise.
 CODINGS = frozenset({"", "identity", "gzip", "deflate", "br", "zstd"})
+
+# What browsers call pages of another origin.
+OTHER_SITES = frozenset({"cross-site", "same-site"})
+# No other page may embed it, no browser guess its type or keep it.
+PRIVATE = {"Cross-Origin-Resource-Policy": "same-origin", "X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
 
 
 class AllowedHosts:
@@ -70,6 +78,7 @@ async def checked(request: web.Request, handler: Handler) -> web.StreamResponse:
     if request.path not in FOR_ANYBODY:
         _check_host(request)
         _check_origin(request)
+        _check_site(request)
         _check_type(request)
     _check_coding(request)
     return await handler(request)
@@ -92,6 +101,22 @@ def _check_origin(request: web.Request) -> None:
     raise Forbidden(
         "Pages of another origin may not use this server. The setting cors_origins allows it.", code="origin_not_allowed"
     )
+
+
+def _check_site(request: web.Request) -> None:
+    if "Origin" not in request.headers and request.headers.get("Sec-Fetch-Site") in OTHER_SITES and is_private(request.path):
+        raise Forbidden("Pages of another site may not use the inspector.", code="origin_not_allowed")
+
+
+def is_private(path: str) -> bool:
+    """Whether it is what the inspector shows. Its page has no data."""
+    return path.startswith(INSPECTOR) and not path.startswith(PAGE_FILES)
+
+
+async def protect(request: web.Request, response: web.StreamResponse) -> None:
+    """When the headers of an answer are sent."""
+    if is_private(request.path):
+        response.headers.update(PRIVATE)
 
 
 def _check_type(request: web.Request) -> None:
