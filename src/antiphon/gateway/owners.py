@@ -28,16 +28,6 @@ def shown_owner(owner: str) -> str:
     return f"unnamed-{owner[:SHOWN_LETTERS]}" if _HASH.fullmatch(owner) else owner
 
 
-# The owner of what a key without a name stores: the hash of the key.
-_HASH = re.compile(r"[0-9a-f]{32}")
-SHOWN_LETTERS = 6
-
-
-def shown_owner(owner: str) -> str:
-    """As it is shown. Of a key without a name only the beginning of its hash: the settings accept the whole one as a key."""
-    return f"unnamed-{owner[:SHOWN_LETTERS]}" if _HASH.fullmatch(owner) else owner
-
-
 class Owners:
     """By each earlier owner, the one that it is now."""
 
