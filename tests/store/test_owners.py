@@ -41,6 +41,7 @@ ATTEMPTS: dict[str, tuple[Callable[[Store], Awaitable[object]], object]] = {
 # Workers, which serve every owner, call these with what `claim` returned; or they read and write no owner's data.
 WITHOUT_OWNER = {
     "check",
+    "count_jobs",
     "claim",
     "renew",
     "give_back",
