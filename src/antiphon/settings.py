@@ -96,7 +96,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     # Record the last requests in memory, and show them and what is stored at `/`. If it is not set: on, except where other
     # machines can reach a gateway that needs no key. False: nothing is recorded, and there is no page.
     inspector: bool | None = None
-    # The memory for recorded requests, in bytes. The oldest are forgotten first; one request may take an eighth of it.
+    # The memory for recorded requests, in bytes. The oldest are forgotten first, also if there are more than
+    # 1,000; one request may take an eighth of it.
     inspector_bytes: Annotated[int, Meta(ge=1024 * 1024)] = 32 * 1024 * 1024
     # Show the texts of requests and answers. False: only their lengths are shown.
     inspector_bodies: bool = True

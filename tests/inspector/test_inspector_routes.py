@@ -579,6 +579,14 @@ async def test_the_oldest_requests_are_forgotten_first(engine: MockEngine) -> No
     assert status["recording"]["bytes"] <= status["recording"]["max_bytes"] == 1024 * 1024
 
 
+async def test_so_many_requests_are_kept_and_no_more(engine: MockEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("antiphon.inspector.recordings.MOST_ENDED", 3)
+    async with running_gateway(engine) as gateway:
+        for _ in range(5):
+            await gateway.create("Hi", store=False)
+        assert [row["number"] for row in await rows(gateway)] == [5, 4, 3]
+
+
 async def test_a_request_too_large_is_cut_and_says_so(engine: MockEngine) -> None:
     async def much(write: Writer) -> None:
         for _ in range(40):

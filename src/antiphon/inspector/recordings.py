@@ -18,6 +18,9 @@ from antiphon.wire.responses import CreateResponse, Response
 
 # What a row takes without its recording, in bytes, about.
 ROW_SIZE = 4096
+# How many requests that have ended are kept. Each is about twenty objects, which the garbage collector looks at on the event
+# loop: with many thousands, others would notice.
+MOST_ENDED = 1000
 # The memory of a running request is counted in steps of so many bytes: not for each piece of its answer.
 STEP = 64 * 1024
 # One recording may take this part of the whole.
@@ -219,7 +222,7 @@ class Recordings:
             self._ended[request.row.number] = request
 
     def make_room(self) -> None:
-        while self.used > self.most_bytes:
+        while self.used > self.most_bytes or len(self._ended) > MOST_ENDED:
             if self._ended:
                 self.forget(next(iter(self._ended.values())))
                 continue
