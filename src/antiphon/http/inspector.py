@@ -90,7 +90,7 @@ async def status(request: web.Request) -> web.StreamResponse:
         "max_bytes": recordings.most_bytes if recordings is not None else 0,
         "requests": sum(may_see(each.row) for each in recordings or ()),
     }
-    owner = shown_owner(request[OWNER]) or None
+    owner = request[OWNER]
     return to_json(
         {
             "version": inspector.version,
@@ -182,7 +182,7 @@ async def live(request: web.Request) -> web.StreamResponse:
 
 
 async def _changed(viewer: Viewer) -> list[Row]:
-    """None: it is time for a sign of life."""
+    """None of them: it is time for a sign of life."""
     try:
         async with asyncio.timeout(LIFE_INTERVAL):
             return await viewer.changed()
