@@ -1,6 +1,7 @@
 """A strict engine and a gateway in front of it, and the real model that comes with us, for every test that wants them."""
 
 import os
+import signal
 import subprocess
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -17,6 +18,10 @@ from support.postgres import NoPostgres, PostgresServer
 # Machines differ in speed; no test depends on timing.
 settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 settings.load_profile("default")
+
+# A shell that starts the tests in the background has them ignore Ctrl-C, and with them all that they start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Where nothing compiled may be written, every process that a test starts would compile Antiphon anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

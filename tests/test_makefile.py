@@ -1,5 +1,6 @@
 """`make help` explains every target."""
 
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -8,15 +9,22 @@ ROOT = Path(__file__).parents[1]
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 
 
+def make(*targets: str) -> str:
+    """Also where the tests themselves were started by make."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE") and name != "MFLAGS"}
+    done = subprocess.run(["make", *targets], cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    return done.stdout
+
+
 def test_every_target_is_explained() -> None:
     phony = re.search(r"^\.PHONY: (.*)$", MAKEFILE, re.MULTILINE)
     assert phony is not None
-    shown = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    shown = make("help")
     explained = dict(line.removeprefix("make ").split(maxsplit=1) for line in shown.splitlines())
     assert sorted(explained) == sorted(phony[1].split())
     assert all(explained.values())
 
 
 def test_without_a_target_the_list_is_shown() -> None:
-    shown = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    shown = make()
     assert shown.startswith("make help ")

@@ -65,6 +65,9 @@ class GivenDeltas:
     template_opens_thought = False
     has_logprobs = False
     failed = False
+    left_out = ""
+    is_behind = False
+    has_large_end = False
 
     def __init__(self, deltas: Iterable[Delta], *, ended: bool) -> None:
         self._deltas = list(deltas)

@@ -134,7 +134,8 @@ def _model(model: Mapping[str, Any]) -> list[str]:
 
 
 def _run(run: Mapping[str, Any]) -> list[str]:
-    return [run["id"], run["model"], run["channel"], run["owner"] or "", f"{run['seconds']:.1f} s", run["state"]]
+    # The id is long, and comes last: a narrow terminal breaks the line there.
+    return [run["model"], run["channel"], run["owner"] or "", f"{run['seconds']:.1f} s", run["state"], run["id"]]
 
 
 def _columns(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -25,7 +25,7 @@ _TOO_LARGE = b"1e999"
 MOST_LEVELS = 8
 LARGEST_BODY = 256 * 1024
 # The longest path that is shown, in characters.
-LONGEST = 1000
+LONGEST = 400
 
 _read_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _read_array = msgspec.json.Decoder(list[msgspec.Raw]).decode

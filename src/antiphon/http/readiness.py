@@ -38,7 +38,12 @@ class Readiness:
             raise StoreUnavailable(self._complaint or "")
 
     async def store_answers(self) -> bool:
-        """Who asks meanwhile waits for the same answer."""
+        """Who asks meanwhile waits for the same answer. What is known of the store without asking it counts at once."""
+        try:
+            await self._store.check()
+        except StoreUnavailable as lost:
+            self._complaint, self._asked_at = lost.message, None
+            return False
         if self._asking is None and not self._is_known():
             self._asking = asyncio.create_task(self._ask())
         if self._asking is not None:
@@ -51,7 +56,6 @@ class Readiness:
     async def _ask(self) -> None:
         try:
             async with asyncio.timeout(self._deadline):
-                await self._store.check()
                 await self._store.get("", NO_RESPONSE)
             self._complaint = None
         except StoreUnavailable as away:
