@@ -77,6 +77,6 @@ async def test_a_key_without_a_name_is_shown_by_a_few_letters(browser: Browser, 
     ):
         await page.goto("/")
         await sign_in(page, "secret")
-        await expect(page.locator("#recording")).to_have_text(re.compile(r"^key [0-9a-f]{6}… · "))
+        await expect(page.locator("#recording")).to_have_text(re.compile(r"^unnamed-[0-9a-f]{6} · "))
         sample = page.locator("pre")  # it would get a 401 without a key
         await expect(sample).to_contain_text('-H "Authorization: Bearer $OPENAI_API_KEY"')

@@ -5,7 +5,7 @@ import { EnginesView } from "./engines_view.js";
 import { listenToKeys, showKeys } from "./keyboard.js";
 import { LiveRows } from "./live_rows.js";
 import { PlaygroundView } from "./playground_view.js";
-import { bytes, ownerName } from "./quantities.js";
+import { bytes } from "./quantities.js";
 import { RequestView } from "./request_view.js";
 import { RequestsView } from "./requests_view.js";
 import { explain, getJson } from "./server.js";
@@ -188,7 +188,7 @@ class App {
 const isDark = () => (session.theme() ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
 
 function recordingWords({ recording, owner, version }) {
-  const who = owner ? `${ownerName(owner)} · ` : "";
+  const who = owner ? `${owner} · ` : "";
   if (!recording.on) return `${who}not recording`;
   const bodies = recording.bodies ? "" : ", without texts";
   return `${who}${version} · ${bytes(recording.bytes)} of ${bytes(recording.max_bytes)} recorded${bodies}`;

@@ -36,11 +36,6 @@ export function moment(unix) {
   return today ? clock(unix) : `${date.toLocaleDateString("en-CA")} ${clock(unix)}`;
 }
 
-const HASH = /^[0-9a-f]{32}$/;
-
-/** Whose a request is. A key without a name is known by its hash, of which the beginning is enough to tell them apart. */
-export const ownerName = (owner) => (HASH.test(owner) ? `key ${owner.slice(0, 6)}…` : owner);
-
 /** "1 message", "2 messages". */
 export const several = (number, noun) => `${count(number)} ${noun}${number === 1 ? "" : "s"}`;
 

@@ -4,7 +4,7 @@ import { announce, button, make } from "./elements.js";
 import { changeLine } from "./engine_pane.js";
 import { copy, download } from "./clipboard.js";
 import { asCurl, asPython } from "./code_samples.js";
-import { count, host, moment, ownerName, percent, rate, seconds } from "./quantities.js";
+import { count, host, moment, percent, rate, seconds } from "./quantities.js";
 import { statusMark } from "./request_row.js";
 import { explain, request } from "./server.js";
 
@@ -28,7 +28,7 @@ export function numbers(row) {
   return [
     make("h1", {}, `#${row.number} `, make("span", {}, row.model ?? "no model")),
     statusMark(row),
-    make("span.dim", {}, [host(row.engine), row.channel, moment(row.at), ownerName(row.owner)].filter(Boolean).join(" · ")),
+    make("span.dim", {}, [host(row.engine), row.channel, moment(row.at), row.owner].filter(Boolean).join(" · ")),
     make(
       "dl.numbers",
       {},

@@ -5,7 +5,7 @@ import { announce, button, choice, fold, make, show } from "./elements.js";
 import { label } from "./cards.js";
 import { itemCard } from "./items.js";
 import { jsonTree } from "./json_tree.js";
-import { moment, ownerName, several } from "./quantities.js";
+import { moment, several } from "./quantities.js";
 import { explain, getJson, query, request } from "./server.js";
 
 const ROWS = 50; // rows that are read at once
@@ -114,7 +114,7 @@ export class StoredView {
       row.model,
       row.status,
       row.items === null || row.items === undefined ? null : several(row.items, "item"),
-      ownerName(row.owner),
+      row.owner,
     ]
       .filter(Boolean)
       .join(" · ");
