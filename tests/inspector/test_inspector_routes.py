@@ -862,5 +862,5 @@ async def test_the_replay_of_a_refused_request_is_its_error(engine: MockEngine, 
             file = tmp_path / "refused.json"
             file.write_bytes(await answered.read())
     status, out, err = await run("replay", str(file))
-    assert (status, out) == (1, b"")
+    assert (status, out) == (1, b""), err
     assert err == "antiphon: the client got an error, and no events: 400 The engine refused the request: No such thing.\n"
