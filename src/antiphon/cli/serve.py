@@ -17,7 +17,7 @@ from antiphon.app import make_app, make_runner
 from antiphon.cli.banner import Address, Banner
 from antiphon.cli.hangup import reload_at_hangup
 from antiphon.cli.models import better_model, this_machine
-from antiphon.cli.stop_signals import stop_signals
+from antiphon.cli.stop_signals import end_at_once, stop_signals
 from antiphon.cli.taken_port import cannot_listen
 from antiphon.client_keys import is_loopback, needs_key
 from antiphon.embedded import CannotEmbed
@@ -105,6 +105,7 @@ async def _serve(given: Settings, load: Callable[[], Settings]) -> None:
             gc.freeze()
             with running_gateways.announce(running_gateways.local_url(address.host, address.port), __version__):
                 await _until_stopped(running, partial(reloader.reload, load))
+            end_at_once()
             showing.cancel()
             _announce_stop(app, settings)
         finally:

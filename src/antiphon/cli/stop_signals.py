@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import signal
 from collections.abc import Callable, Iterator
 
@@ -25,6 +26,12 @@ def stop_signals(stop: Callable[[], None]) -> Iterator[None]:
     finally:
         for number in SIGNALS:
             loop.remove_signal_handler(number)
+
+
+def end_at_once() -> None:
+    """From now on, at Ctrl-C. Python would only interrupt what runs, and that may wait for something."""
+    with contextlib.suppress(NotImplementedError):
+        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, os._exit, 128 + signal.SIGINT)
 
 
 @contextlib.contextmanager
