@@ -1,7 +1,6 @@
 """One attempt at a background response, from its claim to its end."""
 
 import asyncio
-import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -10,7 +9,7 @@ from typing import Any
 from antiphon.background.journal import Journal, Lost
 from antiphon.background.places import WorkerPlace
 from antiphon.core.lifecycle import failed_response_events
-from antiphon.core.limits import RequestLimits
+from antiphon.core.limits import NO_LIMITS
 from antiphon.core.quantities import counted
 from antiphon.core.validation import body_to_request
 from antiphon.errors import ApiError, Cancelled, Conflict, EngineError, EngineUnavailable, InvalidRequest, StoreUnavailable
@@ -32,7 +31,7 @@ RETRY_INTERVAL = 0.5
 LEASE_INTERVAL = 0.5
 
 # A request was within the limits when it was accepted. They may be lower now.
-ACCEPTED = RequestLimits(**dict.fromkeys(RequestLimits.__struct_fields__, sys.maxsize))
+ACCEPTED = NO_LIMITS
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,7 +93,7 @@ def overriding(observers: Sequence[Observer], name: str) -> list[Observer]:
 
 
 class RunObservers:
-    """Those who look on while one response runs. Each is told of its end once, and of nothing after it.
+    """The observers of one response. Each is told once that it has ended, and nothing after that.
 
     One that raises is a bug, which goes to the log. The response goes on without it.
     """

@@ -277,7 +277,7 @@ class TextCalls:
 
 
 def _openings(text: str, line_start: bool) -> Iterator[int]:
-    """Where a call or code may begin. `line_start`: the text begins a line, or goes on with its white space."""
+    """Where a call or code may begin. `line_start`: only white space, or nothing, is before it on its line."""
     last = -1
     if line_start and (last := skip_whitespace(text)) < len(text):
         yield last

@@ -1,4 +1,4 @@
-// Requests to the gateway that served this page, with the key of this session.
+// Requests to the gateway that served this page, with the key that was signed in with.
 
 import * as session from "./session.js";
 
@@ -50,7 +50,7 @@ export function query(path, parameters) {
   return given.length ? `${path}?${new URLSearchParams(given)}` : path;
 }
 
-/** In words, for whoever looks at the page. */
+/** In words, for the reader of the page. */
 export function explain(error) {
   if (error instanceof ServerError) return error.message;
   if (error instanceof TypeError) return "The gateway does not answer. Is it still running?";
