@@ -43,7 +43,7 @@ class Drawn(Struct):
     documents: dict[str, CheckOutcome] = {}
 
     def settle(self) -> None:
-        """Nothing more is drawn. What is empty is shared: thousands of them are kept, and the garbage collector visits each."""
+        """Nothing more is noted here. What is empty is shared: many are kept, and the garbage collector visits each."""
         for name in self.__struct_fields__:
             if not (value := getattr(self, name)):
                 setattr(self, name, NO_LIST if isinstance(value, list) else NO_DICT)
@@ -54,34 +54,36 @@ class Drawn(Struct):
 
 def noting_environment(environment: Environment, drawn: Drawn, grow: Callable[[int], None]) -> Environment:
     """The same, and what is drawn from it is noted. `grow`: counts the bytes that this takes."""
+    # Not read from `drawn` later: what is empty there is shared once it is settled.
+    ids, times, paddings, seals, opened = drawn.ids, drawn.times, drawn.padding, drawn.sealed, drawn.opened
 
     def new_id(prefix: str) -> str:
         id = environment.new_id(prefix)
-        drawn.ids.append(id)
+        ids.append(id)
         return id
 
     def now() -> float:
         moment = environment.now()
-        drawn.times.append(moment)
+        times.append(moment)
         return moment
 
     def padding() -> str:
         characters = environment.padding()
-        drawn.padding.append(characters)
+        paddings.append(characters)
         return characters
 
     def seal(text: str) -> str:
         sealed = environment.sealer.seal(text)
-        drawn.sealed.append(sealed)
+        seals.append(sealed)
         grow(len(sealed))
         return sealed
 
     def open_sealed(blob: str) -> str | None:
         text = environment.sealer.open(blob)
         key = blob[-SEAL_KEY_LENGTH:]
-        if key not in drawn.opened:
+        if key not in opened:
             grow(len(text or "") + OVERHEAD)
-        drawn.opened[key] = text
+        opened[key] = text
         return text
 
     changed = {
@@ -89,8 +91,8 @@ def noting_environment(environment: Environment, drawn: Drawn, grow: Callable[[i
         "now": now,
         "padding": padding,
         "sealer": environment.sealer if environment.sealer is NO_SEALER else Sealer(seal, open_sealed),
-        "definitions": NotedDefinitions(environment.definitions, drawn),
-        "documents": NotedDocuments(environment.documents, drawn, grow),
+        "definitions": NotedDefinitions(environment.definitions, drawn.definitions),
+        "documents": NotedDocuments(environment.documents, drawn.documents, grow),
     }
     # Like `replace`, which takes three times as long.
     return Environment(**dict(zip(MEMBERS, _members(environment), strict=True)) | changed)
@@ -99,15 +101,15 @@ def noting_environment(environment: Environment, drawn: Drawn, grow: Callable[[i
 class NotedDefinitions(KnownDefinitions):
     """Those of all exchanges. What one of them finds there is noted, but for what it has added itself."""
 
-    def __init__(self, shared: KnownDefinitions, drawn: Drawn) -> None:
+    def __init__(self, shared: KnownDefinitions, noted: dict[str, str | None]) -> None:
         self._shared = shared
-        self._drawn = drawn
+        self._noted = noted
         self._own: set[bytes] = set()
 
     def __contains__(self, definition: bytes | Grammar) -> bool:
         known = definition in self._shared
         if known and (digest := definition_digest(definition)) not in self._own:
-            self._drawn.definitions[digest.hex()] = self._shared.complaint(definition)
+            self._noted[digest.hex()] = self._shared.complaint(definition)
         return known
 
     def complaint(self, definition: bytes | Grammar) -> str | None:
@@ -121,17 +123,16 @@ class NotedDefinitions(KnownDefinitions):
 class NotedDocuments(KnownDocuments):
     """Those of all exchanges, in the same way."""
 
-    def __init__(self, shared: KnownDocuments, drawn: Drawn, grow: Callable[[int], None]) -> None:
+    def __init__(self, shared: KnownDocuments, noted: dict[str, CheckOutcome], grow: Callable[[int], None]) -> None:
         self._shared = shared
-        self._drawn = drawn
+        self._noted = noted
         self._grow = grow
         self._own: set[bytes] = set()
 
     def get(self, digest: bytes) -> CheckOutcome | None:
         outcome = self._shared.get(digest)
-        known = self._drawn.documents
-        if outcome is not None and digest not in self._own and digest.hex() not in known:
-            known[digest.hex()] = kept = outcome_without_images(outcome)
+        if outcome is not None and digest not in self._own and digest.hex() not in self._noted:
+            self._noted[digest.hex()] = kept = outcome_without_images(outcome)
             self._grow(len(kept.text))
         return outcome
 

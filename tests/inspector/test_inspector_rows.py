@@ -1,0 +1,133 @@
+"""Every request is a row of the inspector."""
+
+from support.background import Background, held_back
+from support.engine import MockEngine, Refusal
+from support.gateway import running_gateway
+from support.inspector import KEYS, bearing, opened, rows
+from support.sockets import connected
+
+
+async def test_a_request_is_a_row_with_its_tokens_and_times(engine: MockEngine) -> None:
+    async with running_gateway(engine) as gateway:
+        response = await gateway.create("What is the answer?")
+        (row,) = await rows(gateway)
+    assert (row["number"], row["id"], row["status"]) == (1, response["id"], "completed")
+    assert (row["model"], row["engine"], row["channel"], row["stream"]) == ("mock", engine.url, "http", False)
+    assert (row["input_tokens"], row["output_tokens"], row["asks"]) == (12, 5, 1)
+    assert (row["preview"], row["dialect"]) == ("What is the answer?", "plain")
+    assert 0 < row["first_token"] <= row["seconds"]
+
+
+async def test_the_newest_rows_come_first_a_page_at_a_time(engine: MockEngine) -> None:
+    async with running_gateway(engine) as gateway:
+        for number in range(5):
+            await gateway.create(f"Question {number}", store=False)
+        status, page = await gateway.get("/inspector/requests?limit=2")
+        assert status == 200
+        assert ([row["number"] for row in page["data"]], page["has_more"]) == ([5, 4], True)
+        _, page = await gateway.get("/inspector/requests?limit=3&before=4")
+    assert ([row["number"] for row in page["data"]], page["has_more"]) == ([3, 2, 1], False)
+
+
+async def test_rows_can_be_searched_and_filtered(engine: MockEngine) -> None:
+    engine.lists("mock", "other")
+    async with running_gateway(engine) as gateway:
+        await gateway.create("Tea or coffee?")
+        await gateway.create("Milk?", model="other")
+        await gateway.post({"model": "mock", "input": 7})
+        engine.will(Refusal(400, {"error": {"message": "No way", "code": 400}}))
+        await gateway.post({"model": "mock", "input": "x"})
+        found = {
+            query: [row["number"] for row in await rows(gateway, query)]
+            for query in (
+                "?search=TEA",
+                "?model=other",
+                "?status=failed",
+                "?status=completed&model=mock",
+                "?status=running",
+                "?search=way",
+            )
+        }
+        status, body = await gateway.get("/inspector/requests?status=done")
+    assert found == {
+        "?search=TEA": [1],
+        "?model=other": [2],
+        "?status=failed": [4, 3],
+        "?status=completed&model=mock": [1],
+        "?status=running": [],
+        "?search=way": [4],
+    }
+    assert (status, body["error"]["param"]) == (400, "status")
+
+
+async def test_a_refused_request_is_a_row_with_its_body_and_its_error(engine: MockEngine) -> None:
+    async with running_gateway(engine) as gateway:
+        await gateway.post({"model": "mock", "input": 7})
+        await gateway.post(b"{nonsense")
+        second, first = await rows(gateway)
+        view, broken = await opened(gateway, 1), await opened(gateway, 2)
+    assert (first["status"], first["http_status"], first["id"]) == ("refused", 400, None)
+    assert (first["error"]["param"], second["error"]["code"]) == ("input", "invalid_json")
+    assert view["client"]["body"] == {"model": "mock", "input": 7}
+    assert (view["error"]["code"], view["asks"], view["timeline"]) == (first["error"]["code"], [], [])
+    assert (broken["client"]["body"], broken["client"]["text"]) == (None, "{nonsense")
+    assert broken["error"]["explanation"] == "The body of the request is not a JSON object."
+
+
+async def test_an_engine_that_is_away_is_a_failed_row_with_advice(engine: MockEngine) -> None:
+    engine.will(*[Refusal(500, {"error": {"message": "Out of memory", "code": 500}})] * 3)
+    async with running_gateway(engine, retries=0) as gateway:
+        status, _ = await gateway.post({"model": "mock", "input": "Hi"})
+        (row,) = await rows(gateway)
+        view = await opened(gateway, 1)
+    assert (row["status"], row["http_status"]) == ("failed", status)
+    assert "Out of memory" in view["error"]["message"]
+    assert view["error"]["what_to_do"]
+    assert "Out of memory" in view["asks"][0]["refused"]["message"]
+    assert [moment["kind"] for moment in view["timeline"]] == ["ask", "refused"]
+
+
+async def test_a_client_that_leaves_is_a_row(engine: MockEngine) -> None:
+    script, go_on = held_back("Hel", "lo")
+    engine.will(script)
+    async with running_gateway(engine) as gateway:
+        body = {"model": "mock", "input": "Hi", "stream": True}
+        async with gateway.client.post(f"{gateway.url}/v1/responses", json=body) as answered:
+            await answered.content.readuntil(b"output_text.delta")
+            (row,) = (await gateway.get("/inspector/requests?status=running"))[1]["data"]
+            running = await opened(gateway, 1)
+            answered.close()
+        (left,) = await rows(gateway)
+        go_on.set()
+        view = await opened(gateway, 1)
+    assert (row["status"], left["status"]) == ("running", "left")
+    assert row["seconds"] is None
+    assert running["timeline"][-1]["event"]["delta"] == "Hel"
+    assert running["response"] is None
+    assert view["exact"] is True
+
+
+async def test_websockets_background_responses_and_compactions_are_rows(engine: MockEngine) -> None:
+    async with running_gateway(engine) as gateway:
+        async with connected(gateway) as socket:
+            await socket.create("Over a socket")
+        await Background(gateway).made("In the background")
+        await gateway.post({"model": "mock", "input": "To be compacted"}, "/v1/responses/compact")
+        found = await rows(gateway)
+        views = [await opened(gateway, row["number"]) for row in found]
+    assert [row["channel"] for row in found] == ["compact", "background", "websocket"]
+    assert all(view["exact"] for view in views)
+    assert views[0]["client"]["path"] == "/v1/responses/compact"
+    assert views[0]["asks"][0]["purpose"] == "compaction"
+
+
+async def test_a_few_headers_are_kept_and_no_secret(engine: MockEngine) -> None:
+    async with running_gateway(engine, **KEYS) as gateway:
+        headers = {**bearing("ann")["headers"], "User-Agent": "a client", "X-Secret": "hidden", "Cookie": "hidden"}
+        await gateway.post({"model": "mock", "input": "Hi"}, headers=headers)
+        await gateway.post({"model": "mock", "input": 7}, headers=headers)
+        await rows(gateway, **bearing("ann"))
+        views = [await opened(gateway, number, **bearing("ann")) for number in (1, 2)]
+    assert [view["client"]["headers"]["User-Agent"] for view in views] == ["a client"] * 2
+    assert "hidden" not in str(views)
+    assert "key-of-ann" not in str(views)
