@@ -94,6 +94,12 @@ def test_what_is_no_json_is_not_taken_for_a_text() -> None:
     assert b"response.failed" in replay(reads)
 
 
+def test_parts_without_text_are_no_delta() -> None:
+    reads = [chunk({"content": content}) for content in ("a", [{"type": "image"}], [{"type": "text", "text": ""}], "b")]
+    deltas = [event["delta"] for event in parse(replay([*reads, DONE])) if event["type"] == "response.output_text.delta"]
+    assert deltas == ["a", "b"]
+
+
 def doubled(reads: list[bytes]) -> Iterator[bytes]:
     return (first + second for first, second in zip(reads[::2], reads[1::2], strict=False))
 

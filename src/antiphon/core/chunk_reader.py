@@ -189,8 +189,9 @@ class ChunkReader:
             else:
                 pieces = self._searched(self._tags.report(thought))
                 deltas += pieces if delta.content else self._with_logprobs(pieces)
-        if delta.content:
-            deltas += self._text(_plain_text(delta.content))
+        # Parts may have no text at all.
+        if delta.content and (text := _plain_text(delta.content)):
+            deltas += self._text(text)
         if delta.annotations:
             # Engines repeat them.
             self._annotations += [each for each in _to_annotations(delta.annotations) if each not in self._annotations]

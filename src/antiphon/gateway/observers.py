@@ -123,7 +123,13 @@ class RunObservers:
         self._tell(lambda observer: observer.chat(chat, engine))
 
     def receive(self, data: bytes) -> None:
-        tell(self.receivers, lambda observer: observer.received(data), self._forget)
+        # As `tell` does it. A function for each piece of every answer would cost more than what most observers do with it.
+        for observer in self.receivers[:]:
+            try:
+                observer.received(data)
+            except Exception as bug:
+                _report(observer, bug)
+                self._forget(observer)
 
     def answered(self, error: ApiError | None) -> None:
         self._is_asking = False
@@ -176,8 +182,12 @@ def tell(
         try:
             what(observer)
         except Exception as bug:
-            log("bug", level=logging.ERROR, exc_info=bug, observer=type(observer).__name__)
+            _report(observer, bug)
             forget(observer)
+
+
+def _report(observer: Observer, bug: Exception) -> None:
+    log("bug", level=logging.ERROR, exc_info=bug, observer=type(observer).__name__)
 
 
 class EngineOnly(Observer):
