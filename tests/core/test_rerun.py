@@ -12,7 +12,6 @@ from support.exchanges import ScriptedAnswer, make_environment
 from support.recorded import record
 from support.toy_tool import DICE, Dice
 
-from antiphon.core.drawn import Drawn, noting_environment
 from antiphon.core.environment import KnownDefinitions
 from antiphon.core.fast_path import expand
 from antiphon.core.knowledge import EngineKnowledge, Model
@@ -246,14 +245,3 @@ def test_a_file_that_cannot_be_read_says_why(data: bytes, reason: str) -> None:
 def test_bytes_that_are_no_text_survive_in_a_file() -> None:
     recording, events = record({}, [b"data: \xff\xfe\n\n"])
     assert runs_again(file_to_recording(recording_to_file(recording, "1"))) == to_stream(events)
-
-
-def test_what_is_drawn_after_the_end_is_in_no_recording() -> None:
-    drawn, other = Drawn(), Drawn()
-    environment = noting_environment(make_environment(), drawn, lambda size: None)
-    drawn.settle()
-    other.settle()
-    environment.new_id("resp")
-    environment.now()
-    environment.padding()
-    assert (drawn, other) == (Drawn(), Drawn())

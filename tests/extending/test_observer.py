@@ -13,7 +13,7 @@ from antiphon.app import Extensions
 from antiphon.core.fast_path import AnyEvent, expand
 from antiphon.core.steps import AskReason
 from antiphon.errors import ApiError, EngineError
-from antiphon.gateway.observers import Arrival, Observer
+from antiphon.gateway.observers import Arrival, Observer, Receiver
 from antiphon.wire.chat import ChatRequest
 from antiphon.wire.events import Event, OutputTextDelta
 from antiphon.wire.responses import CreateResponse, Response
@@ -46,8 +46,8 @@ class Notebook(Observer):
     def first_output(self) -> None:
         self.marks.append("output")
 
-    def received(self, data: bytes) -> None:
-        self.pieces.append(data)
+    def receiver(self) -> Receiver:
+        return self.pieces.append
 
     def events(self, events: Sequence[AnyEvent]) -> None:
         self.seen += map(expand, events)
@@ -177,7 +177,7 @@ async def test_who_does_not_override_a_call_for_every_delta_is_not_called(engine
     engine.will(text(*"Hello"))
     calls: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Observer, "received", lambda self, data: calls.append("received"))
+        patch.setattr(Observer, "receiver", lambda self: calls.append("receiver"))
         patch.setattr(Observer, "events", lambda self, events: calls.append("events"))
         async with running_gateway(engine, extensions=Extensions(observers=[lambda arrival: marks])) as gateway:
             await gateway.stream("Hi")

@@ -1,9 +1,7 @@
 """What an exchange draws from its environment: ids, times, seals, and what others have found out. Noted, and given again."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import fields, replace
-from operator import attrgetter
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from msgspec import Struct
 
@@ -16,17 +14,10 @@ from antiphon.core.tools import Grammar
 
 T = TypeVar("T")
 
-MEMBERS = tuple(each.name for each in fields(Environment))
-_members = attrgetter(*MEMBERS)
-
 # What a thing that is noted takes in memory beside its text.
 OVERHEAD = 120
 # A seal ends with its authentication code, which no other seal has.
 SEAL_KEY_LENGTH = 32
-
-
-NO_LIST: list[Any] = []
-NO_DICT: dict[str, Any] = {}
 
 
 class Drawn(Struct):
@@ -42,19 +33,12 @@ class Drawn(Struct):
     definitions: dict[str, str | None] = {}
     documents: dict[str, CheckOutcome] = {}
 
-    def settle(self) -> None:
-        """Nothing more is noted here. What is empty is shared: many are kept, and the garbage collector visits each."""
-        for name in self.__struct_fields__:
-            if not (value := getattr(self, name)):
-                setattr(self, name, NO_LIST if isinstance(value, list) else NO_DICT)
-
 
 # ---- noted -------------------------------------------------------------------------------------------------------------
 
 
 def noting_environment(environment: Environment, drawn: Drawn, grow: Callable[[int], None]) -> Environment:
     """The same, and what is drawn from it is noted. `grow`: counts the bytes that this takes."""
-    # Not read from `drawn` later: what is empty there is shared once it is settled.
     ids, times, paddings, seals, opened = drawn.ids, drawn.times, drawn.padding, drawn.sealed, drawn.opened
 
     def new_id(prefix: str) -> str:
@@ -86,16 +70,14 @@ def noting_environment(environment: Environment, drawn: Drawn, grow: Callable[[i
         opened[key] = text
         return text
 
-    changed = {
-        "new_id": new_id,
-        "now": now,
-        "padding": padding,
-        "sealer": environment.sealer if environment.sealer is NO_SEALER else Sealer(seal, open_sealed),
-        "definitions": NotedDefinitions(environment.definitions, drawn.definitions),
-        "documents": NotedDocuments(environment.documents, drawn.documents, grow),
-    }
-    # Like `replace`, which takes three times as long.
-    return Environment(**dict(zip(MEMBERS, _members(environment), strict=True)) | changed)
+    return environment.changed(
+        new_id=new_id,
+        now=now,
+        padding=padding,
+        sealer=environment.sealer if environment.sealer is NO_SEALER else Sealer(seal, open_sealed),
+        definitions=NotedDefinitions(environment.definitions, drawn.definitions),
+        documents=NotedDocuments(environment.documents, drawn.documents, grow),
+    )
 
 
 class NotedDefinitions(KnownDefinitions):
@@ -162,8 +144,7 @@ def replaying_environment(
 
     ids, times, padding = again(drawn.ids, "id"), again(drawn.times, 0.0), again(drawn.padding, "x" * 16)
     sealed, opened = again(drawn.sealed, ""), drawn.opened
-    return replace(
-        environment,
+    return environment.changed(
         new_id=lambda prefix: ids(),
         now=times,
         padding=padding,

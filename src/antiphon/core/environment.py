@@ -56,7 +56,7 @@ def definition_digest(definition: bytes | Grammar) -> bytes:
 def no_report(event: str, **members: Any) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Environment:
     """What every exchange of a program shares. Only `new_id` and `now` are required."""
 
@@ -83,6 +83,12 @@ class Environment:
     limits: RequestLimits = DEFAULT_LIMITS
     definitions: KnownDefinitions = field(default_factory=KnownDefinitions)
     documents: KnownDocuments = field(default_factory=KnownDocuments)
+
+    def changed(self, **members: Any) -> "Environment":
+        """Like `dataclasses.replace`, in a tenth of its time: this is done for every request."""
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__, **members)
+        return made
 
     @property
     def tool_definitions(self) -> Mapping[str, Define]:

@@ -92,6 +92,8 @@ class EngineKnowledge:
     def facts(self) -> KnownFacts:
         """As they are now. Only what is assumed is copied: all else is never changed, but replaced. As long as nothing has
         changed, it is the same object."""
+        if (last := self._last_facts) is not None and self._is_as(last):
+            return last
         facts = KnownFacts(
             self.name,
             self.dialect,
@@ -102,10 +104,15 @@ class EngineKnowledge:
             {model: dict(assumed) for model, assumed in self._assumed.items()},
             self._repeated,
         )
-        last = self._last_facts
         if last is None or facts != last:
             self._last_facts = last = facts
         return last
+
+    def _is_as(self, facts: KnownFacts) -> bool:
+        """Nothing has been replaced, and nothing is assumed. Not all that is equal is found, but quickly what is the same."""
+        same = facts.name == self.name and facts.dialect is self.dialect and facts.models is self._models
+        learned = facts.learned is self._learned and facts.sampling is self.sampling and facts.repeated is self._repeated
+        return same and learned and facts.takes_any_model == self.takes_any_model and not (self._assumed or facts.assumed)
 
     @property
     def models(self) -> tuple[Model, ...]:

@@ -9,6 +9,7 @@ import re
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import msgspec
@@ -23,6 +24,7 @@ TEMPLATE_FIELDS = ("chat_template_kwargs", "reasoning_effort")
 OVERHEAD = 250
 
 _encode = msgspec.json.encode
+_template_fields = attrgetter(*TEMPLATE_FIELDS)
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d|\d{1,2}:\d\d(:\d\d)?|\b\d{1,2}[./]\d{1,2}[./]\d{2,4}\b", re.ASCII)
 
 
@@ -58,10 +60,10 @@ class PromptPrint(NamedTuple):
 
 
 def to_print(chat: ChatRequest, engine: str) -> PromptPrint:
-    fields = tuple(_encode(getattr(chat, name)) for name in TEMPLATE_FIELDS if getattr(chat, name) is not UNSET)
+    fields = [_encode(value) for value in _template_fields(chat) if value is not UNSET]
     tools = hash(_encode(chat.tools)) if chat.tools is not UNSET else 0
     leading = 1 if chat.messages and chat.messages[0].role == "system" else 0
-    return PromptPrint(hash((engine, chat.model, fields)), tools, array("q", map(_message_hash, chat.messages)), leading)
+    return PromptPrint(hash((engine, chat.model, *fields)), tools, array("q", map(_message_hash, chat.messages)), leading)
 
 
 def _message_hash(message: ChatMessage) -> int:

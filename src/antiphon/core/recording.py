@@ -6,6 +6,7 @@ times, seals), and what its caller did with it. Only these are kept: no event, a
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import msgspec
@@ -33,6 +34,7 @@ OF_COMPACTION = "compaction."
 
 # Fields of a request that are set after it was read.
 SET_LATER = ("model", "stream", "store", "background", "generate")
+_set_later = attrgetter(*SET_LATER)
 
 
 class Options(NamedTuple):
@@ -79,6 +81,8 @@ class Recording:
     part: str = ""
     # Of the terminal event.
     last_number: int | None = None
+    # How many of the pieces are part of its size.
+    _counted: int = 0
 
     def make_exchange(
         self,
@@ -92,7 +96,7 @@ class Recording:
         self.body = without_images(self.body)
         if not self.is_as_sent:
             self.request = without_images(msgspec.json.encode(request))
-        self.set_later = {name: getattr(request, name) for name in SET_LATER}
+        self.set_later = dict(zip(SET_LATER, _set_later(request), strict=True))
         self.engines = [engine.facts() for engine in engines]
         self.seals = environment.sealer is not NO_SEALER
         self.history = without_images(msgspec.json.encode(history)) if history else b"[]"
@@ -111,10 +115,25 @@ class Recording:
 
     def receive(self, data: bytes) -> None:
         """A piece of the engine's answer."""
-        if not self.is_cut:
-            self.pieces.append(data)
-            self.times.append(self.now())
-            self.size += len(data) + OVERHEAD
+        self.pieces.append(data)
+        self.times.append(self.now())
+
+    def count_pieces(self) -> None:
+        """Those that have come since they were counted last are part of its size, or forgotten if nothing may be added."""
+        if self.is_cut:
+            del self.pieces[self._counted :], self.times[self._counted :]
+        else:
+            added = self.pieces[self._counted :]
+            self.size += sum(map(len, added)) + OVERHEAD * len(added)
+            self._counted = len(self.pieces)
+
+    def empty(self, body: bytes) -> None:
+        """Keeps this beginning of its body, and nothing else."""
+        self.is_cut = self.is_left_out = True
+        for noted in (self.calls, self.pieces, self.times):
+            noted.clear()
+        self.body, self.request, self.history, self.drawn = body, None, b"[]", Drawn()
+        self.size, self._counted = len(body), 0
 
     def note(self, name: str, arguments: Any = None, size: int = 0) -> None:
         if not self.is_cut:
@@ -149,7 +168,7 @@ class RecordedExchange(Exchange):
 
     def _note(self, name: str, arguments: Any = None, size: int = 0) -> None:
         if not self._is_inside:
-            self._recording.note(self._part + name, arguments, size)
+            self._recording.note(self._part + name if self._part else name, arguments, size)
 
     def _note_error(self, name: str, error: ApiError | None) -> None:
         self._note(name, None if error is None else without_trace(error), 0 if error is None else _size(error))

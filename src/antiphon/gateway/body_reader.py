@@ -74,8 +74,11 @@ class BodyReader:
             return
         answer = self._answer
         self._watch.reads += 1
-        if self._receivers:
-            self._observers.receive(data)
+        for show in self._receivers:
+            try:
+                show(data)
+            except Exception as bug:
+                self._observers.failed(show, bug)
         try:
             events = answer.receive(data)
         except Exception as error:

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from dataclasses import replace
 from functools import partial
 from typing import NamedTuple, TypeVar
 
@@ -96,7 +95,7 @@ class Gateway:
         return self._make_sealer(owner, self.owners.earlier(owner))
 
     def environment_of(self, owner: str) -> Environment:
-        return replace(self.environment, sealer=self.sealer_of(owner))
+        return self.environment.changed(sealer=self.sealer_of(owner))
 
     # ---- from a request to a run -------------------------------------------------------------------------------------
 
@@ -149,7 +148,7 @@ class Gateway:
             raise
 
     def show_refusal(self, arrival: Arrival, error: ApiError) -> None:
-        tell(make_observers(self._observers, arrival), lambda observer: observer.dropped(error))
+        tell(make_observers(self._observers, arrival), "dropped", error)
 
     async def read(self, arrival: Arrival, protocol: ClientProtocol = RESPONSES) -> ReadRequest:
         body, limits = arrival.body, self.environment.limits
@@ -216,7 +215,7 @@ class Gateway:
             exchange = await self.aside(make_exchange, recorder.owner, large=large, patient=patient)
             observers = make_observers(self._observers, read.arrival)
             if recording is not None:
-                tell(observers, lambda observer: observer.recorded(recording))
+                tell(observers, "recorded", recording)
             seat = EngineSeat(self.admission, recorder.owner, patient=exchange.response.background)
             return ResponseRun(
                 exchange,

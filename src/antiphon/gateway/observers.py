@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from antiphon.core.fast_path import AnyEvent
 from antiphon.core.recording import Recording
@@ -35,6 +35,10 @@ def arrive(body: bytes, owner: str, channel: Channel, headers: Mapping[str, str]
     return Arrival(body, owner, channel, asyncio.get_running_loop().time(), headers)
 
 
+# Gets every piece of an engine's body.
+Receiver = Callable[[bytes], None]
+
+
 class Observer:
     """One request. Override what you want to see. It is called on the event loop: it must be quick.
 
@@ -59,8 +63,9 @@ class Observer:
     def first_output(self) -> None:
         """The first event of the output is about to be written. Who only wants to know when needs no `events`."""
 
-    def received(self, data: bytes) -> None:
-        """A piece of the engine's body, before its events."""
+    def receiver(self) -> Receiver | None:
+        """Gets every piece of the engine's body, before its events. Asked for once, at the beginning; None: it wants none."""
+        return None
 
     def events(self, events: Sequence[AnyEvent]) -> None:
         """Events, right before they are written; `core.fast_path.expand` gives the full form of each."""
@@ -100,8 +105,16 @@ class RunObservers:
 
     def __init__(self, observers: Sequence[Observer]) -> None:
         self._all = list(observers)
-        # Those that want every piece of the engine's body, and every event.
-        self.receivers, self._watchers = overriding(observers, "received"), overriding(observers, "events")
+        # Who gets every piece of the engine's body, and who wants every event.
+        self._receivers: dict[Observer, Receiver] = {}
+        for observer in overriding(observers, "receiver"):
+            try:
+                if (receiver := observer.receiver()) is not None:
+                    self._receivers[observer] = receiver
+            except Exception as bug:
+                log_bug(observer, bug)
+        self.receivers = list(self._receivers.values())
+        self._watchers = overriding(observers, "events")
         # By the loop's clock: when there was the first of the output.
         self.first_output: float | None = None
         # Somebody has to see the next events: most runs have nobody after the first of the output.
@@ -115,47 +128,44 @@ class RunObservers:
         return [EngineOnly(observer) for observer in self._all]
 
     def begin(self, response_id: str, request: CreateResponse) -> None:
-        self._tell(lambda observer: observer.request(response_id, request))
+        self._tell("request", response_id, request)
 
     def ask(self, reason: AskReason, chat: ChatRequest, engine: str) -> None:
         self._is_asking = True
-        self._tell(lambda observer: observer.asks(reason))
-        self._tell(lambda observer: observer.chat(chat, engine))
+        self._tell("asks", reason)
+        self._tell("chat", chat, engine)
 
-    def receive(self, data: bytes) -> None:
-        # As `tell` does it. A function for each piece of every answer would cost more than what most observers do with it.
-        for observer in self.receivers[:]:
-            try:
-                observer.received(data)
-            except Exception as bug:
-                _report(observer, bug)
-                self._forget(observer)
+    def failed(self, receiver: Receiver, bug: Exception) -> None:
+        """One of the `receivers` has raised this."""
+        for observer in [each for each, its_own in self._receivers.items() if its_own is receiver]:
+            self._forget(observer, bug)
 
     def answered(self, error: ApiError | None) -> None:
         self._is_asking = False
-        self._tell(lambda observer: observer.answered(error))
+        self._tell("answered", error)
 
     def see(self, emitted: Sequence[AnyEvent]) -> None:
         """Events that are about to be written, if one is to `look` at them."""
-        tell(self._watchers, lambda observer: observer.events(emitted), self._forget)
+        if self._watchers:
+            tell(self._watchers, "events", emitted, failed=self._forget)
         if self.first_output is None and has_output(emitted):
             # Once: no later event looks at the clock.
             self.first_output = asyncio.get_running_loop().time()
             self.look = bool(self._watchers)
-            self._tell(lambda observer: observer.first_output())
+            self._tell("first_output")
 
     def end(self, response: Response, error: ApiError | None) -> None:
         """`error`: with which the response failed."""
         self._cut_off(error)
-        tell(self._leave(), lambda observer: observer.ended(response))
+        tell(self._leave(), "ended", response)
 
     def drop(self, error: ApiError | None) -> None:
         """None: the client is gone."""
         self._cut_off(error)
-        tell(self._leave(), lambda observer: observer.dropped(error))
+        tell(self._leave(), "dropped", error)
 
-    def _tell(self, what: Callable[[Observer], None]) -> None:
-        tell(self._all, what, self._forget)
+    def _tell(self, what: str, *arguments: Any) -> None:
+        tell(self._all, what, *arguments, failed=self._forget)
 
     def _cut_off(self, error: ApiError | None) -> None:
         """An engine that was given up before it answered has not answered well."""
@@ -166,28 +176,32 @@ class RunObservers:
         """Those to whom the end has not been told."""
         observers, self._all = self._all, []
         self.receivers.clear()
+        self._receivers.clear()
         self._watchers.clear()
         return observers
 
-    def _forget(self, failed: Observer) -> None:
-        for observers in (self._all, self.receivers, self._watchers):
-            if failed in observers:
-                observers.remove(failed)
+    def _forget(self, observer: Observer, bug: Exception) -> None:
+        log_bug(observer, bug)
+        for observers in (self._all, self._watchers):
+            if observer in observers:
+                observers.remove(observer)
+        # In place: the list is read for each piece.
+        self.receivers[:] = [receiver for each, receiver in self._receivers.items() if each in self._all]
+
+
+def log_bug(observer: Observer, bug: Exception) -> None:
+    log("bug", level=logging.ERROR, exc_info=bug, observer=type(observer).__name__)
 
 
 def tell(
-    observers: Sequence[Observer], what: Callable[[Observer], None], forget: Callable[[Observer], None] = lambda failed: None
+    observers: Sequence[Observer], what: str, *arguments: Any, failed: Callable[[Observer, Exception], None] = log_bug
 ) -> None:
+    """Calls this method of each. By its name: a function for each call would cost more than most observers do."""
     for observer in tuple(observers):
         try:
-            what(observer)
+            getattr(observer, what)(*arguments)
         except Exception as bug:
-            _report(observer, bug)
-            forget(observer)
-
-
-def _report(observer: Observer, bug: Exception) -> None:
-    log("bug", level=logging.ERROR, exc_info=bug, observer=type(observer).__name__)
+            failed(observer, bug)
 
 
 class EngineOnly(Observer):
@@ -206,8 +220,8 @@ class EngineOnly(Observer):
     def answered(self, error: ApiError | None) -> None:
         self._observer.answered(error)
 
-    def received(self, data: bytes) -> None:
-        self._observer.received(data)
+    def receiver(self) -> Receiver | None:
+        return self._observer.receiver()
 
 
 # Called for each request: when its response is about to run, or when it is refused before that. None: it is not observed.

@@ -4,17 +4,17 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 
-from antiphon.core.drawn import OVERHEAD, Drawn
+from antiphon.core.drawn import OVERHEAD
 from antiphon.core.images import DATA_URL, without_images
 from antiphon.core.prompt_changes import to_print
 from antiphon.core.recording import Recording
 from antiphon.errors import ApiError, InvalidRequest
-from antiphon.gateway.observers import Arrival, Observer
+from antiphon.gateway.observers import Arrival, Observer, Receiver
 from antiphon.inspector.rows import Row, RowError
 from antiphon.inspector.turns import Turn, Turns
 from antiphon.inspector.viewers import Viewers
 from antiphon.wire.chat import ChatRequest
-from antiphon.wire.responses import CreateResponse, Response
+from antiphon.wire.responses import CreateResponse, OutputMessage, Response
 
 # What a row takes without its recording, in bytes, about.
 ROW_SIZE = 4096
@@ -45,7 +45,8 @@ class RecordedRequest(Observer):
         self.row = Row(number=number, at=recordings.to_wall_time(arrival.at), channel=arrival.channel, owner=arrival.owner)
         self.turn = Turn(number, arrival.owner)
         self._body = arrival.body
-        self.headers = {name: arrival.headers[name][:LONGEST_HEADER] for name in HEADERS if name in arrival.headers}
+        given = arrival.headers.get
+        self.headers = {name: value[:LONGEST_HEADER] for name in HEADERS if (value := given(name)) is not None}
         self.is_running = True
         # Hash of the response at its end.
         self.outcome: int | None = None
@@ -56,14 +57,11 @@ class RecordedRequest(Observer):
 
     def recorded(self, recording: Recording) -> None:
         self.recording, self._body = recording, b""
-        self._now = recording.now
-        self._keep, self._keep_time = recording.pieces.append, recording.times.append
 
     def request(self, response_id: str, request: CreateResponse) -> None:
         self.row.describe(response_id, request)
         self.turn.describe(response_id, request)
-        self._count(self.recording.size + ROW_SIZE)
-        self._recordings.changed(self)
+        self._show()
 
     def chat(self, chat: ChatRequest, engine: str) -> None:
         recording, row = self.recording, self.row
@@ -74,7 +72,7 @@ class RecordedRequest(Observer):
             row.dialect = next((facts.dialect.name for facts in recording.engines if facts.name == engine), None)
         if not recording.part:
             self._compare(chat, engine)
-        self._recordings.changed(self)
+        self._show()
 
     def _compare(self, chat: ChatRequest, engine: str) -> None:
         prompt = to_print(chat, engine)
@@ -86,20 +84,31 @@ class RecordedRequest(Observer):
         if previous is not None:
             self.row.previous, self.row.prefix_changed = previous.number, not self.turn.continues(previous)
 
-    def received(self, data: bytes) -> None:
+    def receiver(self) -> Receiver:
+        """Does what `recording.receive()` does. It is called for every piece of every answer: the size is counted in steps."""
         recording = self.recording
-        if recording.is_cut:
-            return
-        # `recording.receive(data)`, without the call: this is done for every piece of every answer.
-        self._keep(data)
-        self._keep_time(self._now())
-        size = recording.size = recording.size + len(data) + OVERHEAD
-        if size > self.counted:
-            self._count(size + STEP)
+        keep, keep_time, now = recording.pieces.append, recording.times.append, recording.now
+        left = 0
+
+        def receive(data: bytes) -> None:
+            nonlocal left
+            keep(data)
+            keep_time(now())
+            left -= len(data) + OVERHEAD
+            if left < 0:
+                left = self._count_pieces()
+
+        return receive
+
+    def _count_pieces(self) -> int:
+        """Returns after how many bytes more they are to be counted again."""
+        self.recording.count_pieces()
+        self._count(self.recording.size + ROW_SIZE + STEP)
+        return STEP
 
     def first_output(self) -> None:
         self.row.first_token = round(self._recordings.now() - self.arrived, 4)
-        self._recordings.changed(self)
+        self._show()
 
     def ended(self, response: Response) -> None:
         self.row.finish(response)
@@ -122,11 +131,15 @@ class RecordedRequest(Observer):
 
     def _end(self) -> None:
         self.is_running = False
-        self.recording.drawn.settle()
         self._recordings.ended(self)
         self.row.time(self._recordings.now() - self.arrived)
+        self.recording.count_pieces()
         self._count(self.recording.size + ROW_SIZE)
-        self._recordings.changed(self)
+        self._show()
+
+    def _show(self) -> None:
+        if (viewers := self._recordings.viewers).open:
+            viewers.show(self.row)
 
     # ---- its memory --------------------------------------------------------------------------------------------------
 
@@ -149,13 +162,7 @@ class RecordedRequest(Observer):
             self._empty()
 
     def _empty(self) -> None:
-        recording = self.recording
-        recording.is_cut = recording.is_left_out = True
-        for noted in (recording.calls, recording.pieces, recording.times):
-            noted.clear()
-        recording.body, recording.history, recording.drawn = recording.body[:BODY_START], b"[]", Drawn()
-        recording.request = None
-        recording.size = len(recording.body)
+        self.recording.empty(self.recording.body[:BODY_START])
 
     def give_back(self) -> None:
         """Its memory, while it runs: there is nobody else to take it from."""
@@ -170,11 +177,10 @@ def _refused_body(body: bytes) -> bytes:
 
 def to_outcome(response: Response) -> int:
     """By which two runs of the same exchange are compared, in one process."""
-    output = tuple(
-        (type(item).__name__, getattr(item, "id", None), str(getattr(item, "arguments", None))) for item in response.output
-    )
+    calls = [str(getattr(item, "arguments", None)) for item in response.output if type(item) is not OutputMessage]
     total = response.usage.total_tokens if response.usage is not None else None
-    return hash((response.id, response.status, response.output_text, output, total, tuple(response.antiphon_notices or ())))
+    last = response.output[-1].id if response.output else None
+    return hash((response.id, response.status, response.output_text, last, *calls, total, *(response.antiphon_notices or ())))
 
 
 class Recordings:
@@ -210,11 +216,7 @@ class Recordings:
         return self._requests.get(number)
 
     def to_wall_time(self, at: float) -> float:
-        return round(self._wall_clock() - (self.now() - at), 3)
-
-    def changed(self, request: RecordedRequest) -> None:
-        if self.viewers:
-            self.viewers.show(request.row)
+        return self._wall_clock() - self.now() + at
 
     def ended(self, request: RecordedRequest) -> None:
         """It may be forgotten from now on."""

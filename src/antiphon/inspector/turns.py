@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Hashable, Iterable
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from antiphon.core.prompt_changes import PromptPrint
 from antiphon.wire.responses import CreateResponse
@@ -11,16 +11,14 @@ from antiphon.wire.responses import CreateResponse
 MOST_TURNS = 16
 
 
-class Thread(NamedTuple):
-    """What a conversation is known by: its id; or a hash of the key for its cache, or of its first message."""
-
-    kind: Literal["conversation", "key", "first"]
-    owner: str
-    name: Hashable
+# What a conversation is known by: its kind, the owner, and its id; or a hash of the key for its cache, or of its first message.
+Thread = tuple[Literal["conversation", "key", "first"], str, Hashable]
 
 
 class Turn:
     """What is known of the prompts of one request."""
+
+    __slots__ = ("number", "owner", "previous_id", "prints", "response_id", "threads")
 
     def __init__(self, number: int, owner: str) -> None:
         self.number = number
@@ -35,9 +33,9 @@ class Turn:
     def describe(self, response_id: str, request: CreateResponse) -> None:
         self.response_id, self.previous_id = response_id, request.previous_response_id
         if (conversation := _conversation_id(request)) is not None:
-            self.threads.append(Thread("conversation", self.owner, conversation))
+            self.threads.append(("conversation", self.owner, conversation))
         if request.prompt_cache_key:
-            self.threads.append(Thread("key", self.owner, hash(request.prompt_cache_key)))
+            self.threads.append(("key", self.owner, hash(request.prompt_cache_key)))
 
     def continues(self, earlier: "Turn") -> bool:
         """The prompt of this one begins with one of the earlier one's."""
@@ -68,11 +66,13 @@ class Turns:
         """A turn has its first prompt: the turn before it, if it is known."""
         turn.prints.append(prompt)
         if prompt.first is not None:
-            turn.threads.append(Thread("first", turn.owner, (model, prompt.first)))
+            turn.threads.append(("first", turn.owner, (model, prompt.first)))
         previous = self._find(turn)
         self._by_id[turn.response_id] = turn
         for thread in turn.threads:
-            self._threads.setdefault(thread, deque(maxlen=MOST_TURNS)).append(turn)
+            if (turns := self._threads.get(thread)) is None:
+                turns = self._threads[thread] = deque(maxlen=MOST_TURNS)
+            turns.append(turn)
         return previous
 
     def forget(self, turn: Turn) -> None:
@@ -93,9 +93,9 @@ class Turns:
             earlier = self._threads.get(thread)
             if earlier is None:
                 continue
-            if thread.kind == "conversation":
+            if thread[0] == "conversation":
                 return earlier[-1]
-            if (found := _nearest(turn, earlier, is_sure=thread.kind == "key")) is not None:
+            if (found := _nearest(turn, earlier, is_sure=thread[0] == "key")) is not None:
                 return found
         return None
 

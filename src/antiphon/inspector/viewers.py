@@ -53,28 +53,25 @@ class Viewer:
 
 class Viewers:
     def __init__(self) -> None:
-        self._open: set[Viewer] = set()
+        self.open: set[Viewer] = set()
         self._is_closed = False
-
-    def __bool__(self) -> bool:
-        return bool(self._open)
 
     def close(self) -> None:
         self._is_closed = True
-        for viewer in self._open:
+        for viewer in self.open:
             viewer.close()
 
     def show(self, row: Row) -> None:
-        for viewer in self._open:
+        for viewer in self.open:
             viewer.show(row)
 
     @contextmanager
     def watching(self, may_see: Callable[[Row], bool]) -> Iterator[Viewer]:
         viewer = Viewer(may_see)
-        self._open.add(viewer)
+        self.open.add(viewer)
         if self._is_closed:
             viewer.close()
         try:
             yield viewer
         finally:
-            self._open.discard(viewer)
+            self.open.discard(viewer)
