@@ -215,7 +215,8 @@ def _make_engines(settings: Settings, session: aiohttp.ClientSession, embedded: 
 
 def _make_inspector(settings: Settings) -> Inspector:
     is_on = settings.inspector if settings.inspector is not None else needs_key(settings) or is_loopback(settings.host)
-    recordings = Recordings(settings.inspector_bytes, asyncio.get_running_loop().time) if is_on else None
+    now = asyncio.get_running_loop().time
+    recordings = Recordings(settings.inspector_bytes, now, rate=settings.inspector_rate) if is_on else None
     return Inspector(__version__, recordings, settings.inspector_bodies, read_page())
 
 
@@ -234,7 +235,7 @@ def _make_gateway(
         owners=Owners(store, earlier_owners(settings)),
         make_sealer=partial(make_sealer, load_key(settings.seal_key, data_directory(settings))),
         observers=[*([recordings.observe] if recordings is not None else ()), *extensions.observers],
-        records=recordings is not None,
+        may_record=recordings.may_record if recordings is not None else None,
     )
 
 

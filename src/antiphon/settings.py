@@ -99,6 +99,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     # The memory for recorded requests, in bytes. The oldest are forgotten first, also if there are more than
     # 1,000; one request may take an eighth of it.
     inspector_bytes: Annotated[int, Meta(ge=1024 * 1024)] = 32 * 1024 * 1024
+    # How many requests a second are recorded, on average: recording must not slow a busy gateway down. Ten seconds of more are
+    # recorded, too. The page says how many were not.
+    inspector_rate: Annotated[int, Meta(ge=1)] = 20
     # Show the texts of requests and answers. False: only their lengths are shown.
     inspector_bodies: bool = True
 

@@ -147,3 +147,17 @@ async def test_images_are_not_kept(engine: MockEngine) -> None:
     assert status["recording"]["bytes"] < 20_000
     assert view["exact"] is True
     assert "not/kept/110000/characters" in str(view["asks"][0]["chat"])
+
+
+async def test_of_too_many_requests_a_second_some_are_left_out_and_counted(
+    engine: MockEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("antiphon.inspector.recordings.BURST", 1e-3)
+    async with running_gateway(engine, inspector_rate=1) as gateway:
+        ids = [(await gateway.create("Hi"))["id"] for _ in range(3)]
+        # Who is refused is always shown.
+        await gateway.post({"model": "mock", "input": 7})
+        found = await rows(gateway)
+        _, status = await gateway.get("/inspector/status")
+    assert [row["id"] for row in found] == [None, ids[0]]
+    assert status["recording"]["left_out"] == 2

@@ -63,10 +63,10 @@ class Gateway:
         owners: Owners,
         make_sealer: Callable[[str, Sequence[str]], Sealer],
         observers: Sequence[MakeObserver] = (),
-        records: bool = False,
+        may_record: Callable[[], bool] | None = None,
     ) -> None:
         """`retention`: how long responses are stored, in seconds. `make_sealer`: for an owner, and those that it was before.
-        `records`: observers get the inputs of each exchange, from which it can be run again."""
+        `may_record`: asked before each exchange whether observers get its inputs, from which it can be run again."""
         self.pool = pool
         self.store = store
         self.environment = environment
@@ -77,7 +77,7 @@ class Gateway:
         pool.is_full = admission.is_full
         self.retention = retention
         self._observers = observers
-        self._records = records
+        self._may_record = may_record
         self._running: set[ResponseRun] = set()
         self._closing: set[asyncio.Task[None]] = set()
         self._idle = asyncio.Event()
@@ -197,7 +197,11 @@ class Gateway:
         large = read.is_large(history)
         # Items that stood for stored ones may have been replaced.
         is_as_sent = read.is_plain and read.request.input is given
-        recording = self._make_recording(read, is_as_sent=is_as_sent) if self._records else None
+        arrival, recording = read.arrival, None
+        if self._may_record is not None and self._may_record():
+            recording = self._make_recording(read, is_as_sent=is_as_sent)
+        elif self._may_record is not None:
+            arrival = arrival._replace(is_recorded=False)
         try:
             make_exchange = partial(
                 Exchange if recording is None else recording.make_exchange,
@@ -213,7 +217,7 @@ class Gateway:
             )
             patient = bool(read.request.background)
             exchange = await self.aside(make_exchange, recorder.owner, large=large, patient=patient)
-            observers = make_observers(self._observers, read.arrival)
+            observers = make_observers(self._observers, arrival)
             if recording is not None:
                 tell(observers, "recorded", recording)
             seat = EngineSeat(self.admission, recorder.owner, patient=exchange.response.background)
@@ -225,7 +229,7 @@ class Gateway:
                 seat,
                 observers=observers,
                 large=large,
-                arrival=read.arrival,
+                arrival=arrival,
             )
         except BaseException:
             await recorder.unlock()

@@ -28,6 +28,8 @@ class Arrival(NamedTuple):
     # When it came, by the loop's clock. Of a background response: when its run began.
     at: float
     headers: Mapping[str, str] = NO_HEADERS
+    # False: the inputs of its exchange are not kept, because there are too many requests.
+    is_recorded: bool = True
 
 
 def arrive(body: bytes, owner: str, channel: Channel, headers: Mapping[str, str] = NO_HEADERS) -> Arrival:

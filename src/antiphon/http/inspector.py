@@ -88,6 +88,7 @@ async def status(request: web.Request) -> web.StreamResponse:
         "bodies": inspector.shows_bodies,
         "bytes": recordings.used if recordings is not None else 0,
         "max_bytes": recordings.most_bytes if recordings is not None else 0,
+        "left_out": recordings.left_out if recordings is not None else 0,
         "requests": sum(may_see(each.row) for each in recordings or ()),
     }
     owner = request[OWNER]

@@ -1,5 +1,6 @@
 """The recordings of a gateway: a ring of fixed size. The oldest is forgotten first."""
 
+import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -21,6 +22,8 @@ ROW_SIZE = 4096
 # How many requests that have ended are kept. Each is about twenty objects, which the garbage collector looks at on the event
 # loop: with many thousands, others would notice.
 MOST_ENDED = 1000
+# Of more requests than the rate allows, those of so many seconds are recorded all the same.
+BURST = 10.0
 # The memory of a running request is counted in steps of so many bytes: not for each piece of its answer.
 STEP = 64 * 1024
 # One recording may take this part of the whole.
@@ -184,12 +187,24 @@ def to_outcome(response: Response) -> int:
 
 
 class Recordings:
-    def __init__(self, most_bytes: int, now: Callable[[], float], wall_clock: Callable[[], float] = time.time) -> None:
-        """`now`: the clock of the event loop."""
+    def __init__(
+        self,
+        most_bytes: int,
+        now: Callable[[], float],
+        wall_clock: Callable[[], float] = time.time,
+        *,
+        rate: float = math.inf,
+    ) -> None:
+        """`now`: the clock of the event loop. `rate`: how many requests a second are recorded."""
         self.most_bytes = most_bytes
         self.largest = most_bytes // LARGEST_PART
         self.now = now
         self._wall_clock = wall_clock
+        self._seconds_each = 1 / rate
+        # When the next request is due, at that rate.
+        self._due = 0.0
+        # How many were not recorded.
+        self.left_out = 0
         # The bytes that are counted for all.
         self.used = 0
         self.turns = Turns()
@@ -199,8 +214,19 @@ class Recordings:
         # Those that have ended, the oldest first.
         self._ended: OrderedDict[int, RecordedRequest] = OrderedDict()
 
-    def observe(self, arrival: Arrival) -> Observer:
+    def may_record(self) -> bool:
+        """Another request may be recorded now."""
+        now = self.now()
+        if self._due - now > BURST:
+            self.left_out += 1
+            return False
+        self._due = max(self._due, now) + self._seconds_each
+        return True
+
+    def observe(self, arrival: Arrival) -> Observer | None:
         """Makes the observer of a request, which also is what is kept of it."""
+        if not arrival.is_recorded:
+            return None
         self._last += 1
         request = self._requests[self._last] = RecordedRequest(self, self._last, arrival)
         return request

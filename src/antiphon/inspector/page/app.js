@@ -5,7 +5,7 @@ import { EnginesView } from "./engines_view.js";
 import { listenToKeys, showKeys } from "./keyboard.js";
 import { LiveRows } from "./live_rows.js";
 import { PlaygroundView } from "./playground_view.js";
-import { bytes } from "./quantities.js";
+import { bytes, count } from "./quantities.js";
 import { RequestView } from "./request_view.js";
 import { RequestsView } from "./requests_view.js";
 import { explain, getJson } from "./server.js";
@@ -191,7 +191,8 @@ function recordingWords({ recording, owner, version }) {
   const who = owner ? `${owner} · ` : "";
   if (!recording.on) return `${who}not recording`;
   const bodies = recording.bodies ? "" : ", without texts";
-  return `${who}${version} · ${bytes(recording.bytes)} of ${bytes(recording.max_bytes)} recorded${bodies}`;
+  const leftOut = recording.left_out ? `, ${count(recording.left_out)} requests left out: too many a second` : "";
+  return `${who}${version} · ${bytes(recording.bytes)} of ${bytes(recording.max_bytes)} recorded${bodies}${leftOut}`;
 }
 
 new App();
