@@ -12,6 +12,7 @@ from support.toy_tool import DICE, Dice
 from antiphon.app import Extensions
 from antiphon.core.steps import ToolCall
 from antiphon.core.tools import ToolResult
+from antiphon.tools.runner import ToolContext
 
 ROLLS = answer(call("roll", '{"sides": 6}', id="a"), call("roll", '{"sides": 20}', id="b", index=1), finish="tool_calls")
 
@@ -70,7 +71,7 @@ async def test_calls_that_may_not_be_parallel_follow_one_another(engine: MockEng
 
 async def test_a_tool_that_fails_does_not_fail_the_response(engine: MockEngine, caplog: pytest.LogCaptureFixture) -> None:
     class Broken(Dice):
-        async def run(self, call: ToolCall) -> ToolResult:
+        async def run(self, call: ToolCall, context: ToolContext) -> ToolResult:
             raise RuntimeError("it fell off the table")
 
     engine.will(ROLLS, text("Never mind."))
@@ -85,7 +86,7 @@ async def test_heartbeats_flow_while_a_tool_runs_and_a_client_that_leaves_stops_
     begun, stopped = asyncio.Event(), asyncio.Event()
 
     class Slow(Dice):
-        async def run(self, call: ToolCall) -> ToolResult:
+        async def run(self, call: ToolCall, context: ToolContext) -> ToolResult:
             begun.set()
             try:
                 await asyncio.Event().wait()

@@ -9,6 +9,7 @@ from msgspec import Struct
 from antiphon.core.calls import FunctionForm
 from antiphon.core.steps import ToolCall
 from antiphon.core.tools import Native, Toolbox, ToolResult
+from antiphon.tools.runner import ToolContext
 from antiphon.wire.chat import ChatFunction
 from antiphon.wire.events import CallEvent, Event
 from antiphon.wire.responses import Status
@@ -66,5 +67,5 @@ class Dice:
         parameters = {"type": "object", "properties": {"sides": {"type": "integer"}}, "required": ["sides"]}
         box.add(Native("dice", "roll"), ChatFunction(name="", description="Rolls a die.", parameters=parameters), where)
 
-    async def run(self, call: ToolCall) -> ToolResult:
+    async def run(self, call: ToolCall, context: ToolContext) -> ToolResult:
         return roll(call)

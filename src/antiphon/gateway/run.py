@@ -30,6 +30,7 @@ from antiphon.gateway.sinks import NoSink, Sink
 from antiphon.gateway.tool_calls import run_calls
 from antiphon.gateway.watch import EngineWatch
 from antiphon.logs import log
+from antiphon.tools.runner import ToolContext
 from antiphon.wire.responses import Response
 
 BUG = "The gateway failed. This is a bug; the log has its trace."
@@ -80,6 +81,8 @@ class ResponseRun:
         )
         # Its place among the responses of its owner, if it was given one.
         self.place: QueuePlace | None = None
+        # What the tools that it calls have in common, once it calls one.
+        self._tools: ToolContext | None = None
         self._deadline = Deadline(equipment.timeouts.total)
         self._observers.begin(exchange.response.id, exchange.request)
 
@@ -168,6 +171,8 @@ class ResponseRun:
             self.abort(EngineError(BUG, code="internal_error"))
         finally:
             self._watch.stop()
+            if self._tools is not None:
+                await self._tools.resources.aclose()
         # The engine has nothing more to do, however long the rest takes.
         self._seat.leave()
         await self._end()
@@ -274,7 +279,7 @@ class ResponseRun:
                 case Check():
                     await self._check_once(step)
                 case RunTools():
-                    await run_calls(step.calls, self._equipment.tools, self._exchange, self._outbox)
+                    await run_calls(step.calls, self._equipment.tools, self._tool_context(), self._exchange, self._outbox)
                 case Estimate():
                     usages = [await estimate_usage(self._engines[a.engine], a.chat, a.written) for a in step.answers]
                     self._outbox.add(self._exchange.estimated(usages))
@@ -296,6 +301,11 @@ class ResponseRun:
         in_thread = (large or self._large) and self._checks.running is None
         self._outbox.add(await self._calls.make(call, in_thread=in_thread))
         self._abort_late()
+
+    def _tool_context(self) -> ToolContext:
+        if self._tools is None:
+            self._tools = ToolContext(self.owner or "", self.response.id, self._exchange.request)
+        return self._tools
 
     async def _ask(self, step: Ask) -> Reply | None:
         if (leaving := self._body.leave()) is not None:

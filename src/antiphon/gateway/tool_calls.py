@@ -9,14 +9,16 @@ from antiphon.core.steps import ToolCall
 from antiphon.core.tools import ToolResult
 from antiphon.gateway.outbox import Outbox
 from antiphon.logs import log
-from antiphon.tools.runner import ToolRunner
+from antiphon.tools.runner import ToolContext, ToolRunner
 
 
-async def run_calls(calls: Sequence[ToolCall], tools: Mapping[str, ToolRunner], exchange: Exchange, outbox: Outbox) -> None:
+async def run_calls(
+    calls: Sequence[ToolCall], tools: Mapping[str, ToolRunner], context: ToolContext, exchange: Exchange, outbox: Outbox
+) -> None:
     """All at once; each result is shown as soon as those before it are."""
 
     async def run(call: ToolCall) -> None:
-        result = await _result_of(call, tools, exchange.response.id)
+        result = await _result_of(call, tools, context)
         outbox.add(exchange.tool_result(call.id, result))
         outbox.flush()
 
@@ -25,10 +27,10 @@ async def run_calls(calls: Sequence[ToolCall], tools: Mapping[str, ToolRunner], 
             group.create_task(run(call))
 
 
-async def _result_of(call: ToolCall, tools: Mapping[str, ToolRunner], response_id: str) -> ToolResult:
+async def _result_of(call: ToolCall, tools: Mapping[str, ToolRunner], context: ToolContext) -> ToolResult:
     try:
-        return await tools[call.kind].run(call)
+        return await tools[call.kind].run(call, context)
     except Exception as failed:
         # A tool that fails does not fail the response: the model gets the error, and continues.
-        log("tool_failed", level=logging.WARNING, exc_info=failed, kind=call.kind, response_id=response_id)
+        log("tool_failed", level=logging.WARNING, exc_info=failed, kind=call.kind, response_id=context.response_id)
         return ToolResult(f"The tool failed: {failed}", failed=True)

@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
+from antiphon.wire.hosted_items import HostedItem
+
 # ---- the request -----------------------------------------------------------------------------------------------------
 
 Temperature = Annotated[float, Meta(ge=0, le=2)]
@@ -179,7 +181,8 @@ class CustomToolCall(Struct, tag="custom_tool_call"):
 
 class ToolSearchCall(Struct, tag="tool_search_call"):
     id: str
-    call_id: str
+    # None: the server searches.
+    call_id: str | None
     arguments: dict[str, Any]
     status: Status
     execution: str = "client"
@@ -215,7 +218,7 @@ class Compaction(Struct, tag="compaction"):
 
 
 CallItem = FunctionCall | CustomToolCall | ToolSearchCall | LocalShellCall | ShellCall | ApplyPatchCall
-OutputItem = OutputMessage | ReasoningItem | CallItem | Compaction
+OutputItem = OutputMessage | ReasoningItem | CallItem | HostedItem | Compaction
 
 
 # ---- the response object ---------------------------------------------------------------------------------------------
