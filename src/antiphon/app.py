@@ -37,6 +37,7 @@ from antiphon.gateway.seal import load_key, make_sealer
 from antiphon.gateway.sinks import WriteBatch
 from antiphon.gateway.view_turns import ViewTurns
 from antiphon.gateway.watch import Timeouts
+from antiphon.hosted_tools import HostedTools
 from antiphon.http import (
     conversations,
     engine_routes,
@@ -124,6 +125,8 @@ def make_app(
     names = ModelNames(settings.model_names, settings.default_model)
     pool = Pool(_make_engines(settings, session, embedded), intervals.engine_retry, names)
     extensions = replace(extensions, observers=[*extensions.observers, *observability.observers(pool)])
+    hosted = HostedTools(settings, checker, extensions.tools)
+    extensions = replace(extensions, tools=hosted.runners)
     app_inspector = _make_inspector(settings)
     gateway = _make_gateway(settings, pool, store, checker, extensions, app_inspector)
     app = web.Application(
@@ -153,6 +156,7 @@ def make_app(
     app[WORKERS] = Workers(gateway, background_options(settings, intervals.background_retry))
     app.add_routes(ROUTES)
     app.cleanup_ctx.append(partial(_watch, store_max_bytes=settings.store_max_bytes))
+    app.cleanup_ctx.append(partial(_close_tools, hosted=hosted))
     if extensions.checker is None:
         app.cleanup_ctx.append(partial(_close_checker, checker=checker))
     observability.join(app, {route.path for route in API_ROUTES})
@@ -344,6 +348,11 @@ async def _watch(app: web.Application, store_max_bytes: int) -> AsyncIterator[No
     # A detection may be waiting for the examiner.
     await gateway.pool.close()
     await examiner.close()
+
+
+async def _close_tools(app: web.Application, hosted: HostedTools) -> AsyncIterator[None]:
+    yield
+    await hosted.close()
 
 
 async def _close_checker(app: web.Application, checker: Checker) -> AsyncIterator[None]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from antiphon.setting_errors import SettingsError, allowed, did_you_mean, shown, wrong_address
+from antiphon.setting_errors import Member, SettingsError, allowed, did_you_mean, shown, wrong_address, wrong_member
 from antiphon.settings import PREFIX, Settings
 
 # Settings that are addresses of engines.
@@ -74,10 +74,15 @@ def _check(name: str, value: Any, where: Where) -> None:
     except msgspec.ValidationError:
         fields = {field.name: field.type for field in msgspec.inspect.type_info(Settings).fields}  # type: ignore[attr-defined]
         hint = SERVICE_LINK if isinstance(value, str) and value.startswith("tcp://") else ""
-        raise SettingsError(f"{name} must be {allowed(fields[name])}{shown(name, value)} ({where(name)}).{hint}") from None
+        try:
+            wrong = wrong_member(Member(name, fields[name], value))
+        except SettingsError as unknown:
+            raise SettingsError(f"{unknown} ({where(name)})") from None
+        words = f"{wrong.name} must be {allowed(wrong.type)}{shown(wrong.name, wrong.value)}"
+        raise SettingsError(f"{words} ({where(name)}).{hint}") from None
     for each in value if name in ADDRESSES else ():
-        if (wrong := wrong_address(each)) is not None:
-            raise SettingsError(f"{name} {wrong.problem}{shown(name, each)} ({where(name)}).{wrong.hint}")
+        if (bad := wrong_address(each)) is not None:
+            raise SettingsError(f"{name} {bad.problem}{shown(name, each)} ({where(name)}).{bad.hint}")
 
 
 def _variable(name: str) -> str:

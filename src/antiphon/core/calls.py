@@ -22,6 +22,7 @@ from antiphon.core.string_member import StringMember, whole_input
 from antiphon.core.tools import Native, ToolResult
 from antiphon.wire import UNREADABLE, events
 from antiphon.wire.events import DeltaEvent, Event
+from antiphon.wire.hosted_items import HostedItem
 from antiphon.wire.responses import (
     ApplyPatchCall,
     CallItem,
@@ -79,7 +80,7 @@ class FunctionForm:
         """What follows the result of a tool that the gateway ran."""
         return ()
 
-    def item(self, status: Status) -> CallItem:
+    def item(self, status: Status) -> CallItem | HostedItem:
         return FunctionCall(
             id=self._id,
             call_id=self._call_id,
@@ -356,7 +357,7 @@ class CallState:
         return self.arguments
 
     @property
-    def item(self) -> CallItem:
+    def item(self) -> CallItem | HostedItem:
         assert self._form is not None
         return self._form.item(self._status)
 

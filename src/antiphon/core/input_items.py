@@ -2,7 +2,7 @@
 
 converted: message, reasoning, agent_message, compaction; calls and outputs of every tool that the client runs.
 resolved before (`core.references`): item_reference, and reasoning that is only an id.
-converted to a short note in the text: what the tools of other servers did.
+converted to a call and a short result: web_search_call. Converted to a short note in the text: what other tools of servers did.
 offered: the tools of additional_tools and of a tool_search_output, like those in the request's `tools`.
 dropped, with a notice: items that mean nothing to an engine, and every type that is not listed.
 rejected: an item with neither a type nor a role; a malformed item of a listed type. In a stored history, which nobody can
@@ -19,12 +19,14 @@ import msgspec
 from antiphon.core.arguments import arguments_to_text
 from antiphon.core.compacted_text import text_to_compacted
 from antiphon.core.content_parts import content_to_parts, parts_to_text
-from antiphon.core.documents import Documents
+from antiphon.core.documents import Documents, digest_of
 from antiphon.core.draft import ChatDraft
 from antiphon.core.item_paths import is_stored, item_path
 from antiphon.core.references import stands_for, unresolved_to_notice, whole_ids
 from antiphon.core.tools import AsCalled, Native
 from antiphon.core.validation import convert
+from antiphon.core.web_search_calls import KIND as WEB_SEARCH
+from antiphon.core.web_search_calls import action_to_arguments
 from antiphon.errors import InvalidRequest
 from antiphon.wire.input_items import (
     InputAgentMessage,
@@ -50,6 +52,9 @@ for them. Say, in this order and as briefly as completeness allows: what the use
 where the work is done, such as the working directory; what has been done, with the files, commands, names and numbers that
 count; what was decided and why, and what was ruled out; what the state is right now; and what has to be done next. Write only
 the hand-over, and do not call any tool."""
+SEARCH_FAILED = "(the call failed)"
+SEARCH_NOT_SHOWN = "(the result is not shown again)"
+SEARCH_SOURCES = "(the results are not shown again, only their addresses)"
 # Members that mean nothing to a model, or are as large as an image.
 NOT_IN_NOTES = frozenset(
     {"type", "id", "status", "call_id", "encrypted_content", "result", "created_by", "caller", "container_id", "execution"}
@@ -169,6 +174,29 @@ def output_as_result(member: str, otherwise: str = "") -> Converter:
     return to_chat
 
 
+def web_search_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
+    """The call as the model made it. What was found is long, and often no longer true: only the sources are shown again."""
+    action = item.get("action")
+    called = action_to_arguments(action) if isinstance(action, dict) else None
+    if called is None:
+        note_to_chat(draft, item, where)
+        return
+    name, arguments = called
+    # Not the item's id, which it may get only when it is stored: the prompt stays the same.
+    call_id = f"ws_{digest_of(_json([name, arguments]).encode()).hex()[:16]}"
+    draft.call(call_id, Native(WEB_SEARCH, name), _json(arguments))
+    draft.output(call_id, [{"type": "text", "text": _search_to_words(item, action)}], where)
+
+
+def _search_to_words(item: Item, action: Item) -> str:
+    if item.get("status") == "failed":
+        return SEARCH_FAILED
+    sources = action.get("sources")
+    given = (each.get("url") for each in sources if isinstance(each, dict)) if isinstance(sources, list) else ()
+    urls = [url for url in given if isinstance(url, str)]
+    return "\n".join([SEARCH_SOURCES, *urls])[:LONGEST_NOTE] if urls else SEARCH_NOT_SHOWN
+
+
 def note_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
     """What a tool of another server did, as text of the assistant."""
     rest = {member: value for member, value in item.items() if member not in NOT_IN_NOTES and value not in (None, [], {})}
@@ -235,7 +263,7 @@ CONVERTERS: dict[str, Converter] = {
     "tool_search_output": tool_search_output_to_chat,
     "computer_call": note_to_chat,
     "computer_call_output": dropped,
-    "web_search_call": note_to_chat,
+    "web_search_call": web_search_to_chat,
     "file_search_call": note_to_chat,
     "code_interpreter_call": note_to_chat,
     "image_generation_call": note_to_chat,

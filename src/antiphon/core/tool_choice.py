@@ -12,7 +12,7 @@ from antiphon.core.constraints import constrains
 from antiphon.core.dialect import Dialect
 from antiphon.core.offered_tools import tools_as_sent
 from antiphon.core.tool_echo import flat
-from antiphon.core.tools import DEFINITIONS, INNER, Define, Native, Toolbox
+from antiphon.core.tools import DEFINITIONS, HOSTED_KINDS, INNER, Define, Native, Toolbox
 from antiphon.core.validation import convert
 from antiphon.errors import InvalidRequest, quoted
 from antiphon.wire.chat import ChatFunction, ChatTool
@@ -163,7 +163,8 @@ def named_choice(choice: Choice, among: Choosable) -> Offer:
     meant = _meant(choice)
     if kind not in among.definitions or kind == "namespace" or meant in box.left_out:
         raise among.not_here(f"{kind if meant.name == kind else f'{kind} {meant.name}'}, which does not run here")
-    names = _engine_names(choice, among, "tool_choice")
+    # Of a tool with several functions, the one that has its name is where to begin.
+    names = box.functions_of(meant) if meant in box.names else _engine_names(choice, among, "tool_choice")
     if len(names) > 1:
         return _required(names, among)
     if dialect.enforces_named and dialect.shows_tools:
@@ -204,15 +205,16 @@ def _checked(entry: Choice, where: str) -> Choice:
 def _meant(choice: Choice) -> Native:
     """The tool that a choice names, as it would be known if it is offered."""
     given = flat({"type": "function", **choice})
-    name = given.get("server_label") or given.get("name") or given["type"]
+    kind = HOSTED_KINDS.get(given["type"], given["type"])
+    name = given.get("server_label") or given.get("name") or kind
     namespace = given.get("namespace")
-    return Native(given["type"], str(name), None if namespace is None else str(namespace))
+    return Native(kind, str(name), None if namespace is None else str(namespace))
 
 
 def _engine_names(choice: Choice, among: Choosable, where: str) -> list[str]:
     """The functions that a choice names: those of one tool, all of a namespace, or all of a tool that the gateway runs."""
     box, meant = among.box, _meant(choice)
-    if meant in box.names:
+    if meant in box.names and meant.kind in DEFINITIONS:
         return box.functions_of(meant)
     if meant.kind == "namespace":
         names = among.by_namespace.get(meant.name, [])

@@ -7,6 +7,7 @@ Tool = dict[str, Any]
 
 # What a client sends for other servers. It is not shown to those who read the response.
 SECRETS = frozenset({"authorization", "domain_secrets"})
+LOCATION = {"type": "approximate", "city": None, "country": None, "region": None, "timezone": None}
 
 
 def tool_to_echo(tool: Tool) -> Tool:
@@ -33,6 +34,18 @@ def _mcp(tool: Tool) -> Tool:
     return {**_as_given(tool), "headers": None}
 
 
+def _web_search(tool: Tool) -> Tool:
+    return {"filters": None, **_web_search_preview(tool)}
+
+
+def _web_search_preview(tool: Tool) -> Tool:
+    """A location that is no object has been refused, or belongs to a tool that was left out."""
+    given = _given(tool)
+    location = given.get("user_location")
+    location = LOCATION | _given(location) if isinstance(location, dict) else LOCATION
+    return {"search_context_size": "medium", **given, "user_location": location}
+
+
 def _as_given(tool: Tool) -> Tool:
     return {name: _without_secrets(value) for name, value in tool.items() if name not in SECRETS}
 
@@ -52,4 +65,8 @@ ECHOES: dict[str, Callable[[Tool], Tool]] = {
     "custom": _given,
     "namespace": _namespace,
     "mcp": _mcp,
+    "web_search": _web_search,
+    "web_search_2025_08_26": _web_search,
+    "web_search_preview": _web_search_preview,
+    "web_search_preview_2025_03_11": _web_search_preview,
 }

@@ -31,6 +31,13 @@ TOOLS = "tools"
 LONGEST_NAME = 64
 _ILLEGAL = re.compile(r"[^A-Za-z0-9_-]")
 LONGEST_GIVEN_NAME = 128
+# Type of a tool that has several names → the kind of its functions.
+HOSTED_KINDS = {
+    "web_search": "web_search",
+    "web_search_2025_08_26": "web_search",
+    "web_search_preview": "web_search",
+    "web_search_preview_2025_03_11": "web_search",
+}
 
 
 class FunctionTool(Struct):
@@ -300,7 +307,8 @@ def built_in(kind: str, description: str, parameters: dict[str, Any]) -> Callabl
 def leave_out(box: Toolbox, tool: Tool, where: str, namespace: str | None = None, *, why: str = "it does not run here") -> None:
     name = flat(tool).get("name") or tool.get("server_label")
     place = f" in namespace {namespace}" if namespace else ""
-    box.left_out.add(Native(tool["type"], str(name or tool["type"]), namespace))
+    kind = HOSTED_KINDS.get(tool["type"], tool["type"])
+    box.left_out.add(Native(kind, str(name or kind), namespace))
     box.notices.append(f"tool {tool['type']}{f' {name}' if name else ''}{place} was left out: {why}")
 
 
