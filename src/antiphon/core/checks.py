@@ -165,3 +165,8 @@ def format_to_schema(format: TextFormat | None) -> Schema | None:
     if format is None or format.type == "text":
         return None
     return ANY_OBJECT if format.type == "json_object" else format.schema
+
+
+def wants_json(request: CreateResponse) -> bool:
+    """The answer in words has a format."""
+    return request.text is not None and format_to_schema(request.text.format) is not None

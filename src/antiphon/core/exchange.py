@@ -27,6 +27,8 @@ from antiphon.core.answer_style import request_to_style
 from antiphon.core.auto_compaction import AutoCompaction, request_to_summary_request
 from antiphon.core.calls import CallState
 from antiphon.core.check_work import CheckOutcome, CheckWork, DefinitionWork, DocumentWork
+from antiphon.core.checks import wants_json
+from antiphon.core.citations import Sources
 from antiphon.core.enforcement import Enforcement, Rejection
 from antiphon.core.environment import Environment
 from antiphon.core.fast_path import AnyEvent
@@ -122,6 +124,8 @@ class Exchange:
         # The work that has to be done before the engine is asked.
         self._preparing: DocumentWork | DefinitionWork | None = None
         self._running: dict[str, CallState] = {}
+        # What the model can cite: the results of tools that the gateway ran.
+        self.sources = Sources()
         # The exchange that compacts the history before it is answered, if the prompt has too many tokens.
         self.compaction: Exchange | None = None
         self._auto_compaction = AutoCompaction(request, self._question, environment)
@@ -229,7 +233,8 @@ class Exchange:
         self._enforcement.begin_answer(conversion.requirements)
         # What is made in the background may be followed at any time.
         is_seen = self.streams or self.response.background
-        self.answer.begin(thought_start(conversion.chat, self._question.dialect, is_seen=is_seen), conversion.finder())
+        start = thought_start(conversion.chat, self._question.dialect, is_seen=is_seen)
+        self.answer.begin(start, conversion.finder(), None if wants_json(self.request) else self.sources)
         self._phase = Phase.ASKING
         self.step = Ask(conversion.chat, self._question.engine, self._reason)
 

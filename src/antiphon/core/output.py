@@ -8,6 +8,7 @@ from antiphon.core.calls import FORMS, CallState, Forms
 from antiphon.core.deltas import (
     AnnotationsDelta,
     CallDelta,
+    CitedDelta,
     Delta,
     EngineFailed,
     Finished,
@@ -148,7 +149,7 @@ class Output:
         if type(tail := sequence.tail) is state_type:
             sequence.feed(tail.receive(delta))
         elif (first := state_type.first(delta, follows_item=bool(sequence.opened))) is not None:
-            check = self._enforcement.requirements.answer if type(delta) is TextDelta else None
+            check = self._enforcement.requirements.answer if isinstance(delta, TextDelta) else None
             state = state_type(self._new_id(state_type.prefix), self._style, check)
             state.receive(first)
             sequence.add(state)
@@ -218,6 +219,7 @@ class Output:
 
 _RECEIVERS: dict[type[Any], Callable[[Output, Any], None]] = {
     TextDelta: Output._receive_content,
+    CitedDelta: Output._receive_content,
     ReasoningDelta: Output._receive_content,
     RefusalDelta: Output._receive_content,
     AnnotationsDelta: Output._receive_annotations,

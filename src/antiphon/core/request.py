@@ -9,7 +9,7 @@ from msgspec import structs
 
 from antiphon.core.chat_request import make_chat, wants_logprobs
 from antiphon.core.check_work import DocumentWork
-from antiphon.core.checks import Checks, Definition, format_to_schema, offer_to_requirements
+from antiphon.core.checks import Checks, Definition, offer_to_requirements, wants_json
 from antiphon.core.dialect import Dialect
 from antiphon.core.documents import Documents
 from antiphon.core.draft import ChatDraft
@@ -158,8 +158,7 @@ def _offer(
 def _may_hold_calls(request: CreateResponse) -> bool:
     """Not where something is asked of the text itself, which would be about the JSON around it: a format, the probabilities of
     its tokens, the words that end it."""
-    has_format = request.text is not None and format_to_schema(request.text.format) is not None
-    return not has_format and not request.stop and not wants_logprobs(request)
+    return not wants_json(request) and not request.stop and not wants_logprobs(request)
 
 
 def _unreadable_to_notices(
