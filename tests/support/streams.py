@@ -99,7 +99,9 @@ def check_stream(events: list[Event], *, for_sdk: bool = True) -> dict[str, Any]
     for item in done_items:
         # The API has no other status for a patch that was cut off.
         unfinished = {"in_progress"} if item["type"] == "apply_patch_call" and "incomplete" in allowed else set()
-        assert item.get("status", "completed") in allowed | unfinished
+        # A tool that fails does not fail its response.
+        failed = {"failed"} if item["type"] == "web_search_call" else set()
+        assert item.get("status", "completed") in allowed | unfinished | failed
     assert response["output_text"] == "".join(
         part["text"] for item in done_items if item["type"] == "message" for part in item["content"] if "text" in part
     )

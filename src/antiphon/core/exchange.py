@@ -43,6 +43,7 @@ from antiphon.core.output import Output
 from antiphon.core.question import Question
 from antiphon.core.response_object import request_to_response, sampling_to_echo
 from antiphon.core.rounds import states_to_turn
+from antiphon.core.search_results import numbered
 from antiphon.core.steps import (
     COMPACT,
     DONE,
@@ -60,6 +61,7 @@ from antiphon.core.steps import (
 from antiphon.core.thought_start import thought_start
 from antiphon.core.tools import ToolResult
 from antiphon.core.usage import Uncounted, UsageCount
+from antiphon.core.web_search_calls import KIND as WEB_SEARCH
 from antiphon.errors import (
     AnswerInvalid,
     ApiError,
@@ -326,9 +328,13 @@ class Exchange:
         self._ask()
 
     def tool_result(self, call_id: str, result: ToolResult) -> list[AnyEvent]:
-        self._running.pop(call_id).result = result
+        call = self._running.pop(call_id)
+        call.result = self._citable(call, result)
         self._sequence.resume()
         return self._emitted() if self._running else self._attempt(self._proceed)
+
+    def _citable(self, call: CallState, result: ToolResult) -> ToolResult:
+        return numbered(result, self.sources) if call.native.kind == WEB_SEARCH else result
 
     def estimated(self, usages: Sequence[Usage]) -> list[AnyEvent]:
         self._usage.estimate(usages)

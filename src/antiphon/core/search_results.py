@@ -2,12 +2,13 @@
 
 import html
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 from msgspec import Struct, structs
 
+from antiphon.core.citations import Source, Sources
 from antiphon.core.tools import ToolResult
 
 _TAG = re.compile(r"</?[A-Za-z][^<>]{0,200}>")
@@ -55,12 +56,13 @@ def _lines(result: SearchResult, number: int) -> Sequence[str]:
     return f"[{number}] {result.title or result.url}", result.url, result.text
 
 
-def numbered(result: ToolResult, next_number: Callable[[Sequence[SearchResult]], int]) -> ToolResult:
-    """The result with the numbers of this response. `next_number` takes note of the sources, and gives the first number."""
+def numbered(result: ToolResult, sources: Sources) -> ToolResult:
+    """The result with the numbers of its response, to whose sources it is added."""
     data = data_of(result)
     if data is None or not data.results:
         return result
-    return structs.replace(result, output=results_to_text(data, next_number(data.results)))
+    first = sources.add(Source(0, each.url, each.title) for each in data.results)
+    return structs.replace(result, output=results_to_text(data, first))
 
 
 def data_of(result: ToolResult) -> WebSearchData | None:

@@ -12,6 +12,7 @@ from antiphon.core.tools import ToolResult
 from antiphon.tools.runner import ToolContext
 from antiphon.tools.web_search.mcp_results import text_to_results
 from antiphon.tools.web_search.services import Query, SearchService, rows_to_results
+from antiphon.wire import UNREADABLE
 
 # More of an answer is not read.
 MOST_BYTES = 4 * 1024 * 1024
@@ -56,8 +57,8 @@ class HttpBackend:
             hint = self._service.hints.get(status)
             raise SearchFailed(f"the search service answered with status {status}{f': {hint}' if hint else ''}")
         try:
-            rows = self._service.rows(msgspec.json.decode(body))
-        except (msgspec.DecodeError, KeyError, TypeError, AttributeError, UnicodeDecodeError, RecursionError):
+            rows = msgspec.convert(self._service.rows(msgspec.json.decode(body)), list[Any])
+        except (*UNREADABLE, KeyError, TypeError, AttributeError):
             raise SearchFailed("the search service answered with something that cannot be read") from None
         return list(rows_to_results(rows, self._service.members))
 

@@ -23,12 +23,15 @@ _LINK = re.compile(r"\[([^\]\n]{1,300})\]\((https?://[^)\s]+)\)")
 
 def text_to_results(text: str) -> list[SearchResult]:
     """What has no address cannot be cited; if nothing has one, all of the text is one result without a link."""
+    text = text.strip()
     try:
-        rows = list(_rows(msgspec.json.decode(text), DEEPEST))
+        value = msgspec.json.decode(text)
     except UNREADABLE:
-        rows = []
-    results = rows or list(_blocks_to_results(text))
-    return results or ([SearchResult("", "", text.strip())] if text.strip() else [])
+        value = None
+    if value in ([], {}):
+        return []
+    results = list(_rows(value, DEEPEST)) or list(_blocks_to_results(text))
+    return results or ([SearchResult("", "", text)] if text else [])
 
 
 def _rows(value: Any, deep: int) -> Iterator[SearchResult]:

@@ -161,10 +161,10 @@ SERVICES: Mapping[str, SearchService] = {
 }
 
 
-def rows_to_results(rows: Any, members: tuple[str, str, str]) -> Iterable[SearchResult]:
+def rows_to_results(rows: Iterable[Any], members: tuple[str, str, str]) -> Iterable[SearchResult]:
     """What is no result, or leads nowhere, is left out."""
     url, title, text = members
-    for row in rows if isinstance(rows, list) else ():
+    for row in rows:
         address = row.get(url) if isinstance(row, dict) else None
         if isinstance(address, str) and address.startswith(("http://", "https://")):
             yield SearchResult(address, clean(row.get(title)), clean(row.get(text)))
