@@ -1,12 +1,15 @@
 """The built-in tools of the API that the gateway runs, as the settings ask for them."""
 
+import ipaddress
 import os
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
 
 import aiohttp
 import msgspec
+from msgspec import structs
 
 from antiphon.core.check_work import CheckOutcome, CheckWork
 from antiphon.core.steps import ToolCall
@@ -14,7 +17,8 @@ from antiphon.core.tools import ToolResult
 from antiphon.core.web_search import TYPES as WEB_SEARCH_TYPES
 from antiphon.gateway.checker import Checker
 from antiphon.setting_errors import SettingsError, wrong_address
-from antiphon.settings import Settings, WebSearchSettings
+from antiphon.settings import Settings
+from antiphon.tool_settings import WebSearchSettings
 from antiphon.tools.addresses import AddressPolicy
 from antiphon.tools.runner import ToolContext, ToolRunner
 from antiphon.tools.web_search.backends import Backend, HttpBackend, McpBackend
@@ -73,7 +77,9 @@ class HostedTools:
         if "mcp" not in self._given:
             return ToolResult("this gateway has no MCP servers", failed=True)
         call = ToolCall(f"{server}.{tool}", "mcp", tool, server, msgspec.json.encode(arguments).decode())
-        return await self._given["mcp"].run(call, context)
+        # The server of the settings is meant, whatever servers the request brings.
+        request = structs.replace(context.request, tools=None)
+        return await self._given["mcp"].run(call, replace(context, request=request))
 
     async def close(self) -> None:
         for close in self._closing:
@@ -84,6 +90,8 @@ class HostedTools:
 
 def check_web_search(chosen: WebSearchSettings) -> None:
     """What one setting alone does not show. Raises SettingsError."""
+    for host in chosen.page_hosts:
+        _check_host(host)
     backend = chosen.backend or ("mcp" if chosen.mcp else None)
     if backend is None:
         raise SettingsError(f"{WEB_SEARCH}.backend is missing. It must be one of: {', '.join(SERVICES)}, mcp")
@@ -102,6 +110,14 @@ def check_web_search(chosen: WebSearchSettings) -> None:
     if service.needs_key and not chosen.key:
         raise SettingsError(f"{WEB_SEARCH}.key is missing: the backend {backend} needs one")
     secret(WEB_SEARCH, chosen.key)
+
+
+def _check_host(host: str) -> None:
+    try:
+        if "/" in host:
+            ipaddress.ip_network(host, strict=False)
+    except ValueError:
+        raise SettingsError(f"{WEB_SEARCH}.page_hosts must be hosts or networks, such as 10.1.0.0/16, not {host!r}") from None
 
 
 def secret(table: str, given: str | None) -> str:

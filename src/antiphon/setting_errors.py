@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
-from msgspec import ValidationError, convert, inspect
+from msgspec import inspect
 
 LONGEST_VALUE = 80
 # What their values say, or may contain, is for nobody's eyes.
-SECRET = frozenset({"api_key", "admin_key", "metrics_key", "keys", "upstream_key", "seal_key", "store", "key"})
+SECRET = frozenset({"api_key", "admin_key", "metrics_key", "keys", "upstream_key", "seal_key", "store"})
 ADDRESS = "must be http://HOST:PORT or https://HOST, with or without /v1"
 
 
@@ -25,7 +25,7 @@ def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
 
 def shown(name: str, value: Any) -> str:
     """A value as a message may show it, after a comma; nothing, if it may be a secret."""
-    if name.rpartition(".")[2] in SECRET:
+    if name in SECRET:
         return ""
     text = repr(without_credentials(value) if isinstance(value, str) else value)
     return f", not {text if len(text) <= LONGEST_VALUE else text[:LONGEST_VALUE] + '…'}"
@@ -60,36 +60,7 @@ def allowed(type: inspect.Type) -> str:
             return "a text or a list of texts"
         case inspect.DictType():
             return "a table: NAME = VALUE in the file, NAME=VALUE in the environment"
-        case inspect.StructType():
-            return "a table of the file"
     return "a text"
-
-
-class Member(NamedTuple):
-    """A setting, or a member of one that is a table."""
-
-    name: str
-    type: inspect.Type
-    value: Any
-
-
-def wrong_member(setting: Member) -> Member:
-    """The member of a table that is wrong, however deep; what is no table, or wrong as a whole, itself. Raises SettingsError
-    for one that is not known."""
-    types = setting.type.types if isinstance(setting.type, inspect.UnionType) else (setting.type,)
-    table = next((each for each in types if isinstance(each, inspect.StructType)), None)
-    if table is None or not isinstance(setting.value, dict):
-        return setting
-    known = {field.encode_name: field.type for field in table.fields}
-    for name, value in setting.value.items():
-        path = f"{setting.name}.{name}"
-        if name not in known:
-            raise SettingsError(f"unknown setting {path}.{did_you_mean(name, known)}")
-        try:
-            convert({name: value}, table.cls, strict=False)
-        except ValidationError:
-            return wrong_member(Member(path, known[name], value))
-    return setting
 
 
 def _bounds(type: inspect.IntType | inspect.FloatType) -> str:
