@@ -122,14 +122,14 @@ CASES: dict[str, Case] = {
         '[{"type":"function","name":"weather","parameters":{"type":"object","properties":{}},"strict":false}]',
         tools=(FUNCTION,),
     ),
-    "web_search_call": a_note(
+    "web_search_call": Case(
         {
             "type": "web_search_call",
             "id": "ws_1",
             "status": "completed",
             "action": {"type": "search", "query": "Rome", "queries": ["Rome"]},
         },
-        '{"action":{"type":"search","query":"Rome","queries":["Rome"]}}',
+        {"role": "tool", "content": "(the result is not shown again)"},
     ),
     "file_search_call": a_note(
         {"type": "file_search_call", "id": "fs_1", "status": "completed", "queries": ["Rome"]}, '{"queries":["Rome"]}'

@@ -1,5 +1,6 @@
 """Services that search the web, as strict as the real ones: what these refuse, the mock refuses with the same status."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,6 +30,7 @@ class SearchServices(LocalServer):
         # Answers that come before the right ones.
         self.instead: list[web.Response] = []
         self.formats = {"html", "json"}
+        self.is_silent = False
 
     def routes(self) -> Sequence[web.AbstractRouteDef]:
         return [
@@ -45,6 +47,8 @@ class SearchServices(LocalServer):
 
     async def _searxng(self, request: web.Request) -> web.Response:
         rows = self._found(request, dict(request.query), "content")
+        if self.is_silent:
+            await asyncio.Event().wait()
         if self.instead:
             return self.instead.pop(0)
         if request.query.get("format", "html") not in self.formats:

@@ -26,13 +26,15 @@ class WebSite(LocalServer):
         super().__init__()
         self.opened: list[str] = []
         self.left = asyncio.Event()
-        self.robots: web.Response | None = None
+        # The status and the text of its robots.txt.
+        self.robots = 404, ""
 
     def routes(self) -> Sequence[web.AbstractRouteDef]:
         return [web.get("/robots.txt", self._robots), web.get("/{name:.*}", self._page)]
 
     async def _robots(self, request: web.Request) -> web.Response:
-        return self.robots or web.Response(status=404)
+        status, text = self.robots
+        return web.Response(status=status, text=text)
 
     async def _page(self, request: web.Request) -> web.StreamResponse:
         name = request.match_info["name"]

@@ -185,13 +185,13 @@ def web_search_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
     # Not the item's id, which it may get only when it is stored: the prompt stays the same.
     call_id = f"ws_{digest_of(_json([name, arguments]).encode()).hex()[:16]}"
     draft.call(call_id, Native(WEB_SEARCH, name), _json(arguments))
-    draft.output(call_id, [{"type": "text", "text": _search_to_words(item, action)}], where)
+    draft.output(call_id, [{"type": "text", "text": _search_to_words(item)}], where)
 
 
-def _search_to_words(item: Item, action: Item) -> str:
+def _search_to_words(item: Item) -> str:
     if item.get("status") == "failed":
         return SEARCH_FAILED
-    sources = action.get("sources")
+    sources = item["action"].get("sources")
     given = (each.get("url") for each in sources if isinstance(each, dict)) if isinstance(sources, list) else ()
     urls = [url for url in given if isinstance(url, str)]
     return "\n".join([SEARCH_SOURCES, *urls])[:LONGEST_NOTE] if urls else SEARCH_NOT_SHOWN

@@ -162,7 +162,8 @@ def named_choice(choice: Choice, among: Choosable) -> Offer:
         raise _missing("tool_choice.name", f"a choice of type {kind} needs a name")
     meant = _meant(choice)
     if kind not in among.definitions or kind == "namespace" or meant in box.left_out:
-        raise among.not_here(f"{kind if meant.name == kind else f'{kind} {meant.name}'}, which does not run here")
+        name = "" if meant.name == meant.kind else f" {meant.name}"
+        raise among.not_here(f"{kind}{name}, which does not run here")
     # Of a tool with several functions, the one that has its name is where to begin.
     names = box.functions_of(meant) if meant in box.names else _engine_names(choice, among, "tool_choice")
     if len(names) > 1:
@@ -205,7 +206,7 @@ def _checked(entry: Choice, where: str) -> Choice:
 def _meant(choice: Choice) -> Native:
     """The tool that a choice names, as it would be known if it is offered."""
     given = flat({"type": "function", **choice})
-    kind = HOSTED_KINDS.get(given["type"], given["type"])
+    kind: str = HOSTED_KINDS.get(given["type"]) or given["type"]
     name = given.get("server_label") or given.get("name") or kind
     namespace = given.get("namespace")
     return Native(kind, str(name), None if namespace is None else str(namespace))

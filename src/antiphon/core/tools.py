@@ -307,7 +307,7 @@ def built_in(kind: str, description: str, parameters: dict[str, Any]) -> Callabl
 def leave_out(box: Toolbox, tool: Tool, where: str, namespace: str | None = None, *, why: str = "it does not run here") -> None:
     name = flat(tool).get("name") or tool.get("server_label")
     place = f" in namespace {namespace}" if namespace else ""
-    kind = HOSTED_KINDS.get(tool["type"], tool["type"])
+    kind: str = HOSTED_KINDS.get(tool["type"]) or tool["type"]
     box.left_out.add(Native(kind, str(name or kind), namespace))
     box.notices.append(f"tool {tool['type']}{f' {name}' if name else ''}{place} was left out: {why}")
 

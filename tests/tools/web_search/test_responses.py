@@ -20,7 +20,7 @@ from support.web_site import WebSite
 from antiphon.app import Extensions
 from antiphon.core.steps import ToolCall
 from antiphon.core.tools import Toolbox, ToolResult
-from antiphon.settings import ToolSettings, WebSearchSettings
+from antiphon.tool_settings import ToolSettings, WebSearchSettings
 from antiphon.tools.runner import ToolContext
 
 TOOL = {"type": "web_search"}
@@ -455,11 +455,8 @@ async def test_a_tool_of_an_mcp_server_serves_it_as_the_native_item(engine: Mock
     async with running_gateway(engine, extensions=extensions, tools=ToolSettings(web_search=chosen)) as gateway:
         response = await gateway.create(tools=[TOOL], include=["web_search_call.action.sources"])
     (made,) = mcp.calls
-    assert (made.namespace, made.name, msgspec.json.decode(made.arguments)) == (
-        "brave",
-        "brave_web_search",
-        {"q": "capital of Italy"},
-    )
+    assert (made.kind, made.namespace, made.name) == ("mcp", "brave", "brave_web_search")
+    assert msgspec.json.decode(made.arguments) == {"q": "capital of Italy"}
     item, message = response["output"]
     assert item["type"] == "web_search_call"
     assert item["action"]["sources"] == [{"type": "url", "url": "https://rome.example/"}]

@@ -11,6 +11,8 @@ ROBOTS_BYTES = 512 * 1024
 LIFETIME = 3600.0
 MOST_SITES = 256
 
+FORBIDS_ALL = "User-agent: *\nDisallow: /"
+
 # Fetches a URL: its status and its body.
 Fetch = Callable[[str], Awaitable[tuple[int, bytes]]]
 
@@ -35,8 +37,8 @@ class Robots:
         status, body = await self._fetch(f"{site}/robots.txt")
         rules = RobotFileParser()
         # Where there is none, everything is allowed; where it cannot be had, nothing is.
-        rules.allow_all, rules.disallow_all = 400 <= status < 500, status >= 500
-        rules.parse(body.decode("utf-8", "replace").splitlines())
+        text = FORBIDS_ALL if status >= 500 else "" if status >= 400 else body.decode("utf-8", "replace")
+        rules.parse(text.splitlines())
         self._known[site] = now + LIFETIME, rules
         while len(self._known) > MOST_SITES:
             del self._known[next(iter(self._known))]

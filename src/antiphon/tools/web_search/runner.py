@@ -94,11 +94,10 @@ class WebSearchRunner(WebSearch):
         if len(failures) == len(made):
             raise failures[0]
         shown = [_cut(each, amount.text) for each in islice(found.values(), 2 * amount.results)]
-        words = [_heading(made, found=bool(shown or texts))]
-        words += [shortened(text, amount.page) for text in texts]
-        words += [ALSO_FAILED.format(why=failures[0])] if failures else []
-        words += [TOO_MANY] if len(queries) > len(made) else []
-        return data_to_result(WebSearchData(shown, "\n\n".join(words), searches=len(made)))
+        said = [_heading(made, found=bool(shown or texts)), *(shortened(text, amount.page) for text in texts)]
+        said += [ALSO_FAILED.format(why=failures[0])] if failures else []
+        said += [TOO_MANY] if len(queries) > len(made) else []
+        return data_to_result(WebSearchData(shown, "\n\n".join(said), searches=len(made)))
 
     # ---- pages -------------------------------------------------------------------------------------------------------
 
