@@ -151,7 +151,7 @@ def test_a_result_without_a_title_is_shown_by_its_address() -> None:
 
 def test_searches_are_counted() -> None:
     assert searches_of(data_to_result(WebSearchData(searches=3))) == 3
-    assert searches_of(ToolResult("no", failed=True)) == 0
+    assert searches_of(ToolResult("found")) == 1
 
 
 @pytest.mark.parametrize(

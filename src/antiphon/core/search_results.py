@@ -34,8 +34,8 @@ class WebSearchData(Struct, frozen=True):
 
     results: list[SearchResult] = []
     words: str = ""
-    # How many searches were made.
-    searches: int = 0
+    # How many searches were made. Of a page, it says nothing.
+    searches: int = 1
 
 
 def data_to_result(data: WebSearchData) -> ToolResult:
@@ -74,8 +74,9 @@ def data_of(result: ToolResult) -> WebSearchData | None:
 
 
 def searches_of(result: ToolResult) -> int:
+    """Of a call that searched."""
     data = data_of(result)
-    return 0 if data is None else data.searches
+    return 1 if data is None else data.searches
 
 
 # ---- texts of strangers ----------------------------------------------------------------------------------------------

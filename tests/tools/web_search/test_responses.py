@@ -18,6 +18,7 @@ from support.streams import check_stream
 from support.web_site import WebSite
 
 from antiphon.app import Extensions
+from antiphon.core.calls import FunctionForm
 from antiphon.core.steps import ToolCall
 from antiphon.core.tools import Toolbox, ToolResult
 from antiphon.tool_settings import ToolSettings, WebSearchSettings
@@ -145,6 +146,7 @@ async def test_several_searches_of_one_call_are_made_and_each_result_is_shown_on
     assert results(engine)[0].count("https://example.org/b") == 1
     assert "Only the first 5 searches of the call were made." in results(engine)[0]
     assert response["output"][0]["action"] == {"type": "search", "query": "a", "queries": list("abcdefg")}
+    assert response["tool_usage"]["web_search"] == {"num_requests": 5}
 
 
 @pytest.mark.parametrize(("size", "shown"), [("low", 3), (None, 5), ("high", 10)])
@@ -435,7 +437,7 @@ async def test_what_was_searched_is_a_call_in_the_next_turn_without_its_results(
 class FakeMcp:
     """Stands for the runner of MCP servers."""
 
-    form = None
+    form = FunctionForm
 
     def __init__(self) -> None:
         self.calls: list[ToolCall] = []
