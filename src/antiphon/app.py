@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import secrets
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -77,6 +77,25 @@ EXAMINER = web.AppKey("examiner", Examiner)
 WORKERS = web.AppKey("workers", Workers)
 CONNECTION_OPTIONS = web.AppKey("connection_options", ConnectionOptions)
 
+
+class OwnAddresses(Collection[tuple[str, int]]):
+    """Where the gateway listens, as soon as it does."""
+
+    runner: web.AppRunner | None = None
+
+    def __iter__(self) -> Iterator[tuple[str, int]]:
+        addresses = self.runner.addresses if self.runner is not None else []
+        return iter([(str(each[0]), int(each[1])) for each in addresses if isinstance(each, tuple)])
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+    def __contains__(self, address: object) -> bool:
+        return address in list(iter(self))
+
+
+OWN_ADDRESSES = web.AppKey("own_addresses", OwnAddresses)
+
 # After the runs have been drained, handlers have this long to write what is left, in seconds.
 CLOSING_TIME = 2.0
 
@@ -125,7 +144,8 @@ def make_app(
     names = ModelNames(settings.model_names, settings.default_model)
     pool = Pool(_make_engines(settings, session, embedded), intervals.engine_retry, names)
     extensions = replace(extensions, observers=[*extensions.observers, *observability.observers(pool)])
-    hosted = HostedTools(settings, checker, extensions.tools)
+    own = OwnAddresses()
+    hosted = HostedTools(settings, checker, extensions.tools, own)
     extensions = replace(extensions, tools=hosted.runners)
     app_inspector = _make_inspector(settings)
     gateway = _make_gateway(settings, pool, store, checker, extensions, app_inspector)
@@ -141,6 +161,7 @@ def make_app(
     app.on_response_prepare.append(protect)
     app[READINESS] = Readiness(store, lifetime=intervals.readiness)
     app[GATEWAY] = gateway
+    app[OWN_ADDRESSES] = own
     app[INSPECTOR] = app_inspector
     # Also if the last key is removed while it runs.
     app[NEEDS_KEY] = settings.inspector is None and not is_loopback(settings.host)
@@ -377,4 +398,6 @@ async def _drain(app: web.Application, within: float) -> None:
 
 def make_runner(app: web.Application) -> web.AppRunner:
     """A client that goes away cancels its handler, and with it the engine's work."""
-    return Runner(app, app[CONNECTION_OPTIONS], access_log=None, handler_cancellation=True, shutdown_timeout=CLOSING_TIME)
+    runner = Runner(app, app[CONNECTION_OPTIONS], access_log=None, handler_cancellation=True, shutdown_timeout=CLOSING_TIME)
+    app[OWN_ADDRESSES].runner = runner
+    return runner

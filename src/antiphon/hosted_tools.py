@@ -2,7 +2,7 @@
 
 import ipaddress
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
@@ -32,11 +32,15 @@ WEB_SEARCH = "tools.web_search"
 class HostedTools:
     """The runners by the types of their tools, and what they use. `close()` it at the end."""
 
-    def __init__(self, settings: Settings, checker: Checker, given: Mapping[str, ToolRunner]) -> None:
-        """`given`: the tools that there are already. They count first, and one of them may serve another."""
+    def __init__(
+        self, settings: Settings, checker: Checker, given: Mapping[str, ToolRunner], own: Collection[tuple[str, int]]
+    ) -> None:
+        """`given`: the tools that there are already. They count first, and one of them may serve another. `own`: where the
+        gateway listens."""
         self._settings = settings
         self._checker = checker
         self._given = given
+        self._own = own
         self._session: aiohttp.ClientSession | None = None
         self._closing: list[Callable[[], Awaitable[None]]] = []
         self.runners: Mapping[str, ToolRunner] = {**self._web_search(), **given}
@@ -61,8 +65,7 @@ class HostedTools:
     def _pages(self, chosen: WebSearchSettings) -> PageReader | None:
         if not (chosen.pages and can_read_pages()):
             return None
-        own = (self._settings.host, self._settings.port)
-        policy = AddressPolicy("public", chosen.page_hosts, own=(own,))
+        policy = AddressPolicy("public", chosen.page_hosts, own=self._own)
         return PageReader(self._run_check, policy, timeout=chosen.timeout, most_bytes=chosen.page_bytes, robots=chosen.robots)
 
     async def _run_check(self, work: CheckWork, owner: str) -> CheckOutcome:
