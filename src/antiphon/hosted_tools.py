@@ -1,6 +1,7 @@
 """The built-in tools of the API that the gateway runs, as the settings ask for them."""
 
 import ipaddress
+import logging
 import os
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
@@ -14,8 +15,10 @@ from msgspec import structs
 from antiphon.core.check_work import CheckOutcome, CheckWork
 from antiphon.core.steps import ToolCall
 from antiphon.core.tools import ToolResult
+from antiphon.core.web_pages import NOT_INSTALLED
 from antiphon.core.web_search import TYPES as WEB_SEARCH_TYPES
 from antiphon.gateway.checker import Checker
+from antiphon.logs import log
 from antiphon.setting_errors import SettingsError, wrong_address
 from antiphon.settings import Settings
 from antiphon.tool_settings import WebSearchSettings
@@ -63,7 +66,10 @@ class HostedTools:
         return McpBackend(self._call_mcp_tool, chosen.mcp, chosen.tool, chosen.argument)
 
     def _pages(self, chosen: WebSearchSettings) -> PageReader | None:
-        if not (chosen.pages and can_read_pages()):
+        if not chosen.pages:
+            return None
+        if not can_read_pages():
+            log("pages_not_opened", level=logging.WARNING, reason=NOT_INSTALLED)
             return None
         policy = AddressPolicy("public", chosen.page_hosts, own=self._own)
         return PageReader(self._run_check, policy, timeout=chosen.timeout, most_bytes=chosen.page_bytes, robots=chosen.robots)

@@ -7,7 +7,7 @@ from antiphon.core.check_work import CheckOutcome
 from antiphon.core.search_results import clean, clean_page
 
 # More of a page is not kept.
-LONGEST_TEXT = 1024 * 1024
+LONGEST_TEXT = 512 * 1024
 LONGEST_TITLE = 300
 
 NOT_INSTALLED = "this gateway does not read web pages. Its operator can change that with: pip install 'antiphon[web]'"

@@ -25,6 +25,9 @@ SEARCH_WORDS = "Searches the web, and returns numbered results."
 OPEN_WORDS = "Opens a web page, and returns its text."
 FIND_WORDS = "Finds words in a web page, and returns the text around them."
 NEAR = " The user is in {place}."
+LIMITED = " Only these domains are searched: {domains}."
+# More of them would only make the prompt longer.
+MOST_DOMAINS = 5
 SEARCH_PARAMETERS = parameters(
     {
         "query": {**TEXT, "description": "What to search for, in a few words."},
@@ -97,14 +100,19 @@ class WebSearch:
         if not where.startswith(TOOLS):
             leave_out(box, tool, where, namespace, why=ONLY_IN_TOOLS)
             return
-        place = defined.location.place
-        words = SEARCH_WORDS + (NEAR.format(place=place) if place else "")
-        if not box.add(Native(KIND, SEARCH), ChatFunction("", words, SEARCH_PARAMETERS), where):
+        if not box.add(Native(KIND, SEARCH), ChatFunction("", _search_words(defined), SEARCH_PARAMETERS), where):
             return
         if self._opens_pages:
             box.add(Native(KIND, OPEN), ChatFunction("", OPEN_WORDS, OPEN_PARAMETERS), where)
             box.add(Native(KIND, FIND), ChatFunction("", FIND_WORDS, FIND_PARAMETERS), where)
         box.notices += _without_effect(tool, defined)
+
+
+def _search_words(defined: WebSearchTool) -> str:
+    place, domains = defined.location.place, defined.domains
+    near = NEAR.format(place=place) if place else ""
+    limited = LIMITED.format(domains=", ".join(domains)) if 0 < len(domains) <= MOST_DOMAINS else ""
+    return SEARCH_WORDS + near + limited
 
 
 def _without_effect(tool: Tool, defined: WebSearchTool) -> Sequence[str]:

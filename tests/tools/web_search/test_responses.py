@@ -168,6 +168,7 @@ async def test_results_of_other_domains_are_left_out_whatever_the_service_does(
     engine.will(SEARCHED, text("Rome."))
     async with searching(engine, services) as gateway:
         await gateway.create(tools=[{**TOOL, "filters": {"allowed_domains": ["example.com"]}}])
+    assert engine.last["tools"][0]["function"]["description"].endswith("Only these domains are searched: example.com.")
     assert "docs.example.com" in results(engine)[0]
     assert "example.org" not in results(engine)[0]
 
@@ -195,6 +196,19 @@ async def test_a_search_that_fails_is_a_failed_item_and_the_model_goes_on(
     assert events[-1]["response"]["status"] == "completed"
     assert "the search service answered with status 500" in results(engine)[0]
     assert "tool_failed" in caplog.text
+
+
+async def test_what_was_found_before_a_search_failed_is_shown(engine: MockEngine, services: SearchServices) -> None:
+    services.instead = [web.json_response({"results": [{"url": "https://a.example/", "title": "A"}]}), web.Response(status=500)]
+    arguments = '{"query": "a", "queries": ["b", "c"]}'
+    engine.will(answer(call("web_search", arguments), finish="tool_calls"), text("A [1]."))
+    async with searching(engine, services) as gateway:
+        response = await gateway.create(tools=[TOOL])
+    assert response["output"][0]["status"] == "completed"
+    assert "https://a.example/" in results(engine)[0]
+    assert "Only the first 1 of these searches were made: the search service answered with status 500." in results(engine)[0]
+    assert [asked["q"] for asked in services.asked] == ["a", "b"]
+    assert response["tool_usage"]["web_search"] == {"num_requests": 1}
 
 
 # ---- pages -----------------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -14,6 +15,9 @@ TITLES = ("title", "name", "heading")
 TEXTS = ("text", "content", "snippet", "description", "body", "summary")
 # How deep rows may be in JSON.
 DEEPEST = 4
+# More is not looked at.
+MOST_ROWS = 100
+LONGEST_TEXT = 200_000
 
 _EMPTY_LINE = re.compile(r"\n[ \t\r]*\n")
 _URL = re.compile(r"https?://[^\s<>\"'`\]]+")
@@ -30,7 +34,8 @@ def text_to_results(text: str) -> list[SearchResult]:
         value = None
     if value in ([], {}):
         return []
-    results = list(_rows(value, DEEPEST)) or list(_blocks_to_results(text))
+    text = text[:LONGEST_TEXT]
+    results = list(islice(_rows(value, DEEPEST), MOST_ROWS)) or list(_blocks_to_results(text))
     return results or ([SearchResult("", "", text)] if text else [])
 
 

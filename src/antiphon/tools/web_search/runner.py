@@ -1,7 +1,7 @@
 """Runs the calls of `web_search`: searches, opens pages, and finds words in them."""
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -41,7 +41,7 @@ MOST_PAGES = 16
 
 FOUND = "Results for {queries}:"
 NOTHING_FOUND = "Nothing was found for {queries}. Try other words."
-ALSO_FAILED = "Some of these searches failed: {why}."
+STOPPED = "Only the first {count} of these searches were made: {why}."
 TOO_MANY = f"Only the first {MOST_QUERIES} searches of the call were made."
 NOT_OPENED = "The page was not opened: {why}."
 MORE_OF_PAGE = "The page is longer. find_in_page finds words in all of it."
@@ -78,26 +78,30 @@ class WebSearchRunner(WebSearch):
         queries = queries_of(dict(arguments))
         if not queries:
             return ToolResult(NEEDS.format(name="query"), failed=True)
-        amount, domains = _amount(tool), domains_to_set(tool.domains)
-        found: dict[str, SearchResult] = {}
-        texts, failures, made = [], [], queries[:MOST_QUERIES]
-        # One after another: services limit how many come at once.
-        for words in made:
-            try:
-                results = await self._backend.search(Query(words, amount.results, domains, tool.location), context)
-            except SearchFailed as failed:
-                failures.append(failed)
-                continue
-            texts += [each.text for each in results if not each.url and not domains]
-            for each in islice((each for each in results if each.url and is_allowed(each.url, domains)), amount.results):
-                found.setdefault(each.url, each)
-        if len(failures) == len(made):
-            raise failures[0]
-        shown = [_cut(each, amount.text) for each in islice(found.values(), 2 * amount.results)]
-        said = [_heading(made, found=bool(shown or texts)), *(shortened(text, amount.page) for text in texts)]
-        said += [ALSO_FAILED.format(why=failures[0])] if failures else []
+        amount, made = _amount(tool), queries[:MOST_QUERIES]
+        found, failed = await self._find_all(made, context, tool)
+        if failed is not None and not found:
+            raise failed
+        results = _allowed(found, domains_to_set(tool.domains), amount)
+        # A tool of an MCP server may answer without any address. Then nobody knows which domain it is from.
+        texts = [shortened(each.text, amount.page) for row in found for each in row if not each.url and not tool.domains]
+        said = [_heading(made, found=bool(results or texts)), *texts]
+        said += [STOPPED.format(count=len(found), why=failed)] if failed is not None else []
         said += [TOO_MANY] if len(queries) > len(made) else []
-        return data_to_result(WebSearchData(shown, "\n\n".join(said), searches=len(made)))
+        return data_to_result(WebSearchData(results, "\n\n".join(said), searches=len(found)))
+
+    async def _find_all(
+        self, queries: Sequence[str], context: ToolContext, tool: WebSearchTool
+    ) -> tuple[list[list[SearchResult]], SearchFailed | None]:
+        """One after another, because services limit how many come at once; to the first that fails."""
+        found = []
+        for words in queries:
+            query = Query(words, _amount(tool).results, domains_to_set(tool.domains), tool.location)
+            try:
+                found.append(await self._backend.search(query, context))
+            except SearchFailed as failed:
+                return found, failed
+        return found, None
 
     # ---- pages -------------------------------------------------------------------------------------------------------
 
@@ -153,8 +157,14 @@ def _amount(tool: WebSearchTool) -> Amount:
     return AMOUNTS[tool.search_context_size or "medium"]
 
 
-def _cut(result: SearchResult, longest: int) -> SearchResult:
-    return SearchResult(result.url, result.title, shortened(result.text, longest))
+def _allowed(found: Iterable[Iterable[SearchResult]], domains: Collection[str], amount: Amount) -> list[SearchResult]:
+    """The results that are shown, each page once: the first ones of every search."""
+    pages: dict[str, SearchResult] = {}
+    for row in found:
+        fitting = (each for each in row if each.url and is_allowed(each.url, domains))
+        for each in islice(fitting, amount.results):
+            pages.setdefault(each.url, SearchResult(each.url, each.title, shortened(each.text, amount.text)))
+    return list(islice(pages.values(), 2 * amount.results))
 
 
 def _heading(queries: Sequence[str], *, found: bool) -> str:

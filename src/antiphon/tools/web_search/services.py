@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from antiphon.core.search_results import SearchResult, clean
@@ -83,6 +84,8 @@ MOST_RESULTS = 20
 LONGEST_QUERY = 400
 MOST_WORDS = 50
 MOST_SITES = 5
+# More of an answer is not looked at.
+MOST_ROWS = 100
 
 
 def _with_sites(query: Query) -> str:
@@ -164,7 +167,7 @@ SERVICES: Mapping[str, SearchService] = {
 def rows_to_results(rows: Iterable[Any], members: tuple[str, str, str]) -> Iterable[SearchResult]:
     """What is no result, or leads nowhere, is left out."""
     url, title, text = members
-    for row in rows:
+    for row in islice(rows, MOST_ROWS):
         address = row.get(url) if isinstance(row, dict) else None
         if isinstance(address, str) and address.startswith(("http://", "https://")):
             yield SearchResult(address, clean(row.get(title)), clean(row.get(text)))
