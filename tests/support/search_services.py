@@ -1,11 +1,16 @@
-"""Services that search the web, as strict as the real ones: what these refuse, the mock refuses with the same status."""
+"""Services that search the web, as strict as the real ones: what these refuse, the mock refuses with the same status. And
+a gateway that searches with one."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 from aiohttp import web
 
+from antiphon.tool_settings import ToolSettings, WebSearchSettings
+from support.engine import MockEngine
+from support.gateway import GatewayUnderTest, running_gateway
 from support.servers import LocalServer
 
 KEY = "s3cret"
@@ -82,3 +87,11 @@ class SearchServices(LocalServer):
 
     async def _elsewhere(self, request: web.Request) -> web.Response:
         raise AssertionError("a redirect was followed")
+
+
+@asynccontextmanager
+async def searching(engine: MockEngine, services: SearchServices, **options: Any) -> AsyncIterator[GatewayUnderTest]:
+    """Pages of this machine may be opened, too. `options`: other settings of the tool."""
+    chosen = WebSearchSettings(backend="searxng", url=services.url, page_hosts=("127.0.0.1",), **options)
+    async with running_gateway(engine, tools=ToolSettings(web_search=chosen)) as gateway:
+        yield gateway

@@ -24,12 +24,6 @@ SECOND = SearchResult("https://example.org/b", "Second & last", "Rome has 2.8 mi
 
 
 @pytest_asyncio.fixture
-async def services() -> AsyncIterator[SearchServices]:
-    async with SearchServices() as running:
-        yield running
-
-
-@pytest_asyncio.fixture
 async def session() -> AsyncIterator[aiohttp.ClientSession]:
     async with aiohttp.ClientSession() as client:
         yield client

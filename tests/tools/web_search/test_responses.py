@@ -1,22 +1,20 @@
 """web_search in a whole gateway: what the model sees, what the client gets, and how the two fit together."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
 import pytest
-import pytest_asyncio
 from aiohttp import web
 from support.background import Background
 from support.engine import MockEngine, answer, call, text
 from support.gateway import CHECKER, GatewayUnderTest, running_gateway
-from support.search_services import SearchServices
+from support.search_services import SearchServices, searching
 from support.sockets import connected
 from support.streams import check_stream
 from support.web_site import WebSite
 
+from antiphon import hosted_tools
 from antiphon.app import Extensions
 from antiphon.core.calls import FunctionForm
 from antiphon.core.steps import ToolCall
@@ -28,25 +26,6 @@ TOOL = {"type": "web_search"}
 SEARCHED = answer(call("web_search", '{"query": "capital of Italy"}'), finish="tool_calls")
 URLS = ["https://docs.example.com/a", "https://example.org/b"]
 SOURCES = [{"type": "url", "url": url} for url in URLS]
-
-
-@pytest_asyncio.fixture
-async def services() -> AsyncIterator[SearchServices]:
-    async with SearchServices() as running:
-        yield running
-
-
-@pytest_asyncio.fixture
-async def site() -> AsyncIterator[WebSite]:
-    async with WebSite() as running:
-        yield running
-
-
-@asynccontextmanager
-async def searching(engine: MockEngine, services: SearchServices, **options: Any) -> AsyncIterator[GatewayUnderTest]:
-    chosen = WebSearchSettings(backend="searxng", url=services.url, page_hosts=("127.0.0.1",), **options)
-    async with running_gateway(engine, tools=ToolSettings(web_search=chosen)) as gateway:
-        yield gateway
 
 
 def results(engine: MockEngine) -> list[str]:
@@ -279,6 +258,16 @@ async def test_where_pages_are_off_only_the_search_is_offered(engine: MockEngine
     assert [tool["function"]["name"] for tool in engine.last["tools"]] == ["web_search"]
 
 
+async def test_without_what_reads_pages_only_the_search_is_offered_and_the_log_says_why(
+    engine: MockEngine, services: SearchServices, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(hosted_tools, "can_read_pages", lambda: False)
+    async with searching(engine, services) as gateway:
+        await gateway.create(tools=[TOOL])
+    assert [tool["function"]["name"] for tool in engine.last["tools"]] == ["web_search"]
+    assert "pages_not_opened" in caplog.text
+
+
 async def test_a_client_that_leaves_stops_the_fetch(engine: MockEngine, services: SearchServices, site: WebSite) -> None:
     engine.will(answer(call("open_page", f'{{"url": "{site.url}/slow"}}'), finish="tool_calls"))
     async with searching(engine, services) as gateway:
@@ -455,11 +444,13 @@ class FakeMcp:
 
     def __init__(self) -> None:
         self.calls: list[ToolCall] = []
+        self.tools: Any = ()
 
     def define(self, box: Toolbox, tool: dict[str, Any], where: str, namespace: str | None = None) -> None: ...
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolResult:
         self.calls.append(call)
+        self.tools = context.request.tools
         return ToolResult("Title: Rome\nURL: https://rome.example/\nDescription: The capital.")
 
 
@@ -473,6 +464,7 @@ async def test_a_tool_of_an_mcp_server_serves_it_as_the_native_item(engine: Mock
     (made,) = mcp.calls
     assert (made.kind, made.namespace, made.name) == ("mcp", "brave", "brave_web_search")
     assert msgspec.json.decode(made.arguments) == {"q": "capital of Italy"}
+    assert mcp.tools is None, "a server that the request brings cannot take its place"
     item, message = response["output"]
     assert item["type"] == "web_search_call"
     assert item["action"]["sources"] == [{"type": "url", "url": "https://rome.example/"}]
