@@ -42,7 +42,7 @@ FIND_PARAMETERS = parameters({"url": URL, "pattern": PATTERN}, "url", "pattern")
 
 
 class Filters(Struct, frozen=True):
-    allowed_domains: list[Annotated[str, Meta(min_length=1)]] | None = None
+    allowed_domains: Annotated[list[Annotated[str, Meta(min_length=1, max_length=1000)]], Meta(max_length=100)] | None = None
 
 
 class UserLocation(Struct, frozen=True):

@@ -303,6 +303,7 @@ async def test_every_name_of_the_tool_is_run_and_echoed_with_defaults(
         ({"filters": {"allowed_domains": "example.com"}}, "tools[0].filters.allowed_domains"),
         ({"filters": {"allowed_domains": ["a.com", 3]}}, "tools[0].filters.allowed_domains[1]"),
         ({"filters": {"allowed_domains": [""]}}, "tools[0].filters.allowed_domains[0]"),
+        ({"filters": {"allowed_domains": ["a.com"] * 101}}, "tools[0].filters.allowed_domains"),
         ({"filters": []}, "tools[0].filters"),
         ({"user_location": {"type": "exact"}}, "tools[0].user_location.type"),
         ({"user_location": {"type": "approximate", "city": 3}}, "tools[0].user_location.city"),

@@ -22,7 +22,7 @@ LONGEST_TEXT = 200_000
 _EMPTY_LINE = re.compile(r"\n[ \t\r]*\n")
 _URL = re.compile(r"https?://[^\s<>\"'`\]]+")
 _LABEL = re.compile(r"^\W*(?:title|url|link|description|snippet|content|text|summary|published)\W*:\s*", re.IGNORECASE)
-_LINK = re.compile(r"\[([^\]\n]{1,300})\]\((https?://[^)\s]+)\)")
+_LINK = re.compile(r"\[([^\[\]\n]{1,300})\]\((https?://[^)\s]+)\)")
 
 
 def text_to_results(text: str) -> list[SearchResult]:

@@ -1,6 +1,5 @@
 """Runs the calls of `web_search`: searches, opens pages, and finds words in them."""
 
-import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -173,12 +172,21 @@ def _heading(queries: Sequence[str], *, found: bool) -> str:
 
 def _passages(text: str, pattern: str) -> Iterable[str]:
     """The places of the words, each with what is around it. Those that are close to one another are one passage."""
-    words = re.compile(r"\s+".join(map(re.escape, pattern.split())), re.IGNORECASE)
+    words, searched = _folded(" ".join(pattern.split())), _folded(text)
     spans: list[tuple[int, int]] = []
-    for found in islice(words.finditer(text), MOST_FOUND):
-        begin, end = max(0, found.start() - AROUND), found.end() + AROUND
+    at = searched.find(words)
+    for _ in range(MOST_FOUND):
+        if at < 0:
+            break
+        begin, end = max(0, at - AROUND), at + len(words) + AROUND
         if spans and begin <= spans[-1][1]:
             spans[-1] = spans[-1][0], end
         else:
             spans.append((begin, end))
+        at = searched.find(words, at + len(words))
     return (f"… {text[begin:end].strip()} …" for begin, end in spans)
+
+
+def _folded(text: str) -> str:
+    """For a comparison: without capitals and lines. The one letter that is two as small ones would move all that follow."""
+    return text.replace("İ", "I").lower().replace("\n", " ")
