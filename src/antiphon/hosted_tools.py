@@ -87,7 +87,7 @@ class HostedTools:
             return ToolResult("this gateway has no MCP servers", failed=True)
         call = ToolCall(f"{server}.{tool}", "mcp", tool, server, msgspec.json.encode(arguments).decode())
         # The server of the settings is meant, whatever servers the request brings.
-        request = structs.replace(context.request, tools=None)
+        request = structs.replace(context.request, input=None, tools=None)
         return await self._given["mcp"].run(call, replace(context, request=request))
 
     async def close(self) -> None:

@@ -445,13 +445,13 @@ class FakeMcp:
 
     def __init__(self) -> None:
         self.calls: list[ToolCall] = []
-        self.tools: Any = ()
+        self.brought: Any = ()
 
     def define(self, box: Toolbox, tool: dict[str, Any], where: str, namespace: str | None = None) -> None: ...
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolResult:
         self.calls.append(call)
-        self.tools = context.request.tools
+        self.brought = context.request.tools, context.request.input
         return ToolResult("Title: Rome\nURL: https://rome.example/\nDescription: The capital.")
 
 
@@ -465,7 +465,7 @@ async def test_a_tool_of_an_mcp_server_serves_it_as_the_native_item(engine: Mock
     (made,) = mcp.calls
     assert (made.kind, made.namespace, made.name) == ("mcp", "brave", "brave_web_search")
     assert msgspec.json.decode(made.arguments) == {"q": "capital of Italy"}
-    assert mcp.tools is None, "a server that the request brings cannot take its place"
+    assert mcp.brought == (None, None), "a server that the request brings cannot take its place"
     item, message = response["output"]
     assert item["type"] == "web_search_call"
     assert item["action"]["sources"] == [{"type": "url", "url": "https://rome.example/"}]
