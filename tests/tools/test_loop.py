@@ -18,6 +18,7 @@ from antiphon.app import Extensions
 from antiphon.core.input_items import CONVERTERS
 from antiphon.core.steps import ToolCall
 from antiphon.core.tools import ToolResult
+from antiphon.gateway.large_requests import LARGE_BODY
 from antiphon.tools.runner import ToolContext, ToolRunner
 
 pytestmark = pytest.mark.timeout(30)
@@ -140,6 +141,16 @@ async def test_calls_of_the_client_wait_for_it_while_those_of_the_gateway_have_r
     called, *results = engine.last["messages"][1:]
     assert [each["function"]["name"] for each in called["tool_calls"]] == ["roll", "f"]
     assert [each["content"] for each in results] == ["6", "done"]
+
+
+async def test_a_large_request_runs_tools_too(engine: MockEngine) -> None:
+    """It is converted in a thread, after each round."""
+    three = [call("roll", f'{{"sides": {n}}}', id=f"c{n}", index=n) for n in range(3)]
+    engine.will(answer(*three, finish="tool_calls"), ONE, text("Seven."))
+    async with with_dice(engine) as gateway:
+        response = await streamed(gateway, input="tea " * LARGE_BODY)
+    assert [item.get("output") for item in response["output"]] == ["0", "1", "2", "4", None]
+    assert len(engine.last["messages"]) == 1 + 4 + 2
 
 
 # ---- tools that fail, or never end -----------------------------------------------------------------------------------
