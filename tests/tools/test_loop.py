@@ -187,7 +187,13 @@ async def test_a_call_that_takes_too_long_is_a_failed_one(engine: MockEngine) ->
     assert engine.last["messages"][-1]["content"] == "The tool had no result after 0.05 seconds, and was stopped."
 
 
-ERRORS = [RuntimeError("it fell"), asyncio.CancelledError(), TimeoutError(), ExceptionGroup("several", [OSError()])]
+ERRORS = [
+    RuntimeError("it fell"),
+    TimeoutError(),
+    ExceptionGroup("several", [OSError()]),
+    asyncio.CancelledError(),
+    BaseExceptionGroup("several", [asyncio.CancelledError()]),
+]
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=repr)
