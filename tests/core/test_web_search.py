@@ -145,8 +145,8 @@ def test_a_failure_and_nothing_found_take_no_numbers() -> None:
 
 
 def test_a_result_without_a_title_is_shown_by_its_address() -> None:
-    shown = results_to_text(WebSearchData([SearchResult("https://a.example/", "")]), 1)
-    assert shown.startswith("[1] https://a.example/\n")
+    shown = results_to_text(WebSearchData([SearchResult("https://a.example/", "", "about")]), 1)
+    assert shown.startswith("[1] https://a.example/\nabout\n")
 
 
 def test_searches_are_counted() -> None:

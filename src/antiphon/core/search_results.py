@@ -56,7 +56,7 @@ def results_to_text(data: WebSearchData, first_number: int) -> str:
 
 
 def _lines(result: SearchResult, number: int) -> Sequence[str]:
-    return f"[{number}] {result.title or result.url}", result.url, result.text
+    return f"[{number}] {result.title or result.url}", result.url if result.title else "", result.text
 
 
 def numbered(result: ToolResult, sources: Sources) -> ToolResult:

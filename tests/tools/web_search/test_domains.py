@@ -37,5 +37,10 @@ def test_nothing_else_is(url: str) -> None:
     assert not is_allowed(url, DOMAINS)
 
 
+def test_other_letters_are_the_same_domain_in_both_ways_of_writing_it() -> None:
+    assert is_allowed("https://www.xn--mnchen-3ya.de/", domains_to_set(["münchen.de"]))
+    assert is_allowed("https://www.münchen.de/", domains_to_set(["xn--mnchen-3ya.de"]))
+
+
 def test_without_domains_everything_is() -> None:
     assert is_allowed("https://anything.example", frozenset())

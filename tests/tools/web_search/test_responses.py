@@ -137,7 +137,7 @@ async def test_the_context_size_says_how_many_results_and_how_much_of_each(
     async with searching(engine, services) as gateway:
         await gateway.create(tools=[TOOL if size is None else {**TOOL, "search_context_size": size}])
     (found,) = results(engine)
-    assert found.count("\nhttps://a.example/") == shown
+    assert found.count("] https://a.example/") == shown
     assert found.count("(cut here: ") == shown
 
 
@@ -232,6 +232,14 @@ async def test_a_private_address_is_not_opened(engine: MockEngine, services: Sea
         response = await gateway.create(tools=[TOOL])
     assert [item["status"] for item in response["output"][:2]] == ["failed", "failed"]
     assert all(found.startswith("The page was not opened: ") for found in results(engine))
+
+
+async def test_a_url_without_a_scheme_is_one_of_https(engine: MockEngine, services: SearchServices) -> None:
+    engine.will(answer(call("open_page", '{"url": "example.com/a"}'), finish="tool_calls"), text("No."))
+    async with searching(engine, services) as gateway:
+        response = await gateway.create(tools=[{**TOOL, "filters": {"allowed_domains": ["other.example"]}}])
+    assert results(engine)[0].startswith("The page was not opened: example.com is not one of the domains")
+    assert response["output"][0]["action"] == {"type": "open_page", "url": "example.com/a"}
 
 
 async def test_the_gateway_does_not_open_itself(engine: MockEngine, services: SearchServices) -> None:

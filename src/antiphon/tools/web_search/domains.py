@@ -21,4 +21,12 @@ def _host(url: str) -> str:
         host = urlsplit(url).hostname or ""
     except ValueError:
         return ""
-    return host.rstrip(".").removeprefix("*.")
+    return _ascii(host.rstrip(".").removeprefix("*."))
+
+
+def _ascii(host: str) -> str:
+    """As the internet writes names with other letters."""
+    try:
+        return host if host.isascii() else host.encode("idna").decode()
+    except UnicodeError:
+        return host

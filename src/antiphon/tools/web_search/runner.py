@@ -1,5 +1,6 @@
 """Runs the calls of `web_search`: searches, opens pages, and finds words in them."""
 
+import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -48,6 +49,7 @@ NOT_IN_PAGE = "The page {url} does not contain {pattern!r}."
 NEEDS = "The call needs `{name}`, a text that is not empty."
 
 Arguments = Mapping[str, Any]
+_HOST = re.compile(r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*\.[A-Za-z]{2,}(/|$)")
 
 
 class WebSearchRunner(WebSearch):
@@ -105,14 +107,14 @@ class WebSearchRunner(WebSearch):
     # ---- pages -------------------------------------------------------------------------------------------------------
 
     async def _open(self, arguments: Arguments, context: ToolContext, tool: WebSearchTool) -> ToolResult:
-        if (url := _text(arguments, "url")) is None:
+        if (url := _url(arguments)) is None:
             return ToolResult(NEEDS.format(name="url"), failed=True)
         page, longest = await self._page(url, context, tool), _amount(tool).page
         words = MORE_OF_PAGE if len(page.text) > longest else ""
         return data_to_result(WebSearchData([SearchResult(page.url, page.title, shortened(page.text, longest))], words))
 
     async def _find(self, arguments: Arguments, context: ToolContext, tool: WebSearchTool) -> ToolResult:
-        url, pattern = _text(arguments, "url"), _text(arguments, "pattern")
+        url, pattern = _url(arguments), _text(arguments, "pattern")
         if url is None or pattern is None:
             return ToolResult(NEEDS.format(name="url" if url is None else "pattern"), failed=True)
         page = await self._page(url, context, tool)
@@ -150,6 +152,12 @@ def _arguments(call: ToolCall) -> Arguments:
 def _text(arguments: Arguments, name: str) -> str | None:
     value = arguments.get(name)
     return value.strip() or None if isinstance(value, str) else None
+
+
+def _url(arguments: Arguments) -> str | None:
+    """Small models leave the scheme out."""
+    url = _text(arguments, "url")
+    return f"https://{url}" if url is not None and _HOST.match(url) else url
 
 
 def _amount(tool: WebSearchTool) -> Amount:
