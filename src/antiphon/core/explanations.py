@@ -111,7 +111,7 @@ NOTICES: tuple[tuple[str, str], ...] = (
         "has no output: a placeholder was sent",
         "A call in the history has no result. Engines reject that, so a short note stands there.",
     ),
-    ("are not offered:", "An MCP server that the operator adds to requests did not list its tools. The model had none of them."),
+    ("are not offered:", "A server that the operator adds to requests did not list its tools, so the model had none of them."),
     ("was offered twice", "Two tools have the same name. The model saw the first one."),
     (
         "while it was thinking",
