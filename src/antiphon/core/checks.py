@@ -110,6 +110,7 @@ def offer_to_requirements(
         # A call by the own name of a tool is one of its functions by another name: perhaps of one that may not be called.
         judged_whole=frozenset(box.own_names(offer.withheld)),
         is_known=box.knows if hosted else _is_known,
+        form_of=box.form_of,
     )
     return Requirements(
         tools=tools,
