@@ -7,6 +7,7 @@ import msgspec
 import platformdirs
 from msgspec import Meta, Struct
 
+from antiphon.mcp_settings import McpSettings
 from antiphon.setting_errors import SettingsError as SettingsError
 
 APP = "antiphon"
@@ -201,6 +202,11 @@ class Settings(Struct, frozen=True, kw_only=True):
     queue_timeout: Seconds = 60.0
     # Seconds that a response may take in all, from its request to its last event. Then it fails, and its engine is stopped.
     response_timeout: Seconds = 86_400.0
+
+    # ---- tools that the gateway runs ----
+
+    # MCP servers: a table of the file, see below.
+    mcp: McpSettings = McpSettings()
 
 
 def data_directory(settings: Settings) -> Path:
