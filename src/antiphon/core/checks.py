@@ -87,6 +87,7 @@ def offer_to_requirements(
         box.native_arguments,
         box.shown_name,
         box.offered_as,
+        box.form_of,
         # A call by the own name of a tool is one of its functions by another name: perhaps of one that may not be called.
         judged_whole=frozenset(box.own_names(offer.withheld)),
     )

@@ -47,7 +47,7 @@ class Output:
         self.reason: str | None = None
         self._sequence = sequence
         self._new_id = new_id
-        self._style = style
+        self.style = style
         self._items = COMPACTED_ITEMS if style.compacts else ITEMS
         self._forms = forms
         self._enforcement = enforcement
@@ -149,7 +149,7 @@ class Output:
             sequence.feed(tail.receive(delta))
         elif (first := state_type.first(delta, follows_item=bool(sequence.opened))) is not None:
             check = self._enforcement.requirements.answer if type(delta) is TextDelta else None
-            state = state_type(self._new_id(state_type.prefix), self._style, check)
+            state = state_type(self._new_id(state_type.prefix), self.style, check)
             state.receive(first)
             sequence.add(state)
 
@@ -176,7 +176,7 @@ class Output:
             self._call_id(delta.id),
             new_id=self._new_id,
             tools=self._enforcement.requirements.tools,
-            style=self._style,
+            style=self.style,
             forms=self._forms,
         )
         state.name = delta.name or ""

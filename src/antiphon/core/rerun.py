@@ -98,6 +98,7 @@ KINDS: dict[str, Kind] = {
     "refused": "refused",
     "checked": "check",
     "tool_result": "tool",
+    "listed": "tool",
     "estimated": "wait",
     "counted": "wait",
     "compacted": "wait",
@@ -241,7 +242,7 @@ def _to_arguments(name: str, arguments: Any) -> tuple[Any, ...]:
     if isinstance(arguments, ApiError):
         # A copy: the exchange may raise it, and the recorded one would keep all of this run in memory with its frames.
         return (without_trace(arguments),)
-    return tuple(arguments) if name == "tool_result" else (arguments,)
+    return tuple(arguments) if name in ("tool_result", "listed") else (arguments,)
 
 
 def _pieces_to_frames(recording: Recording) -> list[list[bytes]]:

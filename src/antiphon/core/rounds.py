@@ -18,7 +18,9 @@ def states_to_turn(states: Iterable[ItemState]) -> AssistantTurn:
     for state in states:
         if isinstance(state, CallState):
             output = state.result.output if state.result is not None else ""
-            turn.calls.append(Call(state.call_id, state.name, state.arguments, texts=[output], answered=True))
+            call = Call(state.chat_id, state.name, state.arguments, texts=[output], answered=True)
+            call.has_own_result = state.has_own_result
+            turn.calls.append(call)
         elif isinstance(state, ReasoningState):
             turn.reasoning.append(state.written)
         else:

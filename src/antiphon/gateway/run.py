@@ -12,7 +12,7 @@ from typing import Any
 
 from antiphon.core.exchange import Exchange
 from antiphon.core.fast_path import AnyEvent
-from antiphon.core.steps import Ask, Check, Compact, Count, Done, Estimate, RunTools, Step
+from antiphon.core.steps import Ask, Check, Compact, Count, Done, Estimate, ListTools, RunTools, Step
 from antiphon.engines.estimates import count_prompt, estimate_usage
 from antiphon.engines.upstream import Engine, Reply
 from antiphon.errors import ApiError, EngineError, EngineStalled
@@ -28,6 +28,7 @@ from antiphon.gateway.outbox import Outbox
 from antiphon.gateway.recorder import NoRecorder, ResponseRecorder
 from antiphon.gateway.sinks import NoSink, Sink
 from antiphon.gateway.tool_calls import run_calls
+from antiphon.gateway.tool_listing import list_servers
 from antiphon.gateway.watch import EngineWatch
 from antiphon.logs import log
 from antiphon.tools.runner import ToolContext
@@ -278,6 +279,11 @@ class ResponseRun:
                         return reply
                 case Check():
                     await self._check_once(step)
+                case ListTools() | RunTools() if not self._begun:
+                    # It has items to show.
+                    return None
+                case ListTools():
+                    await list_servers(step.servers, self._equipment.tools, self._tool_context(), self._exchange, self._outbox)
                 case RunTools():
                     await run_calls(step.calls, self._equipment.tools, self._tool_context(), self._exchange, self._outbox)
                 case Estimate():
