@@ -55,7 +55,7 @@ def test_servers_are_programs_or_urls_with_secrets_from_the_environment(tmp_path
     time, remote = servers["time"], servers["remote"]
     env = (("API_KEY", "a-long-secret"), ("PLAIN", "a$b"))
     assert time.target == StdioServer("uvx", ("mcp-server-time", "--local-timezone=UTC"), env, "/srv")
-    assert (time.timeout, time.allowed_tools, time.shared) == (5.0, {"get_current_time"}, False)
+    assert (time.timeout, time.allowed_tools, time.shared) == (5.0, frozenset({"get_current_time"}), False)
     assert time.is_attached("ada", ("qwen3", None))
     assert not time.is_attached("ada", ("gpt-5", "gemma3"))
     assert not time.is_attached("bob", ("qwen3",))

@@ -87,7 +87,8 @@ def _check(name: str, value: Any, where: Where) -> None:
 
 
 def _group_type(name: str) -> type[msgspec.Struct]:
-    return next(field.type for field in msgspec.structs.fields(Settings) if field.name == name)
+    types: dict[str, type[msgspec.Struct]] = {field.name: field.type for field in msgspec.structs.fields(Settings)}
+    return types[name]
 
 
 def _variable(name: str) -> str:

@@ -220,6 +220,9 @@ class BadMcpServer:
         self.headers: list[dict[str, str]] = []
         self.sessions: set[str] = set()
         self.ended: list[str] = []
+        self._ends: asyncio.Queue[str] = asyncio.Queue()
+        # Of every request that is none of MCP.
+        self.paths: list[str] = []
         self._old: dict[str, asyncio.Queue[Message]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         app = web.Application(client_max_size=2**24)
@@ -249,11 +252,16 @@ class BadMcpServer:
             task.cancel()
         await self._runner.cleanup()
 
+    async def next_end(self) -> str:
+        """The next session that its client ends."""
+        return await self._ends.get()
+
     async def _mcp(self, request: web.Request) -> web.StreamResponse:
         self.headers.append(dict(request.headers))
         session = request.headers.get("mcp-session-id")
         if request.method == "DELETE":
             self.ended.append(session or "")
+            self._ends.put_nowait(session or "")
             return web.Response(status=204)
         if request.method != "POST":
             return web.Response(status=405)
@@ -319,6 +327,7 @@ class BadMcpServer:
         return web.Response(status=307, headers={"location": request.query["to"]})
 
     async def _status(self, request: web.Request) -> web.Response:
+        self.paths.append(request.path)
         return web.Response(status=int(request.match_info["status"]), text="Nothing for you.")
 
     async def _html(self, request: web.Request) -> web.Response:

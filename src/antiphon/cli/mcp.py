@@ -166,7 +166,7 @@ def lines(found: Found) -> Iterator[str]:
 
 
 def _help(found: Found, failure: McpFailure) -> Iterator[str]:
-    if failure.status in HINTS:
+    if failure.status is not None and failure.status in HINTS:
         yield HINTS[failure.status]
     if found.noise:
         yield NOISE
