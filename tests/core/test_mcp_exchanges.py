@@ -151,13 +151,12 @@ def test_a_response_that_is_cancelled_while_it_lists_ends_as_cancelled() -> None
 # ---- calls -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_call_streams_its_arguments_and_has_its_result() -> None:
+def test_a_call_shows_its_arguments_and_its_result() -> None:
     talk = Conversation()
     events = talk.run({}, ASKS, text("Sunny."))
-    assert kinds(events)[6:13] == [
+    assert kinds(events)[6:12] == [
         "output_item.added",
         "mcp_call.in_progress",
-        "mcp_call_arguments.delta",
         "mcp_call_arguments.delta",
         "mcp_call_arguments.done",
         "mcp_call.completed",
@@ -179,12 +178,13 @@ def test_a_call_streams_its_arguments_and_has_its_result() -> None:
     assert events[7].keys() == {"type", "item_id", "output_index", "sequence_number"}
     assert output_of(events)[1] == {**begun, "arguments": PARIS, "status": "completed", "output": "It is sunny."}
     assert [item["type"] for item in output_of(events)] == ["mcp_list_tools", "mcp_call", "message"]
-    assert talk.servers.calls == [ToolCall("a", "mcp", "forecast", "weather", PARIS)]
+    assert talk.servers.calls == [ToolCall("a", "mcp", "forecast", "weather", PARIS, idempotent=True)]
     assert events[-1]["response"]["usage"]["total_tokens"] == 2 * 17
 
 
 def test_arguments_may_be_missing() -> None:
-    events = Conversation().run({}, answer(call("weather__forecast", "", id="a"), finish="tool_calls"), text("Sunny."))
+    talk = Conversation(FakeServers({"weather": Listing([McpTool("forecast", {})])}))
+    events = talk.run({}, answer(call("weather__forecast", "", id="a"), finish="tool_calls"), text("Sunny."))
     assert output_of(events)[1]["arguments"] == "{}"
 
 
@@ -307,18 +307,17 @@ def test_a_list_that_is_due_comes_before_the_approved_call() -> None:
     assert [item["type"] for item in output_of(events)] == ["mcp_list_tools", "mcp_call", "message"]
 
 
-def test_several_approved_calls_run_in_one_step_and_each_is_a_turn() -> None:
+def test_several_approved_calls_run_in_one_step_whatever_limits_the_model() -> None:
     talk = Conversation()
-    first = output_of(talk.run({"tools": [BOUND], "parallel_tool_calls": False}, ASKS))
-    second = output_of(talk.run({"tools": [BOUND]}, ASKS_TWICE))
-    ids = [item["id"] for item in second[1:]]
-    talk.run(
-        {"tools": [BOUND], "parallel_tool_calls": False, "max_tool_calls": 1, "input": [USER, *second, *map(approve, ids)]},
-        text("Sunny."),
-    )
+    first = output_of(talk.run({"tools": [BOUND]}, ASKS_TWICE))
+    before = [USER, *first, *(approve(item["id"]) for item in first[1:])]
+    limits = {"parallel_tool_calls": False, "max_tool_calls": 1}
+    second = output_of(talk.run({"tools": [BOUND], **limits, "input": before}, text("Sunny.")))
     assert [call.name for call in talk.servers.calls] == ["forecast", "report"]
-    assert [message["role"] for message in talk.chats[-1]["messages"]] == ["user", *["assistant", "tool"] * 2]
-    assert len(first) == 2
+    assert [message["role"] for message in talk.chats[1]["messages"]] == ["user", "assistant", "tool", "tool"]
+    # Later, it is the same.
+    talk.run({"tools": [BOUND], "input": [*before, *second, NEXT]}, text("Rainy."))
+    assert talk.chats[2]["messages"][:4] == talk.chats[1]["messages"]
 
 
 def test_required_calls_are_done_with_once_one_was_approved() -> None:
@@ -444,8 +443,6 @@ def test_an_error_in_plain_words_is_what_the_model_sees() -> None:
     assert told == ["It broke.", '{"type":"new","why":"?"}', "(no output was recorded for this call)"]
 
 
-arguments = st.sampled_from(["", "{}", PARIS, '{"city": "Rome", "days": [1, 2]}', '{"city":"Oslo"', "[1]", '"x"'])
-calls = st.lists(st.tuples(st.sampled_from(["weather__forecast", "weather__report", "forecast"]), arguments), max_size=3)
 results = st.sampled_from(
     [
         ToolResult("Sunny."),
@@ -455,31 +452,34 @@ results = st.sampled_from(
         *(ToolResult(SAID[kind], failed=True, data=error) for kind, error in ERRORS.items()),
     ]
 )
-rounds = st.lists(st.tuples(st.sampled_from(["", "I will see."]), st.sampled_from(["", "Let me look."]), calls), max_size=3)
+names = st.sampled_from(["weather__forecast", "weather__report", "report"])
+written = st.tuples(names, st.sampled_from(["", "{}", PARIS, '{"city": ["Oslo", 1]}']))
+called = st.lists(written, min_size=1, max_size=3)
+answered = st.tuples(st.sampled_from(["", "Hm."]), st.sampled_from(["", "Let me look."]), called)
 
 
 @settings(max_examples=150)
-@given(rounds, st.lists(results, min_size=1, max_size=4))
+@given(st.lists(answered, max_size=2), st.lists(results, min_size=1, max_size=4))
 def test_every_round_is_a_prefix_of_what_follows(
     made: list[tuple[str, str, list[tuple[str, str]]]], given_results: list[ToolResult]
 ) -> None:
     """What the model saw while the response ran is what its items become."""
     answers = []
     for thought, words, called in made:
-        if not called:
-            continue
         pieces = [chunk({"reasoning_content": thought})] if thought else []
         pieces += [chunk({"content": words})] if words else []
         pieces += [call(name, given, id=f"c{at}", index=at) for at, (name, given) in enumerate(called)]
         answers.append(answer(*pieces, finish="tool_calls"))
     left = iter(given_results * 20)
-    talk = Conversation(FakeServers(result=lambda call: next(left)))
+    lists = {"weather": Listing([McpTool("forecast", {}), McpTool("report", {})])}
+    talk = Conversation(FakeServers(lists, result=lambda call: next(left)))
     output = output_of(talk.run({}, *answers, text("Done.")))
     live = talk.chats[-1]["messages"]
     assert all(live[: len(chat["messages"])] == chat["messages"] for chat in talk.chats)
     talk.run({"input": [USER, *output, NEXT]}, text("Yes."))
     assert talk.chats[-1]["messages"][: len(live)] == live
     assert len(talk.chats[-1]["messages"]) == len(live) + 2
+    assert len(talk.servers.calls) == sum(len(called) for _, _, called in made)
 
 
 # ---- the choice ------------------------------------------------------------------------------------------------------
@@ -522,12 +522,41 @@ def test_mcp_tools_can_be_required(choice: Any, names: list[str]) -> None:
         ({"type": "mcp", "server_label": "x"}, "tool_choice"),
         ({"type": "mcp", "server_label": "weather", "name": "x"}, "tool_choice"),
         ({"type": "mcp"}, "tool_choice.server_label"),
+        ({"type": "mcp", "server_label": ["weather"]}, "tool_choice.server_label"),
         ({"type": "allowed_tools", "tools": [{"type": "mcp", "server_label": "x"}]}, "tool_choice.tools[0]"),
     ],
 )
 def test_a_choice_of_what_is_not_there_is_an_error(choice: Any, param: str) -> None:
     first = output_of(Conversation().run({}, text("Hello.")))
     assert refusal({"tool_choice": choice, "input": [USER, *first, NEXT]}).param == param
+
+
+def test_a_choice_of_a_server_that_is_not_there_is_refused_before_anything_is_listed() -> None:
+    for label in ("x", 5, None):
+        wrong = refusal({"tool_choice": {"type": "mcp", "server_label": label}})
+        assert wrong.param == ("tool_choice" if label == "x" else "tool_choice.server_label")
+
+
+def test_a_choice_of_a_tool_that_is_not_in_the_list_fails_the_response() -> None:
+    choice = {"type": "mcp", "server_label": "weather", "name": "x"}
+    events = Conversation().run({"tool_choice": choice})
+    assert [item["type"] for item in output_of(events)] == ["mcp_list_tools"]
+    assert events[-1]["response"]["error"]["code"] == "invalid_prompt"
+    assert "'x' of 'weather' is not among the tools" in events[-1]["response"]["error"]["message"]
+
+
+def test_a_list_without_an_id_counts() -> None:
+    talk = Conversation()
+    listed = {"type": "mcp_list_tools", "server_label": "weather", "tools": [{"name": "new", "input_schema": {}}]}
+    talk.run({"input": [listed, USER]}, text("Yes."))
+    assert names_in(talk.chats[0]) == ["weather__new"]
+
+
+def test_of_two_tools_with_one_name_the_stricter_counts() -> None:
+    listing = Listing([FORECAST, McpTool("forecast", CITY, annotations={"readOnlyHint": False})])
+    talk = Conversation(FakeServers({"weather": listing}))
+    events = talk.run({"tools": [{**WEATHER, "require_approval": {"never": {"read_only": True}}}]}, ASKS)
+    assert output_of(events)[1]["type"] == "mcp_approval_request"
 
 
 # ---- servers that the operator attaches ------------------------------------------------------------------------------

@@ -59,7 +59,6 @@ async def test_a_streamed_response_lists_calls_and_goes_on(engine: MockEngine) -
     assert [kind for kind in kinds(events) if kind.startswith("mcp_call")] == [
         "mcp_call.in_progress",
         "mcp_call_arguments.delta",
-        "mcp_call_arguments.delta",
         "mcp_call_arguments.done",
         "mcp_call.completed",
     ]

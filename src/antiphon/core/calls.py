@@ -48,8 +48,6 @@ class FunctionForm:
     runs_here = False
     # Its item has nothing true to say before the arguments are whole, and is not added before that.
     opens_whole = False
-    # Its item has the result of the call: no other item brings it.
-    has_own_result = False
 
     def __init__(self, native: Native, item_id: str, call_id: str, output_index: int, style: EventStyle) -> None:
         self._native = native
@@ -58,11 +56,6 @@ class FunctionForm:
         self._index = output_index
         self._style = style
         self._arguments: list[str] = []
-
-    @property
-    def chat_id(self) -> str:
-        """The id that the call has in the conversation, now and when its item comes back."""
-        return self._call_id
 
     def begin(self) -> Iterable[Event]:
         """What follows the event that adds the item."""
@@ -103,6 +96,12 @@ class FunctionForm:
     @property
     def arguments(self) -> str:
         return "".join(self._arguments)
+
+    @property
+    def chat_id(self) -> str:
+        """The id that the call has in the conversation, now and when its item comes back. The item of a tool that the gateway
+        runs has no other id than its own."""
+        return self._id if self.runs_here else self._call_id
 
     @property
     def pieces(self) -> Sequence[str]:
@@ -256,8 +255,10 @@ class CallState:
         # Its form has other arguments than the model wrote.
         self._is_translated = False
         self.outcome: CheckOutcome | None = None
-        # Of a tool that the gateway runs.
+        # Of a tool that the gateway runs, or of a call that it does not run.
         self.result: ToolResult | None = None
+        # It was judged before its turn, and is going to be shown.
+        self.admitted = False
         self.fast_path: FastPath | None = None
         # How the engine names it; each may be missing.
         self.engine_id: str | None = None
@@ -325,6 +326,26 @@ class CallState:
         return self.runs_here and self.result is None
 
     @property
+    def arguments_to_run(self) -> str:
+        """As its tool gets them: whole, and as they were checked."""
+        arguments = self._to_feed() if self._form is None else self._form.arguments
+        return arguments + missing_end(arguments)
+
+    @property
+    def is_opened(self) -> bool:
+        """It has an item."""
+        return self._form is not None
+
+    @property
+    def chat_id(self) -> str:
+        return self.call_id if self._form is None else self._form.chat_id
+
+    @property
+    def chat_name(self) -> str:
+        """The name that the call has in the conversation, now and when its item comes back."""
+        return self.name if self._form is None else self._tools.shown_name(self.name, self.arguments)
+
+    @property
     def native(self) -> Native:
         return self._tools.native_of(self.name)
 
@@ -352,7 +373,10 @@ class CallState:
 
     @property
     def _is_buffered(self) -> bool:
-        return self.name in self._tools.judged_whole or ((check := self.check) is not None and check.buffered)
+        # Only the arguments of a call that the gateway runs show whether it is going to run it.
+        if self.runs_here or self.name in self._tools.judged_whole:
+            return True
+        return (check := self.check) is not None and check.buffered
 
     @property
     def closed(self) -> bool:
@@ -362,14 +386,6 @@ class CallState:
     def arguments(self) -> str:
         """As the engine knows them."""
         return "".join(self._waiting) if self._form is None or self._is_translated else self._form.arguments
-
-    @property
-    def has_own_result(self) -> bool:
-        return self._kind.has_own_result
-
-    @property
-    def chat_id(self) -> str:
-        return self.call_id if self._form is None else self._form.chat_id
 
     @property
     def written(self) -> str:

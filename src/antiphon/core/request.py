@@ -1,6 +1,6 @@
 """Responses request → chat request. A pure function of the request and the dialect."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,11 +70,13 @@ def request_to_chat(
     help: Help = NO_HELP,
     sampling: Sampling = ENGINE_DEFAULT,
     attached: Sequence[Tool] = (),
+    hosted_kinds: Collection[str] = (),
 ) -> Conversion:
     """`earlier`: how many of the items were stored, and not sent with this request. `complaint_about`: why a
     schema or grammar is known not to compile. `documents`: what is known of the documents in the items.
     `rounds`, `rejection`: what has become of the response so far. `help`: what a small model gets.
-    `sampling`: how this model's tokens are chosen where the request does not say. `attached`: tools that the operator adds."""
+    `sampling`: how this model's tokens are chosen where the request does not say. `attached`: tools that the operator adds.
+    `hosted_kinds`: the kinds of tool that the gateway runs."""
     refuse_unsupported(request)
     box = _box(request, items, tool_definitions, help, earlier=earlier, attached=attached)
     documents = documents or Documents()
@@ -83,7 +85,16 @@ def request_to_chat(
     request, sampling = _as_answered(request, box, sampling, compacts=compacts)
     offer = _offer(request, box, draft, dialect, tool_definitions, help)
     checks = Checks(complaint_about)
-    requirements = offer_to_requirements(request, offer, box, dialect, checks, compacts=compacts, check_grammars=check_grammars)
+    requirements = offer_to_requirements(
+        request,
+        offer,
+        box,
+        dialect,
+        checks,
+        compacts=compacts,
+        check_grammars=check_grammars,
+        hosted_kinds=hosted_kinds,
+    )
     for turn in rejection_to_turns(rejection, requirements, helped=help.stops_loops) if rejection is not None else ():
         draft.add(turn)
     # Raises for a definition that must be followed: nothing is made of a request that has one.
@@ -133,8 +144,7 @@ def _draft(
 ) -> ChatDraft:
     draft = items_to_draft(items, box.as_called, sealer.open, documents=documents, earlier=earlier)
     for called in rounds:
-        for turn in called.one_by_one(box.shown_name):
-            draft.add(turn)
+        draft.add(called)
     return draft
 
 
@@ -156,7 +166,7 @@ def _offer(
     withheld = draft.stop_loops(helped=help.stops_loops)
     holds_calls = help.holds_calls and _may_hold_calls(request)
     # A server's tools may be meant that are not known yet. The request is converted again when they are.
-    choice = provisional_choice(request.tool_choice) if box.unlisted else request.tool_choice
+    choice = provisional_choice(request.tool_choice, box) if box.unlisted else request.tool_choice
     offer = choice_to_offer(choice, box, dialect, definitions, holds_calls=holds_calls)
     return offer_without(offer, withheld, box.own_names(offer.names))
 

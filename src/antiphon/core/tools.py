@@ -97,6 +97,8 @@ class ToolResult(Struct, frozen=True):
     output: str
     failed: bool = False
     data: Any = None
+    # What the client should know of it.
+    notice: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,17 +150,17 @@ class Toolbox:
     # Namespace → its description.
     namespaces: dict[str, str] = field(default_factory=dict)
     left_out: set[Native] = field(default_factory=set)
+    # Tools that the gateway runs whose calls must not be made a second time, because each has an effect of its own.
+    not_idempotent: set[Native] = field(default_factory=set)
     # The functions that are offered in place of a tool, by their names; and their names by the tool.
     easy: dict[str, EasyFunction] = field(default_factory=dict)
     instead: dict[Native, tuple[str, ...]] = field(default_factory=dict)
     # MCP servers, by label: where each was defined; and those whose tools have to be listed before they can be offered.
     servers: dict[str, str] = field(default_factory=dict)
     unlisted: list[McpServer] = field(default_factory=list)
-    # Tools that are not run before the client has approved the call; that a search has to find first; and that must not be
-    # run twice.
+    # Tools that are not run before the client has approved the call; and those that a search has to find first.
     needs_approval: set[Native] = field(default_factory=set)
     deferred: set[Native] = field(default_factory=set)
-    not_idempotent: set[Native] = field(default_factory=set)
     # Where in the request each function was defined.
     places: dict[str, str] = field(default_factory=dict)
     echo: list[Tool] = field(default_factory=list)
@@ -235,10 +237,17 @@ class Toolbox:
 
     def native_of(self, name: str) -> Native:
         """What the engine's call means. A model may leave the namespace out. Calls of unknown tools are passed on."""
+        return self._find(name) or Native("function", name)
+
+    def knows(self, name: str) -> bool:
+        """A call by this name means one of these tools."""
+        return self._find(name) is not None
+
+    def _find(self, name: str) -> Native | None:
         if name in self.natives:
             return self.natives[name]
         alike = [native for native in self.natives.values() if native.namespace and native.name == name]
-        return alike[0] if len(alike) == 1 else Native("function", name)
+        return alike[0] if len(alike) == 1 else None
 
 
 # ---- functions -------------------------------------------------------------------------------------------------------

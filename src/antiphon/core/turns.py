@@ -1,8 +1,8 @@
 """The turns of a chat: what the model said and called, with the results, and what the user said."""
 
 from collections import deque
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Hashable, Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -29,8 +29,6 @@ class Call:
     note: str = ""
     # Its result is shown in plain words, which may name these functions.
     easy: Collection[str] = ()
-    # Its item has the result: no other item brings it.
-    has_own_result: bool = False
 
     def __post_init__(self) -> None:
         self.arguments = object_arguments(self.arguments)
@@ -142,17 +140,6 @@ class AssistantTurn:
         self.reasoning += turn.reasoning
         self.texts += turn.texts
         self.calls += turn.calls
-
-    def one_by_one(self, shown_name: Callable[[str, str], str]) -> Iterator["AssistantTurn"]:
-        """As the items of a round will be read later: what follows an item that has its own result is another turn.
-        `shown_name`: the name that a call has in the history."""
-        turn = AssistantTurn(self.reasoning, self.texts)
-        for call in self.calls:
-            if turn.calls and turn.calls[-1].has_own_result:
-                yield turn
-                turn = AssistantTurn()
-            turn.calls.append(replace(call, name=shown_name(call.name, call.arguments)) if call.has_own_result else call)
-        yield turn
 
     def messages(self) -> Iterator[ChatMessage]:
         message = ChatMessage(role="assistant", content="\n\n".join(self.texts))

@@ -5,9 +5,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Protocol, cast
 
-from antiphon.core.exchange import Exchange
 from antiphon.core.mcp.servers import Listing, McpListError, McpServer
-from antiphon.gateway.outbox import Outbox
 from antiphon.logs import log
 from antiphon.tools.runner import ToolContext, ToolRunner
 
@@ -19,19 +17,13 @@ class ListsTools(Protocol):
 
 
 async def list_servers(
-    servers: Sequence[McpServer], tools: Mapping[str, ToolRunner], context: ToolContext, exchange: Exchange, outbox: Outbox
-) -> None:
-    """All at once."""
+    servers: Sequence[McpServer], tools: Mapping[str, ToolRunner], context: ToolContext
+) -> dict[str, Listing]:
+    """All at once, by their labels."""
     runner = cast(ListsTools, tools["mcp"])
-
-    async def list_server(server: McpServer) -> None:
-        listing = await _listing_of(server, runner, context)
-        outbox.add(exchange.listed(server.label, listing))
-        outbox.flush()
-
     async with asyncio.TaskGroup() as group:
-        for server in servers:
-            group.create_task(list_server(server))
+        tasks = {server.label: group.create_task(_listing_of(server, runner, context)) for server in servers}
+    return {label: task.result() for label, task in tasks.items()}
 
 
 async def _listing_of(server: McpServer, runner: ListsTools, context: ToolContext) -> Listing:

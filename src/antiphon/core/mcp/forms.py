@@ -16,18 +16,13 @@ class McpForm(FunctionForm):
     """A call of a server's tool. Its arguments are emitted as they come; it stays open until the server has answered."""
 
     prefix = "mcp"
-    runs_here = has_own_result = True
+    runs_here = True
 
     def __init__(self, *place: Any, approval_request_id: str | None = None) -> None:
         super().__init__(*place)
         self._approval = approval_request_id
         self._output: str | None = None
         self._error: McpError | None = None
-
-    @property
-    def chat_id(self) -> str:
-        """The item has no other id by which the call can be found in the history."""
-        return self._id
 
     def begin(self) -> Iterable[Event]:
         yield events.McpCallInProgress(item_id=self._id, output_index=self._index)
