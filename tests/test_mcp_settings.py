@@ -30,9 +30,11 @@ def test_servers_are_programs_or_urls_with_secrets_from_the_environment(tmp_path
     settings = read(
         tmp_path,
         """
+        tool_timeout = 9
+
         [mcp]
         hosts = "tools.example.com"
-        call-timeout = 9
+        connect-timeout = 8
 
         [mcp.servers.time]
         command = "uvx"
@@ -62,7 +64,8 @@ def test_servers_are_programs_or_urls_with_secrets_from_the_environment(tmp_path
     url = "https://mcp.example.com/mcp"
     assert remote.target == HttpServer(url, (("Authorization", "Bearer a-long-secret"),), is_trusted=True)
     assert (remote.shared, remote.always, remote.serves("anybody")) == (True, False, True)
-    assert (settings.mcp.hosts, mcp_limits(settings).call) == (("tools.example.com",), 9.0)
+    limits = mcp_limits(settings)
+    assert (settings.mcp.hosts, limits.call, limits.connect) == (("tools.example.com",), 9.0, 8.0)
 
 
 @pytest.mark.parametrize(

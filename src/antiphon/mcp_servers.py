@@ -44,7 +44,7 @@ def mcp_limits(settings: Settings) -> McpLimits:
     given = settings.mcp
     return McpLimits(
         connect=given.connect_timeout,
-        call=given.call_timeout,
+        call=settings.tool_timeout,
         idle=given.idle_timeout,
         answer_bytes=given.max_answer_bytes,
         tools=given.max_tools,

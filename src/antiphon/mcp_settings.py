@@ -33,7 +33,7 @@ class McpServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     require_approval: Literal["always", "never"] = "never"
     # The tools that may be used. If it is not set: all.
     allowed_tools: tuple[str, ...] | None = None
-    # Seconds for one call. If it is not set: `call_timeout` of `[mcp]`.
+    # Seconds for one call. If it is not set: `tool_timeout`.
     timeout: Seconds | None = None
     # Use one session for all keys. False: each key has its own, and for a program its own process.
     shared: bool = False
@@ -50,8 +50,6 @@ class McpSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     hosts: tuple[str, ...] = ()
     # Seconds to connect to a server, which includes the start of a program, and to list its tools.
     connect_timeout: Seconds = 30.0
-    # Seconds for one call.
-    call_timeout: Seconds = 300.0
     # Seconds after which a connection that nobody uses is closed, and a program ended.
     idle_timeout: Seconds = 300.0
     # The largest answer of a server, in bytes.

@@ -231,6 +231,16 @@ async def test_an_attached_server_that_is_broken_is_a_notice(engine: MockEngine)
         assert "database" not in gateway.notice
 
 
+async def test_a_server_may_have_more_time_than_other_tools(engine: MockEngine) -> None:
+    """And less: the call ends when the time of its server does."""
+    slow = answer(call("bad__slow", "{}", id="a"), finish="tool_calls")
+    engine.will(slow, text("Done."))
+    mcp = operators(bad=program(always=True, timeout=0.5))
+    async with running_gateway(engine, mcp=mcp, tool_timeout=0.1) as gateway:
+        response = await gateway.create()
+    assert response["output"][0]["error"]["message"] == "The server did not answer within 0.5 seconds."
+
+
 async def test_a_program_ends_with_the_gateway(engine: MockEngine) -> None:
     engine.will(answer(call("bad__process", "{}", id="a"), finish="tool_calls"), text("Done."))
     async with running_gateway(engine, mcp=operators(bad=program(always=True))) as gateway:

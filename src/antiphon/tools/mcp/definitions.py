@@ -65,7 +65,7 @@ class McpLimits:
     # Seconds to connect, which includes the start of a program, and to list the tools; for one call; until a session that
     # nobody uses is closed.
     connect: float = 30.0
-    call: float = 300.0
+    call: float = 60.0
     idle: float = 300.0
     # Of one answer of a server.
     answer_bytes: int = 4 * 1024 * 1024

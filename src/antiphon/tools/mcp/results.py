@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from antiphon.core.mcp.errors import content_to_text
 from antiphon.core.tools import ToolResult
 from antiphon.tools.mcp.definitions import McpLimits
 from antiphon.wire.hosted_items import McpTool, McpToolExecutionError
@@ -17,10 +18,10 @@ Block = Mapping[str, Any]
 def result_to_tool_result(result: Mapping[str, Any]) -> ToolResult:
     """`result`: of tools/call, as JSON."""
     content = result.get("content") or []
-    output = _to_text(content, result.get("structuredContent"))
     if result.get("isError"):
-        return ToolResult(output or "The tool failed, and did not say why.", failed=True, data=McpToolExecutionError(content))
-    return ToolResult(output)
+        output = content_to_text(content) or "The tool failed, and did not say why."
+        return ToolResult(output, failed=True, data=McpToolExecutionError(content))
+    return ToolResult(_to_text(content, result.get("structuredContent")))
 
 
 def _to_text(content: Iterable[Block], structured: Any) -> str:

@@ -26,6 +26,9 @@ RETRY_INTERVAL = 10.0
 
 
 class McpRunner(McpTools):
+    # Of one server they are longer than of another.
+    has_own_timeouts = True
+
     def __init__(
         self,
         servers: Mapping[str, OperatorServer],
@@ -80,7 +83,7 @@ class McpRunner(McpTools):
             return await self._run(server, call, context)
         except McpFailure as failure:
             self._report(server, failure)
-            return ToolResult(f"The call failed: {failure.message}", failed=True, data=failure.to_error())
+            return ToolResult(failure.message, failed=True, data=failure.to_error())
 
     async def _run(self, server: McpServer, call: ToolCall, context: ToolContext) -> ToolResult:
         arguments: dict[str, Any] = msgspec.json.decode(call.arguments or "{}", type=dict[str, Any])
