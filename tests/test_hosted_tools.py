@@ -66,3 +66,17 @@ def test_a_file_is_checked_as_a_whole_and_its_secrets_are_not_shown(tmp_path: Pa
     with pytest.raises(SettingsError, match=r"^tools\.web_search\.key must be a text \(") as error:
         load_settings({}, file)
     assert "12345678" not in str(error.value)
+
+
+def test_the_mcp_server_has_to_be_in_the_file_too(tmp_path: Path) -> None:
+    file = tmp_path / "antiphon.toml"
+    table = '[tools.web_search]\nmcp = "brave"\ntool = "search"\n'
+    server = '[mcp.servers.{name}]\ncommand = "brave-search-mcp"\n'
+    file.write_text(table + server.format(name="braves"))
+    message = r"tools\.web_search\.mcp: there is no \[mcp\.servers\.brave\]\. Did you mean braves\?"
+    with pytest.raises(SettingsError, match=message):
+        load_settings({}, file)
+    file.write_text(table + server.format(name="brave"))
+    chosen = load_settings({}, file).tools.web_search
+    assert chosen is not None
+    assert (chosen.mcp, chosen.tool) == ("brave", "search")

@@ -66,9 +66,12 @@ from antiphon.inspector.files import read_page
 from antiphon.inspector.inspector import Inspector
 from antiphon.inspector.recordings import Recordings
 from antiphon.logs import log
+from antiphon.mcp_servers import address_policy, mcp_limits, operator_servers
 from antiphon.observability import Observability
 from antiphon.settings import Settings, data_directory, read_chat_template
 from antiphon.store.protocol import Store
+from antiphon.tools.mcp.runner import McpRunner, NoMcp
+from antiphon.tools.mcp.session import is_installed
 from antiphon.tools.runner import ToolRunner
 from antiphon.transport import LINGER, ConnectionOptions, Runner, transport_of
 
@@ -143,12 +146,17 @@ def make_app(
     store, checker = observability.measured(store, checker)
     names = ModelNames(settings.model_names, settings.default_model)
     pool = Pool(_make_engines(settings, session, embedded), intervals.engine_retry, names)
-    extensions = replace(extensions, observers=[*extensions.observers, *observability.observers(pool)])
     own = OwnAddresses()
-    hosted = HostedTools(settings, checker, extensions.tools, own)
-    extensions = replace(extensions, tools=hosted.runners)
+    mcp = _make_mcp(settings, own)
+    hosted = HostedTools(settings, checker, {"mcp": mcp, **extensions.tools}, own)
+    extensions = replace(
+        extensions,
+        tools=hosted.runners,
+        observers=[*extensions.observers, *observability.observers(pool)],
+    )
     app_inspector = _make_inspector(settings)
     gateway = _make_gateway(settings, pool, store, checker, extensions, app_inspector)
+    gateway.attached = mcp.attached
     app = web.Application(
         middlewares=[counted, identified, traced, preflights, enveloped, checked, authenticated],
         client_max_size=settings.max_body_bytes,
@@ -177,6 +185,7 @@ def make_app(
     app[WORKERS] = Workers(gateway, background_options(settings, intervals.background_retry))
     app.add_routes(ROUTES)
     app.cleanup_ctx.append(partial(_watch, store_max_bytes=settings.store_max_bytes))
+    app.cleanup_ctx.append(partial(_close_mcp, mcp=mcp))
     app.cleanup_ctx.append(partial(_close_tools, hosted=hosted))
     if extensions.checker is None:
         app.cleanup_ctx.append(partial(_close_checker, checker=checker))
@@ -236,6 +245,12 @@ def _make_engines(settings: Settings, session: aiohttp.ClientSession, embedded: 
     if embedded is not None:
         engines.append(_embedded_engine(embedded, session, settings))
     return engines
+
+
+def _make_mcp(settings: Settings, own: OwnAddresses) -> McpRunner | NoMcp:
+    if not is_installed():
+        return NoMcp()
+    return McpRunner(operator_servers(settings), address_policy(settings, own), mcp_limits(settings))
 
 
 def _make_inspector(settings: Settings) -> Inspector:
@@ -380,6 +395,11 @@ async def _close_tools(app: web.Application, hosted: HostedTools) -> AsyncIterat
 async def _close_checker(app: web.Application, checker: Checker) -> AsyncIterator[None]:
     yield
     await asyncio.to_thread(checker.close)
+
+
+async def _close_mcp(app: web.Application, mcp: McpRunner | NoMcp) -> AsyncIterator[None]:
+    yield
+    await mcp.close()
 
 
 async def _start_workers(app: web.Application) -> None:

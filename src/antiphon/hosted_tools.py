@@ -19,7 +19,7 @@ from antiphon.core.web_pages import NOT_INSTALLED
 from antiphon.core.web_search import TYPES as WEB_SEARCH_TYPES
 from antiphon.gateway.checker import Checker
 from antiphon.logs import log
-from antiphon.setting_errors import SettingsError, wrong_address
+from antiphon.setting_errors import SettingsError, did_you_mean, wrong_address
 from antiphon.settings import Settings
 from antiphon.tool_settings import WebSearchSettings
 from antiphon.tools.addresses import AddressPolicy
@@ -95,6 +95,18 @@ class HostedTools:
             await close()
         if self._session is not None:
             await self._session.close()
+
+
+def check_tools(settings: Settings) -> None:
+    """Raises SettingsError for tools that cannot be run."""
+    chosen = settings.tools.web_search
+    if chosen is None:
+        return
+    check_web_search(chosen)
+    servers = settings.mcp.servers
+    if chosen.mcp is not None and chosen.mcp not in servers:
+        problem = f"{WEB_SEARCH}.mcp: there is no [mcp.servers.{chosen.mcp}]"
+        raise SettingsError(f"{problem}.{did_you_mean(chosen.mcp, servers)}")
 
 
 def check_web_search(chosen: WebSearchSettings) -> None:

@@ -23,7 +23,7 @@ TABLES = frozenset({"model_names"})
 # Settings that give names to lists.
 TABLES_OF_LISTS = frozenset({"keys"})
 # Settings that have settings of their own. Only the file can have them.
-GROUPS = frozenset({"tools"})
+GROUPS = frozenset({"mcp", "tools"})
 
 
 # Flags that have another name than their setting.
@@ -87,8 +87,8 @@ def _check(name: str, value: Any, where: Where) -> None:
 
 
 def _group_type(name: str) -> type[msgspec.Struct]:
-    group: type[msgspec.Struct] = next(field.type for field in msgspec.structs.fields(Settings) if field.name == name)
-    return group
+    types: dict[str, type[msgspec.Struct]] = {field.name: field.type for field in msgspec.structs.fields(Settings)}
+    return types[name]
 
 
 def _variable(name: str) -> str:

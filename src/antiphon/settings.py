@@ -7,6 +7,7 @@ import msgspec
 import platformdirs
 from msgspec import Meta, Struct
 
+from antiphon.mcp_settings import McpSettings
 from antiphon.setting_errors import SettingsError as SettingsError
 from antiphon.tool_settings import ToolSettings
 
@@ -209,6 +210,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     tool_rounds: Annotated[int, Meta(ge=1, le=1000)] = 10
     # Seconds that one call of such a tool may take. Then it is stopped, and the model is told so.
     tool_timeout: Seconds = 60.0
+    # MCP servers: a table of the file, see below.
+    mcp: McpSettings = McpSettings()
     # Built-in tools of the API: a table of the file for each, see below. One without a table is left out, with a notice.
     tools: ToolSettings = ToolSettings()
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import typer.main
 
-from antiphon import settings, tool_settings
+from antiphon import mcp_settings, settings, tool_settings
 from antiphon.cli.commands import app
 
 PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
@@ -58,6 +58,11 @@ GROUPS: dict[str, tuple[str, type]] = {
     "[tools.web_search]": (
         "The tool `web_search`, which the gateway runs. Only the file can have these settings.",
         tool_settings.WebSearchSettings,
+    ),
+    "[mcp]": ("MCP servers, whose tools the gateway runs. Only the file can have these settings.", mcp_settings.McpSettings),
+    "[mcp.servers.NAME]": (
+        'One server. Requests use it by its name: `{"type": "mcp", "server_label": "NAME"}`; `antiphon mcp` lists its tools.',
+        mcp_settings.McpServerSettings,
     ),
 }
 

@@ -1,7 +1,7 @@
 """Requests become runs: the one place that brings engines, the store and the core together."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -18,6 +18,7 @@ from antiphon.core.recording import Recording
 from antiphon.core.request_fields import request_to_items
 from antiphon.core.sealed_text import Sealer
 from antiphon.core.steps import Check
+from antiphon.core.tools import Tool
 from antiphon.dialects import PLAIN
 from antiphon.engines.pool import Pool
 from antiphon.engines.upstream import Engine
@@ -42,6 +43,10 @@ from antiphon.wire.responses import CreateResponse
 T = TypeVar("T")
 
 SHUTTING_DOWN = "The gateway is shutting down."
+
+
+def no_tools(owner: str, models: Collection[str | None]) -> Sequence[Tool]:
+    return ()
 
 
 class Enqueued(NamedTuple):
@@ -80,6 +85,8 @@ class Gateway:
         self.retention = retention
         self._observers = observers
         self._records = records
+        # Tools that the operator adds to the requests of an owner for a model, by any of its names.
+        self.attached: Callable[[str, Collection[str | None]], Sequence[Tool]] = no_tools
         self._running: set[ResponseRun] = set()
         self._closing: set[asyncio.Task[None]] = set()
         self._idle = asyncio.Event()
@@ -212,6 +219,7 @@ class Gateway:
                 response_id=recorder.response_id,
                 created_at=recorder.created_at,
                 notices=[*read.notices, *chosen.notices, *recorder.notices],
+                attached=() if compact else self.attached(recorder.owner, (read.request.model, chosen.model)),
             )
             patient = bool(read.request.background)
             exchange = await self.aside(make_exchange, recorder.owner, large=large, patient=patient)

@@ -77,9 +77,10 @@ class ToolCalls:
                 return refusal
             if not await self._recorder.begin_call(call):
                 return ToolResult(NOT_NOTED, failed=True)
+        runner = self._tools[call.kind]
         try:
-            async with asyncio.timeout(self._timeout) as limit:
-                return await self._tools[call.kind].run(call, self.context)
+            async with asyncio.timeout(None if getattr(runner, "has_own_timeouts", False) else self._timeout) as limit:
+                return await runner.run(call, self.context)
         except (asyncio.CancelledError, BaseExceptionGroup) as stopped:
             if _is_cancelled():
                 raise
