@@ -7,13 +7,16 @@ from typing import Any
 
 import pytest
 from support.engine import CUT, MockEngine, Refusal, answer, call, chunk, text
-from support.gateway import running_gateway
+from support.gateway import CHECKER, running_gateway
+from support.toy_tool import DICE, Dice
 
 from antiphon.app import Extensions
 from antiphon.core.fast_path import AnyEvent, expand
-from antiphon.core.steps import AskReason
+from antiphon.core.steps import AskReason, ToolCall
+from antiphon.core.tools import ToolResult
 from antiphon.errors import ApiError, EngineError
 from antiphon.gateway.observers import Arrival, Observer
+from antiphon.tools.runner import ToolContext
 from antiphon.wire.chat import ChatRequest
 from antiphon.wire.events import Event, OutputTextDelta
 from antiphon.wire.responses import CreateResponse, Response
@@ -214,3 +217,54 @@ async def test_one_that_cannot_be_made_does_no_harm(engine: MockEngine, caplog: 
     async with running_gateway(engine, extensions=Extensions(observers=[make])) as gateway:
         assert (await gateway.create("Hi"))["status"] == "completed"
     assert "bug" in caplog.text
+
+
+# ---- tools that the gateway runs -------------------------------------------------------------------------------------
+
+
+class ToolBook(Observer):
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, str, str | None]] = []
+
+    def tool_started(self, call: ToolCall) -> None:
+        self.lines.append(("started", call.name, None))
+
+    def tool_ended(self, call: ToolCall, result: ToolResult | None) -> None:
+        self.lines.append(("ended", call.name, None if result is None else result.output))
+
+
+async def test_it_sees_the_calls_of_tools_that_the_gateway_runs(engine: MockEngine) -> None:
+    book = ToolBook()
+    engine.will(answer(call("roll", '{"sides": 6}'), finish="tool_calls"), text("A six."))
+    extensions = Extensions(tools={"dice": Dice()}, checker=CHECKER, observers=[lambda arrival: book])
+    async with running_gateway(engine, extensions=extensions) as gateway:
+        await gateway.post({"model": "mock", "input": "Roll", "tools": [DICE], "store": False})
+    assert book.lines == [("started", "roll", None), ("ended", "roll", "6")]
+
+
+async def test_it_sees_the_end_of_a_call_that_is_stopped(engine: MockEngine) -> None:
+    """Once, and before the end of the response."""
+    begun = asyncio.Event()
+    marks: list[str] = []
+
+    class Slow(Dice):
+        async def run(self, call: ToolCall, context: ToolContext) -> ToolResult:
+            begun.set()
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    class Marks(ToolBook):
+        def tool_ended(self, call: ToolCall, result: ToolResult | None) -> None:
+            marks.append("stopped" if result is None else "ended")
+
+        def dropped(self, error: ApiError | None) -> None:
+            marks.append("dropped")
+
+    engine.will(answer(call("roll", '{"sides": 6}'), finish="tool_calls"))
+    extensions = Extensions(tools={"dice": Slow()}, checker=CHECKER, observers=[lambda arrival: Marks()])
+    async with running_gateway(engine, extensions=extensions) as gateway:
+        body = {"model": "mock", "input": "Roll", "tools": [DICE], "stream": True, "store": False}
+        async with gateway.client.post(gateway.url + "/v1/responses", json=body):
+            await begun.wait()
+        await gateway.gateway.drain(30)
+    assert marks == ["stopped", "dropped"]

@@ -279,7 +279,8 @@ class ResponseRun:
                 case Check():
                     await self._check_once(step)
                 case RunTools():
-                    await run_calls(step.calls, self._equipment.tools, self._tool_context(), self._exchange, self._outbox)
+                    tools, context = self._equipment.tools, self._tool_context()
+                    await run_calls(step.calls, tools, context, self._exchange, self._outbox, self._observers)
                 case Estimate():
                     usages = [await estimate_usage(self._engines[a.engine], a.chat, a.written) for a in step.answers]
                     self._outbox.add(self._exchange.estimated(usages))

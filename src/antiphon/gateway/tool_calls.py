@@ -7,18 +7,24 @@ from collections.abc import Mapping, Sequence
 from antiphon.core.exchange import Exchange
 from antiphon.core.steps import ToolCall
 from antiphon.core.tools import ToolResult
+from antiphon.gateway.observers import RunObservers
 from antiphon.gateway.outbox import Outbox
 from antiphon.logs import log
 from antiphon.tools.runner import ToolContext, ToolRunner
 
 
 async def run_calls(
-    calls: Sequence[ToolCall], tools: Mapping[str, ToolRunner], context: ToolContext, exchange: Exchange, outbox: Outbox
+    calls: Sequence[ToolCall],
+    tools: Mapping[str, ToolRunner],
+    context: ToolContext,
+    exchange: Exchange,
+    outbox: Outbox,
+    observers: RunObservers,
 ) -> None:
     """All at once; each result is shown as soon as those before it are."""
 
     async def run(call: ToolCall) -> None:
-        result = await _result_of(call, tools, context)
+        result = await observers.watch_tool(call, _result_of(call, tools, context))
         outbox.add(exchange.tool_result(call.id, result))
         outbox.flush()
 
