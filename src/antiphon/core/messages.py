@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from antiphon.core.check_work import CheckOutcome
 from antiphon.core.compacted_text import CompactedText
-from antiphon.core.deltas import CitedDelta, Delta, RefusalDelta, TextDelta
+from antiphon.core.deltas import Citation, CitedDelta, Delta, RefusalDelta, TextDelta
 from antiphon.core.event_style import EventStyle
 from antiphon.core.fast_path import DeltaTemplate, FastPath
 from antiphon.core.item_state import PartPlace
@@ -44,22 +44,19 @@ class TextPart:
         yield events.ContentPartAdded(**self._place, part=self._part(""))
 
     def feed(self, delta: TextDelta) -> Iterable[Event]:
-        if not isinstance(delta, CitedDelta):
-            return (self._feed(delta.text, delta.logprobs),)
-        shown = (self._feed(delta.text, delta.logprobs),) if delta.text or delta.logprobs else ()
-        return (*shown, *self._cite(delta))
-
-    def _feed(self, text: str, logprobs: list[Logprob] | None) -> Event:
+        text = delta.text
         self._pieces.append(text)
         self._length += len(text)
-        shown = self._style.shown_logprobs(logprobs)
+        shown = self._style.shown_logprobs(delta.logprobs)
         self._logprobs += shown
         padding = self._style.obfuscation(text)
-        return events.OutputTextDelta(**self._place, delta=text, logprobs=shown, obfuscation=padding)
+        fed = events.OutputTextDelta(**self._place, delta=text, logprobs=shown, obfuscation=padding)
+        return self._cited(fed, delta.citation) if isinstance(delta, CitedDelta) else (fed,)
 
-    def _cite(self, delta: CitedDelta) -> Iterable[Event]:
-        """The text so far ends with this citation."""
-        return self.annotate([delta.citation.annotation(self._length - len(delta.text), self._length)])
+    def _cited(self, fed: events.OutputTextDelta, citation: Citation) -> Iterable[Event]:
+        """The text so far ends with this citation, which may have no text of its own."""
+        annotation = citation.annotation(self._length - len(fed.delta), self._length)
+        return (*((fed,) if fed.delta or fed.logprobs else ()), *self.annotate([annotation]))
 
     def annotate(self, annotations: Iterable[Annotation]) -> Iterable[Event]:
         for annotation in annotations:

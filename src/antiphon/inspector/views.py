@@ -12,6 +12,7 @@ from antiphon.core.check_work import CheckOutcome
 from antiphon.core.drawn import Drawn
 from antiphon.core.explanations import explain_error, explain_notice
 from antiphon.core.prompt_changes import Asked, PromptChange, closest, compare
+from antiphon.core.quantities import counted
 from antiphon.core.recording import Recording
 from antiphon.core.rerun import RUN_TOOLS, Moment, Rerun, ToolRun, run_again
 from antiphon.core.steps import ToolCall
@@ -172,6 +173,13 @@ def _tool_run(run: ToolRun) -> str:
     return f"The tool call {name} {ending} after {run.seconds:.3f} s: {shortened(run.result.output, LONGEST_OUTPUT)}"
 
 
+def _listed(given: Any) -> str:
+    label, listing = given
+    if listing.error is not None:
+        return f"The MCP server {label} did not list its tools: {shortened(listing.error.message, LONGEST_OUTPUT)}"
+    return f"The MCP server {label} listed {counted(len(listing.tools), 'tool')}."
+
+
 # What the caller of an exchange did → in words.
 NOTES: dict[str, Callable[[Any], str | None]] = {
     "refused": lambda error: f"The engine refused: {error.message}",
@@ -179,6 +187,7 @@ NOTES: dict[str, Callable[[Any], str | None]] = {
     "checked": _checked,
     RUN_TOOLS: lambda calls: f"The gateway runs {', '.join(map(_tool_name, calls))}.",
     "tool_result": _tool_run,
+    "listed": _listed,
     "estimated": _usages,
     "counted": lambda tokens: f"The prompt has {tokens} tokens.",
     "compacted": lambda given: "The history was compacted first.",
