@@ -201,10 +201,12 @@ CALLS = [name for name, method in vars(Observer).items() if callable(method) and
 @pytest.mark.parametrize("at", CALLS)
 async def test_an_observer_that_raises_does_no_harm(engine: MockEngine, at: str, caplog: pytest.LogCaptureFixture) -> None:
     notebook = Notebook()
-    extensions = Extensions(observers=[lambda arrival: broken_at(at), lambda arrival: notebook])
+    observers = [lambda arrival: broken_at(at), lambda arrival: notebook]
+    engine.will(answer(call("roll", '{"sides": 6}'), finish="tool_calls"), text("A six."))
+    extensions = Extensions(tools={"dice": Dice()}, checker=CHECKER, observers=observers)
     async with running_gateway(engine, extensions=extensions) as gateway:
-        events = await gateway.stream("Hi")
-        assert events[-1]["type"] == "response.completed"
+        _, response = await gateway.post({"model": "mock", "input": "Roll", "tools": [DICE]})
+        assert (response["status"], response["output"][0]["result"]) == ("completed", "6")
         assert (await gateway.post({"model": "mock", "input": 7}))[0] == 400
     assert [type(end).__name__ for end in notebook.ends] == ["Response", "InvalidRequest"]
     assert "bug" in caplog.text
