@@ -109,6 +109,13 @@ GISTS = """async (events) => {
   return entries.map((_, index) => gist(entries, { first: index, last: index }));
 }"""
 
+ANSWER = """async (events) => {
+  const { StreamedAnswer } = await import("/inspector/page/streamed_answer.js");
+  const answer = new StreamedAnswer();
+  document.querySelector("main").replaceChildren(answer.node);
+  for (const event of events) answer.receive(event);
+}"""
+
 
 async def words(page: Page, selector: str) -> list[str]:
     return [" ".join((await each.inner_text()).split()) for each in await page.locator(selector).all()]
@@ -146,6 +153,23 @@ async def test_the_gist_of_an_event_names_the_server_the_tool_and_the_query(page
         "message",
         "The Seine https://seine.fr",
     ]
+
+
+async def test_an_answer_shows_that_a_tool_runs_and_then_what_came_of_it(page: Page) -> None:
+    await page.goto("/")
+    for item, head in ((ITEMS[1][0], ITEMS[1][1]), (ITEMS[5][0], ITEMS[5][1])):
+        begun = {**item, "status": "in_progress", "arguments": "", "output": None}
+        events = [
+            {"type": "response.output_item.added", "output_index": 0, "item": begun},
+            {"type": "response.mcp_call_arguments.delta", "output_index": 0, "delta": '{"place"'},
+        ]
+        await page.evaluate(ANSWER, events)
+        card = page.locator(".answer article.card")
+        await expect(card).to_contain_text("running…")
+        await expect(card.locator("pre")).to_have_text('{"place"')
+        await page.evaluate(ANSWER, [*events, {"type": "response.output_item.done", "output_index": 0, "item": item}])
+        await expect(card).to_have_count(1)
+        assert await words(page, ".answer .card-head") == [head]
 
 
 async def test_a_tool_that_the_gateway_ran_is_in_the_timeline(browser: Browser, engine: MockEngine) -> None:
