@@ -15,7 +15,7 @@ from antiphon.core.fast_path import AnyEvent, expand
 from antiphon.core.steps import AskReason, ToolCall
 from antiphon.core.tools import ToolResult
 from antiphon.errors import ApiError, EngineError
-from antiphon.gateway.observers import Arrival, Observer
+from antiphon.gateway.observers import Arrival, Observer, RunObservers
 from antiphon.tools.runner import ToolContext
 from antiphon.wire.chat import ChatRequest
 from antiphon.wire.events import Event, OutputTextDelta
@@ -270,3 +270,21 @@ async def test_it_sees_the_end_of_a_call_that_is_stopped(engine: MockEngine) -> 
             await begun.wait()
         await gateway.gateway.drain(30)
     assert marks == ["stopped", "dropped"]
+
+
+async def test_a_call_that_still_runs_at_the_end_has_ended_for_observers() -> None:
+    """A client may leave before the first event, while a call runs that it has approved."""
+
+    class Marks(ToolBook):
+        def dropped(self, error: ApiError | None) -> None:
+            self.lines.append(("dropped", "", None))
+
+    marks = Marks()
+    observers = RunObservers([marks])
+    running: asyncio.Future[ToolResult] = asyncio.get_running_loop().create_future()
+    watching = asyncio.create_task(observers.watch_tool(ToolCall("c", "dice", "roll", None, "{}"), running))
+    await asyncio.sleep(0)
+    observers.drop(None)
+    running.set_result(ToolResult("6"))
+    assert (await watching).output == "6"
+    assert marks.lines == [("started", "roll", None), ("ended", "roll", None), ("dropped", "", None)]
