@@ -26,7 +26,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "store": {"store", "errors", "logs", "wire"},
     "engines": {"engines", "transport", "core", "dialects", "wire", "errors", "logs"},
     "embedded": {"embedded", "core", "errors", "logs"},
-    "tools": {"tools", "core"},
+    "tools": {"tools", "core", "wire"},
     "gateway": {"gateway", "tools", "store", "core", "dialects", "engines", "wire", "errors", "logs"},
     "background": {"background", "gateway", "store", "core", "wire", "errors", "logs"},
     "inspector": {"inspector", "gateway", "core", "wire", "errors"},

@@ -228,7 +228,7 @@ def _make_gateway(
         pool,
         store,
         make_environment(settings, extensions.tools),
-        Equipment(timeouts, WriteBatch(), checker, extensions.tools),
+        Equipment(timeouts, WriteBatch(), checker, extensions.tools, settings.tool_timeout),
         Admission(admission_limits(settings)),
         retention=int(settings.retention_days * DAY),
         owners=Owners(store, earlier_owners(settings)),
@@ -306,6 +306,7 @@ def make_environment(settings: Settings, tools: Mapping[str, ToolRunner]) -> Env
         reasoning_events=REASONING_EVENTS[settings.reasoning_events],
         always_summary=settings.reasoning_summary == "always",
         tools=tools,
+        most_rounds=settings.tool_rounds,
         limits=request_limits(settings),
     )
 

@@ -202,6 +202,13 @@ class Settings(Struct, frozen=True, kw_only=True):
     # Seconds that a response may take in all, from its request to its last event. Then it fails, and its engine is stopped.
     response_timeout: Seconds = 86_400.0
 
+    # ---- tools that the gateway runs ----
+
+    # How many answers of a model may call such tools in one response. Then it has to answer without tools.
+    tool_rounds: Annotated[int, Meta(ge=1, le=1000)] = 10
+    # Seconds that one call of such a tool may take. Then it is stopped, and the model is told so.
+    tool_timeout: Seconds = 60.0
+
 
 def data_directory(settings: Settings) -> Path:
     """Where the gateway keeps data that it cannot make again."""

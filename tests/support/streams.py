@@ -30,6 +30,9 @@ STREAMED = {
     "custom_tool_call": ("input", "response.custom_tool_call_input"),
 }
 
+# Calls of tools that the gateway runs.
+RUN_HERE = {"mcp_call", "web_search_call"}
+
 Event = dict[str, Any]
 
 
@@ -99,7 +102,9 @@ def check_stream(events: list[Event], *, for_sdk: bool = True) -> dict[str, Any]
     for item in done_items:
         # The API has no other status for a patch that was cut off.
         unfinished = {"in_progress"} if item["type"] == "apply_patch_call" and "incomplete" in allowed else set()
-        assert item.get("status", "completed") in allowed | unfinished
+        # A tool that fails does not fail the response.
+        failed = {"failed"} if item["type"] in RUN_HERE else set()
+        assert item.get("status", "completed") in allowed | unfinished | failed
     assert response["output_text"] == "".join(
         part["text"] for item in done_items if item["type"] == "message" for part in item["content"] if "text" in part
     )

@@ -7,11 +7,13 @@ import msgspec
 from msgspec import Struct
 
 from antiphon.core.calls import FunctionForm
+from antiphon.core.draft import ChatDraft
 from antiphon.core.steps import ToolCall
 from antiphon.core.tools import Native, Toolbox, ToolResult
 from antiphon.tools.runner import ToolContext
 from antiphon.wire.chat import ChatFunction
-from antiphon.wire.events import CallEvent, Event
+from antiphon.wire.events import CallEvent, Event, McpCallCompleted, McpCallFailed
+from antiphon.wire.hosted_items import McpCall, McpToolExecutionError
 from antiphon.wire.responses import Status
 
 DICE = {"type": "dice"}
@@ -69,3 +71,41 @@ class Dice:
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolResult:
         return roll(call)
+
+
+# ---- the same, with items that clients and stores know ---------------------------------------------------------------
+
+NATIVE = Native("dice", "roll")
+
+
+class KnownDiceForm(DiceForm):
+    prefix = "mcp"
+
+    def __init__(self, *place: Any) -> None:
+        super().__init__(*place)
+        self._failed = False
+
+    def complete(self, result: ToolResult) -> Iterable[Event]:
+        self._result, self._failed = result.output, result.failed
+        kind = McpCallFailed if result.failed else McpCallCompleted
+        return (kind(item_id=self._id, output_index=self._index),)
+
+    def item(self, status: Status) -> Any:
+        error = McpToolExecutionError(content=self._result) if self._failed else None
+        output = None if self._failed else self._result
+        shown = "failed" if self._failed else status
+        # The events of its arguments are left out, so the item has none before it is done.
+        arguments = "" if self._result is None else self.arguments
+        return McpCall(self._id, "dice", "roll", arguments, None, shown, output, error)
+
+
+class KnownDice(Dice):
+    """Dice whose calls are shown as those of an MCP server."""
+
+    form = KnownDiceForm
+
+
+def known_dice_to_chat(draft: ChatDraft, item: dict[str, Any], where: str) -> None:
+    """The converter of these items."""
+    draft.call(item["id"], NATIVE, item["arguments"])
+    draft.output(item["id"], [{"type": "text", "text": item["output"] or item["error"]["content"]}], where)

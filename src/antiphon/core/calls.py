@@ -94,6 +94,12 @@ class FunctionForm:
         return "".join(self._arguments)
 
     @property
+    def chat_id(self) -> str:
+        """The id that the call has in the conversation, now and when its item comes back. The item of a tool that the gateway
+        runs has no other id than its own."""
+        return self._id if self.runs_here else self._call_id
+
+    @property
     def pieces(self) -> Sequence[str]:
         """The arguments as they came."""
         return self._arguments
@@ -245,8 +251,10 @@ class CallState:
         # Its form has other arguments than the model wrote.
         self._is_translated = False
         self.outcome: CheckOutcome | None = None
-        # Of a tool that the gateway runs.
+        # Of a tool that the gateway runs, or of a call that it does not run.
         self.result: ToolResult | None = None
+        # It was judged before its turn, and is going to be shown.
+        self.admitted = False
         self.fast_path: FastPath | None = None
         # How the engine names it; each may be missing.
         self.engine_id: str | None = None
@@ -309,6 +317,21 @@ class CallState:
         return self.runs_here and self.result is None
 
     @property
+    def arguments_to_run(self) -> str:
+        """As its tool gets them: whole, and as they were checked."""
+        arguments = self._to_feed() if self._form is None else self._form.arguments
+        return arguments + missing_end(arguments)
+
+    @property
+    def chat_id(self) -> str:
+        return self.call_id if self._form is None else self._form.chat_id
+
+    @property
+    def chat_name(self) -> str:
+        """The name that the call has in the conversation, now and when its item comes back."""
+        return self.name if self._form is None else self._tools.shown_name(self.name, self.arguments)
+
+    @property
     def native(self) -> Native:
         return self._tools.native_of(self.name)
 
@@ -336,7 +359,10 @@ class CallState:
 
     @property
     def _is_buffered(self) -> bool:
-        return self.name in self._tools.judged_whole or ((check := self.check) is not None and check.buffered)
+        # Only the arguments of a call that the gateway runs show whether it is going to run it.
+        if self.runs_here or self.name in self._tools.judged_whole:
+            return True
+        return (check := self.check) is not None and check.buffered
 
     @property
     def closed(self) -> bool:

@@ -48,6 +48,8 @@ class ChatDraft:
         self._notices: dict[str, None] = {}
         self._system: list[str] = []
         self._turns: list[AssistantTurn | UserTurn] = []
+        # The item that is being read was written beside the one before it, whatever results that one has.
+        self.joins_answer = False
         # The model has said something.
         self._has_spoken = False
         # How many user messages follow the latest assistant turn; and the latest ones before it.
@@ -172,7 +174,7 @@ class ChatDraft:
     def _assistant(self) -> AssistantTurn:
         last = self._turns[-1] if self._turns else None
         # After a call with a result the model was asked again: that is a new turn.
-        if not isinstance(last, AssistantTurn) or last.answered:
+        if not isinstance(last, AssistantTurn) or (last.answered and not self.joins_answer):
             last = AssistantTurn()
             if self._users_at_end:
                 self._asked = Asked(turn for turn in self._turns[-self._users_at_end :] if isinstance(turn, UserTurn))

@@ -89,5 +89,10 @@ class Environment:
         return DEFINITIONS | {kind: tool.define for kind, tool in self.tools.items()} if self.tools else DEFINITIONS
 
     @property
+    def hosted_kinds(self) -> frozenset[str]:
+        """The kinds of tool that the gateway runs."""
+        return frozenset(kind for kind, form in self.forms.items() if form.runs_here)
+
+    @property
     def forms(self) -> Forms:
         return {**FORMS, **{kind: tool.form for kind, tool in self.tools.items()}} if self.tools else FORMS

@@ -58,7 +58,9 @@ from antiphon.core.steps import (
     ToolCall,
 )
 from antiphon.core.thought_start import thought_start
-from antiphon.core.tools import ToolResult
+from antiphon.core.tool_results import bounded, room_for_results, tokens_used
+from antiphon.core.tool_usage import calls_to_tool_usage
+from antiphon.core.tools import Toolbox, ToolResult
 from antiphon.core.usage import Uncounted, UsageCount
 from antiphon.errors import (
     AnswerInvalid,
@@ -123,7 +125,10 @@ class Exchange:
         self._lessons = AnswerLessons(self._question, self._enforcement, self._output, self.answer, self._usage, environment)
         # The work that has to be done before the engine is asked.
         self._preparing: DocumentWork | DefinitionWork | None = None
+        # The calls of tools that run now, how much of each result there is room for, and what came of those before.
         self._running: dict[str, CallState] = {}
+        self._room = 0
+        self._tool_notices: dict[str, None] = {}
         # What the model can cite: the results of tools that the gateway ran.
         self.sources = Sources()
         # The exchange that compacts the history before it is answered, if the prompt has too many tokens.
@@ -199,6 +204,7 @@ class Exchange:
     def notices(self) -> list[str]:
         """What was changed or left out on the way."""
         notices = shortened([*self._earlier_notices, *self._question.notices, *self._auto_compaction.notices])
+        notices += self._tool_notices
         notices += answer_notices(self.request, self._question, self._enforcement, self._output, self.answer)
         return list(dict.fromkeys(notices))
 
@@ -326,7 +332,13 @@ class Exchange:
         self._ask()
 
     def tool_result(self, call_id: str, result: ToolResult) -> list[AnyEvent]:
-        self._running.pop(call_id).result = result
+        call = self._running.pop(call_id, None)
+        if call is None:
+            # It came too late: the response was aborted.
+            return self._emitted()
+        call.result = bounded(result, self._room)
+        if result.notice:
+            self._tool_notices[result.notice] = None
         self._sequence.resume()
         return self._emitted() if self._running else self._attempt(self._proceed)
 
@@ -404,8 +416,7 @@ class Exchange:
         if self._phase is Phase.ANSWERED:
             return self._answered()
         if calls := sequence.calls_to_run():
-            self._running = {call.call_id: call for call in calls}
-            self.step = RunTools(tuple(map(_to_tool_call, calls)))
+            self._run_tools(calls)
             return False
         self._closed()
         return False
@@ -429,7 +440,7 @@ class Exchange:
             self._ask()
             return False
         if self._is_whole() and ending_of(output.reason) is COMPLETED:
-            enforcement.reject_missing(output.round, output.written)
+            enforcement.reject_missing(output.turn, output.written)
         if sequence.error is None and enforcement.rejection is not None:
             self._ask_again(enforcement.rejection)
             return False
@@ -474,11 +485,11 @@ class Exchange:
         output, sequence = self._output, self._sequence
         self._lessons.learn_from_answer(sequence.error)
         if sequence.error is None and ending_of(output.reason) is COMPLETED:
-            if (missing := self._enforcement.missing(output.round)) is not None:
+            if (missing := self._enforcement.missing(output.turn)) is not None:
                 sequence.error = AnswerInvalid(f"The model was asked twice, and {missing}.")
             elif self._question.conversion.compacts and not sequence.opened:
                 sequence.error = EngineError("The engine gave no summary of the conversation.")
-            elif self._ran_tools():
+            elif self._goes_on():
                 self._next_round()
                 return
         self._count_answer()
@@ -493,14 +504,28 @@ class Exchange:
         answer = Uncounted(self.engine, self._question.conversion.chat, output.written, output.lengths)
         self._usage.end_answer(answer, failed=self._sequence.error is not None)
 
-    def _ran_tools(self) -> bool:
-        """The gateway ran every call of this round, so the model continues. A call that the client runs ends the response."""
-        calls = [state for state in self._output.round if isinstance(state, CallState)]
+    # ---- tools that the gateway runs ---------------------------------------------------------------------------------
+
+    def _run_tools(self, calls: Sequence[CallState]) -> None:
+        question, box = self._question, self._question.conversion.box
+        window = question.knowledge.window_of(question.model)
+        used = 0
+        if window is not None:
+            used = tokens_used(question.conversion.chat, self._output.written, self._usage.current)
+        self._room = room_for_results(window, used, self.request.max_output_tokens, len(calls))
+        self._running = {call.call_id: call for call in calls}
+        self.step = RunTools(tuple(_to_tool_call(call, box) for call in calls))
+
+    def _goes_on(self) -> bool:
+        """Every call of this round has a result, so the model continues. A call that the client runs ends the response."""
+        calls = [state for state in self._output.turn if isinstance(state, CallState)]
         return bool(calls) and all(call.result is not None for call in calls)
 
     def _next_round(self) -> None:
         self._count_answer()
-        self._question.add_round(states_to_turn(self._output.round))
+        output, enforcement = self._output, self._enforcement
+        called = any(isinstance(state, CallState) for state in output.round)
+        self._question.add_round(states_to_turn(output.turn), called=called, in_loop=enforcement.repeats_itself)
         self._output.begin_round()
         self._enforcement.begin_round()
         self._reason = "tools"
@@ -517,6 +542,8 @@ class Exchange:
         sequence.error = error or sequence.error
         self.response.output = output.items
         self.response.usage = self._usage.total()
+        if self._enforcement.requirements.hosted:
+            self.response.tool_usage = calls_to_tool_usage(output.calls)
         self._show_notices()
         incomplete = ending_of(output.reason).incomplete
         terminal = self._lifecycle.end(int(self._environment.now()), incomplete=incomplete, error=sequence.error)
@@ -527,6 +554,6 @@ class Exchange:
         return events
 
 
-def _to_tool_call(call: CallState) -> ToolCall:
-    native = call.native
-    return ToolCall(call.call_id, native.kind, native.name, native.namespace, call.arguments)
+def _to_tool_call(call: CallState, box: Toolbox) -> ToolCall:
+    native, idempotent = call.native, call.native not in box.not_idempotent
+    return ToolCall(call.call_id, native.kind, native.name, native.namespace, call.arguments_to_run, idempotent)

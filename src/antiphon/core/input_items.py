@@ -21,6 +21,7 @@ from antiphon.core.compacted_text import text_to_compacted
 from antiphon.core.content_parts import content_to_parts, parts_to_text
 from antiphon.core.documents import Documents
 from antiphon.core.draft import ChatDraft
+from antiphon.core.item_ids import is_beside
 from antiphon.core.item_paths import is_stored, item_path
 from antiphon.core.references import stands_for, unresolved_to_notice, whole_ids
 from antiphon.core.tools import AsCalled, Native
@@ -290,6 +291,7 @@ def _convert_item(draft: ChatDraft, item: Item, where: str) -> None:
             param=f"{where}.type",
             code="invalid_value" if kind == "" else "invalid_type" if "type" in item else "missing_required_parameter",
         )
+    draft.joins_answer = is_beside(item.get("id"))
     CONVERTERS.get(kind, dropped)(draft, item, where)
 
 

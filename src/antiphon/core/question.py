@@ -31,6 +31,8 @@ Item = dict[str, Any]
 
 # Each teaches something new. An engine that finds something to refuse in every form is not asked without end.
 MOST_LESSONS = 12
+ROUNDS_USED_UP = "the model called tools {count} times in a row (tool_rounds): it was asked to answer without them"
+STOPPED_LOOP = "the model made the same call again and again: it was asked to answer without tools"
 THOUGHT_TOO_LONG = "the model used up max_output_tokens while it was thinking: it was asked again without thinking"
 
 TOO_SLOW = "it takes too long to compile"
@@ -72,6 +74,8 @@ class Question:
         # Those of them that count for other requests, once a few in a row have learned the same.
         self._repeating: dict[str, Any] = {}
         self._rounds: list[AssistantTurn] = []
+        # Why the model is offered no more tools.
+        self._tools_ended = ""
         self._rejection: Rejection | None = None
         # The model answers without thinking, under constraints that leave no room for a thought.
         self._strict = False
@@ -128,6 +132,7 @@ class Question:
             rejection=self._rejection,
             help=help,
             sampling=self.knowledge.sampling_for(model),
+            hosted_kinds=self._environment.hosted_kinds,
         )
         self._work = deque((*conversion.unread, *(DefinitionWork(each.definition) for each in conversion.definitions)))
         self._outdated = False
@@ -148,7 +153,8 @@ class Question:
     @property
     def notices(self) -> list[str]:
         stopped = [THOUGHT_TOO_LONG] if self._thought_too_long else []
-        return [*self.window.notices, *self.conversion.notices, *stopped]
+        ended = [self._tools_ended] if self._tools_ended else []
+        return [*self.window.notices, *self.conversion.notices, *stopped, *ended]
 
     # ---- documents, schemas and grammars -----------------------------------------------------------------------------
 
@@ -269,14 +275,18 @@ class Question:
         self._thought_too_long = self._strict = True
         self.convert()
 
-    def add_round(self, turn: AssistantTurn) -> None:
-        """The model called tools, and continues with their results. It has done what `tool_choice` required."""
+    def add_round(self, turn: AssistantTurn, *, called: bool = True, in_loop: bool = False) -> None:
+        """The model called tools, and continues with what came of it. `called`: it has done what `tool_choice` required.
+        `in_loop`: it would go on calling, and has to answer now."""
         self._rounds.append(turn)
         self._rejection = None
         self._strict = False
-        most = self._request.max_tool_calls
-        used_up = most is not None and sum(len(turn.calls) for turn in self._rounds) >= most
-        last = used_up or len(self._rounds) >= self._environment.most_rounds
-        choice = "none" if last else relaxed_choice(self._request.tool_choice)
-        self._request = structs.replace(self._request, tool_choice=choice)
+        if in_loop:
+            self._tools_ended = STOPPED_LOOP
+        elif len(self._rounds) >= self._environment.most_rounds:
+            self._tools_ended = ROUNDS_USED_UP.format(count=len(self._rounds))
+        choice = self._request.tool_choice
+        if called:
+            choice = relaxed_choice(choice)
+        self._request = structs.replace(self._request, tool_choice="none" if self._tools_ended else choice)
         self.convert()

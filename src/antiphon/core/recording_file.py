@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 from antiphon import errors
 from antiphon.core.check_work import CheckOutcome
 from antiphon.core.drawn import Drawn
-from antiphon.core.environment import Environment
+from antiphon.core.environment import Environment, GatewayTool
 from antiphon.core.event_style import REASONING_EVENTS
 from antiphon.core.help import HelpSetting
 from antiphon.core.knowledge import KnownFacts
@@ -24,6 +24,7 @@ from antiphon.wire.responses import Usage
 
 VERSION = 1
 MEMBER = "antiphon_recording"
+NO_TOOLS: Mapping[str, GatewayTool] = {}
 
 
 class NotARecording(Exception):
@@ -97,7 +98,9 @@ def recording_to_file(recording: Recording, version: str) -> bytes:
     return msgspec.json.format(msgspec.json.encode(file), indent=1)
 
 
-def file_to_recording(data: bytes) -> Recording:
+def file_to_recording(data: bytes, tools: Mapping[str, GatewayTool] = NO_TOOLS) -> Recording:
+    """`tools`: those that the gateway ran, by the `type` of their definition. They are not run again, but what their calls look
+    like is not in the file."""
     try:
         head = msgspec.json.decode(data)
         version = head.get(MEMBER) if isinstance(head, dict) else None
@@ -109,7 +112,7 @@ def file_to_recording(data: bytes) -> Recording:
             now=lambda: 0.0,
             set_later=file.set_later,
             engines=file.engines,
-            environment=_to_environment(file.settings),
+            environment=_to_environment(file.settings, tools),
             seals=file.settings.seals,
             history=msgspec.json.encode(file.history),
             options=file.options,
@@ -136,7 +139,7 @@ def _to_settings(environment: Environment, *, seals: bool) -> RecordedSettings:
     )
 
 
-def _to_environment(settings: RecordedSettings) -> Environment:
+def _to_environment(settings: RecordedSettings, tools: Mapping[str, GatewayTool]) -> Environment:
     return Environment(
         new_id=lambda prefix: prefix,
         now=lambda: 0.0,
@@ -145,6 +148,7 @@ def _to_environment(settings: RecordedSettings) -> Environment:
         reasoning_events=REASONING_EVENTS[settings.reasoning_events],
         always_summary=settings.always_summary,
         most_rounds=settings.most_rounds,
+        tools=tools,
     )
 
 

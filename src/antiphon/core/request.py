@@ -1,6 +1,6 @@
 """Responses request → chat request. A pure function of the request and the dialect."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,11 +69,13 @@ def request_to_chat(
     rejection: Rejection | None = None,
     help: Help = NO_HELP,
     sampling: Sampling = ENGINE_DEFAULT,
+    hosted_kinds: Collection[str] = (),
 ) -> Conversion:
     """`earlier`: how many of the items were stored, and not sent with this request. `complaint_about`: why a
     schema or grammar is known not to compile. `documents`: what is known of the documents in the items.
     `rounds`, `rejection`: what has become of the response so far. `help`: what a small model gets.
-    `sampling`: how this model's tokens are chosen where the request does not say."""
+    `sampling`: how this model's tokens are chosen where the request does not say. `hosted_kinds`: the kinds of tool that the
+    gateway runs."""
     refuse_unsupported(request)
     box = _box(request, items, tool_definitions, help, earlier=earlier)
     documents = documents or Documents()
@@ -82,7 +84,16 @@ def request_to_chat(
     request, sampling = _as_answered(request, box, sampling, compacts=compacts)
     offer = _offer(request, box, draft, dialect, tool_definitions, help)
     checks = Checks(complaint_about)
-    requirements = offer_to_requirements(request, offer, box, dialect, checks, compacts=compacts, check_grammars=check_grammars)
+    requirements = offer_to_requirements(
+        request,
+        offer,
+        box,
+        dialect,
+        checks,
+        compacts=compacts,
+        check_grammars=check_grammars,
+        hosted_kinds=hosted_kinds,
+    )
     for turn in rejection_to_turns(rejection, requirements, helped=help.stops_loops) if rejection is not None else ():
         draft.add(turn)
     # Raises for a definition that must be followed: nothing is made of a request that has one.

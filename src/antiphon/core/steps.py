@@ -18,6 +18,8 @@ class ToolCall(Struct, frozen=True):
     name: str
     namespace: str | None
     arguments: str
+    # Running it twice does what running it once does.
+    idempotent: bool = True
 
 
 # Why an engine is asked.

@@ -93,6 +93,8 @@ class ToolResult(Struct, frozen=True):
     output: str
     failed: bool = False
     data: Any = None
+    # What the client should know of it.
+    notice: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +146,8 @@ class Toolbox:
     # Namespace → its description.
     namespaces: dict[str, str] = field(default_factory=dict)
     left_out: set[Native] = field(default_factory=set)
+    # Tools that the gateway runs whose calls must not be made a second time, because each has an effect of its own.
+    not_idempotent: set[Native] = field(default_factory=set)
     # The functions that are offered in place of a tool, by their names; and their names by the tool.
     easy: dict[str, EasyFunction] = field(default_factory=dict)
     instead: dict[Native, tuple[str, ...]] = field(default_factory=dict)
@@ -219,10 +223,17 @@ class Toolbox:
 
     def native_of(self, name: str) -> Native:
         """What the engine's call means. A model may leave the namespace out. Calls of unknown tools are passed on."""
+        return self._find(name) or Native("function", name)
+
+    def knows(self, name: str) -> bool:
+        """A call by this name means one of these tools."""
+        return self._find(name) is not None
+
+    def _find(self, name: str) -> Native | None:
         if name in self.natives:
             return self.natives[name]
         alike = [native for native in self.natives.values() if native.namespace and native.name == name]
-        return alike[0] if len(alike) == 1 else Native("function", name)
+        return alike[0] if len(alike) == 1 else None
 
 
 # ---- functions -------------------------------------------------------------------------------------------------------

@@ -138,13 +138,13 @@ class RunObservers:
         self._is_asking = False
         self._tell(lambda observer: observer.answered(error))
 
-    async def watch_tool(self, call: ToolCall, running: Awaitable[ToolResult]) -> ToolResult:
-        """Waits for what comes of the call."""
+    async def watch_tool(self, call: ToolCall, run: Callable[[ToolCall], Awaitable[ToolResult]]) -> ToolResult:
+        """Runs the call, and waits for what comes of it."""
         self._tools[call.id] = call
         self._tell(lambda observer: observer.tool_started(call))
         result: ToolResult | None = None
         try:
-            result = await running
+            result = await run(call)
             return result
         finally:
             self._end_tool(call, result)

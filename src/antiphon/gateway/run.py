@@ -12,7 +12,8 @@ from typing import Any
 
 from antiphon.core.exchange import Exchange
 from antiphon.core.fast_path import AnyEvent
-from antiphon.core.steps import Ask, Check, Compact, Count, Done, Estimate, RunTools, Step
+from antiphon.core.steps import Ask, Check, Compact, Count, Done, Estimate, RunTools, Step, ToolCall
+from antiphon.core.tools import ToolResult
 from antiphon.engines.estimates import count_prompt, estimate_usage
 from antiphon.engines.upstream import Engine, Reply
 from antiphon.errors import ApiError, EngineError, EngineStalled
@@ -27,7 +28,7 @@ from antiphon.gateway.observers import Arrival, Channel, Observer, RunObservers
 from antiphon.gateway.outbox import Outbox
 from antiphon.gateway.recorder import NoRecorder, ResponseRecorder
 from antiphon.gateway.sinks import NoSink, Sink
-from antiphon.gateway.tool_calls import run_calls
+from antiphon.gateway.tool_calls import ToolCalls
 from antiphon.gateway.watch import EngineWatch
 from antiphon.logs import log
 from antiphon.tools.runner import ToolContext
@@ -81,8 +82,8 @@ class ResponseRun:
         )
         # Its place among the responses of its owner, if it was given one.
         self.place: QueuePlace | None = None
-        # What the tools that it calls have in common, once it calls one.
-        self._tools: ToolContext | None = None
+        # Once it calls a tool.
+        self._tools: ToolCalls | None = None
         self._deadline = Deadline(equipment.timeouts.total)
         self._observers.begin(exchange.response.id, exchange.request)
 
@@ -171,8 +172,6 @@ class ResponseRun:
             self.abort(EngineError(BUG, code="internal_error"))
         finally:
             self._watch.stop()
-            if self._tools is not None:
-                await self._tools.resources.aclose()
         # The engine has nothing more to do, however long the rest takes.
         self._seat.leave()
         await self._end()
@@ -249,7 +248,8 @@ class ResponseRun:
             self.abort(error)
 
     def close(self) -> Coroutine[Any, Any, None] | None:
-        """Leaves nothing running. What it returns is still to be awaited: the connection is kept if its body ends soon."""
+        """Leaves nothing running. What it returns is still to be awaited: the connection is kept if its body ends soon, and
+        tools leave what they have opened."""
         self._observers.drop(self._aborted or self.error)
         self._deadline.cancel()
         self._checks.cancel()
@@ -259,7 +259,16 @@ class ResponseRun:
         if opening is not None and has_result and (opened := opening.result()) is not None:
             # Nobody is going to read it.
             opened.close()
-        return self._body.close()
+        leaving = self._body.close()
+        return leaving if self._tools is None else self._leave_tools(self._tools, leaving)
+
+    async def _leave_tools(self, tools: ToolCalls, leaving: Coroutine[Any, Any, None] | None) -> None:
+        if self._opening is not None:
+            # Calls that were running have been stopped, and may still be about to end.
+            await asyncio.wait({self._opening})
+        await tools.close()
+        if leaving is not None:
+            await leaving
 
     def leave_places(self) -> None:
         """Others may run."""
@@ -279,8 +288,7 @@ class ResponseRun:
                 case Check():
                     await self._check_once(step)
                 case RunTools():
-                    tools, context = self._equipment.tools, self._tool_context()
-                    await run_calls(step.calls, tools, context, self._exchange, self._outbox, self._observers)
+                    await self._run_tools(step)
                 case Estimate():
                     usages = [await estimate_usage(self._engines[a.engine], a.chat, a.written) for a in step.answers]
                     self._outbox.add(self._exchange.estimated(usages))
@@ -303,10 +311,23 @@ class ResponseRun:
         self._outbox.add(await self._calls.make(call, in_thread=in_thread))
         self._abort_late()
 
-    def _tool_context(self) -> ToolContext:
+    async def _run_tools(self, step: RunTools) -> None:
+        async def report(call: ToolCall, result: ToolResult) -> None:
+            await self._report(partial(self._exchange.tool_result, call.id, result))
+            self._outbox.flush()
+
+        await self._tool_calls().run(step.calls, report)
+
+    def _tool_calls(self) -> ToolCalls:
         if self._tools is None:
-            self._tools = ToolContext(self.owner or "", self.response.id, self._exchange.request)
+            context = ToolContext(self.owner or "", self.response.id, self._exchange.request)
+            equipment = self._equipment
+            self._tools = ToolCalls(equipment.tools, context, self.recorder, self._observers, timeout=equipment.tool_timeout)
         return self._tools
+
+    def _tool_context(self) -> ToolContext:
+        """What the tools that it uses have in common."""
+        return self._tool_calls().context
 
     async def _ask(self, step: Ask) -> Reply | None:
         if (leaving := self._body.leave()) is not None:
