@@ -1,11 +1,14 @@
 """Calls of tools that the gateway runs, as the inspector shows and hides them."""
 
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
 from support.engine import MockEngine, answer, call, text
-from support.gateway import CHECKER, running_gateway
+from support.gateway import CHECKER, GatewayUnderTest, running_gateway
 from support.inspector import opened, rows
+from support.mcp_tools import WEATHER as MCP
+from support.mcp_tools import FakeServers
 from support.toy_tool import DICE, Dice
 
 from antiphon.app import Extensions
@@ -56,6 +59,47 @@ async def test_texts_of_tools_are_hidden_where_texts_are(engine: MockEngine) -> 
     assert "no such die" not in str(view)
     assert "sides" not in str([ask["chat"]["messages"] for ask in view["asks"]])
     assert [moment["note"] for moment in view["timeline"] if moment["kind"] == "tool"] == [None] * 3
+
+
+def mcp_gateway(engine: MockEngine, **settings: Any) -> AbstractAsyncContextManager[GatewayUnderTest]:
+    engine.will(answer(call("weather__forecast", '{"city": "Zanzibar"}', id="a"), finish="tool_calls"), text("Sunny."))
+    return running_gateway(engine, extensions=Extensions(tools={"mcp": FakeServers()}, checker=CHECKER), **settings)
+
+
+async def test_the_timeline_says_which_servers_listed_what_and_which_of_their_tools_ran(engine: MockEngine) -> None:
+    async with mcp_gateway(engine) as gateway:
+        events = await gateway.stream("Warm?", tools=[MCP])
+        (row,) = await rows(gateway)
+        view = await opened(gateway, row["number"])
+    assert (row["tool_calls"], view["exact"]) == (1, True)
+    notes = [moment["note"].partition(" after ")[0] for moment in view["timeline"] if moment["kind"] == "tool"]
+    assert notes == [
+        "The gateway asks MCP servers for their tools: weather.",
+        "The MCP server weather listed 2 tools.",
+        "The gateway runs mcp weather/forecast.",
+        "The tool call mcp weather/forecast ended",
+    ]
+    assert [moment["event"] for moment in view["timeline"] if moment["kind"] == "event"] == events
+
+
+async def test_a_server_that_lists_nothing_is_in_the_timeline(engine: MockEngine) -> None:
+    async with mcp_gateway(engine) as gateway:
+        status, _ = await gateway.post({"model": "mock", "input": "Warm?", "tools": [MCP | {"server_label": "gone"}]})
+        (row,) = await rows(gateway)
+        view = await opened(gateway, row["number"])
+    assert status == 424
+    notes = [moment["note"] for moment in view["timeline"] if moment["kind"] == "tool"]
+    assert notes[-1] == "The MCP server gone did not list its tools: It is not there."
+
+
+async def test_texts_of_mcp_servers_are_hidden_where_texts_are(engine: MockEngine) -> None:
+    async with mcp_gateway(engine, inspector_bodies=False) as gateway:
+        await gateway.stream("Warm?", tools=[MCP])
+        (row,) = await rows(gateway)
+        view = await opened(gateway, row["number"])
+    assert [item["name"] for item in view["response"]["output"] if item["type"] == "mcp_call"] == ["forecast"]
+    for hidden in ("Zanzibar", "sunny", "Sunny", "The weather of a city", "weather.example"):
+        assert hidden not in str(view)
 
 
 SECRET = "Zanzibar"

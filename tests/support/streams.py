@@ -28,7 +28,10 @@ NEVER_NULL = set(
 STREAMED = {
     "function_call": ("arguments", "response.function_call_arguments"),
     "custom_tool_call": ("input", "response.custom_tool_call_input"),
+    "mcp_call": ("arguments", "response.mcp_call_arguments"),
 }
+# Items that are whole when they are added.
+WHOLE = {"mcp_approval_request"}
 
 # Calls of tools that the gateway runs.
 RUN_HERE = {"mcp_call", "web_search_call"}
@@ -119,7 +122,7 @@ class ItemWatch:
         self.index = added["output_index"]
         assert self.item.get("status", "in_progress") == "in_progress"
         assert not self.item.get("content")
-        assert not self.item.get("arguments")
+        assert not self.item.get("arguments") or self.item["type"] in WHOLE
         self.deltas: dict[str, list[str]] = {}
         self.open_part: str | None = None
         self.finished: set[str] = set()

@@ -4,16 +4,17 @@ from collections.abc import Iterable
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from antiphon.core.calls import FunctionForm
 from antiphon.core.draft import ChatDraft
+from antiphon.core.mcp.errors import error_to_text
+from antiphon.core.mcp.forms import McpForm
 from antiphon.core.steps import ToolCall
 from antiphon.core.tools import Native, Toolbox, ToolResult
 from antiphon.tools.runner import ToolContext
 from antiphon.wire.chat import ChatFunction
-from antiphon.wire.events import CallEvent, Event, McpCallCompleted, McpCallFailed
-from antiphon.wire.hosted_items import McpCall, McpToolExecutionError
+from antiphon.wire.events import CallEvent, Event
 from antiphon.wire.responses import Status
 
 DICE = {"type": "dice"}
@@ -63,7 +64,7 @@ def roll(call: ToolCall) -> ToolResult:
 
 
 class Dice:
-    form = DiceForm
+    form: type[FunctionForm] = DiceForm
 
     def define(self, box: Toolbox, tool: dict[str, Any], where: str, namespace: str | None = None) -> None:
         parameters = {"type": "object", "properties": {"sides": {"type": "integer"}}, "required": ["sides"]}
@@ -78,25 +79,9 @@ class Dice:
 NATIVE = Native("dice", "roll")
 
 
-class KnownDiceForm(DiceForm):
-    prefix = "mcp"
-
-    def __init__(self, *place: Any) -> None:
-        super().__init__(*place)
-        self._failed = False
-
-    def complete(self, result: ToolResult) -> Iterable[Event]:
-        self._result, self._failed = result.output, result.failed
-        kind = McpCallFailed if result.failed else McpCallCompleted
-        return (kind(item_id=self._id, output_index=self._index),)
-
+class KnownDiceForm(McpForm):
     def item(self, status: Status) -> Any:
-        error = McpToolExecutionError(content=self._result) if self._failed else None
-        output = None if self._failed else self._result
-        shown = "failed" if self._failed else status
-        # The events of its arguments are left out, so the item has none before it is done.
-        arguments = "" if self._result is None else self.arguments
-        return McpCall(self._id, "dice", "roll", arguments, None, shown, output, error)
+        return structs.replace(super().item(status), server_label="dice")
 
 
 class KnownDice(Dice):
@@ -108,4 +93,5 @@ class KnownDice(Dice):
 def known_dice_to_chat(draft: ChatDraft, item: dict[str, Any], where: str) -> None:
     """The converter of these items."""
     draft.call(item["id"], NATIVE, item["arguments"])
-    draft.output(item["id"], [{"type": "text", "text": item["output"] or item["error"]["content"]}], where)
+    text = item["output"] or error_to_text(item["error"])
+    draft.output(item["id"], [{"type": "text", "text": text}], where)

@@ -32,13 +32,14 @@ class SchemaCheck:
 @dataclass(frozen=True, slots=True)
 class HostedCheck:
     """The arguments of a call that the gateway runs. Types are repaired, but nothing is made of what is not JSON: it may be
-    half of a command."""
+    half of a command. A model that writes none at all means an empty object."""
 
     definition: bytes
     buffered: bool = True
     binding: bool = False
 
     def work(self, text: str) -> SchemaWork:
+        text = text if text.strip() else "{}"
         return SchemaWork(self.definition, text, repair=is_json_object(text))
 
 
@@ -105,6 +106,7 @@ def offer_to_requirements(
         box.native_arguments,
         box.shown_name,
         box.offered_as,
+        box.form_of,
         # A call by the own name of a tool is one of its functions by another name: perhaps of one that may not be called.
         judged_whole=frozenset(box.own_names(offer.withheld)),
         is_known=box.knows if hosted else _is_known,

@@ -57,6 +57,8 @@ class ChatDraft:
         self._asked = Asked()
         # By their ids: the latest call, and the turns whose calls may wait for their outputs, the latest one last.
         self._calls: dict[str, Call] = {}
+        # Those that were read, by their ids.
+        self.approval_requests: dict[str, dict[str, Any]] = {}
         self._waiting: dict[str, list[AssistantTurn]] = {}
 
     # ---- input -------------------------------------------------------------------------------------------------------

@@ -2,11 +2,11 @@
 
     exchange = Exchange(request, engines, environment)
     exchange.start()                    → events
-    exchange.step                       → what to do now: Ask | Check | RunTools | Estimate | Count | Compact | Done
+    exchange.step                       → what to do now: Ask | Check | ListTools | RunTools | Estimate | Count | Compact | Done
     exchange.receive(data)              → events of this piece of the engine's body, until `reading` is false
     exchange.finish()                   → events; the engine's body is at its end. The next step follows.
     exchange.refused(error)             → the engine refused before its first byte: learn, truncate, ask another, or fail
-    exchange.checked(…), tool_result(…), estimated(…), counted(…), compacted()   → events; the next step follows
+    exchange.checked(…), listed(…), tool_result(…), estimated(…), counted(…), compacted()   → events; the next step follows
     exchange.end()                      → the terminal event; the caller stores `response`, and then sends it
 
 One response may take many engine answers: a repair, a lesson learned, a truncation, a round of tools. All of them are steps of
@@ -15,6 +15,7 @@ this one object. A compaction of the history is an exchange of its own, `compact
 
 from collections.abc import Callable, Sequence
 from enum import Enum
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -36,6 +37,9 @@ from antiphon.core.finish_reasons import COMPLETED, OUT_OF_TOKENS, ending_of
 from antiphon.core.item_sequence import ItemSequence
 from antiphon.core.knowledge import EngineKnowledge
 from antiphon.core.lifecycle import Lifecycle
+from antiphon.core.mcp.approvals import ApprovedCall
+from antiphon.core.mcp.servers import Listing, McpServer
+from antiphon.core.mcp.tool_lists import ListState, failure_message
 from antiphon.core.messages import FinishedCompaction
 from antiphon.core.notices import shortened
 from antiphon.core.numbering import Numbering
@@ -53,6 +57,7 @@ from antiphon.core.steps import (
     Count,
     Done,
     Estimate,
+    ListTools,
     RunTools,
     Step,
     ToolCall,
@@ -70,6 +75,7 @@ from antiphon.errors import (
     EngineDisagrees,
     EngineError,
     EngineUnavailable,
+    ExternalConnectorError,
 )
 from antiphon.wire.chat import ChatRequest
 from antiphon.wire.responses import Compaction, CreateResponse, OutputItem, Response, Usage
@@ -99,16 +105,22 @@ class Exchange:
         asks_again: bool = True,
         first_engine: int = 0,
         notices: Sequence[str] = (),
+        attached: Sequence[Item] = (),
+        runs_tools: bool = True,
     ) -> None:
         """`engines`: those that may be asked, the best first. `history`: stored items before the request's own input.
         `compact`: the answer is one sealed summary of the conversation. `asks_again`: an answer that is rejected, or that the
         engine failed at, may be asked for once more. `first_engine`: the number of the engine to begin with. `notices`: what
-        was changed before the exchange began."""
+        was changed before the exchange began. `attached`: tools that the operator adds to those of the request. `runs_tools`:
+        servers are asked for their tools, and approved calls are run, before the engine is asked."""
         self.request = request
         self._engines = engines
         self._earlier_notices = notices
         self._environment = environment
-        self._question = Question(request, engines, environment, history=history, compact=compact, first_engine=first_engine)
+        self._question = Question(
+            request, engines, environment, history=history, compact=compact, first_engine=first_engine, attached=attached
+        )
+        self._runs_tools = runs_tools
         self.response = self._make_response(response_id, created_at)
         self.step: Step
         # Why the engine is asked next.
@@ -131,6 +143,10 @@ class Exchange:
         self._tool_notices: dict[str, None] = {}
         # What the model can cite: the results of tools that the gateway ran.
         self.sources = Sources()
+        # By label: the lists of MCP servers that have come, until all are there.
+        self._listings: dict[str, Listing] = {}
+        self._approvals = self._question.approvals if runs_tools else []
+        self._has_started = False
         # The exchange that compacts the history before it is answered, if the prompt has too many tokens.
         self.compaction: Exchange | None = None
         self._auto_compaction = AutoCompaction(request, self._question, environment)
@@ -178,6 +194,11 @@ class Exchange:
         return self._question.items
 
     @property
+    def unlisted(self) -> Sequence[McpServer]:
+        """The MCP servers whose tools are not known yet."""
+        return self._question.unlisted
+
+    @property
     def error(self) -> ApiError | None:
         return self._sequence.error
 
@@ -211,7 +232,9 @@ class Exchange:
     # ---- the beginning -----------------------------------------------------------------------------------------------
 
     def start(self) -> list[AnyEvent]:
-        return self._lifecycle.start()
+        begun, self._has_started = self._lifecycle.start(), True
+        waits = bool(self._approvals) and isinstance(self.step, RunTools)
+        return [*begun, *self._attempt(self._run_approved)] if waits else begun
 
     def join_pieces(self) -> None:
         """Takes less memory for the answer so far. To be called now and then, not for each piece."""
@@ -231,6 +254,12 @@ class Exchange:
             self._preparing = work
             self.step = Check(work)
             return
+        if self._runs_tools and (unlisted := self._question.unlisted):
+            self.step = ListTools(tuple(unlisted))
+            return
+        if self._approvals:
+            self._run_approved()
+            return
         self._show_notices()
         conversion = self._question.conversion
         if self._auto_compaction.threshold is not None:
@@ -243,6 +272,45 @@ class Exchange:
         self.answer.begin(start, conversion.finder(), None if wants_json(self.request) else self.sources)
         self._phase = Phase.ASKING
         self.step = Ask(conversion.chat, self._question.engine, self._reason)
+
+    # ---- before the first answer: tools of MCP servers, and approved calls -------------------------------------------
+
+    def listed(self, label: str, listing: Listing) -> list[AnyEvent]:
+        """The tools of an MCP server, or why there are none."""
+        self._listings[label] = listing
+        if not isinstance(step := self.step, ListTools) or any(each.label not in self._listings for each in step.servers):
+            return []
+        return self._attempt(partial(self._use_lists, step.servers))
+
+    def _use_lists(self, servers: Sequence[McpServer]) -> None:
+        """Shows the lists in the order of the tools. One that failed fails the response, unless the operator attached it."""
+        question, listings = self._question, self._listings
+        for label in (server.label for server in servers if not question.is_attached(server.label)):
+            self._sequence.add(ListState(self._environment.new_id("mcpl"), label, listings[label]))
+            self._sequence.close_items("completed")
+            if (failed := listings[label].error) is not None:
+                raise ExternalConnectorError(failure_message(label, failed), param="tools")
+        self._output.begin_round()
+        question.add_lists({server.label: listings[server.label] for server in servers})
+        self._echo_sampling()
+        self._ask()
+
+    def _run_approved(self) -> None:
+        """The model wrote these calls in an earlier response: they are run before it is asked again."""
+        if not self._has_started:
+            # Their events follow the first ones.
+            self.step = RunTools(())
+            return
+        box = self._question.conversion.box
+        for approval in self._approvals:
+            self._sequence.add(self._output.make_call(partial(ApprovedCall, approval, box)))
+        self._phase = Phase.CLOSING
+        self._sequence.close_items("completed")
+        self._proceed()
+
+    def _approved_ran(self) -> None:
+        self._approvals = []
+        self._continue_round()
 
     # ---- an engine's answer ------------------------------------------------------------------------------------------
 
@@ -277,6 +345,9 @@ class Exchange:
     def _use_next_engine(self) -> None:
         self._question.use_next_engine()
         self.response.model = self._question.model
+        self._echo_sampling()
+
+    def _echo_sampling(self) -> None:
         for name, value in sampling_to_echo(self.request, self._question.conversion.sampling).items():
             setattr(self.response, name, value)
 
@@ -418,7 +489,10 @@ class Exchange:
         if calls := sequence.calls_to_run():
             self._run_tools(calls)
             return False
-        self._closed()
+        if self._approvals and sequence.error is None:
+            self._approved_ran()
+        else:
+            self._closed()
         return False
 
     def _answered(self) -> bool:
@@ -523,6 +597,9 @@ class Exchange:
 
     def _next_round(self) -> None:
         self._count_answer()
+        self._continue_round()
+
+    def _continue_round(self) -> None:
         output, enforcement = self._output, self._enforcement
         called = any(isinstance(state, CallState) for state in output.round)
         self._question.add_round(states_to_turn(output.turn), called=called, in_loop=enforcement.repeats_itself)

@@ -1,9 +1,11 @@
 """A table with one converter per type of input item.
 
-converted: message, reasoning, agent_message, compaction; calls and outputs of every tool that the client runs.
+converted: message, reasoning, agent_message, compaction; calls and outputs of every tool that the client runs; calls of MCP
+tools, with their results; a call that was not approved.
 resolved before (`core.references`): item_reference, and reasoning that is only an id.
 converted to a short note in the text: what the tools of other servers did.
-offered: the tools of additional_tools and of a tool_search_output, like those in the request's `tools`.
+offered: the tools of additional_tools and of a tool_search_output, like those in the request's `tools`; those of an
+mcp_list_tools if its server is there.
 dropped, with a notice: items that mean nothing to an engine, and every type that is not listed.
 rejected: an item with neither a type nor a role; a malformed item of a listed type. In a stored history, which nobody can
 correct, these are dropped with a notice.
@@ -23,16 +25,22 @@ from antiphon.core.documents import Documents
 from antiphon.core.draft import ChatDraft
 from antiphon.core.item_ids import is_beside
 from antiphon.core.item_paths import is_stored, item_path
+from antiphon.core.mcp.errors import error_to_text
+from antiphon.core.own_words import NOT_APPROVED, REASON
 from antiphon.core.references import stands_for, unresolved_to_notice, whole_ids
 from antiphon.core.tools import AsCalled, Native
 from antiphon.core.validation import convert
 from antiphon.errors import InvalidRequest
+from antiphon.wire.hosted_items import McpApprovalRequest
 from antiphon.wire.input_items import (
     InputAgentMessage,
+    InputApprovalResponse,
     InputCallOutput,
     InputCompaction,
     InputCustomCall,
     InputFunctionCall,
+    InputMcpCall,
+    InputMcpList,
     InputMessage,
     InputReasoning,
 )
@@ -113,6 +121,40 @@ def call_output_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
 def custom_call_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
     call = convert(item, InputCustomCall, where)
     draft.call(call.call_id, Native("custom", call.name, call.namespace), _json({"input": call.input}))
+
+
+# ---- MCP ---------------------------------------------------------------------------------------------------------------
+
+
+def mcp_list_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
+    """No message: its tools are offered, if its server is among the tools."""
+    convert(item, InputMcpList, where)
+
+
+def mcp_call_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
+    """A call and its result in one item. One that did not come to an end has none."""
+    call = convert(item, InputMcpCall, where)
+    draft.call(call.id, Native("mcp", call.name, call.server_label), arguments_to_text(call.arguments))
+    text = error_to_text(call.error) if call.error else call.output
+    if text is not None:
+        draft.output(call.id, [{"type": "text", "text": text}], where)
+
+
+def approval_request_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
+    """No message: what was approved is a call of its own."""
+    draft.approval_requests[convert(item, McpApprovalRequest, where).id] = item
+
+
+def approval_response_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
+    """The model learns only of a call that was not approved."""
+    response = convert(item, InputApprovalResponse, where)
+    request = draft.approval_requests.get(response.approval_request_id)
+    if response.approve or request is None:
+        return
+    native = Native("mcp", request["name"], request["server_label"])
+    draft.call(response.approval_request_id, native, request["arguments"])
+    text = f"{NOT_APPROVED} {REASON.format(reason=response.reason)}" if response.reason else NOT_APPROVED
+    draft.output(response.approval_request_id, [{"type": "text", "text": text}], where)
 
 
 def agent_message_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
@@ -240,15 +282,15 @@ CONVERTERS: dict[str, Converter] = {
     "file_search_call": note_to_chat,
     "code_interpreter_call": note_to_chat,
     "image_generation_call": note_to_chat,
-    "mcp_call": note_to_chat,
-    "mcp_approval_request": note_to_chat,
-    "mcp_approval_response": output_as_result("approve"),
+    "mcp_list_tools": mcp_list_to_chat,
+    "mcp_call": mcp_call_to_chat,
+    "mcp_approval_request": approval_request_to_chat,
+    "mcp_approval_response": approval_response_to_chat,
     "program": note_to_chat,
     "program_output": output_as_result("result"),
     "compaction": compaction_to_chat,
     "context_compaction": compaction_to_chat,
     "additional_tools": only_tools,
-    "mcp_list_tools": dropped,
     "compaction_trigger": compaction_trigger_to_chat,
     "configuration_update": dropped,
 }

@@ -1,6 +1,7 @@
 """Deltas → output items: which item each delta begins or continues, and what an engine answer ended with."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from antiphon.core.call_pieces import CallPieces
@@ -189,13 +190,7 @@ class Output:
             self._sequence.feed(state.feed(delta.arguments))
 
     def _new_call(self, delta: CallDelta) -> CallState:
-        state = CallState(
-            self._call_id(delta.id),
-            new_id=self._item_id,
-            tools=self._enforcement.requirements.tools,
-            style=self._style,
-            forms=self._forms,
-        )
+        state = self.make_call(partial(CallState, self._call_id(delta.id)))
         state.name = delta.name or ""
         state.engine_id = delta.id
         state.engine_index = delta.index
@@ -208,6 +203,10 @@ class Output:
             tail.waive()
         self._sequence.add(state)
         return state
+
+    def make_call(self, make: Callable[..., CallState]) -> CallState:
+        tools = self._enforcement.requirements.tools
+        return make(new_id=self._item_id, tools=tools, style=self._style, forms=self._forms)
 
     def _item_id(self, prefix: str) -> str:
         """A new one. It says whether the model wrote the item beside a call that the gateway runs, and knew no result of it."""

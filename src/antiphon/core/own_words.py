@@ -45,6 +45,11 @@ ALL_FAIL = (
     "Use another tool if there is one that can help, or answer with what you know."
 )
 
+# ---- a call that had to be approved ----------------------------------------------------------------------------------
+
+NOT_APPROVED = "The user did not approve this call, so it was not made."
+REASON = "The reason: {reason}"
+
 # Each begins and ends with words of its own: what a model writes is compared with them from its first letter to its last.
 OWN_WORDS = (
     BAD_CALL,

@@ -24,8 +24,8 @@ from antiphon.core.rounds import rejection_to_turns
 from antiphon.core.sampling import ENGINE_DEFAULT, Sampling, sampling_of_answer, with_sampling
 from antiphon.core.sealed_text import NO_SEALER, Sealer
 from antiphon.core.text_calls import CallFinder, ConstrainedCall, SaidCalls, TextCalls
-from antiphon.core.tool_choice import Offer, choice_to_offer
-from antiphon.core.tools import DEFINITIONS, Define, Grammar, Toolbox, tools_to_box
+from antiphon.core.tool_choice import Offer, choice_to_offer, provisional_choice
+from antiphon.core.tools import ATTACHED, DEFINITIONS, Define, Grammar, Tool, Toolbox, tools_to_box
 from antiphon.core.turns import AssistantTurn
 from antiphon.errors import InvalidRequest
 from antiphon.wire.chat import ChatRequest
@@ -69,15 +69,16 @@ def request_to_chat(
     rejection: Rejection | None = None,
     help: Help = NO_HELP,
     sampling: Sampling = ENGINE_DEFAULT,
+    attached: Sequence[Tool] = (),
     hosted_kinds: Collection[str] = (),
 ) -> Conversion:
     """`earlier`: how many of the items were stored, and not sent with this request. `complaint_about`: why a
     schema or grammar is known not to compile. `documents`: what is known of the documents in the items.
     `rounds`, `rejection`: what has become of the response so far. `help`: what a small model gets.
-    `sampling`: how this model's tokens are chosen where the request does not say. `hosted_kinds`: the kinds of tool that the
-    gateway runs."""
+    `sampling`: how this model's tokens are chosen where the request does not say. `attached`: tools that the operator adds.
+    `hosted_kinds`: the kinds of tool that the gateway runs."""
     refuse_unsupported(request)
-    box = _box(request, items, tool_definitions, help, earlier=earlier)
+    box = _box(request, items, tool_definitions, help, earlier=earlier, attached=attached)
     documents = documents or Documents()
     draft = _draft(items, rounds, box, sealer, documents, earlier=earlier)
     compacts = any(item.get("type") == "compaction_trigger" for item in items[max(0, earlier) :])
@@ -123,8 +124,10 @@ def _box(
     help: Help,
     *,
     earlier: int,
+    attached: Sequence[Tool],
 ) -> Toolbox:
-    box = tools_to_box(request.tools or (), tools_in_items(items, earlier=earlier), definitions)
+    added = [(f"{ATTACHED}[{at}]", tool) for at, tool in enumerate(attached)]
+    box = tools_to_box(request.tools or (), [*added, *tools_in_items(items, earlier=earlier)], definitions)
     if help.easier_tools:
         offer_easier_tools(box, help.reason)
     return box
@@ -162,7 +165,9 @@ def _offer(
 ) -> Offer:
     withheld = draft.stop_loops(helped=help.stops_loops)
     holds_calls = help.holds_calls and _may_hold_calls(request)
-    offer = choice_to_offer(request.tool_choice, box, dialect, definitions, holds_calls=holds_calls)
+    # A server's tools may be meant that are not known yet. The request is converted again when they are.
+    choice = provisional_choice(request.tool_choice) if box.unlisted else request.tool_choice
+    offer = choice_to_offer(choice, box, dialect, definitions, holds_calls=holds_calls)
     return offer_without(offer, withheld, box.own_names(offer.names))
 
 

@@ -34,6 +34,8 @@ class Tools(NamedTuple):
     shown_name: Callable[[str, str], str] = lambda name, arguments: name
     # The functions by which the model can make a call that it made by this name.
     offered_as: Callable[[str], Sequence[str]] = lambda name: (name,)
+    # The kind of tool that the calls of a tool look like.
+    form_of: Callable[[Native], str] = lambda native: native.kind
     # Only the arguments of a call by one of these names show whether it may be made: it is not shown before they are whole.
     judged_whole: Collection[str] = ()
     # There is such a tool. Where the gateway runs none, a call of an unknown one is the client's to judge.

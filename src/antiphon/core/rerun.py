@@ -16,7 +16,7 @@ from antiphon.core.knowledge import EngineKnowledge
 from antiphon.core.limits import NO_LIMITS
 from antiphon.core.recording import ASKED, OF_COMPACTION, Recording, without_trace
 from antiphon.core.sse import frame_ends
-from antiphon.core.steps import Ask, AskReason, RunTools, Step, ToolCall
+from antiphon.core.steps import Ask, AskReason, ListTools, RunTools, Step, ToolCall
 from antiphon.core.tools import ToolResult
 from antiphon.core.validation import body_to_request
 from antiphon.errors import ApiError
@@ -95,8 +95,8 @@ class Rerun:
         return (moment.event for moment in self.moments if moment.event is not None)
 
 
-# A moment that no call of the exchange makes: it wants its tools to be run.
-RUN_TOOLS = "run_tools"
+# A moment that no call of the exchange makes: it wants its tools to be run, or those of servers to be listed.
+TOOLS = "tools"
 
 # Why an engine was asked, in words.
 PURPOSES: dict[AskReason, str] = {
@@ -112,6 +112,7 @@ KINDS: dict[str, Kind] = {
     "refused": "refused",
     "checked": "check",
     "tool_result": "tool",
+    "listed": "tool",
     "estimated": "wait",
     "counted": "wait",
     "compacted": "wait",
@@ -164,9 +165,9 @@ class _Replayed:
         self._rerun = rerun
         # The last step that was seen to ask, of the exchange or of its compaction.
         self._asking: Ask | None = None
-        # The last step that was seen to run tools, and when that was.
-        self._running: RunTools | None = None
-        self._running_since = 0.0
+        # The last step that was seen to need tools, and when that was.
+        self._tools: RunTools | ListTools | None = None
+        self._tools_since = 0.0
         self._part = ""
 
     def take(self, recording: Recording) -> None:
@@ -196,9 +197,9 @@ class _Replayed:
         """The exchange may want to ask an engine now."""
         exchange, compacts = self._exchange, self._recording.options.compact
         step: Step = exchange.step
-        if isinstance(step, RunTools) and step is not self._running:
-            self._running, self._running_since = step, at
-            self._rerun.moments.append(Moment(at, "tool", self._ask, result=(RUN_TOOLS, step.calls)))
+        if isinstance(step, RunTools | ListTools) and step is not self._tools:
+            self._tools, self._tools_since = step, at
+            self._rerun.moments.append(Moment(at, "tool", self._ask, result=(TOOLS, step)))
         if exchange.compaction is not None and isinstance(exchange.compaction.step, Ask) and not isinstance(step, Ask):
             step, compacts = exchange.compaction.step, True
         if not isinstance(step, Ask) or step is self._asking:
@@ -239,9 +240,9 @@ class _Replayed:
             self._rerun.moments.append(Moment(at, "end", self._ask, result=(name, arguments)))
 
     def _ran(self, at: float, call_id: str, result: ToolResult) -> ToolRun:
-        calls = self._running.calls if self._running is not None else ()
+        calls = self._tools.calls if isinstance(self._tools, RunTools) else ()
         call = next((call for call in calls if call.id == call_id), None)
-        return ToolRun(call_id, call, result, at - self._running_since)
+        return ToolRun(call_id, call, result, at - self._tools_since)
 
     @property
     def _ask(self) -> int | None:
@@ -267,7 +268,7 @@ def _to_arguments(name: str, arguments: Any) -> tuple[Any, ...]:
     if isinstance(arguments, ApiError):
         # A copy: the exchange may raise it, and the recorded one would keep all of this run in memory with its frames.
         return (without_trace(arguments),)
-    return tuple(arguments) if name == "tool_result" else (arguments,)
+    return tuple(arguments) if name in ("tool_result", "listed") else (arguments,)
 
 
 def _pieces_to_frames(recording: Recording) -> list[list[bytes]]:

@@ -222,13 +222,16 @@ def _engine_names(choice: Choice, among: Choosable, where: str) -> list[str]:
         names = alike if len(alike) == 1 and meant.namespace is None else []
     else:
         label, name = choice.get("server_label"), choice.get("name")
+        if meant.kind == "mcp" and not isinstance(label, str):
+            raise _missing(f"{where}.server_label", "a choice of type mcp needs the label of a server")
         names = [
             known
             for native, known in box.names.items()
             if native.kind == meant.kind and label in (None, native.namespace) and name in (None, native.name)
         ]
     if not names:
-        raise _invalid(where, f"{quoted(meant.name)} is not among the tools")
+        inner = f"{quoted(choice['name'])} of " if meant.kind == "mcp" and choice.get("name") else ""
+        raise _invalid(where, f"{inner}{quoted(meant.name)} is not among the tools")
     return names
 
 
@@ -245,6 +248,12 @@ def _invalid(where: str, problem: str) -> InvalidRequest:
 
 def _missing(where: str, problem: str) -> InvalidRequest:
     return InvalidRequest(f"Missing `{where}`: {problem}.", param=where, code="missing_required_parameter")
+
+
+def provisional_choice(choice: str | Choice | None) -> str | Choice | None:
+    """The choice as long as not all tools are known: what may be among the others is not looked for yet."""
+    kind = choice.get("type") if isinstance(choice, dict) else choice
+    return "auto" if kind in ("required", "mcp", "allowed_tools") else choice
 
 
 def relaxed_choice(choice: str | Choice | None) -> str | Choice | None:

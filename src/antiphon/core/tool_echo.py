@@ -3,10 +3,15 @@
 from collections.abc import Callable
 from typing import Any
 
+from antiphon.core.mcp.secrets import without_secrets
+
 Tool = dict[str, Any]
 
 # What a client sends for other servers. It is not shown to those who read the response.
 SECRETS = frozenset({"authorization", "domain_secrets"})
+
+
+MCP_DEFAULTS = {"allowed_tools": None, "require_approval": "always"}
 
 
 def tool_to_echo(tool: Tool) -> Tool:
@@ -30,7 +35,8 @@ def _namespace(tool: Tool) -> Tool:
 
 
 def _mcp(tool: Tool) -> Tool:
-    return {**_as_given(tool), "headers": None}
+    """With the defaults of what was not given. A URL ends after its origin: paths and queries have keys in them."""
+    return {**MCP_DEFAULTS, **_given(_as_given(without_secrets(tool))), "headers": None}
 
 
 def _as_given(tool: Tool) -> Tool:

@@ -17,6 +17,7 @@ from msgspec import Struct
 from antiphon.core import built_in_tools
 from antiphon.core.easier_tools.functions import EasyFunction
 from antiphon.core.item_paths import is_stored
+from antiphon.core.mcp.servers import McpServer
 from antiphon.core.tool_echo import flat, tool_to_echo
 from antiphon.core.tool_members import members_without_effect
 from antiphon.core.validation import convert
@@ -25,12 +26,15 @@ from antiphon.wire.chat import ChatFunction, ChatTool
 
 Tool = dict[str, Any]
 
-# The field of a request that lists its tools.
+# The field of a request that lists its tools; and where the tools are that the operator adds to it.
 TOOLS = "tools"
+ATTACHED = "attached"
 # What engines accept. A client may send longer names.
 LONGEST_NAME = 64
 _ILLEGAL = re.compile(r"[^A-Za-z0-9_-]")
 LONGEST_GIVEN_NAME = 128
+# The form of calls that the client has to approve first.
+APPROVAL = "mcp_approval_request"
 
 
 class FunctionTool(Struct):
@@ -151,6 +155,12 @@ class Toolbox:
     # The functions that are offered in place of a tool, by their names; and their names by the tool.
     easy: dict[str, EasyFunction] = field(default_factory=dict)
     instead: dict[Native, tuple[str, ...]] = field(default_factory=dict)
+    # MCP servers, by label: where each was defined; and those whose tools have to be listed before they can be offered.
+    servers: dict[str, str] = field(default_factory=dict)
+    unlisted: list[McpServer] = field(default_factory=list)
+    # Tools that are not run before the client has approved the call; and those that a search has to find first.
+    needs_approval: set[Native] = field(default_factory=set)
+    deferred: set[Native] = field(default_factory=set)
     # Where in the request each function was defined.
     places: dict[str, str] = field(default_factory=dict)
     echo: list[Tool] = field(default_factory=list)
@@ -185,6 +195,10 @@ class Toolbox:
         self.instead[native] = tuple(offered)
         # That counted for the arguments of the tool. Those of the functions may be constrained.
         self.unconstrained.discard(native)
+
+    def form_of(self, native: Native) -> str:
+        """The kind of tool that its calls look like."""
+        return APPROVAL if native in self.needs_approval else native.kind
 
     def functions_of(self, native: Native) -> list[str]:
         """The functions that a tool is offered as."""

@@ -34,6 +34,7 @@ from antiphon.gateway.read_request import ReadRequest
 from antiphon.gateway.recent_histories import RecentHistories
 from antiphon.gateway.recorder import ResponseRecorder
 from antiphon.gateway.run import ResponseRun
+from antiphon.gateway.sealed_requests import to_stored_request
 from antiphon.store.protocol import Store
 from antiphon.store.records import Record
 from antiphon.wire.responses import CreateResponse
@@ -265,7 +266,8 @@ class Gateway:
         exchange = await self.aside(make_exchange, recorder.owner, large=large)
         await self.check_definitions(exchange, recorder.owner, large=large)
         record = await self.aside(partial(recorder.to_record, exchange.response), recorder.owner, large=large)
-        await self.store.enqueue(record, read.arrival.body)
+        sealer = self.sealer_of(recorder.owner)
+        await self.store.enqueue(record, to_stored_request(read.arrival.body, request, sealer))
         await self.owners.catch_up(record.owner)
         return Enqueued(record, bool(request.stream), exchange.notices)
 

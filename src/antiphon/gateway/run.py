@@ -12,7 +12,7 @@ from typing import Any
 
 from antiphon.core.exchange import Exchange
 from antiphon.core.fast_path import AnyEvent
-from antiphon.core.steps import Ask, Check, Compact, Count, Done, Estimate, RunTools, Step, ToolCall
+from antiphon.core.steps import Ask, Check, Compact, Count, Done, Estimate, ListTools, RunTools, Step, ToolCall
 from antiphon.core.tools import ToolResult
 from antiphon.engines.estimates import count_prompt, estimate_usage
 from antiphon.engines.upstream import Engine, Reply
@@ -29,6 +29,7 @@ from antiphon.gateway.outbox import Outbox
 from antiphon.gateway.recorder import NoRecorder, ResponseRecorder
 from antiphon.gateway.sinks import NoSink, Sink
 from antiphon.gateway.tool_calls import ToolCalls
+from antiphon.gateway.tool_listing import list_servers
 from antiphon.gateway.watch import EngineWatch
 from antiphon.logs import log
 from antiphon.tools.runner import ToolContext
@@ -287,6 +288,11 @@ class ResponseRun:
                         return reply
                 case Check():
                     await self._check_once(step)
+                case ListTools() | RunTools() if not self._begun:
+                    # It has items to show.
+                    return None
+                case ListTools():
+                    await self._list_tools(step)
                 case RunTools():
                     await self._run_tools(step)
                 case Estimate():
@@ -310,6 +316,10 @@ class ResponseRun:
         in_thread = (large or self._large) and self._checks.running is None
         self._outbox.add(await self._calls.make(call, in_thread=in_thread))
         self._abort_late()
+
+    async def _list_tools(self, step: ListTools) -> None:
+        for label, listing in (await list_servers(step.servers, self._equipment.tools, self._tool_context())).items():
+            await self._report(partial(self._exchange.listed, label, listing))
 
     async def _run_tools(self, step: RunTools) -> None:
         async def report(call: ToolCall, result: ToolResult) -> None:

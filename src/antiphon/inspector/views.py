@@ -14,8 +14,8 @@ from antiphon.core.explanations import explain_error, explain_notice
 from antiphon.core.prompt_changes import Asked, PromptChange, closest, compare
 from antiphon.core.quantities import counted
 from antiphon.core.recording import Recording
-from antiphon.core.rerun import RUN_TOOLS, Moment, Rerun, ToolRun, run_again
-from antiphon.core.steps import ToolCall
+from antiphon.core.rerun import TOOLS, Moment, Rerun, ToolRun, run_again
+from antiphon.core.steps import ListTools, RunTools, ToolCall
 from antiphon.errors import ApiError, shortened
 from antiphon.inspector.opened_seals import HIDDEN, without_seals
 from antiphon.inspector.recordings import RecordedRequest, to_outcome
@@ -159,6 +159,12 @@ def _usages(usages: Sequence[Any]) -> str:
     return f"The engine reported no usage: it was estimated for {len(usages)} answer{'s' if len(usages) != 1 else ''}."
 
 
+def _tools(step: RunTools | ListTools) -> str:
+    if isinstance(step, RunTools):
+        return f"The gateway runs {', '.join(map(_tool_name, step.calls))}."
+    return f"The gateway asks MCP servers for their tools: {', '.join(server.label for server in step.servers)}."
+
+
 def _tool_name(call: ToolCall) -> str:
     return f"{call.kind} {call.namespace}/{call.name}" if call.namespace else _words(call.kind, call.name)
 
@@ -185,7 +191,7 @@ NOTES: dict[str, Callable[[Any], str | None]] = {
     "refused": lambda error: f"The engine refused: {error.message}",
     "abort": lambda error: f"The response was ended: {error.message}",
     "checked": _checked,
-    RUN_TOOLS: lambda calls: f"The gateway runs {', '.join(map(_tool_name, calls))}.",
+    TOOLS: _tools,
     "tool_result": _tool_run,
     "listed": _listed,
     "estimated": _usages,
