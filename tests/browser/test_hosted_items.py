@@ -180,6 +180,6 @@ async def test_a_tool_that_the_gateway_ran_is_in_the_timeline(browser: Browser, 
             await page.goto(f"/#/requests/{await number_of(gateway, [{'response': response}])}")
             rows = page.locator(".event[data-kind=tool]")
             await expect(rows).to_have_count(2)
-            await expect(rows.nth(0)).to_contain_text("The gateway runs dice roll.")
-            await expect(rows.nth(1)).to_contain_text("The tool call dice roll ended after")
+            await expect(rows.nth(0)).to_contain_text("Runs dice roll.")
+            await expect(rows.nth(1)).to_contain_text("dice roll ended after")
             await expect(page.locator(".pane[data-name=engine]")).to_contain_text("tools")

@@ -40,9 +40,9 @@ async def test_the_timeline_has_the_calls_their_results_and_their_times(engine: 
         view = await opened(gateway, row["number"])
     assert (row["tool_calls"], row["asks"], view["exact"]) == (2, 2, True)
     begun, first, second = (moment for moment in view["timeline"] if moment["kind"] == "tool")
-    assert begun["note"] == "The gateway runs dice roll, dice roll."
+    assert begun["note"] == "Runs dice roll, dice roll."
     notes = {first["note"].partition(" after ")[0], second["note"].partition(" after ")[0]}
-    assert notes == {"The tool call dice roll ended", "The tool call dice roll failed"}
+    assert notes == {"dice roll ended", "dice roll failed"}
     assert {first["note"].rpartition(" s: ")[2], second["note"].rpartition(" s: ")[2]} == {"6", "There is no such die."}
     kinds = [moment["kind"] for moment in view["timeline"]]
     asks = [at for at, kind in enumerate(kinds) if kind == "ask"]
@@ -74,10 +74,10 @@ async def test_the_timeline_says_which_servers_listed_what_and_which_of_their_to
     assert (row["tool_calls"], view["exact"]) == (1, True)
     notes = [moment["note"].partition(" after ")[0] for moment in view["timeline"] if moment["kind"] == "tool"]
     assert notes == [
-        "The gateway asks MCP servers for their tools: weather.",
-        "The MCP server weather listed 2 tools.",
-        "The gateway runs mcp weather/forecast.",
-        "The tool call mcp weather/forecast ended",
+        "Lists the tools of weather.",
+        "weather listed 2 tools.",
+        "Runs mcp weather/forecast.",
+        "mcp weather/forecast ended",
     ]
     assert [moment["event"] for moment in view["timeline"] if moment["kind"] == "event"] == events
 
@@ -89,7 +89,7 @@ async def test_a_server_that_lists_nothing_is_in_the_timeline(engine: MockEngine
         view = await opened(gateway, row["number"])
     assert status == 424
     notes = [moment["note"] for moment in view["timeline"] if moment["kind"] == "tool"]
-    assert notes[-1] == "The MCP server gone did not list its tools: It is not there."
+    assert notes[-1] == "gone did not list its tools: It is not there."
 
 
 async def test_texts_of_mcp_servers_are_hidden_where_texts_are(engine: MockEngine) -> None:

@@ -159,10 +159,11 @@ def _usages(usages: Sequence[Any]) -> str:
     return f"The engine reported no usage: it was estimated for {len(usages)} answer{'s' if len(usages) != 1 else ''}."
 
 
+# In one pane of three there is little room: the names come first.
 def _tools(step: RunTools | ListTools) -> str:
     if isinstance(step, RunTools):
-        return f"The gateway runs {', '.join(map(_tool_name, step.calls))}."
-    return f"The gateway asks MCP servers for their tools: {', '.join(server.label for server in step.servers)}."
+        return f"Runs {', '.join(map(_tool_name, step.calls))}."
+    return f"Lists the tools of {', '.join(server.label for server in step.servers)}."
 
 
 def _tool_name(call: ToolCall) -> str:
@@ -176,14 +177,14 @@ def _words(kind: str, name: str) -> str:
 def _tool_run(run: ToolRun) -> str:
     name = run.call_id if run.call is None else _tool_name(run.call)
     ending = "failed" if run.result.failed else "ended"
-    return f"The tool call {name} {ending} after {run.seconds:.3f} s: {shortened(run.result.output, LONGEST_OUTPUT)}"
+    return f"{name} {ending} after {run.seconds:.3f} s: {shortened(run.result.output, LONGEST_OUTPUT)}"
 
 
 def _listed(given: Any) -> str:
     label, listing = given
     if listing.error is not None:
-        return f"The MCP server {label} did not list its tools: {shortened(listing.error.message, LONGEST_OUTPUT)}"
-    return f"The MCP server {label} listed {counted(len(listing.tools), 'tool')}."
+        return f"{label} did not list its tools: {shortened(listing.error.message, LONGEST_OUTPUT)}"
+    return f"{label} listed {counted(len(listing.tools), 'tool')}."
 
 
 # What the caller of an exchange did → in words.
