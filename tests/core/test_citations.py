@@ -329,16 +329,21 @@ def test_half_a_mark_is_text_where_something_else_begins() -> None:
 ROLL = answer(call("roll", '{"sides": 6}'), finish="tool_calls")
 
 
-def run(*answers: bytes, add_sources: bool = True, **request: Any) -> list[Event]:
-    """The events of a response whose first answer calls a tool that finds the sources, every invariant checked. Answers come
-    chunk by chunk."""
+def by_chunk(given: bytes) -> list[bytes]:
+    return [frame + b"\n\n" for frame in given.split(b"\n\n") if frame]
+
+
+def run(
+    *answers: bytes, add_sources: bool = True, split: Callable[[bytes], list[bytes]] = by_chunk, **request: Any
+) -> list[Event]:
+    """The events of a response whose first answer calls a tool that finds the sources, every invariant checked."""
     fields = {"model": "m", "input": "Hi", "stream": True, "store": False, "tools": [DICE], **request}
     environment = make_environment(tools={"dice": Dice()})
     exchange = Exchange(msgspec.convert(fields, CreateResponse), [EngineKnowledge(PLAIN)], environment, response_id="resp_1")
     script = iter([ROLL, *answers])
 
     def ask(step: Ask) -> list[bytes]:
-        return [frame + b"\n\n" for frame in next(script).split(b"\n\n") if frame]
+        return split(next(script))
 
     def run_tool(call: ToolCall) -> ToolResult:
         if add_sources:
@@ -385,6 +390,16 @@ def test_an_annotation_follows_the_delta_that_it_is_about(size: int) -> None:
     text_done = next(event for event in events if event["type"] == "response.output_text.done")
     assert "annotations" not in text_done
     assert text_done["text"] == EXPECTED
+
+
+@given(st.lists(st.integers(0, 3000), max_size=12))
+def test_however_the_bytes_are_split_the_events_are_the_same(cuts: list[int]) -> None:
+    def split(given: bytes) -> list[bytes]:
+        ends = sorted({*(min(cut, len(given)) for cut in cuts), len(given)})
+        return [given[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
+
+    answered = text(*(WRITTEN[at : at + 3] for at in range(0, len(WRITTEN), 3)))
+    assert run(answered, split=split) == run(answered)
 
 
 def test_an_answer_may_begin_with_a_citation() -> None:
