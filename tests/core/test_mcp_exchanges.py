@@ -522,12 +522,41 @@ def test_mcp_tools_can_be_required(choice: Any, names: list[str]) -> None:
         ({"type": "mcp", "server_label": "x"}, "tool_choice"),
         ({"type": "mcp", "server_label": "weather", "name": "x"}, "tool_choice"),
         ({"type": "mcp"}, "tool_choice.server_label"),
+        ({"type": "mcp", "server_label": ["weather"]}, "tool_choice.server_label"),
         ({"type": "allowed_tools", "tools": [{"type": "mcp", "server_label": "x"}]}, "tool_choice.tools[0]"),
     ],
 )
 def test_a_choice_of_what_is_not_there_is_an_error(choice: Any, param: str) -> None:
     first = output_of(Conversation().run({}, text("Hello.")))
     assert refusal({"tool_choice": choice, "input": [USER, *first, NEXT]}).param == param
+
+
+def test_a_choice_of_a_server_that_is_not_there_is_refused_before_anything_is_listed() -> None:
+    for label in ("x", 5, None):
+        wrong = refusal({"tool_choice": {"type": "mcp", "server_label": label}})
+        assert wrong.param == ("tool_choice" if label == "x" else "tool_choice.server_label")
+
+
+def test_a_choice_of_a_tool_that_is_not_in_the_list_fails_the_response() -> None:
+    choice = {"type": "mcp", "server_label": "weather", "name": "x"}
+    events = Conversation().run({"tool_choice": choice})
+    assert [item["type"] for item in output_of(events)] == ["mcp_list_tools"]
+    assert events[-1]["response"]["error"]["code"] == "invalid_prompt"
+    assert "'x' of 'weather' is not among the tools" in events[-1]["response"]["error"]["message"]
+
+
+def test_a_list_without_an_id_counts() -> None:
+    talk = Conversation()
+    listed = {"type": "mcp_list_tools", "server_label": "weather", "tools": [{"name": "new", "input_schema": {}}]}
+    talk.run({"input": [listed, USER]}, text("Yes."))
+    assert names_in(talk.chats[0]) == ["weather__new"]
+
+
+def test_of_two_tools_with_one_name_the_stricter_counts() -> None:
+    listing = Listing([FORECAST, McpTool("forecast", CITY, annotations={"readOnlyHint": False})])
+    talk = Conversation(FakeServers({"weather": listing}))
+    events = talk.run({"tools": [{**WEATHER, "require_approval": {"never": {"read_only": True}}}]}, ASKS)
+    assert output_of(events)[1]["type"] == "mcp_approval_request"
 
 
 # ---- servers that the operator attaches ------------------------------------------------------------------------------

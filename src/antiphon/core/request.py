@@ -166,7 +166,7 @@ def _offer(
     withheld = draft.stop_loops(helped=help.stops_loops)
     holds_calls = help.holds_calls and _may_hold_calls(request)
     # A server's tools may be meant that are not known yet. The request is converted again when they are.
-    choice = provisional_choice(request.tool_choice) if box.unlisted else request.tool_choice
+    choice = provisional_choice(request.tool_choice, box) if box.unlisted else request.tool_choice
     offer = choice_to_offer(choice, box, dialect, definitions, holds_calls=holds_calls)
     return offer_without(offer, withheld, box.own_names(offer.names))
 

@@ -222,8 +222,7 @@ def _engine_names(choice: Choice, among: Choosable, where: str) -> list[str]:
         names = alike if len(alike) == 1 and meant.namespace is None else []
     else:
         label, name = choice.get("server_label"), choice.get("name")
-        if meant.kind == "mcp" and not isinstance(label, str):
-            raise _missing(f"{where}.server_label", "a choice of type mcp needs the label of a server")
+        label = _server_label(choice, where) if meant.kind == "mcp" else label
         names = [
             known
             for native, known in box.names.items()
@@ -250,10 +249,20 @@ def _missing(where: str, problem: str) -> InvalidRequest:
     return InvalidRequest(f"Missing `{where}`: {problem}.", param=where, code="missing_required_parameter")
 
 
-def provisional_choice(choice: str | Choice | None) -> str | Choice | None:
+def provisional_choice(choice: str | Choice | None, box: Toolbox) -> str | Choice | None:
     """The choice as long as not all tools are known: what may be among the others is not looked for yet."""
     kind = choice.get("type") if isinstance(choice, dict) else choice
-    return "auto" if kind in ("required", "mcp", "allowed_tools") else choice
+    if kind not in ("required", "mcp", "allowed_tools"):
+        return choice
+    if isinstance(choice, dict) and kind == "mcp" and (label := _server_label(choice, "tool_choice")) not in box.servers:
+        raise _invalid("tool_choice", f"{quoted(label)} is not among the tools")
+    return "auto"
+
+
+def _server_label(choice: Choice, where: str) -> str:
+    if not isinstance(label := choice.get("server_label"), str):
+        raise _missing(f"{where}.server_label", "a choice of type mcp needs the label of a server")
+    return label
 
 
 def relaxed_choice(choice: str | Choice | None) -> str | Choice | None:

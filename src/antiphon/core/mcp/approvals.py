@@ -25,8 +25,6 @@ class Approval:
     """A call that the client has approved, and that is still to be run."""
 
     request: McpApprovalRequest
-    # Of the response to it.
-    where: str
 
     @property
     def native(self) -> Native:
@@ -46,18 +44,19 @@ def items_to_approvals(items: Sequence[Item], earlier: int) -> list[Approval]:
         where = item_path(at, earlier)
         response = convert(items[at], InputApprovalResponse, where)
         id = response.approval_request_id
-        if (request := requests.get(id)) is None:
+        if (asked_at := requests.get(id)) is None:
             problem = f"No approval request with id {quoted(id)} is in the input, or in the history that it continues."
             raise InvalidRequest(problem, param=f"{where}.approval_request_id", code="approval_request_not_found")
         if response.approve and at > last and id not in run:
-            approved[id] = Approval(convert(request, McpApprovalRequest, where), where)
+            approved[id] = Approval(convert(items[asked_at], McpApprovalRequest, item_path(asked_at, earlier)))
         elif not response.approve:
             approved.pop(id, None)
     return list(approved.values())
 
 
-def _requests(items: Iterable[Item]) -> dict[str, Item]:
-    return {str(item.get("id")): item for item in items if item.get("type") == "mcp_approval_request"}
+def _requests(items: Iterable[Item]) -> dict[str, int]:
+    """Their indexes, by their ids."""
+    return {str(item.get("id")): at for at, item in enumerate(items) if item.get("type") == "mcp_approval_request"}
 
 
 def _is_answer(item: Item) -> bool:

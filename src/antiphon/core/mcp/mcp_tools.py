@@ -69,15 +69,17 @@ def _refuse_twice(label: str, where: str) -> None:
 
 def _offer(box: Toolbox, given: McpDefinition, tools: Sequence[McpTool], where: str) -> None:
     for tool in tools:
-        native = Native("mcp", tool.name, given.server_label)
-        if not given.offers(tool) or not box.add(native, _to_function(tool), where):
+        if not given.offers(tool):
             continue
+        native = Native("mcp", tool.name, given.server_label)
+        # Of tools with one name, what is stricter counts.
         if given.needs_approval(tool):
             box.needs_approval.add(native)
-        if given.defer_loading:
-            box.deferred.add(native)
         if not is_idempotent(tool):
             box.not_idempotent.add(native)
+        if given.defer_loading:
+            box.deferred.add(native)
+        box.add(native, _to_function(tool), where)
 
 
 def _to_function(tool: McpTool) -> ChatFunction:

@@ -10,6 +10,7 @@ from antiphon.core.mcp.servers import Listing, McpListError
 from antiphon.wire import events
 from antiphon.wire.events import Event
 from antiphon.wire.hosted_items import McpListTools, McpTool
+from antiphon.wire.input_items import InputMcpList
 from antiphon.wire.responses import Status
 
 Item = dict[str, Any]
@@ -51,7 +52,7 @@ def _lists_in(items: Iterable[Item]) -> Iterable[tuple[str, Sequence[McpTool]]]:
         if item.get("type") != "mcp_list_tools" or item.get("error") is not None:
             continue
         try:
-            listed = msgspec.convert(item, McpListTools)
+            listed = msgspec.convert(item, InputMcpList)
         except msgspec.ValidationError:
             continue
         yield listed.server_label, listed.tools
