@@ -7,9 +7,11 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from openai.types.responses.response_output_text import AnnotationFileCitation, AnnotationURLCitation
 from support.engine import answer, call, chunk, text
 from support.exchanges import Event, checked, make_environment, run_answers
 from support.operations import CopiedText, assert_linear, count_calls, count_copied
+from support.streams import SDK_EVENT
 from support.toy_tool import DICE, Dice
 
 from antiphon.core.citations import LONGEST_URL, CitationMarks, CitedText, FileSource, Source, Sources
@@ -327,7 +329,13 @@ def test_half_a_mark_is_text_where_something_else_begins() -> None:
 ROLL = answer(call("roll", '{"sides": 6}'), finish="tool_calls")
 
 
-def run(*answers: bytes | list[bytes], add_sources: bool = True, **request: Any) -> list[Event]:
+def by_chunk(given: bytes) -> list[bytes]:
+    return [frame + b"\n\n" for frame in given.split(b"\n\n") if frame]
+
+
+def run(
+    *answers: bytes, add_sources: bool = True, split: Callable[[bytes], list[bytes]] = by_chunk, **request: Any
+) -> list[Event]:
     """The events of a response whose first answer calls a tool that finds the sources, every invariant checked."""
     fields = {"model": "m", "input": "Hi", "stream": True, "store": False, "tools": [DICE], **request}
     environment = make_environment(tools={"dice": Dice()})
@@ -335,8 +343,7 @@ def run(*answers: bytes | list[bytes], add_sources: bool = True, **request: Any)
     script = iter([ROLL, *answers])
 
     def ask(step: Ask) -> list[bytes]:
-        given = next(script)
-        return [given] if isinstance(given, bytes) else given
+        return split(next(script))
 
     def run_tool(call: ToolCall) -> ToolResult:
         if add_sources:
@@ -385,6 +392,22 @@ def test_an_annotation_follows_the_delta_that_it_is_about(size: int) -> None:
     assert text_done["text"] == EXPECTED
 
 
+@given(st.lists(st.integers(0, 3000), max_size=12))
+def test_however_the_bytes_are_split_the_events_are_the_same(cuts: list[int]) -> None:
+    def split(given: bytes) -> list[bytes]:
+        ends = sorted({*(min(cut, len(given)) for cut in cuts), len(given)})
+        return [given[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
+
+    answered = text(*(WRITTEN[at : at + 3] for at in range(0, len(WRITTEN), 3)))
+    assert run(answered, split=split) == run(answered)
+
+
+def test_an_answer_may_begin_with_a_citation() -> None:
+    part = output_text(run(text("[1]", " and [2]")))
+    assert part["text"] == f"{A} and {B}"
+    assert [each["start_index"] for each in part["annotations"]] == [0, len(A) + 5]
+
+
 def test_places_are_counted_anew_in_the_next_message() -> None:
     """A thought ends the message before it."""
     events = run(
@@ -420,6 +443,18 @@ def test_a_file_is_cited_without_a_delta_of_its_own() -> None:
     assert output_text(events)["annotations"] == [citation]
 
 
+def test_clients_know_these_events() -> None:
+    """By the types of the openai SDK, which has a class for each kind of annotation."""
+    events = run(text("Paris [1] [4]."))
+    kinds = set()
+    for event in of_message(events):
+        known = SDK_EVENT.validate_python(event, strict=False)
+        assert known.to_dict() == event
+        if event["type"] == "response.content_part.done":
+            kinds = {type(annotation) for annotation in known.part.annotations}
+    assert kinds == {AnnotationURLCitation, AnnotationFileCitation}
+
+
 @pytest.mark.parametrize(
     "format",
     [{"type": "json_object"}, {"type": "json_schema", "name": "a", "schema": {"type": "object"}, "strict": True}],
@@ -448,10 +483,11 @@ def test_tokens_keep_their_probabilities() -> None:
         choice = {"index": 0, "delta": {"content": piece}, "finish_reason": None, "logprobs": {"content": given}}
         return b"data: " + msgspec.json.encode({"object": "chat.completion.chunk", "choices": [choice]}) + b"\n\n"
 
-    tokens = ["Paris", " [", "1", "]", " or", " [", "a"]
+    tokens = ["Paris", " [", "1", "]", " or", " [", "a", "【2】"]
     events = run(answer(*map(token, tokens)), include=["message.output_text.logprobs"])
     deltas = [event for event in of_message(events) if event["type"] == "response.output_text.delta"]
-    assert "".join(delta["delta"] for delta in deltas) == f"Paris {A} or [a"
+    assert "".join(delta["delta"] for delta in deltas) == f"Paris {A} or [a {B}"
+    assert [each["url"] for each in output_text(events)["annotations"]] == [SEINE.url, RHINE.url]
     assert [logprob["token"] for delta in deltas for logprob in delta["logprobs"]] == tokens
     assert [logprob["token"] for logprob in output_text(events)["logprobs"]] == tokens
 

@@ -332,7 +332,7 @@ class ResponseRun:
         if self._tools is None:
             context = ToolContext(self.owner or "", self.response.id, self._exchange.request)
             equipment = self._equipment
-            self._tools = ToolCalls(equipment.tools, context, self.recorder, timeout=equipment.tool_timeout)
+            self._tools = ToolCalls(equipment.tools, context, self.recorder, self._observers, timeout=equipment.tool_timeout)
         return self._tools
 
     def _tool_context(self) -> ToolContext:

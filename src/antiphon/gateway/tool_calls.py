@@ -8,6 +8,7 @@ from antiphon.core.earlier_calls import EarlierCalls
 from antiphon.core.quantities import counted
 from antiphon.core.steps import ToolCall
 from antiphon.core.tools import ToolResult
+from antiphon.gateway.observers import RunObservers
 from antiphon.gateway.recorder import NoRecorder, ResponseRecorder
 from antiphon.logs import log
 from antiphon.tools.runner import ToolContext, ToolRunner
@@ -29,6 +30,7 @@ class ToolCalls:
         tools: Mapping[str, ToolRunner],
         context: ToolContext,
         recorder: ResponseRecorder | NoRecorder,
+        observers: RunObservers,
         *,
         timeout: float,
     ) -> None:
@@ -36,13 +38,14 @@ class ToolCalls:
         self._tools = tools
         self.context = context
         self._recorder = recorder
+        self._observers = observers
         self._earlier = EarlierCalls(recorder.begun_calls)
         self._timeout = timeout
         self._running: set[asyncio.Task[ToolResult]] = set()
 
     async def run(self, calls: Sequence[ToolCall], report: Callable[[ToolCall, ToolResult], Awaitable[None]]) -> None:
         """All at once. Each result is reported as soon as it is there, one after another."""
-        running = {asyncio.create_task(self._result_of(call)): call for call in calls}
+        running = {asyncio.create_task(self._observers.watch_tool(call, self._result_of)): call for call in calls}
         self._running.update(running)
         try:
             waiting: Collection[asyncio.Task[ToolResult]] = running.keys()
