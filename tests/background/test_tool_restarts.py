@@ -14,6 +14,7 @@ from support.toy_tool import DICE, NATIVE, KnownDice
 from antiphon.app import Extensions
 from antiphon.core.steps import ToolCall
 from antiphon.core.tools import Toolbox, ToolResult
+from antiphon.gateway.record_format import encode_call
 from antiphon.store import open_store
 from antiphon.tools.runner import ToolContext
 
@@ -78,6 +79,23 @@ async def test_a_call_that_may_have_run_is_not_run_again_and_a_notice_says_so(en
     assert response["antiphon_notices"] == [
         "a call of roll was not run: before the gateway was restarted such a call had begun, and it may have run already"
     ]
+
+
+async def test_a_gateway_that_died_has_left_a_note_of_the_call(engine: MockEngine, where: str) -> None:
+    mail = Mail()
+    mail.begun.set()
+    engine.will(rolls(6, "b"), text("It may have been sent."))
+    extensions = Extensions(tools={"dice": mail}, checker=CHECKER)
+    async with open_store(where) as store, running_gateway(engine, shares=store, background_workers=0) as idle:
+        background = Background(idle)
+        id = (await background.create(tools=[DICE]))["id"]
+        assert await store.claim("dead", 0, 9) is not None
+        begun = ToolCall("a", "dice", "roll", None, '{"sides": 6}', idempotent=False)
+        assert await store.begin_call(id, "dead", 1, encode_call(begun))
+        async with running_gateway(engine, shares=store, extensions=extensions):
+            response = await background.ended(id)
+    assert mail.ran == []
+    assert [item.get("status") for item in response["output"]] == ["failed", "completed"]
 
 
 async def test_the_same_call_in_other_words_is_not_run_either_but_the_next_one_is(engine: MockEngine, tmp_path: Path) -> None:

@@ -142,6 +142,8 @@ def test_a_tool_whose_schema_is_none_takes_any_object() -> None:
         WEATHER, listing=Listing([McpTool("a", None), McpTool("b", {"properties": {}}), McpTool("c", {"type": "array"})])
     )
     assert [tool.function.parameters for tool in box.functions.values()] == [{"type": "object", "properties": {}}] * 3
+    box = box_of(WEATHER, listing=Listing([McpTool("a", {**CITY, "type": ["object", "null"]})]))
+    assert box.functions["weather__a"].function.parameters == CITY
 
 
 def test_hints_say_which_tools_may_run_twice() -> None:

@@ -394,6 +394,26 @@ def test_an_approved_call_of_a_tool_that_is_not_there_any_more_fails() -> None:
     assert talk.servers.calls == []
 
 
+def test_half_a_call_is_not_run_whoever_approves_it() -> None:
+    talk = Conversation()
+    first = output_of(talk.run({"tools": [BOUND]}, answer(call("weather__forecast", '{"city": "Pa', id="a"), finish="length")))
+    assert first[1]["arguments"] == '{"city": "Pa'
+    events = talk.run({"tools": [BOUND], "input": [USER, *first, approve(first[1]["id"])]}, text("Sorry."))
+    assert output_of(events)[0]["status"] == "failed"
+    assert "not a JSON object" in talk.chats[1]["messages"][-1]["content"]
+    assert talk.servers.calls == []
+
+
+def test_a_summary_runs_no_approved_call_and_lists_nothing() -> None:
+    talk = Conversation()
+    first = output_of(talk.run({"tools": [BOUND]}, ASKS))
+    listed = len(talk.servers.listed)
+    items = [USER, first[1], approve(first[1]["id"]), {"type": "compaction_trigger"}]
+    events = talk.run({"tools": [BOUND], "input": items}, text("They asked for the weather."))
+    assert [item["type"] for item in output_of(events)] == ["compaction"]
+    assert (talk.servers.calls, len(talk.servers.listed)) == ([], listed)
+
+
 def test_a_response_that_is_cancelled_while_an_approved_call_runs_used_nothing() -> None:
     first = output_of(Conversation().run({"tools": [BOUND]}, ASKS))
     exchange = Exchange(

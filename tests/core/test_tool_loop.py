@@ -112,6 +112,23 @@ def test_arguments_that_do_not_fit_are_answered_and_the_model_goes_on(arguments:
     assert "a call of roll was not run: its arguments do not fit the tool" in response["antiphon_notices"]
 
 
+def test_a_tool_without_parameters_is_called_with_nothing() -> None:
+    class Coin(KnownDice):
+        def define(self, box: Toolbox, tool: Item, where: str, namespace: str | None = None) -> None:
+            box.add(NATIVE, ChatFunction(name="", description=None, parameters={"type": "object", "properties": {}}), where)
+
+    seen: list[str] = []
+
+    def toss(call: ToolCall) -> ToolResult:
+        seen.append(call.arguments)
+        return ToolResult("heads")
+
+    calls = call("roll", "", id="a"), call("roll", '{"n": 1', id="b", index=1)
+    response = run({}, answer(*calls), text("Heads."), tools={"dice": Coin()}, run_tool=toss)
+    assert seen == ["{}", '{"n": 1}']
+    assert kinds(response) == ["mcp_call", "mcp_call", "message"]
+
+
 def test_arguments_that_nearly_fit_are_repaired() -> None:
     response = run({}, answer(call("roll", '{"sides": "6"}'), call("roll", '{"sides": "8"}', index=1, id="b")), text("Six."))
     assert [item.get("output") for item in response["output"]] == ["6", "8", None]

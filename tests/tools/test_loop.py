@@ -18,6 +18,7 @@ from antiphon.app import Extensions
 from antiphon.core.input_items import CONVERTERS
 from antiphon.core.steps import ToolCall
 from antiphon.core.tools import ToolResult
+from antiphon.gateway.large_requests import LARGE_BODY
 from antiphon.tools.runner import ToolContext, ToolRunner
 
 pytestmark = pytest.mark.timeout(30)
@@ -142,6 +143,16 @@ async def test_calls_of_the_client_wait_for_it_while_those_of_the_gateway_have_r
     assert [each["content"] for each in results] == ["6", "done"]
 
 
+async def test_a_large_request_runs_tools_too(engine: MockEngine) -> None:
+    """It is converted in a thread, after each round."""
+    three = [call("roll", f'{{"sides": {n}}}', id=f"c{n}", index=n) for n in range(3)]
+    engine.will(answer(*three, finish="tool_calls"), ONE, text("Seven."))
+    async with with_dice(engine) as gateway:
+        response = await streamed(gateway, input="tea " * LARGE_BODY)
+    assert [item.get("output") for item in response["output"]] == ["0", "1", "2", "4", None]
+    assert len(engine.last["messages"]) == 1 + 4 + 2
+
+
 # ---- tools that fail, or never end -----------------------------------------------------------------------------------
 
 
@@ -176,7 +187,13 @@ async def test_a_call_that_takes_too_long_is_a_failed_one(engine: MockEngine) ->
     assert engine.last["messages"][-1]["content"] == "The tool had no result after 0.05 seconds, and was stopped."
 
 
-ERRORS = [RuntimeError("it fell"), asyncio.CancelledError(), TimeoutError(), ExceptionGroup("several", [OSError()])]
+ERRORS = [
+    RuntimeError("it fell"),
+    TimeoutError(),
+    ExceptionGroup("several", [OSError()]),
+    asyncio.CancelledError(),
+    BaseExceptionGroup("several", [asyncio.CancelledError()]),
+]
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=repr)

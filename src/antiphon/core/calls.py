@@ -332,11 +332,6 @@ class CallState:
         return arguments + missing_end(arguments)
 
     @property
-    def is_opened(self) -> bool:
-        """It has an item."""
-        return self._form is not None
-
-    @property
     def chat_id(self) -> str:
         return self.call_id if self._form is None else self._form.chat_id
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import msgspec
 
 from antiphon.core.built_in_tools import CALLS
+from antiphon.core.calls import missing_end
 from antiphon.core.check_work import GrammarWork, SchemaWork
 from antiphon.core.dialect import Dialect
 from antiphon.core.item_paths import is_stored
@@ -31,16 +32,16 @@ class SchemaCheck:
 
 @dataclass(frozen=True, slots=True)
 class HostedCheck:
-    """The arguments of a call that the gateway runs. Types are repaired, but nothing is made of what is not JSON: it may be
-    half of a command. A model that writes none at all means an empty object."""
+    """The arguments of a call that the gateway runs. Types are repaired, and brackets that are missing at the end. Nothing is
+    made of anything else that is not JSON: it may be half of a command."""
 
     definition: bytes
     buffered: bool = True
     binding: bool = False
 
     def work(self, text: str) -> SchemaWork:
-        text = text if text.strip() else "{}"
-        return SchemaWork(self.definition, text, repair=is_json_object(text))
+        whole = text + missing_end(text)
+        return SchemaWork(self.definition, whole, repair=is_json_object(whole))
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +107,10 @@ def offer_to_requirements(
         box.native_arguments,
         box.shown_name,
         box.offered_as,
-        box.form_of,
         # A call by the own name of a tool is one of its functions by another name: perhaps of one that may not be called.
         judged_whole=frozenset(box.own_names(offer.withheld)),
         is_known=box.knows if hosted else _is_known,
+        form_of=box.form_of,
     )
     return Requirements(
         tools=tools,

@@ -192,7 +192,7 @@ class Enforcement:
             self._answer(call, BAD_CALL.format(complaint=call.outcome.complaint), UNFIT)
         elif required.most_runs is not None and self._runs >= required.most_runs:
             most = required.most_runs
-            self._answer(call, NO_CALLS_LEFT.format(most=most), BEYOND_LIMIT.format(most=most))
+            self._answer(call, NO_CALLS_LEFT.format(count=most), BEYOND_LIMIT.format(most=most))
         elif self._is_repeated(_action(call)):
             self.repeats_itself = True
             self._answer(call, CALLED_AGAIN, REPEATED)

@@ -141,7 +141,7 @@ class Exchange:
         self._tool_notices: dict[str, None] = {}
         # By label: the lists of MCP servers that have come, until all are there.
         self._listings: dict[str, Listing] = {}
-        self._approvals = self._question.approvals if runs_tools else []
+        self._approvals = self._question.approvals if runs_tools and not self._question.conversion.compacts else []
         self._has_started = False
         # The exchange that compacts the history before it is answered, if the prompt has too many tokens.
         self.compaction: Exchange | None = None

@@ -33,6 +33,8 @@ class ItemSequence:
         self.withheld: list[str] = []
         # The calls of this round that were answered without being shown, and before which of the opened items each was made.
         self.answered: list[tuple[int, CallState]] = []
+        # A call of this round that the gateway runs was opened.
+        self.has_hosted_call = False
         # The check that blocks the sequence, and the item that it is for.
         self.check: CheckWork | None = None
         self._checking: ItemState | None = None
@@ -143,6 +145,8 @@ class ItemSequence:
             self.live = state
             self.opened.append(state)
             self._emit(state.open(len(self.opened) - 1))
+            if isinstance(state, CallState) and state.runs_here:
+                self.has_hosted_call = True
         else:
             self._withhold(state, verdict, len(self.opened))
 

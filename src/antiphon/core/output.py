@@ -72,6 +72,7 @@ class Output:
         """The answers before this one are done with: what the model wrote in them is part of the history."""
         self._round_start = len(self._sequence.opened)
         self._sequence.answered.clear()
+        self._sequence.has_hosted_call = False
         self.begin_answer()
 
     def start_over(self) -> None:
@@ -208,9 +209,8 @@ class Output:
 
     def _item_id(self, prefix: str) -> str:
         """A new one. It says whether the model wrote the item beside a call that the gateway runs, and knew no result of it."""
-        opened = self._sequence.opened[self._round_start :]
-        beside = any(isinstance(state, CallState) and state.runs_here and state.is_opened for state in opened)
-        return beside_id(self._new_id(prefix)) if beside else self._new_id(prefix)
+        id = self._new_id(prefix)
+        return beside_id(id) if self._sequence.has_hosted_call else id
 
     def _call_id(self, given: str | None) -> str:
         """The engine's own, unless another call has it: results are assigned to calls by their ids."""

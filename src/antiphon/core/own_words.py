@@ -21,7 +21,7 @@ NO_SUCH_TOOL = (
 )
 NO_TOOLS_LEFT = "There is no tool {name}, and no other one can be called now. Answer without a tool."
 NO_CALLS_LEFT = (
-    "This call was not carried out: at most {most} such calls may be made for one answer, and they have been made. "
+    "This call was not carried out: at most {count} such calls may be made for one answer, and they have been made. "
     "Go on without it, with the results that you have."
 )
 CALLED_AGAIN = (

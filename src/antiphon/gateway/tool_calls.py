@@ -17,7 +17,7 @@ STOPPING_TIME = 5.0
 
 TOO_SLOW = "The tool had no result after {time}, and was stopped."
 FAILED = "The tool failed: {reason}"
-STOPPED_ITSELF = "it was cancelled from within"
+STOPPED_ITSELF = "The tool failed: it was cancelled from within."
 NOT_NOTED = "This call was not run: it could not be noted that it begins, and it must not be run twice."
 
 
@@ -60,7 +60,7 @@ class ToolCalls:
         try:
             async with asyncio.timeout(STOPPING_TIME):
                 await self.context.resources.aclose()
-        except Exception as failed:
+        except (Exception, BaseExceptionGroup) as failed:
             log("tool_not_closed", level=logging.WARNING, exc_info=failed, response_id=self.context.response_id)
 
     async def _stop(self) -> None:
@@ -81,17 +81,17 @@ class ToolCalls:
         try:
             async with asyncio.timeout(None if getattr(runner, "has_own_timeouts", False) else self._timeout) as limit:
                 return await runner.run(call, self.context)
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, BaseExceptionGroup) as stopped:
             if _is_cancelled():
                 raise
             # Libraries that cancel their own work may let that through.
-            return self._failed(call, RuntimeError(STOPPED_ITSELF))
+            words = STOPPED_ITSELF if isinstance(stopped, asyncio.CancelledError) else ""
+            return self._failed(call, stopped, words)
         except Exception as failed:
-            if isinstance(failed, TimeoutError) and limit.expired():
-                return self._failed(call, failed, TOO_SLOW.format(time=counted(self._timeout, "second")))
-            return self._failed(call, failed)
+            slow = TOO_SLOW.format(time=counted(self._timeout, "second")) if limit.expired() else ""
+            return self._failed(call, failed, slow)
 
-    def _failed(self, call: ToolCall, error: Exception, words: str = "") -> ToolResult:
+    def _failed(self, call: ToolCall, error: BaseException, words: str) -> ToolResult:
         """A tool that fails does not fail the response: the model gets the error, and continues."""
         log("tool_failed", level=logging.WARNING, exc_info=error, kind=call.kind, response_id=self.context.response_id)
         return ToolResult(words or FAILED.format(reason=str(error) or type(error).__name__), failed=True)

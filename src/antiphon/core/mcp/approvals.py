@@ -7,6 +7,7 @@ from typing import Any
 from antiphon.core.calls import CallState, FunctionForm
 from antiphon.core.item_paths import item_path
 from antiphon.core.mcp.forms import McpForm
+from antiphon.core.object_end import is_json_object
 from antiphon.core.tools import Native, Toolbox, ToolResult
 from antiphon.core.validation import convert
 from antiphon.errors import InvalidRequest, quoted
@@ -83,10 +84,17 @@ class ApprovedCall(CallState):
         super().__init__(approval.request.id, **options)
         self._approval = approval
         self.name = box.name_of(approval.native)
-        self.feed(approval.request.arguments)
-        if approval.native not in box.names:
-            problem = f"The MCP server {approval.request.server_label} has no tool {approval.request.name}."
-            self.result = ToolResult(f"{problem} It was not run.", failed=True)
+        arguments = approval.request.arguments
+        self.feed(arguments if arguments.strip() else "{}")
+        if (problem := self._problem(box)) is not None:
+            self.result = ToolResult(f"This call was not run: {problem}.", failed=True)
+
+    def _problem(self, box: Toolbox) -> str | None:
+        request = self._approval.request
+        if self.native not in box.names:
+            return f"the MCP server {request.server_label} has no tool {request.name}"
+        # Half of a command must not run, whoever approved it.
+        return None if is_json_object(self.arguments) else "its arguments are not a JSON object"
 
     @property
     def native(self) -> Native:

@@ -66,10 +66,4 @@ class ApprovalForm(SilentForm):
     opens_whole = True
 
     def item(self, status: Status) -> OutputItem:
-        arguments = self.arguments
-        return McpApprovalRequest(
-            id=self._id,
-            server_label=self._native.namespace or "",
-            name=self._native.name,
-            arguments=arguments + missing_end(arguments),
-        )
+        return McpApprovalRequest(self._id, self._native.namespace or "", self._native.name, self.arguments)

@@ -83,9 +83,11 @@ def _offer(box: Toolbox, given: McpDefinition, tools: Sequence[McpTool], where: 
 
 
 def _to_function(tool: McpTool) -> ChatFunction:
+    """Whatever the server's schema allows beside an object: arguments are one."""
     schema = tool.input_schema
-    is_object = isinstance(schema, dict) and schema.get("type", "object") == "object"
-    parameters: dict[str, Any] = {"type": "object", **schema} if is_object else built_in_tools.NO_PARAMETERS
+    kinds = schema.get("type", "object") if isinstance(schema, dict) else None
+    is_object = kinds == "object" or (isinstance(kinds, list) and "object" in kinds)
+    parameters: dict[str, Any] = {**schema, "type": "object"} if is_object else built_in_tools.NO_PARAMETERS
     return ChatFunction("", tool.description or None, parameters)
 
 
