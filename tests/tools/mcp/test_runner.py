@@ -133,12 +133,25 @@ async def test_a_program_that_has_died_is_started_again_for_the_next_call() -> N
         assert await response.process() != first
 
 
-async def test_a_session_that_the_server_has_forgotten_is_replaced_and_the_call_made_once() -> None:
+@pytest.mark.parametrize("says_400", [False, True])
+async def test_a_session_that_the_server_has_forgotten_is_replaced_and_the_call_made_once(says_400: bool) -> None:
     async with BadMcpServer() as server, runner_of() as runner, Response(runner, "ada", tool(server)) as response:
+        server.says_400 = says_400
         assert (await response.run("bad", "echo")).output == "{}"
         server.sessions.clear()
         assert (await response.run("bad", "echo", a=1)).output == '{"a": 1}'
         assert server.tools.called == ["echo", "echo"]
+        assert server.tools.methods.count("initialize") == 2
+        server.sessions.clear()
+        assert (await response.list("bad")).error is None
+        assert server.tools.methods.count("initialize") == 3
+
+
+async def test_a_server_that_forgets_every_session_is_asked_twice_at_most() -> None:
+    async with BadMcpServer() as server, runner_of() as runner, Response(runner, "ada", tool(server)) as response:
+        server.forgets = True
+        result = await response.run("bad", "echo")
+        assert result.data == McpHttpError(404, "The server answered with HTTP status 404 (Not Found).")
         assert server.tools.methods.count("initialize") == 2
 
 
