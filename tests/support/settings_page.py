@@ -55,7 +55,7 @@ once, the others after a restart. `python tests/support/settings_page.py` writes
 
 # Tables of the file that have settings of their own: what is said of each, and its class.
 GROUPS: dict[str, tuple[str, type]] = {
-    "[mcp]": ("MCP servers, whose tools the gateway runs. Only the file can have these settings.", mcp_settings.McpSettings),
+    "[mcp]": ("[MCP servers](mcp.md). Only the file can have these settings.", mcp_settings.McpSettings),
     "[mcp.servers.NAME]": (
         'One server. Requests use it by its name: `{"type": "mcp", "server_label": "NAME"}`; `antiphon mcp` lists its tools.',
         mcp_settings.McpServerSettings,

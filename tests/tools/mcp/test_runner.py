@@ -229,6 +229,21 @@ async def test_a_list_shows_what_the_server_has_now() -> None:
         assert [tool.name for tool in (await response.list("bad")).tools] == ["tool_2"]
 
 
+async def test_an_operators_server_that_cannot_be_used_is_logged_without_its_words(caplog: pytest.LogCaptureFixture) -> None:
+    broken = OperatorServer("broken", StdioServer(sys.executable, (bad_mcp_server.__file__, "exits")))
+    async with runner_of(broken) as runner, Response(runner) as response:
+        assert (await response.list("broken")).error is not None
+        assert (await response.run("broken", "echo")).failed
+    members = [vars(record)["members"] for record in caplog.records if record.message == "mcp server failed"]
+    assert members == [{"server": "broken", "reason": "The server has ended, with exit code 3."}]
+
+
+async def test_what_a_server_says_of_a_call_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async with runner_of(operator()) as runner, Response(runner) as response:
+        assert (await response.run("local", "rpc_error")).failed
+    assert "No such luck" not in caplog.text + str([vars(record) for record in caplog.records])
+
+
 async def test_a_server_that_cannot_be_reached_is_not_tried_for_every_request() -> None:
     async with BadMcpServer() as server:
         broken = OperatorServer("broken", HttpServer(server.url + "/status/500", is_trusted=True))

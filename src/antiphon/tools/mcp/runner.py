@@ -72,10 +72,9 @@ class McpRunner(McpTools):
             raw = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in listed]
             tools = [tool for tool in to_tools(raw, self._limits, left_out) if allowed is None or tool.name in allowed]
         except McpFailure as failure:
-            self._report(server, failure)
             return Listing(error=McpListError(failure.message, failure.status))
         for sentence in left_out:
-            log("mcp_tool_left_out", level=logging.WARNING, server=server.label, reason=sentence)
+            log("mcp tool left out", level=logging.WARNING, server=server.label, reason=sentence)
         return Listing(tools)
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolResult:
@@ -83,7 +82,6 @@ class McpRunner(McpTools):
         try:
             return await self._run(server, call, context)
         except McpFailure as failure:
-            self._report(server, failure)
             return ToolResult(failure.message, failed=True, data=failure.to_error())
 
     async def _run(self, server: McpServer, call: ToolCall, context: ToolContext) -> ToolResult:
@@ -120,6 +118,8 @@ class McpRunner(McpTools):
             return await self.pool.session(await self._place(key, context), target)
         except McpFailure as failure:
             if operator is not None:
+                # Only the operator can do something about it. What the program wrote may be what it was asked.
+                log("mcp server failed", level=logging.WARNING, server=operator.name, reason=failure.message)
                 self._failed[key] = asyncio.get_running_loop().time(), failure
             raise
 
@@ -155,12 +155,6 @@ class McpRunner(McpTools):
     def _allowed_tools(self, server: McpServer) -> frozenset[str] | None:
         operator = self._operators(server)
         return operator.allowed_tools if operator is not None else None
-
-    def _report(self, server: McpServer, failure: McpFailure) -> None:
-        """A server of a request is its client's own concern."""
-        if server.url is None:
-            members: dict[str, Any] = {"output": failure.detail} if failure.detail else {}
-            log("mcp_server_failed", level=logging.WARNING, server=server.label, reason=failure.message, **members)
 
 
 def _to_tool(server: OperatorServer) -> Tool:
