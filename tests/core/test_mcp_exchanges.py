@@ -12,16 +12,20 @@ from support.mcp_tools import CITY, FORECAST, LISTS, REPORT, WEATHER, Conversati
 from support.recorded import record
 
 from antiphon.core.exchange import Exchange
+from antiphon.core.history import items_to_stored_form
 from antiphon.core.knowledge import EngineKnowledge
 from antiphon.core.mcp.servers import Listing, McpListError, McpServer
+from antiphon.core.output_so_far import OutputSoFar
 from antiphon.core.recording_file import file_to_recording, recording_to_file
 from antiphon.core.replay import to_stream
 from antiphon.core.rerun import run_again
-from antiphon.core.steps import ListTools, RunTools, ToolCall
+from antiphon.core.sampling import Sampling
+from antiphon.core.steps import Done, ListTools, RunTools, ToolCall
 from antiphon.core.tools import ToolResult
 from antiphon.dialects import PLAIN
 from antiphon.errors import Cancelled, InvalidRequest
-from antiphon.wire.hosted_items import McpHttpError, McpProtocolError, McpTool, McpToolExecutionError
+from antiphon.wire.events import StreamEvent
+from antiphon.wire.hosted_items import McpCall, McpHttpError, McpProtocolError, McpTool, McpToolExecutionError
 from antiphon.wire.responses import CreateResponse
 
 PARIS = '{"city": "Paris"}'
@@ -352,6 +356,7 @@ def test_an_approved_call_is_run_once() -> None:
     talk.run({"tools": [BOUND], "input": [USER, *first, approved, *second, NEXT]}, text("Rainy."))
     talk.run({"tools": [BOUND], "input": [USER, *first, approved, second[1], NEXT]}, text("Rainy."))
     talk.run({"tools": [BOUND], "input": [NEXT]}, text("Rainy."), history=[USER, *first, approved])
+    talk.run({"tools": [BOUND], "input": [approved, NEXT]}, text("Rainy."), history=[USER, *first, approved, *second])
     assert len(talk.servers.calls) == 1
 
 
@@ -426,6 +431,7 @@ def test_a_response_that_is_cancelled_while_an_approved_call_runs_used_nothing()
     assert isinstance(exchange.step, RunTools)
     assert len(exchange.step.calls) == 1
     exchange.abort(Cancelled())
+    assert isinstance(exchange.step, Done), "there is no answer whose usage would have to be estimated"
     exchange.end()
     assert (exchange.response.status, exchange.response.usage) == ("cancelled", None)
     assert [item.status for item in exchange.response.output] == ["incomplete"]  # type: ignore[union-attr]
@@ -617,6 +623,37 @@ def test_a_list_of_the_client_says_nothing_about_an_attached_server() -> None:
     false = {"type": "mcp_list_tools", "id": "l", "server_label": "weather", "tools": [{"name": "erase", "input_schema": {}}]}
     talk.run({"tools": [], "input": [false, USER]}, text("Hello."))
     assert names_in(talk.chats[0]) == ["weather__forecast", "weather__report"]
+
+
+# ---- what else there is of it ------------------------------------------------------------------------------------------
+
+
+def test_a_stored_definition_is_left_out_because_it_has_no_address() -> None:
+    talk = Conversation()
+    tools = {"type": "additional_tools", "role": "developer", "tools": [{**WEATHER, "server_label": "found"}]}
+    stored = items_to_stored_form([tools], lambda prefix: "id")
+    assert stored[0]["tools"][0]["server_url"] == "https://weather.example/<redacted>"
+    events = talk.run({"tools": []}, text("Hello."), history=stored)
+    assert talk.servers.listed == []
+    assert "the address of its server is not stored" in events[-1]["response"]["antiphon_notices"][0]
+
+
+def test_the_length_of_an_answer_does_not_depend_on_what_is_listed() -> None:
+    knowledge = EngineKnowledge(PLAIN)
+    knowledge.sampling = {"m": Sampling(most_tokens=1024)}
+    for tools, most in (([WEATHER], None), ([], 1024)):
+        events = Conversation().run({"tools": tools}, text("Hello."), engines=[knowledge])
+        assert {event["response"]["max_output_tokens"] for event in events if "response" in event} == {most}
+
+
+def test_a_running_response_shows_the_arguments_so_far() -> None:
+    events = Conversation().run({}, ASKS, text("Sunny."))
+    so_far = OutputSoFar()
+    for event in events[: kinds(events).index("mcp_call_arguments.done")]:
+        so_far.add(msgspec.convert(event, StreamEvent))
+    last = so_far.items()[-1]
+    assert isinstance(last, McpCall)
+    assert (last.arguments, last.status) == (PARIS, "in_progress")
 
 
 # ---- recordings ------------------------------------------------------------------------------------------------------

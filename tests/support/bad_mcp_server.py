@@ -5,6 +5,7 @@ with its list, or with its start.
 """
 
 import asyncio
+import gzip
 import json
 import os
 import subprocess
@@ -221,6 +222,10 @@ class BadMcpServer:
         self.sessions: set[str] = set()
         self.ended: list[str] = []
         self._ends: asyncio.Queue[str] = asyncio.Queue()
+        # To sessions that it does not know. It should say 404.
+        self.says_400 = False
+        # Every session, at once.
+        self.forgets = False
         # Of every request that is none of MCP.
         self.paths: list[str] = []
         self._old: dict[str, asyncio.Queue[Message]] = {}
@@ -236,6 +241,7 @@ class BadMcpServer:
                 web.route("*", "/html", self._html),
                 web.route("*", "/silent", self._silent),
                 web.route("*", "/endless", self._endless),
+                web.route("*", "/bomb", self._bomb),
             ]
         )
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
@@ -269,9 +275,10 @@ class BadMcpServer:
         headers: dict[str, str] = {}
         if message.get("method") == "initialize":
             headers["mcp-session-id"] = f"session-{len(self.sessions) + len(self.ended) + 1}"
-            self.sessions.add(headers["mcp-session-id"])
+            self.sessions |= set() if self.forgets else {headers["mcp-session-id"]}
         elif session is not None and session not in self.sessions:
-            return web.Response(status=404, text="Who are you?")
+            error = {"jsonrpc": "2.0", "error": {"code": -32000, "message": "Who are you?"}, "id": None}
+            return web.json_response(error, status=400) if self.says_400 else web.Response(status=404)
         return await self._answer(request, message, headers)
 
     async def _answer(self, request: web.Request, message: Message, headers: dict[str, str]) -> web.StreamResponse:
@@ -336,6 +343,11 @@ class BadMcpServer:
     async def _silent(self, request: web.Request) -> web.Response:
         await asyncio.Event().wait()
         raise AssertionError
+
+    async def _bomb(self, request: web.Request) -> web.Response:
+        """A hundred megabytes, in few bytes."""
+        headers = {"content-encoding": "gzip", "content-type": "application/json"}
+        return web.Response(body=gzip.compress(b" " * 100_000_000, 1), headers=headers)
 
     async def _endless(self, request: web.Request) -> web.StreamResponse:
         """An answer without end."""

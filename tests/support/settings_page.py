@@ -59,7 +59,7 @@ GROUPS: dict[str, tuple[str, type]] = {
         "The tool `web_search`, which the gateway runs. Only the file can have these settings.",
         tool_settings.WebSearchSettings,
     ),
-    "[mcp]": ("MCP servers, whose tools the gateway runs. Only the file can have these settings.", mcp_settings.McpSettings),
+    "[mcp]": ("[MCP servers](mcp.md). Only the file can have these settings.", mcp_settings.McpSettings),
     "[mcp.servers.NAME]": (
         'One server. Requests use it by its name: `{"type": "mcp", "server_label": "NAME"}`; `antiphon mcp` lists its tools.',
         mcp_settings.McpServerSettings,

@@ -294,7 +294,6 @@ class Exchange:
                 raise ExternalConnectorError(failure_message(label, failed), param="tools")
         self._output.begin_round()
         question.add_lists({server.label: listings[server.label] for server in servers})
-        self._echo_sampling()
         self._ask()
 
     def _run_approved(self) -> None:
@@ -347,9 +346,6 @@ class Exchange:
     def _use_next_engine(self) -> None:
         self._question.use_next_engine()
         self.response.model = self._question.model
-        self._echo_sampling()
-
-    def _echo_sampling(self) -> None:
         for name, value in sampling_to_echo(self.request, self._question.conversion.sampling).items():
             setattr(self.response, name, value)
 

@@ -155,8 +155,9 @@ def _as_answered(
     if compacts:
         # The format and the tools are those of answers. A summary is neither a call nor JSON.
         request = structs.replace(request, text=None, tool_choice="none")
-    # A choice of "none" changes nothing: it may be that of the last round only.
-    sampling = sampling_of_answer(sampling, request, has_tools=bool(box.functions) and not compacts, compacts=compacts)
+    # A choice of "none" changes nothing: it may be that of the last round only. Nor does it matter what a server lists.
+    has_tools = bool(box.functions or box.servers) and not compacts
+    sampling = sampling_of_answer(sampling, request, has_tools=has_tools, compacts=compacts)
     return with_sampling(request, sampling), sampling
 
 

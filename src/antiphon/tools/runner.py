@@ -24,4 +24,5 @@ class ToolContext:
 
 class ToolRunner(GatewayTool, Protocol):
     async def run(self, call: ToolCall, context: ToolContext) -> ToolResult:
-        """Runs one call. It is cancelled when the response is. What it raises is reported to the model as a failed call."""
+        """Runs one call, beside the others of its answer. It is cancelled when the response is, or when its time is up. What it
+        raises is reported to the model as a failed call. The model gets as much of the result as its context has room for."""

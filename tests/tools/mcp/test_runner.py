@@ -133,12 +133,25 @@ async def test_a_program_that_has_died_is_started_again_for_the_next_call() -> N
         assert await response.process() != first
 
 
-async def test_a_session_that_the_server_has_forgotten_is_replaced_and_the_call_made_once() -> None:
+@pytest.mark.parametrize("says_400", [False, True])
+async def test_a_session_that_the_server_has_forgotten_is_replaced_and_the_call_made_once(says_400: bool) -> None:
     async with BadMcpServer() as server, runner_of() as runner, Response(runner, "ada", tool(server)) as response:
+        server.says_400 = says_400
         assert (await response.run("bad", "echo")).output == "{}"
         server.sessions.clear()
         assert (await response.run("bad", "echo", a=1)).output == '{"a": 1}'
         assert server.tools.called == ["echo", "echo"]
+        assert server.tools.methods.count("initialize") == 2
+        server.sessions.clear()
+        assert (await response.list("bad")).error is None
+        assert server.tools.methods.count("initialize") == 3
+
+
+async def test_a_server_that_forgets_every_session_is_asked_twice_at_most() -> None:
+    async with BadMcpServer() as server, runner_of() as runner, Response(runner, "ada", tool(server)) as response:
+        server.forgets = True
+        result = await response.run("bad", "echo")
+        assert result.data == McpHttpError(404, "The server answered with HTTP status 404 (Not Found).")
         assert server.tools.methods.count("initialize") == 2
 
 
@@ -214,6 +227,21 @@ async def test_a_list_shows_what_the_server_has_now() -> None:
     async with BadMcpServer("changing") as server, runner_of() as runner, Response(runner, "ada", tool(server)) as response:
         assert [tool.name for tool in (await response.list("bad")).tools] == ["tool_1"]
         assert [tool.name for tool in (await response.list("bad")).tools] == ["tool_2"]
+
+
+async def test_an_operators_server_that_cannot_be_used_is_logged_without_its_words(caplog: pytest.LogCaptureFixture) -> None:
+    broken = OperatorServer("broken", StdioServer(sys.executable, (bad_mcp_server.__file__, "exits")))
+    async with runner_of(broken) as runner, Response(runner) as response:
+        assert (await response.list("broken")).error is not None
+        assert (await response.run("broken", "echo")).failed
+    members = [vars(record)["members"] for record in caplog.records if record.message == "mcp server failed"]
+    assert members == [{"server": "broken", "reason": "The server has ended, with exit code 3."}]
+
+
+async def test_what_a_server_says_of_a_call_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async with runner_of(operator()) as runner, Response(runner) as response:
+        assert (await response.run("local", "rpc_error")).failed
+    assert "No such luck" not in caplog.text + str([vars(record) for record in caplog.records])
 
 
 async def test_a_server_that_cannot_be_reached_is_not_tried_for_every_request() -> None:

@@ -142,6 +142,7 @@ async def test_a_session_says_goodbye() -> None:
         ("/redirect?to=http://169.254.169.254/latest", 307, "HTTP status 307"),
         ("/redirect?to=http://user:password@10.0.0.1/", 307, "HTTP status 307"),
         ("/endless", None, "more than 1,000,000 bytes"),
+        ("/bomb", None, "is compressed"),
         ("/endless?type=text/event-stream", None, "more than 1,000,000 bytes"),
     ],
 )

@@ -10,6 +10,7 @@ from typing import Any
 import aiohttp
 import httpx2
 import msgspec
+from yarl import URL
 
 from antiphon.tools.addresses import AddressPolicy, AddressRefused, guarded_connector, url_complaint
 from antiphon.tools.mcp.definitions import HttpServer, McpLimits
@@ -23,6 +24,7 @@ LONGEST_ERROR = 64 * 1024
 # The connection's own. A request that could set them could hide a second request in it.
 RESERVED = frozenset({"host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer", "expect"})
 FAILED, NOT_OFFERED = 502, 405
+IDENTITY = "identity"
 
 
 def make_client(server: HttpServer, policy: AddressPolicy, limits: McpLimits, stream: Lost | None = None) -> httpx2.AsyncClient:
@@ -34,7 +36,8 @@ def make_client(server: HttpServer, policy: AddressPolicy, limits: McpLimits, st
     if reserved := sorted(name for name, _ in server.headers if name.lower() in RESERVED):
         raise McpFailure(f"The header {reserved[0]} cannot be set.")
     transport = GuardedTransport(policy, limits, stream)
-    return httpx2.AsyncClient(transport=transport, headers=dict(server.headers), timeout=None, trust_env=False)
+    headers = {**dict(server.headers), "Accept-Encoding": IDENTITY}
+    return httpx2.AsyncClient(transport=transport, headers=headers, timeout=None, trust_env=False)
 
 
 class GuardedTransport(httpx2.AsyncBaseTransport):
@@ -45,6 +48,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             connector=guarded_connector(policy, keepalive_timeout=KEPT),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=limits.connect),
             cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
             trust_env=False,
         )
 
@@ -58,11 +62,13 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         try:
             answer = await self._send(request)
         except (aiohttp.ClientError, AddressRefused, OSError, ValueError) as failed:
-            if report is not None:
-                report.fail(_to_failure(failed))
-            return httpx2.Response(FAILED, request=request)
+            return _failed(request, report, _to_failure(failed))
         if answer.status >= 300:
             return await self._refused(request, answer, report)
+        if answer.headers.get("content-encoding", IDENTITY).lower() != IDENTITY:
+            # A few bytes of it may become many.
+            answer.close()
+            return _failed(request, report, McpFailure("The server's answer is compressed, which was not asked for."))
         if report is not None:
             report.status = None
         if self._stream is not None and request.method == "GET":
@@ -73,9 +79,8 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
 
     async def _send(self, request: httpx2.Request) -> aiohttp.ClientResponse:
         headers = [(name, value) for name, value in request.headers.multi_items() if name.lower() not in RESERVED]
-        return await self._http.request(
-            request.method, str(request.url), headers=headers, data=await request.aread() or None, allow_redirects=False
-        )
+        url, body = URL(str(request.url), encoded=True), await request.aread() or None
+        return await self._http.request(request.method, url, headers=headers, data=body, allow_redirects=False)
 
     async def _refused(self, request: httpx2.Request, answer: aiohttp.ClientResponse, report: Report | None) -> httpx2.Response:
         """A status that says that the request failed. Its body may say why, as an error of JSON-RPC."""
@@ -85,10 +90,12 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             body = b""
         answer.close()
         if report is not None:
-            says_why = answer.status >= 400 and _is_rpc_error(body)
-            report.status = None if says_why else answer.status
+            error = _to_rpc_error(body) if answer.status >= 400 else None
+            report.status = None if error is not None else answer.status
             report.reason = f" ({answer.reason})" if answer.reason else ""
-            report.session_is_gone = answer.status == 404 and "mcp-session-id" in request.headers
+            # MCP says 404. Many servers say 400, without having read which request it was.
+            unread = answer.status == 400 and error is not None and error.get("id") is None
+            report.session_is_gone = "mcp-session-id" in request.headers and (answer.status == 404 or unread)
         return httpx2.Response(answer.status, headers=_headers(answer), content=body, request=request)
 
     async def aclose(self) -> None:
@@ -149,18 +156,25 @@ class EventStream(Body):
         super()._fail(failure)
 
 
+def _failed(request: httpx2.Request, report: Report | None, failure: McpFailure) -> httpx2.Response:
+    if report is not None:
+        report.fail(failure)
+    return httpx2.Response(FAILED, request=request)
+
+
 def _headers(answer: aiohttp.ClientResponse) -> list[tuple[str, str]]:
-    """The body has been decoded, and may be cut."""
-    changed = ("content-encoding", "content-length")
-    return [(name, value) for name, value in answer.headers.items() if name.lower() not in changed]
+    """The body may be cut."""
+    return [(name, value) for name, value in answer.headers.items() if name.lower() != "content-length"]
 
 
-def _is_rpc_error(body: bytes) -> bool:
+def _to_rpc_error(body: bytes) -> dict[str, Any] | None:
+    """The error of JSON-RPC that it is, if it is one."""
     try:
         found: Any = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeError):
-        return False
-    return isinstance(found, dict) and isinstance(found.get("error"), dict) and "jsonrpc" in found
+        return None
+    is_error = isinstance(found, dict) and isinstance(found.get("error"), dict) and "jsonrpc" in found
+    return found if is_error else None
 
 
 def _to_failure(error: Exception) -> McpFailure:

@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Collection, Hashable, Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -19,6 +19,8 @@ from antiphon.tools.mcp.pool import Place, SessionPool
 from antiphon.tools.mcp.results import result_to_tool_result, to_tools
 from antiphon.tools.mcp.session import McpSession
 from antiphon.tools.runner import ToolContext
+
+T = TypeVar("T")
 
 # Seconds for which a server of the operator that could not be reached is not tried again. Where it is attached to every
 # request, each would wait for it.
@@ -65,16 +67,14 @@ class McpRunner(McpTools):
     async def list_tools(self, server: McpServer, context: ToolContext) -> Listing:
         left_out: list[str] = []
         try:
-            session = await self._session(server, context)
-            listed = await session.list_tools()
+            listed = await self._ask(server, context, lambda session: session.list_tools())
             allowed = self._allowed_tools(server)
             raw = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in listed]
             tools = [tool for tool in to_tools(raw, self._limits, left_out) if allowed is None or tool.name in allowed]
         except McpFailure as failure:
-            self._report(server, failure)
             return Listing(error=McpListError(failure.message, failure.status))
         for sentence in left_out:
-            log("mcp_tool_left_out", level=logging.WARNING, server=server.label, reason=sentence)
+            log("mcp tool left out", level=logging.WARNING, server=server.label, reason=sentence)
         return Listing(tools)
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolResult:
@@ -82,7 +82,6 @@ class McpRunner(McpTools):
         try:
             return await self._run(server, call, context)
         except McpFailure as failure:
-            self._report(server, failure)
             return ToolResult(failure.message, failed=True, data=failure.to_error())
 
     async def _run(self, server: McpServer, call: ToolCall, context: ToolContext) -> ToolResult:
@@ -90,19 +89,22 @@ class McpRunner(McpTools):
         if (allowed := self._allowed_tools(server)) is not None and call.name not in allowed:
             raise McpFailure(f"The tool {call.name} is not allowed.")
         seconds = operator.timeout if (operator := self._operators(server)) is not None else None
-        session = await self._session(server, context)
-        try:
-            result = await session.call(call.name, arguments, seconds)
-        except McpFailure:
-            if not session.is_forgotten:
-                raise
-            # It was not run: the server does not know the session any more.
-            session = await self._session(server, context)
-            result = await session.call(call.name, arguments, seconds)
+        result = await self._ask(server, context, lambda session: session.call(call.name, arguments, seconds))
         return result_to_tool_result(result.model_dump(mode="json", by_alias=True, exclude_none=True))
 
     async def close(self) -> None:
         await self.pool.close()
+
+    async def _ask(self, server: McpServer, context: ToolContext, ask: Callable[[McpSession], Awaitable[T]]) -> T:
+        """A request to a server, in the session of this owner. Raises McpFailure."""
+        session = await self._session(server, context)
+        try:
+            return await ask(session)
+        except McpFailure:
+            if not session.is_forgotten:
+                raise
+            # Nothing was done: the server does not know the session any more. It may have been started anew.
+            return await ask(await self._session(server, context))
 
     # ---- sessions ----------------------------------------------------------------------------------------------------
 
@@ -116,6 +118,8 @@ class McpRunner(McpTools):
             return await self.pool.session(await self._place(key, context), target)
         except McpFailure as failure:
             if operator is not None:
+                # Only the operator can do something about it. What the program wrote may be what it was asked.
+                log("mcp server failed", level=logging.WARNING, server=operator.name, reason=failure.message)
                 self._failed[key] = asyncio.get_running_loop().time(), failure
             raise
 
@@ -151,12 +155,6 @@ class McpRunner(McpTools):
     def _allowed_tools(self, server: McpServer) -> frozenset[str] | None:
         operator = self._operators(server)
         return operator.allowed_tools if operator is not None else None
-
-    def _report(self, server: McpServer, failure: McpFailure) -> None:
-        """A server of a request is its client's own concern."""
-        if server.url is None:
-            members: dict[str, Any] = {"output": failure.detail} if failure.detail else {}
-            log("mcp_server_failed", level=logging.WARNING, server=server.label, reason=failure.message, **members)
 
 
 def _to_tool(server: OperatorServer) -> Tool:
