@@ -45,6 +45,7 @@ REQUEST = {"method": "POST", "path": "/v1/responses", "status": 200, "seconds": 
         ),
         ("engine started", {"model": "m", "url": "http://u", "pid": 3}, "Started m at http://u (process 3)"),
         ("engine cannot be used", {"engine": "e", "reason": "it is not ready."}, "The engine at e is not ready."),
+        ("mcp server failed", {"server": "a", "reason": "It ended."}, "MCP server a: It ended. See `antiphon mcp`."),
         ("settings reloaded", {"changed": ["a", "b"]}, "Settings reloaded: a, b changed"),
         ("settings reloaded", {"changed": []}, "Settings reloaded: nothing changed"),
         ("store_timeout", {}, "store timeout"),

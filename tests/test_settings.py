@@ -101,6 +101,17 @@ def test_the_environment_can_name_the_file(tmp_path: Path) -> None:
         ({}, {}, "port = ", "FILE is not TOML"),
         ({}, {"ANTIPHON_MODEL_NAMES": "gpt-5="}, "", "'gpt-5=' must be NAME or NAME=VALUE (ANTIPHON_MODEL_NAMES)"),
         ({"model_names": ["=qwen3"]}, {}, "", "'=qwen3' must be NAME or NAME=VALUE (--model-name)"),
+        (
+            {},
+            {},
+            "[tools.web_search]\nbackend = 'bing'",
+            "tools.web_search.backend must be one of: brave, mcp, searxng, tavily, not 'bing' (FILE, line 2).",
+        ),
+        ({}, {}, "[tools.web_search]\nrobot = true", "unknown setting tools.web_search.robot (FILE, line 2). Did you mean"),
+        ({}, {}, "[tools.file_search]\nmcp = 'x'", "unknown setting tools.file_search (FILE, line 1)."),
+        ({}, {}, "tools = 3", "tools must be a table of the file: [tools] (FILE, line 1)"),
+        ({}, {"ANTIPHON_TOOLS": "x"}, "", "tools must be a table of the file: [tools] (ANTIPHON_TOOLS)"),
+        ({}, {}, "[tools.web_search]\ntimeout = 0", "tools.web_search.timeout must be a number above 0, not 0 (FILE, line 2)."),
     ],
 )
 def test_an_error_names_the_setting_its_source_and_what_is_allowed(

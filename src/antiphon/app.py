@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import secrets
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -37,6 +37,7 @@ from antiphon.gateway.seal import load_key, make_sealer
 from antiphon.gateway.sinks import WriteBatch
 from antiphon.gateway.view_turns import ViewTurns
 from antiphon.gateway.watch import Timeouts
+from antiphon.hosted_tools import HostedTools
 from antiphon.http import (
     conversations,
     engine_routes,
@@ -65,9 +66,12 @@ from antiphon.inspector.files import read_page
 from antiphon.inspector.inspector import Inspector
 from antiphon.inspector.recordings import Recordings
 from antiphon.logs import log
+from antiphon.mcp_servers import address_policy, mcp_limits, operator_servers
 from antiphon.observability import Observability
 from antiphon.settings import Settings, data_directory, read_chat_template
 from antiphon.store.protocol import Store
+from antiphon.tools.mcp.runner import McpRunner, NoMcp
+from antiphon.tools.mcp.session import is_installed
 from antiphon.tools.runner import ToolRunner
 from antiphon.transport import LINGER, ConnectionOptions, Runner, transport_of
 
@@ -75,6 +79,25 @@ DAY = 24 * 60 * 60
 EXAMINER = web.AppKey("examiner", Examiner)
 WORKERS = web.AppKey("workers", Workers)
 CONNECTION_OPTIONS = web.AppKey("connection_options", ConnectionOptions)
+
+
+class OwnAddresses(Collection[tuple[str, int]]):
+    """Where the gateway listens, as soon as it does."""
+
+    runner: web.AppRunner | None = None
+
+    def __iter__(self) -> Iterator[tuple[str, int]]:
+        addresses = self.runner.addresses if self.runner is not None else []
+        return iter([(str(each[0]), int(each[1])) for each in addresses if isinstance(each, tuple)])
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+    def __contains__(self, address: object) -> bool:
+        return address in list(iter(self))
+
+
+OWN_ADDRESSES = web.AppKey("own_addresses", OwnAddresses)
 
 # After the runs have been drained, handlers have this long to write what is left, in seconds.
 CLOSING_TIME = 2.0
@@ -123,9 +146,17 @@ def make_app(
     store, checker = observability.measured(store, checker)
     names = ModelNames(settings.model_names, settings.default_model)
     pool = Pool(_make_engines(settings, session, embedded), intervals.engine_retry, names)
-    extensions = replace(extensions, observers=[*extensions.observers, *observability.observers(pool)])
+    own = OwnAddresses()
+    mcp = _make_mcp(settings, own)
+    hosted = HostedTools(settings, checker, {"mcp": mcp, **extensions.tools}, own)
+    extensions = replace(
+        extensions,
+        tools=hosted.runners,
+        observers=[*extensions.observers, *observability.observers(pool)],
+    )
     app_inspector = _make_inspector(settings)
     gateway = _make_gateway(settings, pool, store, checker, extensions, app_inspector)
+    gateway.attached = mcp.attached
     app = web.Application(
         middlewares=[counted, identified, traced, preflights, enveloped, checked, authenticated],
         client_max_size=settings.max_body_bytes,
@@ -138,6 +169,7 @@ def make_app(
     app.on_response_prepare.append(protect)
     app[READINESS] = Readiness(store, lifetime=intervals.readiness)
     app[GATEWAY] = gateway
+    app[OWN_ADDRESSES] = own
     app[INSPECTOR] = app_inspector
     # Also if the last key is removed while it runs.
     app[NEEDS_KEY] = settings.inspector is None and not is_loopback(settings.host)
@@ -153,6 +185,8 @@ def make_app(
     app[WORKERS] = Workers(gateway, background_options(settings, intervals.background_retry))
     app.add_routes(ROUTES)
     app.cleanup_ctx.append(partial(_watch, store_max_bytes=settings.store_max_bytes))
+    app.cleanup_ctx.append(partial(_close_mcp, mcp=mcp))
+    app.cleanup_ctx.append(partial(_close_tools, hosted=hosted))
     if extensions.checker is None:
         app.cleanup_ctx.append(partial(_close_checker, checker=checker))
     observability.join(app, {route.path for route in API_ROUTES})
@@ -213,6 +247,12 @@ def _make_engines(settings: Settings, session: aiohttp.ClientSession, embedded: 
     return engines
 
 
+def _make_mcp(settings: Settings, own: OwnAddresses) -> McpRunner | NoMcp:
+    if not is_installed():
+        return NoMcp()
+    return McpRunner(operator_servers(settings), address_policy(settings, own), mcp_limits(settings))
+
+
 def _make_inspector(settings: Settings) -> Inspector:
     is_on = settings.inspector if settings.inspector is not None else needs_key(settings) or is_loopback(settings.host)
     now = asyncio.get_running_loop().time
@@ -229,7 +269,7 @@ def _make_gateway(
         pool,
         store,
         make_environment(settings, extensions.tools),
-        Equipment(timeouts, WriteBatch(), checker, extensions.tools),
+        Equipment(timeouts, WriteBatch(), checker, extensions.tools, settings.tool_timeout),
         Admission(admission_limits(settings)),
         retention=int(settings.retention_days * DAY),
         owners=Owners(store, earlier_owners(settings)),
@@ -307,6 +347,7 @@ def make_environment(settings: Settings, tools: Mapping[str, ToolRunner]) -> Env
         reasoning_events=REASONING_EVENTS[settings.reasoning_events],
         always_summary=settings.reasoning_summary == "always",
         tools=tools,
+        most_rounds=settings.tool_rounds,
         limits=request_limits(settings),
     )
 
@@ -347,9 +388,19 @@ async def _watch(app: web.Application, store_max_bytes: int) -> AsyncIterator[No
     await examiner.close()
 
 
+async def _close_tools(app: web.Application, hosted: HostedTools) -> AsyncIterator[None]:
+    yield
+    await hosted.close()
+
+
 async def _close_checker(app: web.Application, checker: Checker) -> AsyncIterator[None]:
     yield
     await asyncio.to_thread(checker.close)
+
+
+async def _close_mcp(app: web.Application, mcp: McpRunner | NoMcp) -> AsyncIterator[None]:
+    yield
+    await mcp.close()
 
 
 async def _start_workers(app: web.Application) -> None:
@@ -368,4 +419,6 @@ async def _drain(app: web.Application, within: float) -> None:
 
 def make_runner(app: web.Application) -> web.AppRunner:
     """A client that goes away cancels its handler, and with it the engine's work."""
-    return Runner(app, app[CONNECTION_OPTIONS], access_log=None, handler_cancellation=True, shutdown_timeout=CLOSING_TIME)
+    runner = Runner(app, app[CONNECTION_OPTIONS], access_log=None, handler_cancellation=True, shutdown_timeout=CLOSING_TIME)
+    app[OWN_ADDRESSES].runner = runner
+    return runner

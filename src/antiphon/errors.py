@@ -12,6 +12,7 @@
     │   └── Cancelled             409   the response ends as cancelled, not as failed
     ├── BodyTooLarge              413
     ├── UnsupportedMediaType      415   a body that is not JSON, or in a coding that is not read
+    ├── ExternalConnectorError    424   an MCP server did not list its tools; a `response.failed` when streaming
     ├── UpgradeRequired           426
     ├── RateLimited               429   more than the limits allow: our own, or the engine's, passed on
     ├── HeadersTooLarge           431
@@ -185,6 +186,14 @@ class UnsupportedMediaType(ApiError):
     status = 415
     kind = "invalid_request_error"
     default_code = "unsupported_media_type"
+
+
+class ExternalConnectorError(ApiError):
+    status = 424
+    kind = "external_connector_error"
+    default_code = "http_error"
+    may_pass = True
+    streams = True
 
 
 class UpgradeRequired(ApiError):

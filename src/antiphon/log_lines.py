@@ -92,5 +92,6 @@ LINES: Mapping[str, Callable[[Members], str]] = {
     "engine started": lambda members: f"Started {members['model']} at {members['url']} (process {members['pid']})",
     "waiting for engine": _waiting,
     "settings reloaded": _reloaded,
+    "mcp server failed": lambda members: f"MCP server {members['server']}: {members['reason']} See `antiphon mcp`.",
     "engine cannot be used": lambda members: f"The engine at {members['engine']} {members['reason'].removeprefix('it ')}",
 }

@@ -18,8 +18,10 @@ from antiphon.client_keys import earlier_owners, key_owners, metrics_readers
 from antiphon.core.limits import RequestLimits
 from antiphon.dialects import BY_NAME
 from antiphon.engines.upstream import Engine
+from antiphon.hosted_tools import check_tools
 from antiphon.http.app_keys import GATEWAY, KEYRING
 from antiphon.http.metrics import METRICS_KEYS
+from antiphon.mcp_servers import check_mcp
 from antiphon.setting_sources import load
 from antiphon.settings import Settings, SettingsError
 
@@ -30,6 +32,8 @@ def load_settings(flags: Mapping[str, Any], file: Path | None) -> Settings:
     settings.read_chat_template(chosen)
     key_owners(chosen)
     metrics_readers(chosen)
+    check_mcp(chosen)
+    check_tools(chosen)
     if chosen.otel and not _has_opentelemetry():
         raise SettingsError("otel needs OpenTelemetry, which is not installed: pip install '.[otel]'")
     if chosen.dialect is not None and chosen.dialect not in BY_NAME:

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from antiphon.setting_errors import SettingsError, allowed, did_you_mean, shown, wrong_address
+from antiphon.setting_groups import read_group
 from antiphon.settings import PREFIX, Settings
 
 # Settings that are addresses of engines.
@@ -21,6 +22,8 @@ LISTS = frozenset({"upstream", "api_key", "admin_key", "metrics_key", "cors_orig
 TABLES = frozenset({"model_names"})
 # Settings that give names to lists.
 TABLES_OF_LISTS = frozenset({"keys"})
+# Settings that have settings of their own. Only the file can have them.
+GROUPS = frozenset({"mcp", "tools"})
 
 
 # Flags that have another name than their setting.
@@ -63,7 +66,10 @@ def _merge(values: dict[str, Any], layer: Mapping[str, Any], where: Where) -> No
             value = _listed(name, given)
         except SettingsError as invalid:
             raise SettingsError(f"{invalid} ({where(name)})") from None
-        _check(name, value, where)
+        if name in GROUPS:
+            value = read_group(name, value, _group_type(name), where)
+        else:
+            _check(name, value, where)
         values[name] = value
 
 
@@ -78,6 +84,11 @@ def _check(name: str, value: Any, where: Where) -> None:
     for each in value if name in ADDRESSES else ():
         if (wrong := wrong_address(each)) is not None:
             raise SettingsError(f"{name} {wrong.problem}{shown(name, each)} ({where(name)}).{wrong.hint}")
+
+
+def _group_type(name: str) -> type[msgspec.Struct]:
+    types: dict[str, type[msgspec.Struct]] = {field.name: field.type for field in msgspec.structs.fields(Settings)}
+    return types[name]
 
 
 def _variable(name: str) -> str:
@@ -114,10 +125,16 @@ def _from_file(path: Path, text: str) -> dict[str, Any]:
 
 
 def _place_in_file(path: Path, text: str, name: str) -> str:
-    """The file, and the line where the setting seems to be."""
-    spelled = re.escape(name).replace("_", "[-_]")
-    found = re.search(rf"""^[ \t]*\[?[ \t]*["']?{spelled}["']?[ \t]*[\]=.]""", text, re.MULTILINE)
+    """The file, and the line where the setting seems to be. A setting of a group has dots in its name."""
+    table, _, key = name.rpartition(".")
+    start = found.end() if table and (found := _find_name(text, table, 0)) is not None else 0
+    found = _find_name(text, key, start) or _find_name(text, name.partition(".")[0], 0)
     return f"{path}, line {text.count(chr(10), 0, found.start()) + 1}" if found is not None else str(path)
+
+
+def _find_name(text: str, name: str, start: int) -> re.Match[str] | None:
+    spelled = re.escape(name).replace("_", "[-_]")
+    return re.compile(rf"""^[ \t]*\[?[ \t]*["']?{spelled}["']?[ \t]*[\]=.]""", re.MULTILINE).search(text, start)
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:

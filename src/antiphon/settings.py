@@ -7,7 +7,9 @@ import msgspec
 import platformdirs
 from msgspec import Meta, Struct
 
+from antiphon.mcp_settings import McpSettings
 from antiphon.setting_errors import SettingsError as SettingsError
+from antiphon.tool_settings import ToolSettings
 
 APP = "antiphon"
 PREFIX = "ANTIPHON_"
@@ -204,6 +206,17 @@ class Settings(Struct, frozen=True, kw_only=True):
     queue_timeout: Seconds = 60.0
     # Seconds that a response may take in all, from its request to its last event. Then it fails, and its engine is stopped.
     response_timeout: Seconds = 86_400.0
+
+    # ---- tools that the gateway runs ----
+
+    # How many answers of a model may call such tools in one response. Then it has to answer without tools.
+    tool_rounds: Annotated[int, Meta(ge=1, le=1000)] = 10
+    # Seconds that one call of such a tool may take. Then it is stopped, and the model is told so.
+    tool_timeout: Seconds = 60.0
+    # MCP servers: a table of the file, see below.
+    mcp: McpSettings = McpSettings()
+    # Built-in tools of the API: a table of the file for each, see below. One without a table is left out, with a notice.
+    tools: ToolSettings = ToolSettings()
 
 
 def data_directory(settings: Settings) -> Path:

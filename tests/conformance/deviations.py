@@ -63,6 +63,12 @@ DEVIATIONS: tuple[Deviation, ...] = (
     ),
     Deviation(
         OPENAI,
+        RESPONSE + r"tool_choice\.type",
+        "The document lets a search be required by its older names only. Clients use those that the tool has in it.",
+        values=("web_search", "web_search_2025_08_26"),
+    ),
+    Deviation(
+        OPENAI,
         r"(data\[\])?",
         "The document requires `request_id` of an mcp_approval_response, and has no such property; nor has the SDK.",
         message='"request_id" is a required property',

@@ -15,6 +15,7 @@ ITEM: TypeAdapter[Any] = TypeAdapter(ResponseInputItemParam)
 OF_CODEX = {"agent_message", "context_compaction"}
 
 ASKED: Item = {"role": "user", "content": "Hi"}
+APPROVAL: Item = {"type": "mcp_approval_request", "id": "mcpr_1", "server_label": "maps", "name": "find", "arguments": "{}"}
 FUNCTION: Item = {"type": "function", "name": "weather", "parameters": {"type": "object", "properties": {}}, "strict": False}
 
 
@@ -122,14 +123,14 @@ CASES: dict[str, Case] = {
         '[{"type":"function","name":"weather","parameters":{"type":"object","properties":{}},"strict":false}]',
         tools=(FUNCTION,),
     ),
-    "web_search_call": a_note(
+    "web_search_call": Case(
         {
             "type": "web_search_call",
             "id": "ws_1",
             "status": "completed",
             "action": {"type": "search", "query": "Rome", "queries": ["Rome"]},
         },
-        '{"action":{"type":"search","query":"Rome","queries":["Rome"]}}',
+        {"role": "tool", "content": "(the result is not shown again)"},
     ),
     "file_search_call": a_note(
         {"type": "file_search_call", "id": "fs_1", "status": "completed", "queries": ["Rome"]}, '{"queries":["Rome"]}'
@@ -148,7 +149,7 @@ CASES: dict[str, Case] = {
     "image_generation_call": a_note(
         {"type": "image_generation_call", "id": "ig_1", "status": "completed", "result": "aGk="}, "{}"
     ),
-    "mcp_call": a_note(
+    "mcp_call": Case(
         {
             "type": "mcp_call",
             "id": "mcp_1",
@@ -157,20 +158,16 @@ CASES: dict[str, Case] = {
             "arguments": "{}",
             "output": "Rome",
         },
-        '{"server_label":"maps","name":"find","arguments":"{}","output":"Rome"}',
+        {"role": "tool", "tool_call_id": "mcp_1", "content": "Rome"},
     ),
-    "mcp_approval_request": a_note(
-        {"type": "mcp_approval_request", "id": "mcpr_1", "server_label": "maps", "name": "find", "arguments": "{}"},
-        '{"server_label":"maps","name":"find","arguments":"{}"}',
-    ),
+    "mcp_approval_request": Case(APPROVAL, {"role": "user", "content": "Hi"}),
     "mcp_approval_response": Case(
-        {"type": "mcp_approval_response", "approval_request_id": "mcpr_1", "approve": True},
-        {"role": "user", "content": "[mcp_approval_response: true]"},
+        {"type": "mcp_approval_response", "approval_request_id": "mcpr_1", "approve": False},
+        {"role": "tool", "tool_call_id": "mcpr_1", "content": "The user did not approve this call, so it was not made."},
+        before=(ASKED, APPROVAL),
     ),
     "mcp_list_tools": Case(
-        {"type": "mcp_list_tools", "id": "mcpl_1", "server_label": "maps", "tools": []},
-        {"role": "user", "content": "Hi"},
-        notice="mcp_list_tools was left out",
+        {"type": "mcp_list_tools", "id": "mcpl_1", "server_label": "maps", "tools": []}, {"role": "user", "content": "Hi"}
     ),
     "computer_call": a_note(
         {

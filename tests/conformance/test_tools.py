@@ -7,7 +7,10 @@ import pytest
 from openai.types.responses import ToolParam
 from pydantic import TypeAdapter
 from support.engine import MockEngine, answer, call
-from support.gateway import GatewayUnderTest
+from support.gateway import CHECKER, GatewayUnderTest, running_gateway
+
+from antiphon.app import Extensions
+from antiphon.tools.mcp.runner import NoMcp
 
 Tool = dict[str, Any]
 TOOL: TypeAdapter[Any] = TypeAdapter(ToolParam)
@@ -41,7 +44,6 @@ HOSTED: dict[str, Tool] = {
     },
     "file_search": {"type": "file_search", "vector_store_ids": ["vs_1"]},
     "image_generation": {"type": "image_generation"},
-    "mcp": {"type": "mcp", "server_label": "maps", "server_url": "https://maps.example/mcp"},
     "programmatic_tool_calling": {"type": "programmatic_tool_calling"},
     "web_search": {"type": "web_search"},
     "web_search_2025_08_26": {"type": "web_search_2025_08_26"},
@@ -72,6 +74,21 @@ async def test_a_tool_that_openai_runs_is_left_out_with_a_notice(
     assert f"tool {kind}" in gateway.notice
     assert "was left out" in gateway.notice
     assert [tool["type"] for tool in response["tools"]] == [kind, "function"]
+
+
+MCP: Tool = {"type": "mcp", "server_label": "maps", "server_url": "https://maps.example/mcp"}
+
+
+async def test_mcp_is_left_out_with_a_notice_where_it_is_not_installed(engine: MockEngine) -> None:
+    TOOL.validate_python(MCP)
+    async with running_gateway(engine, extensions=Extensions(tools={"mcp": NoMcp()}, checker=CHECKER)) as gateway:
+        response = await gateway.create(tools=[MCP, FUNCTION])
+        assert [offered["function"]["name"] for offered in engine.last["tools"]] == ["weather"]
+        assert "tool mcp maps was left out: MCP needs the package mcp, which is not installed" in gateway.notice
+        assert [tool["type"] for tool in response["tools"]] == ["mcp", "function"]
+        choice = {"type": "mcp", "server_label": "maps"}
+        status, body = await gateway.post({"model": "mock", "input": "Hi", "tools": [MCP, FUNCTION], "tool_choice": choice})
+        assert (status, body["error"]["param"]) == (400, "tool_choice")
 
 
 # Tools that run at OpenAI if they are asked to.
@@ -140,7 +157,7 @@ FORCED = {**HOSTED, "computer_use": {"type": "computer_use"}}
 
 @pytest.mark.parametrize("kind", sorted(FORCED.keys() - {"web_search", "web_search_2025_08_26"}))
 async def test_a_tool_that_openai_runs_cannot_be_forced(kind: str, gateway: GatewayUnderTest, engine: MockEngine) -> None:
-    choice = {"type": kind, "server_label": "maps"} if kind == "mcp" else {"type": kind}
+    choice = {"type": kind}
     tools = [HOSTED.get(kind, HOSTED["computer"]), FUNCTION]
     status, body = await gateway.post({"model": "mock", "input": "Hi", "tools": tools, "tool_choice": choice})
     assert (status, body["error"]["param"]) == (400, "tool_choice")

@@ -127,9 +127,8 @@ def test_a_required_patch_is_constrained_to_a_call_of_its_functions() -> None:
     assert "shell" not in constraint
 
 
-@pytest.mark.parametrize("limit", [{"parallel_tool_calls": False}, {"max_tool_calls": 1}])
-def test_limits_count_the_functions_of_one_tool_together(limit: Item) -> None:
+def test_limits_count_the_functions_of_one_tool_together() -> None:
     one = call("delete_file", '{"path": "a"}', id="c1", index=0)
     two = call("write_file", '{"path": "b", "content": "x"}', id="c2", index=1)
-    items = output_of([APPLY_PATCH], called(one, two), **limit)
+    items = output_of([APPLY_PATCH], called(one, two), parallel_tool_calls=False)
     assert [item["call_id"] for item in items] == ["c1"]

@@ -330,7 +330,7 @@ def test_additional_tools_are_offered_like_the_others() -> None:
     assert chat([item, user("Hi")])["tools"][0]["function"]["name"] == "f"
 
 
-@pytest.mark.parametrize("kind", ["mystery", "mcp_list_tools", "configuration_update"])
+@pytest.mark.parametrize("kind", ["mystery", "computer_call_output", "configuration_update"])
 def test_an_item_that_means_nothing_here_is_dropped_with_a_notice(kind: str) -> None:
     conversion = converted([{"type": kind}, user("Hi")])
     assert conversion.notices == (f"input[0]: {kind} was left out",)

@@ -331,7 +331,7 @@ def test_a_client_that_requires_the_tool_itself_gets_it(choice: Item, dialect: D
 def test_the_choice_none_stays_none() -> None:
     conversion = converted(FOUR, tool_choice="none")
     assert not conversion.requirements.withheld
-    assert conversion.requirements.most_calls == 0
+    assert not conversion.requirements.may_call
 
 
 def test_a_constrained_offer_keeps_its_tools() -> None:
@@ -347,21 +347,20 @@ def test_a_loop_within_one_response_ends_too() -> None:
     asked = Recorder()
     rolls = answer(call("roll", '{"sides": 6}'), finish="tool_calls")
     request = {"model": "tiny-1.5b", "tools": [DICE, TOOLS[0]]}
-    run_answers(request, *[rolls] * 4, text("Six."), on_ask=asked, run_tool=roll, tools={"dice": Dice()})
+    run_answers(request, *[rolls] * 3, text("Six."), on_ask=asked, run_tool=roll, tools={"dice": Dice()})
     before: list[Any] = []
     for chat in asked.chats:
         assert chat["messages"][: len(before)] == before
         before = chat["messages"]
     shown = [message["content"] for message in before if message["role"] == "tool"]
-    assert ["Do not make it again" in each for each in shown] == [False, False, True, True]
-    assert [each.count("Do not make it again") for each in shown] == [0, 0, 1, 1]
+    assert [each.count("Do not make it again") for each in shown] == [0, 0, 1]
 
 
-def test_a_gateways_tool_is_withheld_within_one_response() -> None:
+def test_a_gateways_tool_is_not_run_a_third_time() -> None:
     rolls = answer(call("roll", '{"sides": 6}'), finish="tool_calls")
     request = {"model": "tiny-1.5b", "tools": [DICE, TOOLS[0]]}
-    events = run_answers(request, *[rolls] * 5, text("Six."), run_tool=roll, tools={"dice": Dice()})
-    assert [item["type"] for item in events[-1]["response"]["output"]] == ["dice_call"] * 4 + ["message"]
+    events = run_answers(request, *[rolls] * 3, text("Six."), run_tool=roll, tools={"dice": Dice()})
+    assert [item["type"] for item in events[-1]["response"]["output"]] == ["dice_call"] * 2 + ["message"]
 
 
 # ---- dead ends -------------------------------------------------------------------------------------------------------

@@ -33,8 +33,8 @@ from antiphon.errors import ContextLengthExceeded, EngineError
 from antiphon.wire.responses import InputTokensDetails, OutputTokensDetails, Usage
 
 
-def translated(*deltas: Delta, ended: bool = True, most_calls: int | None = None) -> list[dict[str, Any]]:
-    return run_deltas(*deltas, request=structs.replace(REQUEST, max_tool_calls=most_calls), ended=ended)
+def translated(*deltas: Delta, ended: bool = True, parallel: bool = True) -> list[dict[str, Any]]:
+    return run_deltas(*deltas, request=structs.replace(REQUEST, parallel_tool_calls=parallel), ended=ended)
 
 
 def output(*deltas: Delta, **options: Any) -> list[dict[str, Any]]:
@@ -148,26 +148,26 @@ def test_an_empty_placeholder_of_a_call_is_nothing() -> None:
 
 
 def test_only_so_many_calls_are_shown() -> None:
-    assert calls(CallDelta(0, "a", "f", "{}"), CallDelta(1, "b", "g", "{}"), most_calls=1) == [("a", "f", "{}")]
+    assert calls(CallDelta(0, "a", "f", "{}"), CallDelta(1, "b", "g", "{}"), parallel=False) == [("a", "f", "{}")]
 
 
 def test_the_first_calls_are_told_also_where_one_gets_its_name_late() -> None:
     named_late = CallDelta(0, "a", None, "{"), CallDelta(1, "b", "g", "{}"), CallDelta(0, name="f", arguments="}")
-    assert calls(*named_late, most_calls=1) == [("a", "f", "{}")]
-    assert len(calls(*named_late, most_calls=2)) == 2
+    assert calls(*named_late, parallel=False) == [("a", "f", "{}")]
+    assert len(calls(*named_late)) == 2
 
 
 def test_a_placeholder_takes_no_place() -> None:
-    assert calls(CallDelta(0), CallDelta(1, "b", "g", "{}"), most_calls=1) == [("b", "g", "{}")]
+    assert calls(CallDelta(0), CallDelta(1, "b", "g", "{}"), parallel=False) == [("b", "g", "{}")]
 
 
 def test_a_call_without_a_name_is_left_out_where_no_more_may_be_made() -> None:
-    assert calls(CallDelta(0, "a", "f", "{}"), CallDelta(1, "b", None, "{}"), most_calls=1) == [("a", "f", "{}")]
+    assert calls(CallDelta(0, "a", "f", "{}"), CallDelta(1, "b", None, "{}"), parallel=False) == [("a", "f", "{}")]
 
 
 def test_dropped_calls_are_counted_and_a_placeholder_is_not() -> None:
     enforcement = Enforcement(may_reject=False)
-    enforcement.begin_answer(Requirements(most_calls=1))
+    enforcement.begin_answer(Requirements(parallel=False))
     sequence = ItemSequence(Numbering(), enforcement)
     new_id = make_environment().new_id
     output = Output(sequence, new_id=new_id, style=EventStyle(), enforcement=enforcement, usage=UsageCount())
@@ -292,11 +292,11 @@ any_delta = st.one_of(
 )
 
 
-@given(st.lists(any_delta, max_size=25), st.booleans(), st.sampled_from([None, 0, 1, 2]))
-def test_whatever_comes_the_stream_is_well_formed(deltas: list[Delta], ended: bool, most_calls: int | None) -> None:
-    events = translated(*deltas, ended=ended, most_calls=most_calls)
+@given(st.lists(any_delta, max_size=25), st.booleans(), st.booleans())
+def test_whatever_comes_the_stream_is_well_formed(deltas: list[Delta], ended: bool, parallel: bool) -> None:
+    events = translated(*deltas, ended=ended, parallel=parallel)
     made = [item for item in check_stream(events)["output"] if item["type"] == "function_call"]
-    assert most_calls is None or len(made) <= most_calls
+    assert parallel or len(made) <= 1
     assert len({call["call_id"] for call in made}) == len(made), "results are assigned to calls by their ids"
 
 

@@ -10,7 +10,7 @@ import pytest
 from support.engine import answer, call, chunk, text
 from support.exchanges import ScriptedAnswer, make_environment
 from support.recorded import record
-from support.toy_tool import DICE, Dice
+from support.toy_tool import DICE, Dice, KnownDice
 
 from antiphon.core.environment import KnownDefinitions
 from antiphon.core.fast_path import expand
@@ -127,6 +127,29 @@ def test_tools_that_the_gateway_ran_are_not_run_again() -> None:
     assert runs_again(recording) == to_stream(events)
     assert ran == ["a"]
     assert [ask.purpose for ask in run_again(recording).asks] == ["answer", "tools"]
+
+
+LOOPS = {
+    "two rounds": [
+        answer(call("roll", '{"sides": 6}', id="a"), call("roll", '{"sides": "8"}', id="b", index=1), finish="tool_calls"),
+        answer(call("toss", "{}", id="c"), finish="tool_calls"),
+        text("Fourteen."),
+    ],
+    "a loop": [*[answer(call("roll", '{"sides": 6}', id=f"c{n}"), finish="tool_calls") for n in range(3)], text("Six.")],
+    "a call of the client beside it": [answer(call("roll", '{"sides": 6}', id="a"), call("f", "{}", id="b", index=1))],
+}
+
+
+@pytest.mark.parametrize("answers", LOOPS.values(), ids=LOOPS)
+@pytest.mark.parametrize("result", [ToolResult("6"), ToolResult("x" * 200_000, notice="long"), ToolResult("No.", failed=True)])
+def test_loops_run_again_from_memory_and_from_a_file(answers: list[bytes], result: ToolResult) -> None:
+    tools = {"dice": KnownDice()}
+    request = {"tools": [DICE, {"type": "function", "name": "f"}], "max_tool_calls": 2}
+    recording, events = record(request, *answers, run_tool=lambda call: result, tools=tools, split=in_pieces)
+    expected = to_stream(events)
+    assert runs_again(recording) == expected
+    assert runs_again(file_to_recording(recording_to_file(recording, "1"), tools)) == expected
+    assert len(run_again(recording).asks) == len(answers)
 
 
 @pytest.mark.parametrize(

@@ -229,7 +229,8 @@ def test_the_functions_of_a_namespace_are_echoed_flat() -> None:
 
 def test_secrets_are_not_echoed() -> None:
     mcp = {"type": "mcp", "server_label": "a", "server_url": "http://localhost/"}
-    assert echoed({**mcp, "authorization": "secret", "headers": {"x-key": "secret"}}) == [{**mcp, "headers": None}]
+    shown = {**mcp, "headers": None, "allowed_tools": None, "require_approval": "always"}
+    assert echoed({**mcp, "authorization": "secret", "headers": {"x-key": "secret"}}) == [shown]
     secrets = [{"domain": "example.org", "name": "key", "value": "secret"}]
     policy = {"type": "allowlist", "allowed_domains": ["example.org"]}
     container = {"type": "auto", "network_policy": {**policy, "domain_secrets": secrets}}

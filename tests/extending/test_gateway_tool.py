@@ -12,6 +12,7 @@ from support.toy_tool import DICE, Dice
 from antiphon.app import Extensions
 from antiphon.core.steps import ToolCall
 from antiphon.core.tools import ToolResult
+from antiphon.tools.runner import ToolContext
 
 ROLLS = answer(call("roll", '{"sides": 6}', id="a"), call("roll", '{"sides": 20}', id="b", index=1), finish="tool_calls")
 
@@ -47,15 +48,16 @@ async def test_a_tool_that_the_gateway_runs_can_be_required(engine: MockEngine, 
     assert "dice" in answered["error"]["message"], "it says what can be required"
 
 
-async def test_calls_that_the_gateway_runs_count_in_the_whole_response(engine: MockEngine) -> None:
+async def test_calls_beyond_max_tool_calls_are_not_run_and_the_model_goes_on(engine: MockEngine) -> None:
     third = answer(call("roll", '{"sides": 4}', id="c"), call("roll", '{"sides": 8}', id="d", index=1), finish="tool_calls")
     engine.will(ROLLS, third, text("Enough."))
     async with running_gateway(engine, extensions=Extensions(tools={"dice": Dice()}, checker=CHECKER)) as gateway:
         body = {"model": "mock", "input": "Roll", "tools": [DICE], "max_tool_calls": 3, "store": False}
         _, response = await gateway.post(body)
         assert [item["type"] for item in response["output"]] == [*["dice_call"] * 3, "message"]
-        assert gateway.notice == "tool calls of the model were left out: 1 beyond the 3 that may be made"
-    assert ["tools" in request for request in engine.requests] == [True, True, False], "then the model has to answer"
+        assert gateway.notice == "a call of roll was not run: max_tool_calls allows 3"
+    assert "at most 3 such calls" in engine.last["messages"][-1]["content"]
+    assert ["tools" in request for request in engine.requests] == [True, True, True]
 
 
 async def test_calls_that_may_not_be_parallel_follow_one_another(engine: MockEngine) -> None:
@@ -70,7 +72,7 @@ async def test_calls_that_may_not_be_parallel_follow_one_another(engine: MockEng
 
 async def test_a_tool_that_fails_does_not_fail_the_response(engine: MockEngine, caplog: pytest.LogCaptureFixture) -> None:
     class Broken(Dice):
-        async def run(self, call: ToolCall) -> ToolResult:
+        async def run(self, call: ToolCall, context: ToolContext) -> ToolResult:
             raise RuntimeError("it fell off the table")
 
     engine.will(ROLLS, text("Never mind."))
@@ -85,7 +87,7 @@ async def test_heartbeats_flow_while_a_tool_runs_and_a_client_that_leaves_stops_
     begun, stopped = asyncio.Event(), asyncio.Event()
 
     class Slow(Dice):
-        async def run(self, call: ToolCall) -> ToolResult:
+        async def run(self, call: ToolCall, context: ToolContext) -> ToolResult:
             begun.set()
             try:
                 await asyncio.Event().wait()

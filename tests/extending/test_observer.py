@@ -7,13 +7,16 @@ from typing import Any
 
 import pytest
 from support.engine import CUT, MockEngine, Refusal, answer, call, chunk, text
-from support.gateway import running_gateway
+from support.gateway import CHECKER, running_gateway
+from support.toy_tool import DICE, Dice
 
 from antiphon.app import Extensions
 from antiphon.core.fast_path import AnyEvent, expand
-from antiphon.core.steps import AskReason
+from antiphon.core.steps import AskReason, ToolCall
+from antiphon.core.tools import ToolResult
 from antiphon.errors import ApiError, EngineError
-from antiphon.gateway.observers import Arrival, Observer, Receiver
+from antiphon.gateway.observers import Arrival, Observer, Receiver, RunObservers
+from antiphon.tools.runner import ToolContext
 from antiphon.wire.chat import ChatRequest
 from antiphon.wire.events import Event, OutputTextDelta
 from antiphon.wire.responses import CreateResponse, Response
@@ -198,10 +201,12 @@ CALLS = [name for name, method in vars(Observer).items() if callable(method) and
 @pytest.mark.parametrize("at", CALLS)
 async def test_an_observer_that_raises_does_no_harm(engine: MockEngine, at: str, caplog: pytest.LogCaptureFixture) -> None:
     notebook = Notebook()
-    extensions = Extensions(observers=[lambda arrival: broken_at(at), lambda arrival: notebook])
+    observers = [lambda arrival: broken_at(at), lambda arrival: notebook]
+    engine.will(answer(call("roll", '{"sides": 6}'), finish="tool_calls"), text("A six."))
+    extensions = Extensions(tools={"dice": Dice()}, checker=CHECKER, observers=observers)
     async with running_gateway(engine, extensions=extensions) as gateway:
-        events = await gateway.stream("Hi")
-        assert events[-1]["type"] == "response.completed"
+        _, response = await gateway.post({"model": "mock", "input": "Roll", "tools": [DICE]})
+        assert (response["status"], response["output"][0]["result"]) == ("completed", "6")
         assert (await gateway.post({"model": "mock", "input": 7}))[0] == 400
     assert [type(end).__name__ for end in notebook.ends] == ["Response", "InvalidRequest"]
     assert "bug" in caplog.text
@@ -214,3 +219,73 @@ async def test_one_that_cannot_be_made_does_no_harm(engine: MockEngine, caplog: 
     async with running_gateway(engine, extensions=Extensions(observers=[make])) as gateway:
         assert (await gateway.create("Hi"))["status"] == "completed"
     assert "bug" in caplog.text
+
+
+# ---- tools that the gateway runs -------------------------------------------------------------------------------------
+
+
+class ToolBook(Observer):
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, str, str | None]] = []
+
+    def tool_started(self, call: ToolCall) -> None:
+        self.lines.append(("started", call.name, None))
+
+    def tool_ended(self, call: ToolCall, result: ToolResult | None) -> None:
+        self.lines.append(("ended", call.name, None if result is None else result.output))
+
+
+async def test_it_sees_the_calls_of_tools_that_the_gateway_runs(engine: MockEngine) -> None:
+    book = ToolBook()
+    engine.will(answer(call("roll", '{"sides": 6}'), finish="tool_calls"), text("A six."))
+    extensions = Extensions(tools={"dice": Dice()}, checker=CHECKER, observers=[lambda arrival: book])
+    async with running_gateway(engine, extensions=extensions) as gateway:
+        await gateway.post({"model": "mock", "input": "Roll", "tools": [DICE], "store": False})
+    assert book.lines == [("started", "roll", None), ("ended", "roll", "6")]
+
+
+async def test_it_sees_the_end_of_a_call_that_is_stopped(engine: MockEngine) -> None:
+    """Once, and before the end of the response."""
+    begun = asyncio.Event()
+    marks: list[str] = []
+
+    class Slow(Dice):
+        async def run(self, call: ToolCall, context: ToolContext) -> ToolResult:
+            begun.set()
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    class Marks(ToolBook):
+        def tool_ended(self, call: ToolCall, result: ToolResult | None) -> None:
+            marks.append("stopped" if result is None else "ended")
+
+        def dropped(self, error: ApiError | None) -> None:
+            marks.append("dropped")
+
+    engine.will(answer(call("roll", '{"sides": 6}'), finish="tool_calls"))
+    extensions = Extensions(tools={"dice": Slow()}, checker=CHECKER, observers=[lambda arrival: Marks()])
+    async with running_gateway(engine, extensions=extensions) as gateway:
+        body = {"model": "mock", "input": "Roll", "tools": [DICE], "stream": True, "store": False}
+        async with gateway.client.post(gateway.url + "/v1/responses", json=body):
+            await begun.wait()
+        await gateway.gateway.drain(30)
+    assert marks == ["stopped", "dropped"]
+
+
+async def test_a_call_that_still_runs_at_the_end_has_ended_for_observers() -> None:
+    """A client may leave before the first event, while a call runs that it has approved."""
+
+    class Marks(ToolBook):
+        def dropped(self, error: ApiError | None) -> None:
+            self.lines.append(("dropped", "", None))
+
+    marks = Marks()
+    observers = RunObservers([marks])
+    running: asyncio.Future[ToolResult] = asyncio.get_running_loop().create_future()
+    roll = ToolCall("c", "dice", "roll", None, "{}")
+    watching = asyncio.create_task(observers.watch_tool(roll, lambda call: running))
+    await asyncio.sleep(0)
+    observers.drop(None)
+    running.set_result(ToolResult("6"))
+    assert (await watching).output == "6"
+    assert marks.lines == [("started", "roll", None), ("ended", "roll", None), ("dropped", "", None)]

@@ -5,17 +5,21 @@ from typing import Any
 
 import pytest
 from support.engine import CUT, DONE, MockEngine, Refusal, Writer, answer, call, chunk, text
-from support.gateway import DEFAULTS, GatewayUnderTest, free_port, running_gateway, started
+from support.gateway import CHECKER, DEFAULTS, GatewayUnderTest, free_port, running_gateway, started
 from support.metrics import scrape
 from support.raw_client import dialled
+from support.toy_tool import DICE, Dice, roll
 
 from antiphon import __version__
-from antiphon.app import Intervals
+from antiphon.app import Extensions, Intervals
 from antiphon.client_keys import to_hashed
+from antiphon.core.steps import ToolCall
+from antiphon.core.tools import ToolResult
 from antiphon.errors import StoreUnavailable
 from antiphon.http.keyring import hash_of_key
 from antiphon.metrics.label_values import MOST_UNLISTED_MODELS, MOST_VALUES
 from antiphon.settings import Settings
+from antiphon.tools.runner import ToolContext
 
 BODY = {"model": "mock", "input": "Hi"}
 USAGE = {
@@ -330,3 +334,40 @@ async def test_metrics_can_be_turned_off(engine: MockEngine) -> None:
         status, body = await gateway.get("/metrics")
     assert (status, body["error"]["code"]) == (404, "metrics_off")
     assert "setting metrics" in body["error"]["message"]
+
+
+async def test_calls_of_tools_that_the_gateway_runs_are_counted_and_timed(engine: MockEngine) -> None:
+    class OneSided(Dice):
+        async def run(self, call: ToolCall, context: ToolContext) -> ToolResult:
+            if call.arguments == '{"sides": 1}':
+                raise ValueError("there is no such die")
+            return roll(call)
+
+    calls = [call("roll", f'{{"sides": {sides}}}', id=f"c{sides}", index=at) for at, sides in enumerate((1, 6, 20))]
+    engine.will(answer(*calls, finish="tool_calls"), text("Done."))
+    extensions = Extensions(tools={"dice": OneSided()}, checker=CHECKER)
+    async with running_gateway(engine, extensions=extensions) as gateway:
+        await gateway.post(BODY | {"tools": [DICE]})
+        seen = await scrape(gateway)
+    assert seen.value("antiphon_tool_calls_total", kind="dice", outcome="ok") == 2
+    assert seen.value("antiphon_tool_calls_total", kind="dice", outcome="failed") == 1
+    assert seen.value("antiphon_tool_call_seconds_count", kind="dice") == 3
+
+
+async def test_a_call_that_is_stopped_is_counted_as_such(engine: MockEngine) -> None:
+    begun = asyncio.Event()
+
+    class Slow(Dice):
+        async def run(self, call: ToolCall, context: ToolContext) -> ToolResult:
+            begun.set()
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    engine.will(answer(call("roll", '{"sides": 6}'), finish="tool_calls"))
+    async with running_gateway(engine, extensions=Extensions(tools={"dice": Slow()}, checker=CHECKER)) as gateway:
+        async with gateway.client.post(f"{gateway.url}/v1/responses", json=BODY | {"tools": [DICE], "stream": True}):
+            await begun.wait()
+        await gateway.gateway.drain(5)
+        seen = await scrape(gateway)
+    assert seen.value("antiphon_tool_calls_total", kind="dice", outcome="stopped") == 1
+    assert seen.value("antiphon_tool_calls_total") == seen.value("antiphon_tool_call_seconds_count") == 1

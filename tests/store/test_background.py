@@ -45,6 +45,20 @@ async def test_the_jobs_that_wait_and_those_that_run_are_counted(store: Store) -
     assert await store.count_jobs() == (3, 0)
 
 
+async def test_the_calls_that_were_begun_come_with_the_job_of_the_next_attempt(store: Store) -> None:
+    await store.enqueue(queued("r1"), b"{}")
+    job = await claimed(store)
+    assert job.begun_calls == ()
+    calls = [b'{"name":"mail","arguments":"one\\ntwo"}', '{"name":"\u2028\u0085"}'.encode()]
+    for call in calls:
+        assert await store.begin_call("r1", "w1", 1, call)
+    assert not await store.begin_call("r1", "w2", 1, b"{}"), "another worker's"
+    assert not await store.begin_call("r1", "w1", 2, b"{}"), "of another attempt"
+    await store.give_back("w1", ["r1"])
+    assert not await store.begin_call("r1", "w1", 1, b"{}"), "it was given back"
+    assert (await claimed(store)).begun_calls == tuple(calls)
+
+
 async def test_an_id_is_queued_once(store: Store) -> None:
     await store.put(record("r1"))
     for owner in ("ada", "bob"):

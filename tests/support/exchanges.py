@@ -15,7 +15,7 @@ from antiphon.core.fast_path import AnyEvent
 from antiphon.core.knowledge import EngineKnowledge
 from antiphon.core.sse import SseEncoder
 from antiphon.core.steps import Ask, Check
-from antiphon.core.sync_run import RunTool, no_tools, run_exchange
+from antiphon.core.sync_run import ListServer, RunTool, no_servers, no_tools, run_exchange
 from antiphon.dialects import PLAIN
 from antiphon.errors import ApiError
 from antiphon.wire.responses import CreateResponse
@@ -111,6 +111,10 @@ def run_answers(
     run_tool: RunTool = no_tools,
     engines: Sequence[EngineKnowledge] = (),
     on_ask: Callable[[Ask], None] = lambda step: None,
+    list_tools: ListServer = no_servers,
+    history: Sequence[dict[str, Any]] = (),
+    attached: Sequence[dict[str, Any]] = (),
+    for_sdk: bool | None = None,
     **options: Any,
 ) -> list[Event]:
     """The events of a response to this request, whose engine gives these answers, every invariant checked."""
@@ -124,8 +128,16 @@ def run_answers(
         return [answer] if isinstance(answer, bytes) else answer
 
     converted = msgspec.convert({"model": "m", "input": "Hi", "stream": True, "store": False, **request}, CreateResponse)
-    exchange = Exchange(converted, engines or [EngineKnowledge(dialect)], make_environment(**options), response_id="resp_1")
-    events = checked(run_exchange(exchange, ask, run_tool), for_sdk=run_tool is no_tools)
+    exchange = Exchange(
+        converted,
+        engines or [EngineKnowledge(dialect)],
+        make_environment(**options),
+        response_id="resp_1",
+        history=history,
+        attached=attached,
+    )
+    is_known = run_tool is no_tools if for_sdk is None else for_sdk
+    events = checked(run_exchange(exchange, ask, run_tool, list_tools), for_sdk=is_known)
     assert next(script, None) is None, "every answer was asked for"
     return events
 

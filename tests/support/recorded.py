@@ -11,7 +11,7 @@ from antiphon.core.fast_path import AnyEvent
 from antiphon.core.knowledge import EngineKnowledge
 from antiphon.core.recording import Recording
 from antiphon.core.steps import Ask
-from antiphon.core.sync_run import RunTool, no_tools, run_exchange
+from antiphon.core.sync_run import ListServer, RunTool, no_servers, no_tools, run_exchange
 from antiphon.core.validation import body_to_request
 from antiphon.dialects import PLAIN
 from antiphon.errors import ApiError
@@ -33,6 +33,8 @@ def record(
     history: Sequence[dict[str, Any]] = (),
     split: Split = whole,
     engines: Sequence[EngineKnowledge] = (),
+    list_tools: ListServer = no_servers,
+    attached: Sequence[dict[str, Any]] = (),
     **options: Any,
 ) -> tuple[Recording, list[AnyEvent]]:
     """The recording of a response to this request, whose engine gives these answers, and its events. Time is counted."""
@@ -52,5 +54,5 @@ def record(
 
     converted, _ = body_to_request(body)
     known = engines or [EngineKnowledge(dialect, name=ENGINE)]
-    exchange = recording.make_exchange(converted, known, environment, history=history, response_id="resp_1")
-    return recording, list(run_exchange(exchange, ask, run_tool))
+    exchange = recording.make_exchange(converted, known, environment, history=history, response_id="resp_1", attached=attached)
+    return recording, list(run_exchange(exchange, ask, run_tool, list_tools))

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import typer.main
 
-from antiphon import settings
+from antiphon import mcp_settings, settings, tool_settings
 from antiphon.cli.commands import app
 
 PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
@@ -53,15 +53,29 @@ once, the others after a restart. `python tests/support/settings_page.py` writes
 """
 
 
+# Tables of the file that have settings of their own: what is said of each, and its class.
+GROUPS: dict[str, tuple[str, type]] = {
+    "[tools.web_search]": (
+        "The tool `web_search`, which the gateway runs. Only the file can have these settings.",
+        tool_settings.WebSearchSettings,
+    ),
+    "[mcp]": ("[MCP servers](mcp.md). Only the file can have these settings.", mcp_settings.McpSettings),
+    "[mcp.servers.NAME]": (
+        'One server. Requests use it by its name: `{"type": "mcp", "server_label": "NAME"}`; `antiphon mcp` lists its tools.',
+        mcp_settings.McpServerSettings,
+    ),
+}
+
+
 class Setting(NamedTuple):
     name: str
     default: str
     meaning: str
 
 
-def settings_by_part() -> dict[str, list[Setting]]:
+def settings_by_part(of: type = settings.Settings) -> dict[str, list[Setting]]:
     """In the order of the source."""
-    lines = inspect.getsource(settings.Settings).splitlines()
+    lines = inspect.getsource(of).splitlines()
     parts: dict[str, list[Setting]] = {}
     part, comment = "", ""
     for line in map(str.strip, lines):
@@ -77,7 +91,7 @@ def settings_by_part() -> dict[str, list[Setting]]:
 
 def _default(source: str) -> str:
     """As it is written in the file."""
-    if source in ("None", "()", "{}"):
+    if source in ("None", "()", "{}") or source.endswith("Settings()"):
         return "–"
     value = eval(compile(ast.parse(source, mode="eval"), "settings", "eval"))
     if isinstance(value, bool):
@@ -104,6 +118,13 @@ def _tables() -> Iterator[str]:
         for name, default, meaning in found:
             flag = f"`{flag_of[name]}`" if name in flag_of else "–"
             yield f"| `{name}` | {flag} | {default} | {meaning.replace('|', '&#124;')} |"
+        yield ""
+    for name, (words, group) in GROUPS.items():
+        yield f"## `{name}`\n\n{words}\n"
+        yield "| setting | default | meaning |"
+        yield "| --- | --- | --- |"
+        for setting in settings_by_part(group)[""]:
+            yield f"| `{setting.name}` | {setting.default} | {setting.meaning.replace('|', '&#124;')} |"
         yield ""
 
 

@@ -4,11 +4,15 @@ from collections.abc import Iterable
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from antiphon.core.calls import FunctionForm
+from antiphon.core.draft import ChatDraft
+from antiphon.core.mcp.errors import error_to_text
+from antiphon.core.mcp.forms import McpForm
 from antiphon.core.steps import ToolCall
 from antiphon.core.tools import Native, Toolbox, ToolResult
+from antiphon.tools.runner import ToolContext
 from antiphon.wire.chat import ChatFunction
 from antiphon.wire.events import CallEvent, Event
 from antiphon.wire.responses import Status
@@ -60,11 +64,34 @@ def roll(call: ToolCall) -> ToolResult:
 
 
 class Dice:
-    form = DiceForm
+    form: type[FunctionForm] = DiceForm
 
     def define(self, box: Toolbox, tool: dict[str, Any], where: str, namespace: str | None = None) -> None:
         parameters = {"type": "object", "properties": {"sides": {"type": "integer"}}, "required": ["sides"]}
         box.add(Native("dice", "roll"), ChatFunction(name="", description="Rolls a die.", parameters=parameters), where)
 
-    async def run(self, call: ToolCall) -> ToolResult:
+    async def run(self, call: ToolCall, context: ToolContext) -> ToolResult:
         return roll(call)
+
+
+# ---- the same, with items that clients and stores know ---------------------------------------------------------------
+
+NATIVE = Native("dice", "roll")
+
+
+class KnownDiceForm(McpForm):
+    def item(self, status: Status) -> Any:
+        return structs.replace(super().item(status), server_label="dice")
+
+
+class KnownDice(Dice):
+    """Dice whose calls are shown as those of an MCP server."""
+
+    form = KnownDiceForm
+
+
+def known_dice_to_chat(draft: ChatDraft, item: dict[str, Any], where: str) -> None:
+    """The converter of these items."""
+    draft.call(item["id"], NATIVE, item["arguments"])
+    text = item["output"] or error_to_text(item["error"])
+    draft.output(item["id"], [{"type": "text", "text": text}], where)

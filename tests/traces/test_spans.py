@@ -10,13 +10,17 @@ from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
 from support.collector import Collector, running_collector
 from support.engine import CUT, MockEngine, Refusal, Writer, answer, call, chunk, text
 from support.gateway import CHECKER, free_port, running_gateway
+from support.toy_tool import DICE, Dice, roll
 
 from antiphon.app import Extensions
+from antiphon.core.steps import ToolCall
+from antiphon.core.tools import ToolResult
+from antiphon.tools.runner import ToolContext
 from antiphon.traces.provider import Traces
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 CONTEXT = {"traceparent": f"00-{TRACE}-{PARENT}-01", "tracestate": "rojo=1"}
-SERVER, CLIENT = 2, 3
+INTERNAL, SERVER, CLIENT = 1, 2, 3
 BODY = {"model": "mock", "input": "My secret question"}
 ADD = {"type": "function", "name": "add", "parameters": {"type": "object", "properties": {}}, "strict": False}
 
@@ -92,6 +96,36 @@ async def test_every_question_to_an_engine_has_a_span_with_its_reason(engine: Mo
     assert span.attributes["gen_ai.response.finish_reasons"] == ["tool_calls"]
     assert [each.attributes["antiphon.reason"] for each in collector.children(span)] == ["first", "repair"]
     assert len({headers["traceparent"] for headers in engine.headers[-2:]}) == 2
+
+
+async def test_every_call_of_a_tool_that_the_gateway_runs_has_a_span(engine: MockEngine, collector: Collector) -> None:
+    class OneSided(Dice):
+        async def run(self, call: ToolCall, context: ToolContext) -> ToolResult:
+            return ToolResult("My secret complaint", failed=True) if call.id == "bad" else roll(call)
+
+    calls = [call("roll", '{"sides": 6, "why": "secret"}', id=id, index=at) for at, id in enumerate(("good", "bad"))]
+    engine.will(answer(*calls, finish="tool_calls"), text("A six."))
+    async with running_gateway(
+        engine, otel=True, extensions=Extensions(tools={"dice": OneSided()}, checker=CHECKER)
+    ) as gateway:
+        await gateway.post(BODY | {"tools": [DICE]})
+    (span,) = collector.responses
+    assert span.attributes["gen_ai.response.finish_reasons"] == ["stop"]
+    good, bad = (each for each in collector.children(span) if each.kind == INTERNAL)
+    assert (good.name, good.failed, bad.name, bad.failed) == ("execute_tool roll", False, "execute_tool roll", True)
+    assert good.attributes == {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": "roll",
+        "gen_ai.tool.call.id": "good",
+        "gen_ai.tool.type": "extension",
+        "antiphon.tool.kind": "dice",
+    }
+    assert bad.attributes["error.type"] == "tool_failed"
+    asked = [each for each in collector.children(span) if each.kind == CLIENT]
+    assert asked[0].ended <= good.began <= good.ended <= asked[1].began
+    known = {value for name, value in vars(gen_ai_attributes).items() if name.startswith("GEN_AI_")}
+    assert {name for name in good.attributes if name.startswith("gen_ai.")} <= known
+    assert not any(b"secret" in body for body in collector.bodies)
 
 
 async def test_without_a_trace_of_the_client_one_begins_here(engine: MockEngine, collector: Collector) -> None:

@@ -20,6 +20,7 @@ from antiphon.gateway.read_request import ReadRequest
 from antiphon.gateway.record_format import record_to_response
 from antiphon.gateway.run import ResponseRun
 from antiphon.gateway.run_summary import run_summary
+from antiphon.gateway.sealed_requests import from_stored_request
 from antiphon.logs import log
 from antiphon.store.records import Job
 from antiphon.wire import UNREADABLE
@@ -204,9 +205,13 @@ def job_to_arrival(job: Job) -> Arrival:
     return Arrival(job.request, job.record.owner, "background", asyncio.get_running_loop().time())
 
 
-async def read_request(arrival: Arrival) -> ReadRequest | ApiError:
+async def read_request(stored: Arrival, gateway: Gateway) -> ReadRequest | ApiError:
     """Or why it cannot be read: another version wrote it, or it was damaged."""
-    body = arrival.body
+    try:
+        body = from_stored_request(stored.body, gateway.sealer_of(gateway.owners.current(stored.owner)))
+        arrival = stored._replace(body=body)
+    except ApiError as sealed:
+        return sealed
     try:
         request, unknown = await run_aside(partial(body_to_request, body, ACCEPTED), large=len(body) >= LARGE_BODY)
         return ReadRequest(request, unknown, arrival)

@@ -8,10 +8,11 @@ from msgspec import structs
 
 from antiphon.core.fast_path import AnyEvent, PlainDelta
 from antiphon.core.sse import SseEncoder, long_frame
+from antiphon.core.steps import ToolCall
 from antiphon.errors import StoreUnavailable
 from antiphon.gateway.large_requests import LARGE_BODY, run_aside
 from antiphon.gateway.owners import Owners
-from antiphon.gateway.record_format import Item, decode_items, encode_settings, long_items
+from antiphon.gateway.record_format import Item, decode_calls, decode_items, encode_call, encode_settings, long_items
 from antiphon.gateway.recorder import ResponseRecorder, items_to_keep
 from antiphon.store.protocol import Store
 from antiphon.store.records import Event, Job, LongEvent, Pieces, Record
@@ -54,6 +55,7 @@ class Journal(ResponseRecorder):
     ) -> None:
         super().__init__(store, job.record.owner, request, response_id=job.record.id, retention=retention, owners=owners)
         self.created_at = job.record.created_at
+        self.begun_calls = decode_calls(job.begun_calls)
         self._job = job
         self._worker = worker
         self._lease = lease
@@ -82,6 +84,14 @@ class Journal(ResponseRecorder):
         kept = {item["id"]: item for item in self._input if item["id"] in wanted}
         others = [id for id in ids if id not in kept]
         return kept | await super()._find_items(others) if others else kept
+
+    async def begin_call(self, call: ToolCall) -> bool:
+        """It is durable before the tool is run."""
+        note = partial(self._store.begin_call, self.response_id, self._worker, self._job.attempt, encode_call(call))
+        try:
+            return await self._retried(note)
+        except StoreUnavailable:
+            return False
 
     def lost(self) -> Lost:
         """Nothing more is written. The lock of the conversation belongs to the next attempt, which has the same id."""

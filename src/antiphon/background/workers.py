@@ -95,7 +95,7 @@ class Workers:
             if job is None:
                 return
             place, arrival = WorkerPlace(self._places, self._wake), job_to_arrival(job)
-            read = await read_request(arrival)
+            read = await read_request(arrival, self._gateway)
             attempt = Attempt(self._gateway, self._options, job, self._name, place, arrival, read)
             task = asyncio.create_task(self._run(attempt))
             self._running[task] = attempt

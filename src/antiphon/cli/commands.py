@@ -17,6 +17,7 @@ from antiphon.cli.codex_gateway import CannotStart
 from antiphon.cli.doctor import run_doctor
 from antiphon.cli.gateway_client import GatewayFailed
 from antiphon.cli.keys import key_lines
+from antiphon.cli.mcp import WrongCall, run_mcp
 from antiphon.cli.models import run_models, run_pull
 from antiphon.cli.ps import run_ps
 from antiphon.cli.serve import NoEngine, serve_forever
@@ -229,6 +230,26 @@ def doctor(
         raise typer.Exit(run_doctor(chosen, model, as_json=as_json))
     except (NoEngine, settings.SettingsError) as reason:
         _fail(str(reason))
+
+
+@app.command()
+def mcp(
+    server: Annotated[
+        str | None, typer.Argument(help="A server of the settings, or a URL. Default: all servers of the settings.")
+    ] = None,
+    tool: Annotated[str | None, typer.Argument(help="A tool to call, to try it. Default: the tools are listed.")] = None,
+    arguments: Annotated[str | None, typer.Argument(help="The arguments of the call, as a JSON object.")] = None,
+    as_json: options.AsJson = False,
+    config: options.Config = None,
+) -> None:
+    """List the MCP servers of the settings and their tools, or try a call, and say what is wrong with a server."""
+    chosen = _load({}, config)
+    try:
+        raise typer.Exit(run_mcp(chosen, server, tool, arguments, as_json=as_json))
+    except (settings.SettingsError, WrongCall) as reason:
+        _fail(str(reason))
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
 
 
 @app.command()

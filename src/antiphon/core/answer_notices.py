@@ -20,6 +20,7 @@ AFTER_REJECTED = "calls of the model were left out: {count} after a call that wa
 UNCHECKED = "a call of {name} was not checked: its check took too long, or failed"
 PARROTED = "the model only repeated what it was told about its answer: this was left out"
 BEFORE_JSON = "what precedes the JSON in the model's answer was left out: the answer was to be JSON from its beginning on"
+NOT_RUN = "a call of {name} was not run: {why}"
 CALLS_IN_THOUGHTS = "the model made a tool call inside its reasoning, and nothing else: it was taken for a call"
 
 
@@ -52,6 +53,8 @@ def answer_notices(
 def _calls_left_out(enforcement: Enforcement) -> Iterator[str]:
     if dropped := enforcement.dropped:
         yield DROPPED_CALLS.format(count=dropped, limit=enforcement.limit)
+    for name, why in enforcement.not_run:
+        yield NOT_RUN.format(name=name, why=why)
     for name in enforcement.looping:
         yield LOOPING.format(name=name)
     if after := enforcement.after_rejected:

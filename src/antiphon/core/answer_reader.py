@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Iterable
 
 from antiphon.core.check_work import CheckOutcome, CheckWork
+from antiphon.core.citations import CitedText, Sources
 from antiphon.core.deltas import CallDelta, Delta, EngineFailed
 from antiphon.core.engine_stream import EngineStream
 from antiphon.core.fast_path import AnyEvent
@@ -45,8 +46,10 @@ class AnswerReader:
         # One of these has changed: the caller has to look.
         self.needs_caller = False
 
-    def begin(self, start: Start, finder: CallFinder | None) -> None:
-        self._stream = EngineStream(start, finder, most_at_once=self._most_at_once)
+    def begin(self, start: Start, finder: CallFinder | None, sources: Sources | None = None) -> None:
+        """`sources`: what the answer may cite."""
+        searched = CitedText(finder, sources) if sources else finder
+        self._stream = EngineStream(start, searched, most_at_once=self._most_at_once)
         self._finder = finder
         self._output.begin_answer()
         self.reading = True

@@ -22,4 +22,5 @@ def request_to_style(request: CreateResponse, question: Question, environment: E
         kept=question.window.to_kept() if conversion.compacts else KeptItems(),
         padding=environment.padding() if padded else None,
         reasoning_events=environment.reasoning_events,
+        included=frozenset(request.include or ()),
     )

@@ -24,10 +24,10 @@ from antiphon.wire import UNREADABLE, events
 from antiphon.wire.events import DeltaEvent, Event
 from antiphon.wire.responses import (
     ApplyPatchCall,
-    CallItem,
     CustomToolCall,
     FunctionCall,
     LocalShellCall,
+    OutputItem,
     PatchStatus,
     ShellCall,
     Status,
@@ -57,6 +57,10 @@ class FunctionForm:
         self._style = style
         self._arguments: list[str] = []
 
+    def begin(self) -> Iterable[Event]:
+        """What follows the event that adds the item."""
+        return ()
+
     def fast_path(self, index: int) -> FastPath | None:
         if self._style.padding is not None:
             return None
@@ -79,7 +83,7 @@ class FunctionForm:
         """What follows the result of a tool that the gateway ran."""
         return ()
 
-    def item(self, status: Status) -> CallItem:
+    def item(self, status: Status) -> OutputItem:
         return FunctionCall(
             id=self._id,
             call_id=self._call_id,
@@ -92,6 +96,12 @@ class FunctionForm:
     @property
     def arguments(self) -> str:
         return "".join(self._arguments)
+
+    @property
+    def chat_id(self) -> str:
+        """The id that the call has in the conversation, now and when its item comes back. The item of a tool that the gateway
+        runs has no other id than its own."""
+        return self._id if self.runs_here else self._call_id
 
     @property
     def pieces(self) -> Sequence[str]:
@@ -126,7 +136,7 @@ class CustomForm(FunctionForm):
         yield from self._decoded(self._member.close() if self._member.opened else whole_input(self.arguments))
         yield events.CustomToolCallInputDone(item_id=self._id, output_index=self._index, input="".join(self._input))
 
-    def item(self, status: Status) -> CallItem:
+    def item(self, status: Status) -> OutputItem:
         return CustomToolCall(
             id=self._id,
             call_id=self._call_id,
@@ -172,14 +182,14 @@ class SilentForm(FunctionForm):
 class ToolSearchForm(SilentForm):
     prefix = "tsc"
 
-    def item(self, status: Status) -> CallItem:
+    def item(self, status: Status) -> OutputItem:
         return ToolSearchCall(id=self._id, call_id=self._call_id, arguments=self.members, status=status)
 
 
 class LocalShellForm(SilentForm):
     prefix = "lsh"
 
-    def item(self, status: Status) -> CallItem:
+    def item(self, status: Status) -> OutputItem:
         return LocalShellCall(id=self._id, call_id=self._call_id, action=local_shell_action(self.members), status=status)
 
 
@@ -196,7 +206,7 @@ class ShellForm(SilentForm):
                 yield events.ShellCallCommandDelta(**place, delta=command, obfuscation=padding)
                 yield events.ShellCallCommandDone(**place, command=command)
 
-    def item(self, status: Status) -> CallItem:
+    def item(self, status: Status) -> OutputItem:
         return ShellCall(id=self._id, call_id=self._call_id, action=shell_action(self.members), status=status)
 
 
@@ -204,7 +214,7 @@ class ApplyPatchForm(SilentForm):
     prefix = "apc"
     opens_whole = True
 
-    def item(self, status: Status) -> CallItem:
+    def item(self, status: Status) -> OutputItem:
         # The API has no word for a patch that was cut off. It must not be applied, so it stays unfinished.
         known: PatchStatus = "completed" if status == "completed" else "in_progress"
         return ApplyPatchCall(id=self._id, call_id=self._call_id, operation=patch_operation(self.members), status=known)
@@ -245,8 +255,10 @@ class CallState:
         # Its form has other arguments than the model wrote.
         self._is_translated = False
         self.outcome: CheckOutcome | None = None
-        # Of a tool that the gateway runs.
+        # Of a tool that the gateway runs, or of a call that it does not run.
         self.result: ToolResult | None = None
+        # It was judged before its turn, and is going to be shown.
+        self.admitted = False
         self.fast_path: FastPath | None = None
         # How the engine names it; each may be missing.
         self.engine_id: str | None = None
@@ -256,7 +268,7 @@ class CallState:
     def open(self, output_index: int) -> Iterable[Event]:
         self._index = output_index
         kind = self._kind
-        form = kind(self.native, self._new_id(kind.prefix), self.call_id, output_index, self._style)
+        form = self._make_form(output_index)
         waiting = self._to_feed()
         self._form = form
         self._end = ObjectEnd()
@@ -265,7 +277,12 @@ class CallState:
         empty = self.item
         fed = tuple(form.feed(waiting)) if waiting else ()
         yield events.OutputItemAdded(output_index=output_index, item=self.item if kind.opens_whole else empty)
+        yield from form.begin()
         yield from fed
+
+    def _make_form(self, output_index: int) -> FunctionForm:
+        kind = self._kind
+        return kind(self.native, self._new_id(kind.prefix), self.call_id, output_index, self._style)
 
     def _to_feed(self) -> str:
         """What its form gets first: what has come, as it was checked, and as the client's tool takes it."""
@@ -309,12 +326,27 @@ class CallState:
         return self.runs_here and self.result is None
 
     @property
+    def arguments_to_run(self) -> str:
+        """As its tool gets them: whole, and as they were checked."""
+        arguments = self._to_feed() if self._form is None else self._form.arguments
+        return arguments + missing_end(arguments)
+
+    @property
+    def chat_id(self) -> str:
+        return self.call_id if self._form is None else self._form.chat_id
+
+    @property
+    def chat_name(self) -> str:
+        """The name that the call has in the conversation, now and when its item comes back."""
+        return self.name if self._form is None else self._tools.shown_name(self.name, self.arguments)
+
+    @property
     def native(self) -> Native:
         return self._tools.native_of(self.name)
 
     @property
     def _kind(self) -> type[FunctionForm]:
-        return self._forms[self.native.kind]
+        return self._forms[self._tools.form_of(self.native)]
 
     @property
     def finished(self) -> bool:
@@ -336,7 +368,10 @@ class CallState:
 
     @property
     def _is_buffered(self) -> bool:
-        return self.name in self._tools.judged_whole or ((check := self.check) is not None and check.buffered)
+        # Only the arguments of a call that the gateway runs show whether it is going to run it.
+        if self.runs_here or self.name in self._tools.judged_whole:
+            return True
+        return (check := self.check) is not None and check.buffered
 
     @property
     def closed(self) -> bool:
@@ -356,7 +391,7 @@ class CallState:
         return self.arguments
 
     @property
-    def item(self) -> CallItem:
+    def item(self) -> OutputItem:
         assert self._form is not None
         return self._form.item(self._status)
 

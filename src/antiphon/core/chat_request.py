@@ -83,7 +83,7 @@ def _chat(
     if offer.tools and not offer.in_words:
         chat.tools = offer.shown
         chat.tool_choice = offer.choice
-        chat.parallel_tool_calls = requirements.parallel and requirements.most_calls != 1
+        chat.parallel_tool_calls = requirements.parallel
     if dialect.cache_key_member is not None and request.prompt_cache_key:
         setattr(chat, dialect.cache_key_member, request.prompt_cache_key)
     if request.max_output_tokens is not None:

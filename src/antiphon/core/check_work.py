@@ -36,7 +36,14 @@ class DocumentWork(Struct, frozen=True, tag="document"):
     document: bytes
 
 
-CheckWork = SchemaWork | GrammarWork | DefinitionWork | DocumentWork
+class PageWork(Struct, frozen=True, tag="page"):
+    """What is the text of a web page? `charset`: what its server says, if it does."""
+
+    page: bytes
+    charset: str | None = None
+
+
+CheckWork = SchemaWork | GrammarWork | DefinitionWork | DocumentWork | PageWork
 
 
 class CheckOutcome(Struct, frozen=True):
@@ -48,12 +55,14 @@ class CheckOutcome(Struct, frozen=True):
     images: tuple[str, ...] = ()
     # The work did not come to an end: killed at its deadline, or its process died.
     unfinished: bool = False
+    # Of a web page.
+    title: str = ""
 
 
 def run_check(work: CheckWork) -> CheckOutcome:
     """Runs the work in place. There is no limit to the time that something of a client may take."""
     # Imported here: the libraries are large, and a process that hands the work on never needs them.
-    from antiphon.core import grammars, pdfs, schemas
+    from antiphon.core import grammars, pdfs, schemas, web_pages
 
     if isinstance(work, SchemaWork):
         return schemas.check(work.schema, work.text, repair=work.repair)
@@ -61,5 +70,7 @@ def run_check(work: CheckWork) -> CheckOutcome:
         return grammars.check(work.grammar, work.arguments)
     if isinstance(work, DocumentWork):
         return pdfs.read(work.document)
+    if isinstance(work, PageWork):
+        return web_pages.read(work.page, work.charset)
     compile_definition = grammars.complaint_about if isinstance(work.definition, Grammar) else schemas.complaint_about
     return CheckOutcome(complaint=compile_definition(work.definition))  # type: ignore[arg-type]

@@ -1,14 +1,16 @@
 """What an answer must satisfy: by its tools, the choice among them, and its format."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 import msgspec
 
 from antiphon.core.built_in_tools import CALLS
+from antiphon.core.calls import missing_end
 from antiphon.core.check_work import GrammarWork, SchemaWork
 from antiphon.core.dialect import Dialect
 from antiphon.core.item_paths import is_stored
+from antiphon.core.object_end import is_json_object
 from antiphon.core.requirements import Check, Requirements, Tools
 from antiphon.core.schema_support import ANY_OBJECT, Schema, is_enforced
 from antiphon.core.tool_choice import Offer
@@ -26,6 +28,20 @@ class SchemaCheck:
 
     def work(self, text: str) -> SchemaWork:
         return SchemaWork(self.definition, text, repair=self.buffered)
+
+
+@dataclass(frozen=True, slots=True)
+class HostedCheck:
+    """The arguments of a call that the gateway runs. Types are repaired, and brackets that are missing at the end. Nothing is
+    made of anything else that is not JSON: it may be half of a command."""
+
+    definition: bytes
+    buffered: bool = True
+    binding: bool = False
+
+    def work(self, text: str) -> SchemaWork:
+        whole = text + missing_end(text)
+        return SchemaWork(self.definition, whole, repair=is_json_object(whole))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +91,12 @@ def offer_to_requirements(
     *,
     compacts: bool,
     check_grammars: bool,
+    hosted_kinds: Collection[str] = (),
 ) -> Requirements:
+    """`hosted_kinds`: the kinds of tool that the gateway runs."""
+    hosted = [name for name, native in box.natives.items() if native.kind in hosted_kinds]
     _check_calls(offer, box, dialect, checks)
+    _check_hosted(hosted, offer, box, dialect, checks)
     _check_inputs(box, checks, check_grammars=check_grammars)
     # An answer that must be a call has no format.
     if not compacts and not offer.must_call:
@@ -89,6 +109,8 @@ def offer_to_requirements(
         box.offered_as,
         # A call by the own name of a tool is one of its functions by another name: perhaps of one that may not be called.
         judged_whole=frozenset(box.own_names(offer.withheld)),
+        is_known=box.knows if hosted else _is_known,
+        form_of=box.form_of,
     )
     return Requirements(
         tools=tools,
@@ -97,9 +119,16 @@ def offer_to_requirements(
         only=frozenset(offer.only) if offer.only else None,
         own_names=frozenset(box.own_names(offer.only or ())),
         withheld=offer.withheld,
-        most_calls=0 if compacts or (offer.only == () and not offer.withheld) else request.max_tool_calls,
+        may_call=not compacts and (offer.only != () or bool(offer.withheld)),
         parallel=request.parallel_tool_calls is not False,
+        hosted=bool(hosted),
+        most_runs=request.max_tool_calls,
+        offered=offer.names if hosted else (),
     )
+
+
+def _is_known(name: str) -> bool:
+    return True
 
 
 def _check_of(name: str, box: Toolbox, checks: Mapping[str, Check]) -> Check | None:
@@ -125,6 +154,17 @@ def _check_calls(offer: Offer, box: Toolbox, dialect: Dialect, checks: Checks) -
         if checks.readable(definition):
             constrained = dialect.constrains_calls or (required and offer.constrained)
             checks.calls[name] = _schema_check(definition, schema, constrained=constrained)
+
+
+def _check_hosted(names: Collection[str], offer: Offer, box: Toolbox, dialect: Dialect, checks: Checks) -> None:
+    """The arguments of a tool that the gateway runs follow its schema, by the engine or by a check. The client is not asked
+    whether the schema can be read: a call that cannot be checked is run."""
+    constrained = offer.constrained or (dialect.constrains_calls and not offer.in_words)
+    for name in names:
+        schema = box.functions[name].function.parameters or ANY_OBJECT if name in box.functions else ANY_OBJECT
+        checks.calls.pop(name, None)
+        if not (constrained and is_enforced(schema)):
+            checks.calls[name] = HostedCheck(msgspec.json.encode(schema))
 
 
 def _check_inputs(box: Toolbox, checks: Checks, *, check_grammars: bool) -> None:
@@ -165,3 +205,8 @@ def format_to_schema(format: TextFormat | None) -> Schema | None:
     if format is None or format.type == "text":
         return None
     return ANY_OBJECT if format.type == "json_object" else format.schema
+
+
+def wants_json(request: CreateResponse) -> bool:
+    """The answer in words has a format."""
+    return request.text is not None and format_to_schema(request.text.format) is not None

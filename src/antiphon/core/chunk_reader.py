@@ -6,6 +6,7 @@ The four shapes of reasoning are recognized in the stream itself: there is nothi
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from antiphon.core.deltas import (
     AnnotationsDelta,
@@ -259,7 +260,7 @@ class ChunkReader:
         for at in range(len(pieces) - 1, -1, -1):
             piece = pieces[at]
             if isinstance(piece, TextDelta):
-                pieces[at] = TextDelta(piece.text, self._logprobs)
+                pieces[at] = structs.replace(piece, logprobs=self._logprobs)
                 break
         self._logprobs = []
         return pieces

@@ -1,6 +1,6 @@
 """The Delta union: what the chunks of every engine become."""
 
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -15,6 +15,17 @@ class ReasoningDelta(Struct, frozen=True, gc=False):
 class TextDelta(Struct, frozen=True):
     text: str
     logprobs: list[Logprob] | None = None
+
+
+class Citation(Protocol):
+    def annotation(self, start: int, end: int) -> dict[str, Any]:
+        """As clients know it, by where it stands in the text."""
+
+
+class CitedDelta(TextDelta, frozen=True, kw_only=True):
+    """Text that is nothing but a citation."""
+
+    citation: Citation
 
 
 class RefusalDelta(Struct, frozen=True, gc=False):
@@ -55,6 +66,7 @@ class EngineFailed(Struct, frozen=True):
 Delta = (
     ReasoningDelta
     | TextDelta
+    | CitedDelta
     | RefusalDelta
     | AnnotationsDelta
     | CallDelta

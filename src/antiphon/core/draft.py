@@ -48,6 +48,8 @@ class ChatDraft:
         self._notices: dict[str, None] = {}
         self._system: list[str] = []
         self._turns: list[AssistantTurn | UserTurn] = []
+        # The item that is being read was written beside the one before it, whatever results that one has.
+        self.joins_answer = False
         # The model has said something.
         self._has_spoken = False
         # How many user messages follow the latest assistant turn; and the latest ones before it.
@@ -55,6 +57,8 @@ class ChatDraft:
         self._asked = Asked()
         # By their ids: the latest call, and the turns whose calls may wait for their outputs, the latest one last.
         self._calls: dict[str, Call] = {}
+        # Those that were read, by their ids.
+        self.approval_requests: dict[str, dict[str, Any]] = {}
         self._waiting: dict[str, list[AssistantTurn]] = {}
 
     # ---- input -------------------------------------------------------------------------------------------------------
@@ -172,7 +176,7 @@ class ChatDraft:
     def _assistant(self) -> AssistantTurn:
         last = self._turns[-1] if self._turns else None
         # After a call with a result the model was asked again: that is a new turn.
-        if not isinstance(last, AssistantTurn) or last.answered:
+        if not isinstance(last, AssistantTurn) or (last.answered and not self.joins_answer):
             last = AssistantTurn()
             if self._users_at_end:
                 self._asked = Asked(turn for turn in self._turns[-self._users_at_end :] if isinstance(turn, UserTurn))

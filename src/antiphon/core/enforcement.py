@@ -1,25 +1,39 @@
 """What may be shown of an answer, what is withheld, and what the model is asked for again."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from enum import Enum
 from typing import NamedTuple
 
+from antiphon.core.arguments import canonical_arguments, object_arguments
 from antiphon.core.calls import CallState
 from antiphon.core.item_state import ItemState
 from antiphon.core.messages import MessageState
+from antiphon.core.own_words import BAD_CALL, CALLED_AGAIN, NO_CALLS_LEFT, NO_SUCH_TOOL, NO_TOOLS_LEFT
 from antiphon.core.requirements import NO_REQUIREMENTS, Requirements
+from antiphon.core.tools import LONGEST_NAME, ToolResult
 from antiphon.errors import AnswerInvalid
 
 # The code of the error for an answer that the engine should have constrained to a schema, and did not.
 SCHEMA_NOT_KEPT = "schema_not_kept"
-MOST_CALLS = "the {most} that may be made"
+NO_CALLS = "the 0 that may be made"
 ONE_CALL = "the 1 that may be made, because parallel_tool_calls is false"
 NOT_CHECKED = "The answer could not be checked against its schema in time."
+
+# Why a call was not run, in a notice.
+UNKNOWN = "there is no such tool, or it may not be called"
+UNFIT = "its arguments do not fit the tool"
+BEYOND_LIMIT = "max_tool_calls allows {most}"
+REPEATED = "it was made in the two answers before, with the same arguments"
+# A model that calls a tool that is not there is shown so many of those that are.
+MOST_NAMES = 40
+# The same call in so many rounds in a row is a loop: it is not run any more.
+LOOP_AT = 3
 
 
 class Verdict(Enum):
     SHOW = "emit the item"
     DROP = "a call that is not wanted: collect its pieces, emit nothing"
+    ANSWER = "a call that is not run: tell the model why, emit nothing"
     REJECT = "ask the model for it again, emit nothing"
     FAIL = "rather no answer than this one"
 
@@ -43,8 +57,15 @@ class Enforcement:
         # What was emitted because the engine should have constrained it, and is wrong.
         self.not_constrained: ItemState | None = None
         self._rejects = self._may_reject = may_reject
-        # Of the whole response, and of the current round.
-        self._shown_calls = self._shown_in_round = 0
+        self._shown_in_round = 0
+        # How many calls the gateway runs, or has run.
+        self._runs = 0
+        # What it runs in this round and in those before it, the latest last.
+        self._runs_by_round: list[set[Hashable]] = [set()]
+        # The model makes the same call in every round.
+        self.repeats_itself = False
+        # The calls that were not run, and why not.
+        self.not_run: dict[tuple[str, str], None] = {}
         self._dropped: list[CallState] = []
         # Why the last of them was dropped.
         self.limit = ""
@@ -67,6 +88,7 @@ class Enforcement:
         """What was required of the answers before this one has been done."""
         self._may_reject = self._rejects
         self._shown_in_round = 0
+        self._runs_by_round = [*self._runs_by_round, set()][-LOOP_AT:]
 
     # ---- one item ----------------------------------------------------------------------------------------------------
 
@@ -74,8 +96,10 @@ class Enforcement:
         """Of an item that is about to be emitted, and was checked."""
         verdict = self._judge(state)
         if verdict is Verdict.SHOW and isinstance(state, CallState):
-            self._shown_calls += 1
             self._shown_in_round += 1
+            if state.runs_here:
+                self._runs += 1
+                self._runs_by_round[-1].add(_action(state))
             if state.outcome is not None and state.outcome.unfinished:
                 self.unchecked[state.name] = None
         return verdict
@@ -89,6 +113,8 @@ class Enforcement:
             # The model is asked again, and would make this call a second time, or in another order.
             self.after_rejected += 1
             return Verdict.DROP
+        if isinstance(state, CallState) and self.requirements.hosted and self._is_answered(state):
+            return Verdict.ANSWER
         if _could_not_be_checked(state):
             # The model need not be at fault: it is not asked again.
             self.failure = AnswerInvalid(NOT_CHECKED)
@@ -109,6 +135,9 @@ class Enforcement:
         if isinstance(state, CallState) and self._is_in_loop(state):
             self.looping[state.name] = None
             return Verdict.DROP
+        if isinstance(state, CallState) and self.requirements.hosted:
+            self._answer(state, BAD_CALL.format(complaint=complaint), UNFIT)
+            return Verdict.ANSWER
         self.failure = AnswerInvalid(f"The model gave no valid answer in two attempts: {complaint}.")
         return Verdict.FAIL
 
@@ -148,23 +177,53 @@ class Enforcement:
         message = f"The engine did not constrain the answer to its schema: {outcome.complaint}."
         return AnswerInvalid(message, code=SCHEMA_NOT_KEPT)
 
+    # ---- calls that are not run --------------------------------------------------------------------------------------
+
+    def _is_answered(self, call: CallState) -> bool:
+        """Where the gateway runs tools, the model is told what is wrong with its call, and goes on."""
+        required = self.requirements
+        if not required.tools.is_known(call.name) or not (required.withheld or required.allows(call.name)):
+            words = NO_SUCH_TOOL if required.offered else NO_TOOLS_LEFT
+            names = ", ".join(required.offered[:MOST_NAMES])
+            self._answer(call, words.format(name=call.name[:LONGEST_NAME], names=names), UNKNOWN)
+        elif not call.runs_here:
+            return False
+        elif call.outcome is not None and call.outcome.complaint is not None:
+            self._answer(call, BAD_CALL.format(complaint=call.outcome.complaint), UNFIT)
+        elif required.most_runs is not None and self._runs >= required.most_runs:
+            most = required.most_runs
+            self._answer(call, NO_CALLS_LEFT.format(count=most), BEYOND_LIMIT.format(most=most))
+        elif self._is_repeated(_action(call)):
+            self.repeats_itself = True
+            self._answer(call, CALLED_AGAIN, REPEATED)
+        else:
+            return False
+        return True
+
+    def _answer(self, call: CallState, words: str, why: str) -> None:
+        call.result = ToolResult(words, failed=True)
+        self.not_run[call.name[:LONGEST_NAME], why] = None
+
+    def _is_repeated(self, action: Hashable) -> bool:
+        """Calls that are made together are not a loop: the model had not seen what came of them."""
+        before = self._runs_by_round[:-1]
+        return len(before) == LOOP_AT - 1 and all(action in round for round in before)
+
     # ---- calls -------------------------------------------------------------------------------------------------------
 
     def is_full(self, waiting: Iterable[ItemState] = ()) -> bool:
         """With these, there are as many calls as there may be. A rejected call keeps its place."""
-        most, parallel = self.requirements.most_calls, self.requirements.parallel
-        if most is None and parallel:
-            return False
+        required = self.requirements
+        if not required.may_call or required.parallel:
+            return not required.may_call
         rejected = self.rejection is not None and self.rejection.call is not None
         more = rejected + sum(isinstance(state, CallState) and bool(state.name) for state in waiting)
-        return (not parallel and self._shown_in_round + more >= 1) or (most is not None and self._shown_calls + more >= most)
+        return self._shown_in_round + more >= 1
 
     def drop(self, call: CallState) -> None:
         """Its pieces are still collected, so that they do not end up in another call."""
         self._dropped.append(call)
-        required = self.requirements
-        one_at_a_time = not required.parallel and required.most_calls != 0
-        self.limit = ONE_CALL if one_at_a_time else MOST_CALLS.format(most=required.most_calls)
+        self.limit = ONE_CALL if self.requirements.may_call else NO_CALLS
 
     @property
     def dropped(self) -> int:
@@ -192,6 +251,10 @@ class Enforcement:
     def _reject(self, rejection: Rejection) -> None:
         self._may_reject = False
         self.rejection = rejection
+
+
+def _action(call: CallState) -> Hashable:
+    return call.native, canonical_arguments(object_arguments(call.arguments_to_run))
 
 
 def _could_not_be_checked(state: ItemState) -> bool:

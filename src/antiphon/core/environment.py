@@ -11,8 +11,9 @@ from antiphon.core.documents import KnownDocuments, digest_of
 from antiphon.core.event_style import REASONING_TEXT, ReasoningEvents
 from antiphon.core.help import HelpSetting
 from antiphon.core.limits import DEFAULT_LIMITS, RequestLimits
+from antiphon.core.mcp.forms import ApprovalForm
 from antiphon.core.sealed_text import NO_SEALER, Sealer
-from antiphon.core.tools import DEFINITIONS, Define, Grammar
+from antiphon.core.tools import APPROVAL, DEFINITIONS, Define, Grammar
 
 # How many definitions are remembered.
 MOST_DEFINITIONS = 1024
@@ -95,5 +96,12 @@ class Environment:
         return DEFINITIONS | {kind: tool.define for kind, tool in self.tools.items()} if self.tools else DEFINITIONS
 
     @property
+    def hosted_kinds(self) -> frozenset[str]:
+        """The kinds of tool that the gateway runs."""
+        return frozenset(kind for kind, form in self.forms.items() if form.runs_here)
+
+    @property
     def forms(self) -> Forms:
-        return {**FORMS, **{kind: tool.form for kind, tool in self.tools.items()}} if self.tools else FORMS
+        if not self.tools:
+            return FORMS
+        return {**FORMS, APPROVAL: ApprovalForm, **{kind: tool.form for kind, tool in self.tools.items()}}

@@ -44,6 +44,8 @@ class EventStyle:
     compacts: bool = False
     kept: KeptItems = KeptItems()  # noqa: RUF009
     reasoning_events: ReasoningEvents = REASONING_TEXT
+    # What the request's `include` names.
+    included: frozenset[str] = frozenset()
 
     @property
     def plain(self) -> bool:

@@ -2,11 +2,11 @@
 
     exchange = Exchange(request, engines, environment)
     exchange.start()                    → events
-    exchange.step                       → what to do now: Ask | Check | RunTools | Estimate | Count | Compact | Done
+    exchange.step                       → what to do now: Ask | Check | ListTools | RunTools | Estimate | Count | Compact | Done
     exchange.receive(data)              → events of this piece of the engine's body, until `reading` is false
     exchange.finish()                   → events; the engine's body is at its end. The next step follows.
     exchange.refused(error)             → the engine refused before its first byte: learn, truncate, ask another, or fail
-    exchange.checked(…), tool_result(…), estimated(…), counted(…), compacted()   → events; the next step follows
+    exchange.checked(…), listed(…), tool_result(…), estimated(…), counted(…), compacted()   → events; the next step follows
     exchange.end()                      → the terminal event; the caller stores `response`, and then sends it
 
 One response may take many engine answers: a repair, a lesson learned, a truncation, a round of tools. All of them are steps of
@@ -15,6 +15,7 @@ this one object. A compaction of the history is an exchange of its own, `compact
 
 from collections.abc import Callable, Sequence
 from enum import Enum
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -27,6 +28,8 @@ from antiphon.core.answer_style import request_to_style
 from antiphon.core.auto_compaction import AutoCompaction, request_to_summary_request
 from antiphon.core.calls import CallState
 from antiphon.core.check_work import CheckOutcome, CheckWork, DefinitionWork, DocumentWork
+from antiphon.core.checks import wants_json
+from antiphon.core.citations import Sources
 from antiphon.core.enforcement import Enforcement, Rejection
 from antiphon.core.environment import Environment
 from antiphon.core.fast_path import AnyEvent
@@ -34,6 +37,9 @@ from antiphon.core.finish_reasons import COMPLETED, OUT_OF_TOKENS, ending_of
 from antiphon.core.item_sequence import ItemSequence
 from antiphon.core.knowledge import EngineKnowledge
 from antiphon.core.lifecycle import Lifecycle
+from antiphon.core.mcp.approvals import ApprovedCall
+from antiphon.core.mcp.servers import Listing, McpServer
+from antiphon.core.mcp.tool_lists import ListState, failure_message
 from antiphon.core.messages import FinishedCompaction
 from antiphon.core.notices import shortened
 from antiphon.core.numbering import Numbering
@@ -41,6 +47,7 @@ from antiphon.core.output import Output
 from antiphon.core.question import Question
 from antiphon.core.response_object import request_to_response, sampling_to_echo
 from antiphon.core.rounds import states_to_turn
+from antiphon.core.search_results import numbered
 from antiphon.core.steps import (
     COMPACT,
     DONE,
@@ -51,13 +58,17 @@ from antiphon.core.steps import (
     Count,
     Done,
     Estimate,
+    ListTools,
     RunTools,
     Step,
     ToolCall,
 )
 from antiphon.core.thought_start import thought_start
-from antiphon.core.tools import ToolResult
+from antiphon.core.tool_results import bounded, room_for_results, tokens_used
+from antiphon.core.tool_usage import calls_to_tool_usage
+from antiphon.core.tools import Toolbox, ToolResult
 from antiphon.core.usage import Uncounted, UsageCount
+from antiphon.core.web_search_calls import KIND as WEB_SEARCH
 from antiphon.errors import (
     AnswerInvalid,
     ApiError,
@@ -66,6 +77,7 @@ from antiphon.errors import (
     EngineDisagrees,
     EngineError,
     EngineUnavailable,
+    ExternalConnectorError,
 )
 from antiphon.wire.chat import ChatRequest
 from antiphon.wire.responses import Compaction, CreateResponse, OutputItem, Response, Usage
@@ -95,16 +107,22 @@ class Exchange:
         asks_again: bool = True,
         first_engine: int = 0,
         notices: Sequence[str] = (),
+        attached: Sequence[Item] = (),
+        runs_tools: bool = True,
     ) -> None:
         """`engines`: those that may be asked, the best first. `history`: stored items before the request's own input.
         `compact`: the answer is one sealed summary of the conversation. `asks_again`: an answer that is rejected, or that the
         engine failed at, may be asked for once more. `first_engine`: the number of the engine to begin with. `notices`: what
-        was changed before the exchange began."""
+        was changed before the exchange began. `attached`: tools that the operator adds to those of the request. `runs_tools`:
+        servers are asked for their tools, and approved calls are run, before the engine is asked."""
         self.request = request
         self._engines = engines
         self._earlier_notices = notices
         self._environment = environment
-        self._question = Question(request, engines, environment, history=history, compact=compact, first_engine=first_engine)
+        self._question = Question(
+            request, engines, environment, history=history, compact=compact, first_engine=first_engine, attached=attached
+        )
+        self._runs_tools = runs_tools
         self.response = self._make_response(response_id, created_at)
         self.step: Step
         # Why the engine is asked next.
@@ -121,7 +139,16 @@ class Exchange:
         self._lessons = AnswerLessons(self._question, self._enforcement, self._output, self.answer, self._usage, environment)
         # The work that has to be done before the engine is asked.
         self._preparing: DocumentWork | DefinitionWork | None = None
+        # The calls of tools that run now, how much of each result there is room for, and what came of those before.
         self._running: dict[str, CallState] = {}
+        self._room = 0
+        self._tool_notices: dict[str, None] = {}
+        # What the model can cite: the results of tools that the gateway ran.
+        self.sources = Sources()
+        # By label: the lists of MCP servers that have come, until all are there.
+        self._listings: dict[str, Listing] = {}
+        self._approvals = self._question.approvals if runs_tools and not self._question.conversion.compacts else []
+        self._has_started = False
         # The exchange that compacts the history before it is answered, if the prompt has too many tokens.
         self.compaction: Exchange | None = None
         self._auto_compaction = AutoCompaction(request, self._question, environment)
@@ -169,6 +196,11 @@ class Exchange:
         return self._question.items
 
     @property
+    def unlisted(self) -> Sequence[McpServer]:
+        """The MCP servers whose tools are not known yet."""
+        return self._question.unlisted
+
+    @property
     def error(self) -> ApiError | None:
         return self._sequence.error
 
@@ -195,13 +227,16 @@ class Exchange:
     def notices(self) -> list[str]:
         """What was changed or left out on the way."""
         notices = shortened([*self._earlier_notices, *self._question.notices, *self._auto_compaction.notices])
+        notices += self._tool_notices
         notices += answer_notices(self.request, self._question, self._enforcement, self._output, self.answer)
         return list(dict.fromkeys(notices))
 
     # ---- the beginning -----------------------------------------------------------------------------------------------
 
     def start(self) -> list[AnyEvent]:
-        return self._lifecycle.start()
+        begun, self._has_started = self._lifecycle.start(), True
+        waits = bool(self._approvals) and isinstance(self.step, RunTools)
+        return [*begun, *self._attempt(self._run_approved)] if waits else begun
 
     def join_pieces(self) -> None:
         """Takes less memory for the answer so far. To be called now and then, not for each piece."""
@@ -221,6 +256,12 @@ class Exchange:
             self._preparing = work
             self.step = Check(work)
             return
+        if self._runs_tools and (unlisted := self._question.unlisted):
+            self.step = ListTools(tuple(unlisted))
+            return
+        if self._approvals:
+            self._run_approved()
+            return
         self._show_notices()
         conversion = self._question.conversion
         if self._auto_compaction.threshold is not None:
@@ -229,9 +270,48 @@ class Exchange:
         self._enforcement.begin_answer(conversion.requirements)
         # What is made in the background may be followed at any time.
         is_seen = self.streams or self.response.background
-        self.answer.begin(thought_start(conversion.chat, self._question.dialect, is_seen=is_seen), conversion.finder())
+        start = thought_start(conversion.chat, self._question.dialect, is_seen=is_seen)
+        self.answer.begin(start, conversion.finder(), None if wants_json(self.request) else self.sources)
         self._phase = Phase.ASKING
         self.step = Ask(conversion.chat, self._question.engine, self._reason)
+
+    # ---- before the first answer: tools of MCP servers, and approved calls -------------------------------------------
+
+    def listed(self, label: str, listing: Listing) -> list[AnyEvent]:
+        """The tools of an MCP server, or why there are none."""
+        self._listings[label] = listing
+        if not isinstance(step := self.step, ListTools) or any(each.label not in self._listings for each in step.servers):
+            return []
+        return self._attempt(partial(self._use_lists, step.servers))
+
+    def _use_lists(self, servers: Sequence[McpServer]) -> None:
+        """Shows the lists in the order of the tools. One that failed fails the response, unless the operator attached it."""
+        question, listings = self._question, self._listings
+        for label in (server.label for server in servers if not question.is_attached(server.label)):
+            self._sequence.add(ListState(self._environment.new_id("mcpl"), label, listings[label]))
+            self._sequence.close_items("completed")
+            if (failed := listings[label].error) is not None:
+                raise ExternalConnectorError(failure_message(label, failed), param="tools")
+        self._output.begin_round()
+        question.add_lists({server.label: listings[server.label] for server in servers})
+        self._ask()
+
+    def _run_approved(self) -> None:
+        """The model wrote these calls in an earlier response: they are run before it is asked again."""
+        if not self._has_started:
+            # Their events follow the first ones.
+            self.step = RunTools(())
+            return
+        box = self._question.conversion.box
+        for approval in self._approvals:
+            self._sequence.add(self._output.make_call(partial(ApprovedCall, approval, box)))
+        self._phase = Phase.CLOSING
+        self._sequence.close_items("completed")
+        self._proceed()
+
+    def _approved_ran(self) -> None:
+        self._approvals = []
+        self._continue_round()
 
     # ---- an engine's answer ------------------------------------------------------------------------------------------
 
@@ -321,9 +401,18 @@ class Exchange:
         self._ask()
 
     def tool_result(self, call_id: str, result: ToolResult) -> list[AnyEvent]:
-        self._running.pop(call_id).result = result
+        call = self._running.pop(call_id, None)
+        if call is None:
+            # It came too late: the response was aborted.
+            return self._emitted()
+        call.result = bounded(self._citable(call, result), self._room)
+        if result.notice:
+            self._tool_notices[result.notice] = None
         self._sequence.resume()
         return self._emitted() if self._running else self._attempt(self._proceed)
+
+    def _citable(self, call: CallState, result: ToolResult) -> ToolResult:
+        return numbered(result, self.sources) if call.native.kind == WEB_SEARCH else result
 
     def estimated(self, usages: Sequence[Usage]) -> list[AnyEvent]:
         self._usage.estimate(usages)
@@ -399,10 +488,12 @@ class Exchange:
         if self._phase is Phase.ANSWERED:
             return self._answered()
         if calls := sequence.calls_to_run():
-            self._running = {call.call_id: call for call in calls}
-            self.step = RunTools(tuple(map(_to_tool_call, calls)))
+            self._run_tools(calls)
             return False
-        self._closed()
+        if self._approvals and sequence.error is None:
+            self._approved_ran()
+        else:
+            self._closed()
         return False
 
     def _answered(self) -> bool:
@@ -424,7 +515,7 @@ class Exchange:
             self._ask()
             return False
         if self._is_whole() and ending_of(output.reason) is COMPLETED:
-            enforcement.reject_missing(output.round, output.written)
+            enforcement.reject_missing(output.turn, output.written)
         if sequence.error is None and enforcement.rejection is not None:
             self._ask_again(enforcement.rejection)
             return False
@@ -469,11 +560,11 @@ class Exchange:
         output, sequence = self._output, self._sequence
         self._lessons.learn_from_answer(sequence.error)
         if sequence.error is None and ending_of(output.reason) is COMPLETED:
-            if (missing := self._enforcement.missing(output.round)) is not None:
+            if (missing := self._enforcement.missing(output.turn)) is not None:
                 sequence.error = AnswerInvalid(f"The model was asked twice, and {missing}.")
             elif self._question.conversion.compacts and not sequence.opened:
                 sequence.error = EngineError("The engine gave no summary of the conversation.")
-            elif self._ran_tools():
+            elif self._goes_on():
                 self._next_round()
                 return
         self._count_answer()
@@ -488,14 +579,31 @@ class Exchange:
         answer = Uncounted(self.engine, self._question.conversion.chat, output.written, output.lengths)
         self._usage.end_answer(answer, failed=self._sequence.error is not None)
 
-    def _ran_tools(self) -> bool:
-        """The gateway ran every call of this round, so the model continues. A call that the client runs ends the response."""
-        calls = [state for state in self._output.round if isinstance(state, CallState)]
+    # ---- tools that the gateway runs ---------------------------------------------------------------------------------
+
+    def _run_tools(self, calls: Sequence[CallState]) -> None:
+        question, box = self._question, self._question.conversion.box
+        window = question.knowledge.window_of(question.model)
+        used = 0
+        if window is not None:
+            used = tokens_used(question.conversion.chat, self._output.written, self._usage.current)
+        self._room = room_for_results(window, used, self.request.max_output_tokens, len(calls))
+        self._running = {call.call_id: call for call in calls}
+        self.step = RunTools(tuple(_to_tool_call(call, box) for call in calls))
+
+    def _goes_on(self) -> bool:
+        """Every call of this round has a result, so the model continues. A call that the client runs ends the response."""
+        calls = [state for state in self._output.turn if isinstance(state, CallState)]
         return bool(calls) and all(call.result is not None for call in calls)
 
     def _next_round(self) -> None:
         self._count_answer()
-        self._question.add_round(states_to_turn(self._output.round))
+        self._continue_round()
+
+    def _continue_round(self) -> None:
+        output, enforcement = self._output, self._enforcement
+        called = any(isinstance(state, CallState) for state in output.round)
+        self._question.add_round(states_to_turn(output.turn), called=called, in_loop=enforcement.repeats_itself)
         self._output.begin_round()
         self._enforcement.begin_round()
         self._reason = "tools"
@@ -512,6 +620,8 @@ class Exchange:
         sequence.error = error or sequence.error
         self.response.output = output.items
         self.response.usage = self._usage.total()
+        if self._enforcement.requirements.hosted:
+            self.response.tool_usage = calls_to_tool_usage(output.calls)
         self._show_notices()
         incomplete = ending_of(output.reason).incomplete
         terminal = self._lifecycle.end(int(self._environment.now()), incomplete=incomplete, error=sequence.error)
@@ -522,6 +632,6 @@ class Exchange:
         return events
 
 
-def _to_tool_call(call: CallState) -> ToolCall:
-    native = call.native
-    return ToolCall(call.call_id, native.kind, native.name, native.namespace, call.arguments)
+def _to_tool_call(call: CallState, box: Toolbox) -> ToolCall:
+    native, idempotent = call.native, call.native not in box.not_idempotent
+    return ToolCall(call.call_id, native.kind, native.name, native.namespace, call.arguments_to_run, idempotent)

@@ -67,6 +67,14 @@ ERRORS: dict[str, Explanation] = {
         "The model was asked twice, and did not do what the request requires: a call, or JSON that follows a schema.",
         "Simplify the schema, use a larger model, or an engine that constrains answers.",
     ),
+    "http_error": Explanation(
+        "An MCP server of the request did not list its tools.",
+        "The message has the server's label and its answer. Look at its URL, and at the token or headers that it wants.",
+    ),
+    "approval_request_not_found": Explanation(
+        "The input approves a call that is neither in the input nor in the history.",
+        "Send the approval request before its response, or continue the response that has it.",
+    ),
     "internal_error": Explanation("The gateway has a bug.", "Report it, with the trace from the log."),
     "invalid_prompt": Explanation(
         "The engine rejected the request.", "The message says which part of the prompt it does not take."
@@ -103,6 +111,7 @@ NOTICES: tuple[tuple[str, str], ...] = (
         "has no output: a placeholder was sent",
         "A call in the history has no result. Engines reject that, so a short note stands there.",
     ),
+    ("are not offered:", "A server that the operator adds to requests did not list its tools, so the model had none of them."),
     ("was offered twice", "Two tools have the same name. The model saw the first one."),
     (
         "while it was thinking",

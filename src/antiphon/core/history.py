@@ -6,6 +6,7 @@ from typing import Any
 from antiphon.core.arguments import arguments_to_text
 from antiphon.core.documents import Documents
 from antiphon.core.input_items import item_kind, items_to_draft, needs_its_call, tools_in_items
+from antiphon.core.mcp.secrets import tools_without_secrets
 from antiphon.core.references import is_reference
 from antiphon.core.tools import plain_call, tools_to_box
 from antiphon.errors import InvalidRequest
@@ -157,6 +158,10 @@ def _keep_output(item: Item) -> None:
     item["output"] = _to_parts([output] if isinstance(output, dict) else output, "input_text")
 
 
+def _keep_tools(item: Item) -> None:
+    item["tools"] = tools_without_secrets(item.get("tools"))
+
+
 CONTENTS: dict[str, Callable[[Item], None]] = {
     "message": _keep_message,
     "reasoning": _keep_reasoning,
@@ -164,6 +169,10 @@ CONTENTS: dict[str, Callable[[Item], None]] = {
     "function_call_output": _keep_output,
     "custom_tool_call_output": _keep_output,
     "shell_call": _keep_shell_call,
+    "mcp_call": _keep_call,
+    "mcp_approval_request": _keep_call,
+    "additional_tools": _keep_tools,
+    "tool_search_output": _keep_tools,
 }
 
 

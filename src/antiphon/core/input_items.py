@@ -1,9 +1,11 @@
 """A table with one converter per type of input item.
 
-converted: message, reasoning, agent_message, compaction; calls and outputs of every tool that the client runs.
+converted: message, reasoning, agent_message, compaction; calls and outputs of every tool that the client runs; calls of MCP
+tools, with their results; a call that was not approved.
 resolved before (`core.references`): item_reference, and reasoning that is only an id.
-converted to a short note in the text: what the tools of other servers did.
-offered: the tools of additional_tools and of a tool_search_output, like those in the request's `tools`.
+converted to a call and a short result: web_search_call. Converted to a short note in the text: what other tools of servers did.
+offered: the tools of additional_tools and of a tool_search_output, like those in the request's `tools`; those of an
+mcp_list_tools if its server is there.
 dropped, with a notice: items that mean nothing to an engine, and every type that is not listed.
 rejected: an item with neither a type nor a role; a malformed item of a listed type. In a stored history, which nobody can
 correct, these are dropped with a notice.
@@ -19,19 +21,28 @@ import msgspec
 from antiphon.core.arguments import arguments_to_text
 from antiphon.core.compacted_text import text_to_compacted
 from antiphon.core.content_parts import content_to_parts, parts_to_text
-from antiphon.core.documents import Documents
+from antiphon.core.documents import Documents, digest_of
 from antiphon.core.draft import ChatDraft
+from antiphon.core.item_ids import is_beside
 from antiphon.core.item_paths import is_stored, item_path
+from antiphon.core.mcp.errors import error_to_text
+from antiphon.core.own_words import NOT_APPROVED, REASON
 from antiphon.core.references import stands_for, unresolved_to_notice, whole_ids
 from antiphon.core.tools import AsCalled, Native
 from antiphon.core.validation import convert
+from antiphon.core.web_search_calls import KIND as WEB_SEARCH
+from antiphon.core.web_search_calls import action_to_arguments
 from antiphon.errors import InvalidRequest
+from antiphon.wire.hosted_items import McpApprovalRequest
 from antiphon.wire.input_items import (
     InputAgentMessage,
+    InputApprovalResponse,
     InputCallOutput,
     InputCompaction,
     InputCustomCall,
     InputFunctionCall,
+    InputMcpCall,
+    InputMcpList,
     InputMessage,
     InputReasoning,
 )
@@ -50,6 +61,9 @@ for them. Say, in this order and as briefly as completeness allows: what the use
 where the work is done, such as the working directory; what has been done, with the files, commands, names and numbers that
 count; what was decided and why, and what was ruled out; what the state is right now; and what has to be done next. Write only
 the hand-over, and do not call any tool."""
+SEARCH_FAILED = "(the call failed)"
+SEARCH_NOT_SHOWN = "(the result is not shown again)"
+SEARCH_SOURCES = "(the results are not shown again, only their addresses)"
 # Members that mean nothing to a model, or are as large as an image.
 NOT_IN_NOTES = frozenset(
     {"type", "id", "status", "call_id", "encrypted_content", "result", "created_by", "caller", "container_id", "execution"}
@@ -114,6 +128,40 @@ def custom_call_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
     draft.call(call.call_id, Native("custom", call.name, call.namespace), _json({"input": call.input}))
 
 
+# ---- MCP ---------------------------------------------------------------------------------------------------------------
+
+
+def mcp_list_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
+    """No message: its tools are offered, if its server is among the tools."""
+    convert(item, InputMcpList, where)
+
+
+def mcp_call_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
+    """A call and its result in one item. One that did not come to an end has none."""
+    call = convert(item, InputMcpCall, where)
+    draft.call(call.id, Native("mcp", call.name, call.server_label), arguments_to_text(call.arguments))
+    text = error_to_text(call.error) if call.error else call.output
+    if text is not None:
+        draft.output(call.id, [{"type": "text", "text": text}], where)
+
+
+def approval_request_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
+    """No message: what was approved is a call of its own."""
+    draft.approval_requests[convert(item, McpApprovalRequest, where).id] = item
+
+
+def approval_response_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
+    """The model learns only of a call that was not approved."""
+    response = convert(item, InputApprovalResponse, where)
+    request = draft.approval_requests.get(response.approval_request_id)
+    if response.approve or request is None:
+        return
+    native = Native("mcp", request["name"], request["server_label"])
+    draft.call(response.approval_request_id, native, request["arguments"])
+    text = f"{NOT_APPROVED} {REASON.format(reason=response.reason)}" if response.reason else NOT_APPROVED
+    draft.output(response.approval_request_id, [{"type": "text", "text": text}], where)
+
+
 def agent_message_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
     message = convert(item, InputAgentMessage, where)
     content = message.content
@@ -167,6 +215,29 @@ def output_as_result(member: str, otherwise: str = "") -> Converter:
             draft.user([{"type": "text", "text": f"[{item['type']}: {text[:LONGEST_NOTE]}]"}])
 
     return to_chat
+
+
+def web_search_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
+    """The call as the model made it. What was found is long, and often no longer true: only the sources are shown again."""
+    action = item.get("action")
+    called = action_to_arguments(action) if isinstance(action, dict) else None
+    if called is None:
+        note_to_chat(draft, item, where)
+        return
+    name, arguments = called
+    # Not the item's id, which it may get only when it is stored: the prompt stays the same.
+    call_id = f"ws_{digest_of(_json([name, arguments]).encode()).hex()[:16]}"
+    draft.call(call_id, Native(WEB_SEARCH, name), _json(arguments))
+    draft.output(call_id, [{"type": "text", "text": _search_to_words(item)}], where)
+
+
+def _search_to_words(item: Item) -> str:
+    if item.get("status") == "failed":
+        return SEARCH_FAILED
+    sources = item["action"].get("sources")
+    given = (each.get("url") for each in sources if isinstance(each, dict)) if isinstance(sources, list) else ()
+    urls = [url for url in given if isinstance(url, str)]
+    return "\n".join([SEARCH_SOURCES, *urls])[:LONGEST_NOTE] if urls else SEARCH_NOT_SHOWN
 
 
 def note_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
@@ -235,19 +306,19 @@ CONVERTERS: dict[str, Converter] = {
     "tool_search_output": tool_search_output_to_chat,
     "computer_call": note_to_chat,
     "computer_call_output": dropped,
-    "web_search_call": note_to_chat,
+    "web_search_call": web_search_to_chat,
     "file_search_call": note_to_chat,
     "code_interpreter_call": note_to_chat,
     "image_generation_call": note_to_chat,
-    "mcp_call": note_to_chat,
-    "mcp_approval_request": note_to_chat,
-    "mcp_approval_response": output_as_result("approve"),
+    "mcp_list_tools": mcp_list_to_chat,
+    "mcp_call": mcp_call_to_chat,
+    "mcp_approval_request": approval_request_to_chat,
+    "mcp_approval_response": approval_response_to_chat,
     "program": note_to_chat,
     "program_output": output_as_result("result"),
     "compaction": compaction_to_chat,
     "context_compaction": compaction_to_chat,
     "additional_tools": only_tools,
-    "mcp_list_tools": dropped,
     "compaction_trigger": compaction_trigger_to_chat,
     "configuration_update": dropped,
 }
@@ -290,6 +361,7 @@ def _convert_item(draft: ChatDraft, item: Item, where: str) -> None:
             param=f"{where}.type",
             code="invalid_value" if kind == "" else "invalid_type" if "type" in item else "missing_required_parameter",
         )
+    draft.joins_answer = is_beside(item.get("id"))
     CONVERTERS.get(kind, dropped)(draft, item, where)
 
 

@@ -31,6 +31,10 @@ class ItemSequence:
         self.call_ids: set[str] = set()
         # What the model wrote that is not shown.
         self.withheld: list[str] = []
+        # The calls of this round that were answered without being shown, and before which of the opened items each was made.
+        self.answered: list[tuple[int, CallState]] = []
+        # A call of this round that the gateway runs was opened.
+        self.has_hosted_call = False
         # The check that blocks the sequence, and the item that it is for.
         self.check: CheckWork | None = None
         self._checking: ItemState | None = None
@@ -104,6 +108,8 @@ class ItemSequence:
         self._closing = last
         while self.check is None and self._close_next(last):
             pass
+        if self.check is None and isinstance(self.live, CallState) and self.live.must_run:
+            self._admit_waiting()
 
     def _close_next(self, last: Status) -> bool:
         """One step of closing; false if there is none to take now."""
@@ -133,16 +139,43 @@ class ItemSequence:
             self._close_live("completed")
 
     def _show(self, state: ItemState) -> None:
-        verdict = self._enforcement.judge(state)
+        admitted = isinstance(state, CallState) and state.admitted
+        verdict = Verdict.SHOW if admitted else self._enforcement.judge(state)
         if verdict is Verdict.SHOW:
             self.live = state
             self.opened.append(state)
             self._emit(state.open(len(self.opened) - 1))
+            if isinstance(state, CallState) and state.runs_here:
+                self.has_hosted_call = True
+        else:
+            self._withhold(state, verdict, len(self.opened))
+
+    def _withhold(self, state: ItemState, verdict: Verdict, at: int) -> None:
+        """`at`: how many items there will be before the place of this one."""
+        self.withheld.append(state.written)
+        if verdict is Verdict.ANSWER and isinstance(state, CallState):
+            # The model sees it again, by its id.
+            self.answered.append((at, state))
             return
         self._forget(state)
-        self.withheld.append(state.written)
         if verdict is Verdict.FAIL:
             self.error = self.error or self._enforcement.failure
+
+    def _admit_waiting(self) -> None:
+        """The calls behind the live one that the gateway runs, too, are run at the same time. So they are checked and judged
+        now, before it is their turn to be shown."""
+        for state in list(self.waiting):
+            if not isinstance(state, CallState) or not state.must_run or state.admitted:
+                continue
+            if not self._is_checked(state):
+                return
+            verdict = self._enforcement.judge(state)
+            if verdict is Verdict.SHOW:
+                state.admitted = True
+            else:
+                at = self.waiting.index(state)
+                del self.waiting[at]
+                self._withhold(state, verdict, len(self.opened) + at)
 
     def _close_live(self, status: Status) -> bool:
         """False: a check or a tool comes first."""
@@ -191,11 +224,13 @@ class ItemSequence:
         self.resume()
 
     def calls_to_run(self) -> Sequence[CallState]:
-        """The calls that the gateway can run now: the live one, and those that wait and need no check first."""
-        states = [self.live, *(state for state in self.waiting if state.ready() and state.check is None)]
-        calls = [state for state in states if isinstance(state, CallState) and state.must_run]
-        # A live call whose arguments are not whole yet is not run; nor is anything that waits behind it.
-        return calls if isinstance(self.live, CallState) and self.live.finished else ()
+        """The calls that the gateway can run now: the live one, and those behind it that were admitted."""
+        live = self.live
+        # A call whose arguments are not whole yet is not run; nor is anything that waits behind it.
+        if not isinstance(live, CallState) or not live.finished or not live.must_run:
+            return ()
+        behind = (state for state in self.waiting if isinstance(state, CallState) and state.admitted and state.must_run)
+        return [live, *behind]
 
     def resume(self) -> None:
         """Continues where it was blocked."""

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from antiphon.core.check_work import CheckOutcome
 from antiphon.core.compacted_text import CompactedText
-from antiphon.core.deltas import Delta, RefusalDelta, TextDelta
+from antiphon.core.deltas import Citation, CitedDelta, Delta, RefusalDelta, TextDelta
 from antiphon.core.event_style import EventStyle
 from antiphon.core.fast_path import DeltaTemplate, FastPath
 from antiphon.core.item_state import PartPlace
@@ -33,6 +33,8 @@ class TextPart:
         self._pieces: list[str] = []
         self._logprobs: list[Logprob] = []
         self._annotations: list[Annotation] = []
+        # How many characters came through `feed()`: all of them, where there are citations.
+        self._length = 0
         self.fast_path: FastPath | None = None
         if style.plain:
             template = DeltaTemplate(events.OutputTextDelta(**place, delta=""))
@@ -41,12 +43,20 @@ class TextPart:
     def open(self) -> Iterable[Event]:
         yield events.ContentPartAdded(**self._place, part=self._part(""))
 
-    def feed(self, text: str, logprobs: list[Logprob] | None) -> Event:
+    def feed(self, delta: TextDelta) -> Iterable[Event]:
+        text = delta.text
         self._pieces.append(text)
-        shown = self._style.shown_logprobs(logprobs)
+        self._length += len(text)
+        shown = self._style.shown_logprobs(delta.logprobs)
         self._logprobs += shown
         padding = self._style.obfuscation(text)
-        return events.OutputTextDelta(**self._place, delta=text, logprobs=shown, obfuscation=padding)
+        fed = events.OutputTextDelta(**self._place, delta=text, logprobs=shown, obfuscation=padding)
+        return self._cited(fed, delta.citation) if isinstance(delta, CitedDelta) else (fed,)
+
+    def _cited(self, fed: events.OutputTextDelta, citation: Citation) -> Iterable[Event]:
+        """The text so far ends with this citation, which may have no text of its own."""
+        annotation = citation.annotation(self._length - len(fed.delta), self._length)
+        return (*((fed,) if fed.delta or fed.logprobs else ()), *self.annotate([annotation]))
 
     def annotate(self, annotations: Iterable[Annotation]) -> Iterable[Event]:
         for annotation in annotations:
@@ -86,9 +96,10 @@ class RefusalPart:
     def open(self) -> Iterable[Event]:
         yield events.ContentPartAdded(**self._place, part=OutputRefusal(refusal=""))
 
-    def feed(self, text: str, logprobs: list[Logprob] | None = None) -> Event:
+    def feed(self, delta: RefusalDelta) -> Iterable[Event]:
+        text = delta.text
         self._pieces.append(text)
-        return events.RefusalDelta(**self._place, delta=text, obfuscation=self._style.obfuscation(text))
+        return (events.RefusalDelta(**self._place, delta=text, obfuscation=self._style.obfuscation(text)),)
 
     def close(self) -> Iterable[Event]:
         self._pieces[:] = [self.written]
@@ -104,10 +115,13 @@ class RefusalPart:
         return OutputRefusal(refusal=self.written)
 
 
+ContentDelta = TextDelta | RefusalDelta
 # Delta → the part that it belongs to.
-PARTS: dict[type[Delta], type[TextPart] | type[RefusalPart]] = {TextDelta: TextPart, RefusalDelta: RefusalPart}
-PartKind = type[TextPart] | type[RefusalPart]
-Piece = tuple[PartKind, str, list[Logprob] | None]
+PARTS: dict[type[Delta], type[TextPart] | type[RefusalPart]] = {
+    TextDelta: TextPart,
+    CitedDelta: TextPart,
+    RefusalDelta: RefusalPart,
+}
 
 
 class MessageState:
@@ -123,38 +137,36 @@ class MessageState:
         self._status: Status = "in_progress"
         self._index: int | None = None
         self._parts: list[TextPart | RefusalPart] = []
-        self._waiting: list[Piece] = []
+        self._waiting: list[ContentDelta] = []
         self._annotations: list[Annotation] = []
 
     @classmethod
-    def first(cls, delta: TextDelta | RefusalDelta, *, follows_item: bool) -> TextDelta | RefusalDelta | None:
+    def first(cls, delta: ContentDelta, *, follows_item: bool) -> ContentDelta | None:
         """Engines put line breaks between a thought and what follows it. A message does not begin with them, and white space
         between two calls is not a message."""
-        if isinstance(delta, RefusalDelta):
+        if isinstance(delta, RefusalDelta | CitedDelta):
             return delta
         text = delta.text.lstrip("\r\n")
         return TextDelta(text, delta.logprobs) if text and not (text.isspace() and follows_item) else None
 
-    def receive(self, delta: TextDelta | RefusalDelta) -> Iterable[Event]:
-        return self.feed(PARTS[type(delta)], delta.text, delta.logprobs if isinstance(delta, TextDelta) else None)
+    def receive(self, delta: ContentDelta) -> Iterable[Event]:
+        if self._index is None:
+            self._waiting.append(delta)
+            return ()
+        kind = PARTS[type(delta)]
+        if self._parts and type(part := self._parts[-1]) is kind:
+            return part.feed(delta)  # type: ignore[arg-type]
+        return self._next_part(kind(self._next_place(self._index), self._style), delta)
 
     def open(self, output_index: int) -> Iterable[Event]:
         self._index = output_index
         yield events.OutputItemAdded(output_index=output_index, item=self.item)
         waiting, self._waiting = self._waiting, []
-        if self.outcome is not None and all(kind is TextPart for kind, _, _ in waiting):
-            waiting = [_repaired(waiting, self.outcome)]
-        for kind, text, logprobs in waiting:
-            yield from self.feed(kind, text, logprobs)
+        if self.outcome is not None:
+            waiting = _repaired(waiting, self.outcome)
+        for delta in waiting:
+            yield from self.receive(delta)
         yield from self.annotate(self._annotations)
-
-    def feed(self, kind: PartKind, text: str, logprobs: list[Logprob] | None = None) -> Iterable[Event]:
-        if self._index is None:
-            self._waiting.append((kind, text, logprobs))
-            return ()
-        if self._parts and type(self._parts[-1]) is kind:
-            return (self._parts[-1].feed(text, logprobs),)
-        return self._next_part(kind(self._next_place(self._index), self._style), text, logprobs)
 
     def annotate(self, annotations: list[Annotation]) -> Iterable[Event]:
         """Of the text so far."""
@@ -163,12 +175,12 @@ class MessageState:
             return ()
         return part.annotate(annotations) if self._parts and isinstance(part := self._parts[-1], TextPart) else ()
 
-    def _next_part(self, part: TextPart | RefusalPart, text: str, logprobs: list[Logprob] | None) -> Iterable[Event]:
+    def _next_part(self, part: TextPart | RefusalPart, delta: ContentDelta) -> Iterable[Event]:
         if self._parts:
             yield from self._parts[-1].close()
         self._parts.append(part)
         yield from part.open()
-        yield part.feed(text, logprobs)
+        yield from part.feed(delta)  # type: ignore[arg-type]
 
     def _next_place(self, output_index: int) -> PartPlace:
         return {"item_id": self._id, "output_index": output_index, "content_index": len(self._parts)}
@@ -195,7 +207,7 @@ class MessageState:
 
     @property
     def written(self) -> str:
-        return "".join(part.written for part in self._parts) or "".join(text for _, text, _ in self._waiting)
+        return "".join(part.written for part in self._parts) or "".join(delta.text for delta in self._waiting)
 
     @property
     def checked_text(self) -> str:
@@ -206,12 +218,15 @@ class MessageState:
         return OutputMessage(id=self._id, status=self._status, content=[part.part for part in self._parts])
 
 
-def _repaired(waiting: list[Piece], outcome: CheckOutcome) -> Piece:
-    """All that was buffered as one piece. Tokens of a text that was repaired have no probabilities."""
-    text = "".join(text for _, text, _ in waiting)
+def _repaired(waiting: list[ContentDelta], outcome: CheckOutcome) -> list[ContentDelta]:
+    """All text that was buffered as one piece. Tokens of a text that was repaired have no probabilities."""
+    texts = [delta for delta in waiting if isinstance(delta, TextDelta)]
+    if len(texts) < len(waiting):
+        return waiting
+    text = "".join(delta.text for delta in texts)
     if outcome.unfinished or outcome.text == text:
-        return TextPart, text, [logprob for _, _, given in waiting for logprob in given or ()]
-    return TextPart, outcome.text, None
+        return [TextDelta(text, [logprob for delta in texts for logprob in delta.logprobs or ()])]
+    return [TextDelta(outcome.text)]
 
 
 class CompactionState(MessageState):
@@ -224,8 +239,8 @@ class CompactionState(MessageState):
         yield events.OutputItemAdded(output_index=output_index, item=self._item(""))
         yield events.CompactionCompacting(item_id=self._id, output_index=output_index)
 
-    def feed(self, kind: PartKind, text: str, logprobs: list[Logprob] | None = None) -> Iterable[Event]:
-        self._waiting.append((kind, text, None))
+    def receive(self, delta: ContentDelta) -> Iterable[Event]:
+        self._waiting.append(delta)
         return ()
 
     def annotate(self, annotations: list[Annotation]) -> Iterable[Event]:
@@ -243,7 +258,7 @@ class CompactionState(MessageState):
 
     @property
     def written(self) -> str:
-        return "".join(text for _, text, _ in self._waiting)
+        return "".join(delta.text for delta in self._waiting)
 
     @property
     def item(self) -> Compaction:  # type: ignore[override]

@@ -1,6 +1,7 @@
 """Deltas → output items: which item each delta begins or continues, and what an engine answer ended with."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from antiphon.core.call_pieces import CallPieces
@@ -8,6 +9,7 @@ from antiphon.core.calls import FORMS, CallState, Forms
 from antiphon.core.deltas import (
     AnnotationsDelta,
     CallDelta,
+    CitedDelta,
     Delta,
     EngineFailed,
     Finished,
@@ -20,6 +22,7 @@ from antiphon.core.deltas import (
 from antiphon.core.enforcement import Enforcement
 from antiphon.core.event_style import EventStyle
 from antiphon.core.finish_reasons import COMPLETED, ending_of, reason_to_error
+from antiphon.core.item_ids import beside_id
 from antiphon.core.item_sequence import ItemSequence
 from antiphon.core.item_state import ItemState
 from antiphon.core.messages import MessageState
@@ -69,6 +72,8 @@ class Output:
     def begin_round(self) -> None:
         """The answers before this one are done with: what the model wrote in them is part of the history."""
         self._round_start = len(self._sequence.opened)
+        self._sequence.answered.clear()
+        self._sequence.has_hosted_call = False
         self.begin_answer()
 
     def start_over(self) -> None:
@@ -87,6 +92,14 @@ class Output:
     def round(self) -> list[ItemState]:
         """The items of the current round, shown or not."""
         return [*self._sequence.opened[self._round_start :], *self._sequence.waiting]
+
+    @property
+    def turn(self) -> list[ItemState]:
+        """The items of the current round, and the calls in it that were answered without being shown, in their order."""
+        states = self.round
+        for at, call in reversed(self._sequence.answered):
+            states.insert(at - self._round_start, call)
+        return states
 
     @property
     def _answer(self) -> list[ItemState]:
@@ -127,6 +140,11 @@ class Output:
     def items(self) -> list[OutputItem]:
         return [state.item for state in self._sequence.opened]
 
+    @property
+    def calls(self) -> list[CallState]:
+        """All that the client has seen."""
+        return [state for state in self._sequence.opened if isinstance(state, CallState)]
+
     def fail(self, error: ApiError) -> None:
         """The engine is lost. That is not an error any more once it has finished its answer."""
         if self.reason is None and self._sequence.error is None:
@@ -148,8 +166,8 @@ class Output:
         if type(tail := sequence.tail) is state_type:
             sequence.feed(tail.receive(delta))
         elif (first := state_type.first(delta, follows_item=bool(sequence.opened))) is not None:
-            check = self._enforcement.requirements.answer if type(delta) is TextDelta else None
-            state = state_type(self._new_id(state_type.prefix), self._style, check)
+            check = self._enforcement.requirements.answer if isinstance(delta, TextDelta) else None
+            state = state_type(self._item_id(state_type.prefix), self._style, check)
             state.receive(first)
             sequence.add(state)
 
@@ -172,13 +190,7 @@ class Output:
             self._sequence.feed(state.feed(delta.arguments))
 
     def _new_call(self, delta: CallDelta) -> CallState:
-        state = CallState(
-            self._call_id(delta.id),
-            new_id=self._new_id,
-            tools=self._enforcement.requirements.tools,
-            style=self._style,
-            forms=self._forms,
-        )
+        state = self.make_call(partial(CallState, self._call_id(delta.id)))
         state.name = delta.name or ""
         state.engine_id = delta.id
         state.engine_index = delta.index
@@ -191,6 +203,15 @@ class Output:
             tail.waive()
         self._sequence.add(state)
         return state
+
+    def make_call(self, make: Callable[..., CallState]) -> CallState:
+        tools = self._enforcement.requirements.tools
+        return make(new_id=self._item_id, tools=tools, style=self._style, forms=self._forms)
+
+    def _item_id(self, prefix: str) -> str:
+        """A new one. It says whether the model wrote the item beside a call that the gateway runs, and knew no result of it."""
+        id = self._new_id(prefix)
+        return beside_id(id) if self._sequence.has_hosted_call else id
 
     def _call_id(self, given: str | None) -> str:
         """The engine's own, unless another call has it: results are assigned to calls by their ids."""
@@ -218,6 +239,7 @@ class Output:
 
 _RECEIVERS: dict[type[Any], Callable[[Output, Any], None]] = {
     TextDelta: Output._receive_content,
+    CitedDelta: Output._receive_content,
     ReasoningDelta: Output._receive_content,
     RefusalDelta: Output._receive_content,
     AnnotationsDelta: Output._receive_annotations,

@@ -6,13 +6,18 @@ A new output item is a class that follows one of the protocols in `item_state`, 
 
 from collections.abc import Mapping
 
-from antiphon.core.deltas import Delta, ReasoningDelta, RefusalDelta, TextDelta
+from antiphon.core.deltas import CitedDelta, Delta, ReasoningDelta, RefusalDelta, TextDelta
 from antiphon.core.item_state import ContentState
 from antiphon.core.messages import CompactionState, MessageState
 from antiphon.core.reasoning import ReasoningState
 
 # Delta → the item that it belongs to. A delta that is not listed belongs to none.
 Items = Mapping[type[Delta], type[ContentState]]
-ITEMS: Items = {TextDelta: MessageState, RefusalDelta: MessageState, ReasoningDelta: ReasoningState}
+ITEMS: Items = {
+    TextDelta: MessageState,
+    CitedDelta: MessageState,
+    RefusalDelta: MessageState,
+    ReasoningDelta: ReasoningState,
+}
 # Of a response that is one sealed summary.
 COMPACTED_ITEMS: Items = {TextDelta: CompactionState, RefusalDelta: CompactionState}

@@ -37,7 +37,9 @@ DELTAS: dict[type[Event], Callable[[Any], Path]] = {
     events.ReasoningDelta: lambda event: ("content", event.content_index, "text"),
     events.ReasoningSummaryTextDelta: lambda event: ("summary", event.summary_index, "text"),
     events.FunctionCallArgumentsDelta: lambda event: ("arguments",),
+    events.McpCallArgumentsDelta: lambda event: ("arguments",),
     events.CustomToolCallInputDelta: lambda event: ("input",),
+    events.McpCallArgumentsDelta: lambda event: ("arguments",),
     events.ShellCallCommandDelta: lambda event: ("action", "commands", event.command_index),
 }
 

@@ -14,6 +14,21 @@ CALL_INSTEAD = "The last call was wrong: {complaint}. Do the same by calling {na
 CALL_ANOTHER = "Do not call {name} now, because {complaint}. Do something else instead."
 ANSWER_AGAIN = "The last answer was wrong: {complaint}. Answer once more, with nothing but JSON that follows the schema."
 
+# ---- a call that the gateway does not run ----------------------------------------------------------------------------
+
+NO_SUCH_TOOL = (
+    "There is no tool {name} that can be called now. These can be called: {names}. Call one of them, or answer without a tool."
+)
+NO_TOOLS_LEFT = "There is no tool {name}, and no other one can be called now. Answer without a tool."
+NO_CALLS_LEFT = (
+    "This call was not carried out: at most {count} such calls may be made for one answer, and they have been made. "
+    "Go on without it, with the results that you have."
+)
+CALLED_AGAIN = (
+    "This call was not carried out: you have made it twice before, with the same arguments, and you have its results. "
+    "Do not make it again. Answer now, in words, with what you know."
+)
+
 # ---- a loop ----------------------------------------------------------------------------------------------------------
 
 FAILED_AGAIN = (
@@ -30,6 +45,11 @@ ALL_FAIL = (
     "Use another tool if there is one that can help, or answer with what you know."
 )
 
+# ---- a call that had to be approved ----------------------------------------------------------------------------------
+
+NOT_APPROVED = "The user did not approve this call, so it was not made."
+REASON = "The reason: {reason}"
+
 # Each begins and ends with words of its own: what a model writes is compared with them from its first letter to its last.
 OWN_WORDS = (
     BAD_CALL,
@@ -41,5 +61,9 @@ OWN_WORDS = (
     FAILED_AGAIN,
     SAME_AGAIN,
     ALL_FAIL,
+    NO_SUCH_TOOL,
+    NO_TOOLS_LEFT,
+    NO_CALLS_LEFT,
+    CALLED_AGAIN,
     MUST,
 )

@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from msgspec import structs
@@ -16,12 +17,16 @@ from antiphon.core.enforcement import Rejection
 from antiphon.core.environment import Environment
 from antiphon.core.knowledge import EngineKnowledge
 from antiphon.core.lessons import lesson_of
+from antiphon.core.mcp.approvals import check_servers, items_to_approvals
+from antiphon.core.mcp.mcp_tools import McpTools
+from antiphon.core.mcp.servers import Listing, McpServer
+from antiphon.core.mcp.tool_lists import ToolLists
 from antiphon.core.references import resolved
 from antiphon.core.repairs import rejection_to_conversion
 from antiphon.core.request import Conversion, request_to_chat
 from antiphon.core.request_fields import request_to_items
 from antiphon.core.tool_choice import relaxed_choice
-from antiphon.core.tools import Grammar
+from antiphon.core.tools import ATTACHED, Define, Grammar, Tool
 from antiphon.core.truncation import share_to_drop, truncated
 from antiphon.core.turns import AssistantTurn
 from antiphon.errors import ApiError, ContextLengthExceeded
@@ -31,6 +36,8 @@ Item = dict[str, Any]
 
 # Each teaches something new. An engine that finds something to refuse in every form is not asked without end.
 MOST_LESSONS = 12
+ROUNDS_USED_UP = "the model called tools {count} times in a row (tool_rounds): it was asked to answer without them"
+STOPPED_LOOP = "the model made the same call again and again: it was asked to answer without tools"
 THOUGHT_TOO_LONG = "the model used up max_output_tokens while it was thinking: it was asked again without thinking"
 
 TOO_SLOW = "it takes too long to compile"
@@ -55,6 +62,7 @@ class Question:
         history: Sequence[Item],
         compact: bool,
         first_engine: int = 0,
+        attached: Sequence[Tool] = (),
     ) -> None:
         self.engine = first_engine
         # The share of a history too long that was left out.
@@ -72,6 +80,13 @@ class Question:
         # Those of them that count for other requests, once a few in a row have learned the same.
         self._repeating: dict[str, Any] = {}
         self._rounds: list[AssistantTurn] = []
+        # Why the model is offered no more tools.
+        self._tools_ended = ""
+        # Tools that the operator adds to the request; what is known of the tools of MCP servers; and the calls that the client
+        # has approved. A summary needs none of them.
+        self._attached = attached
+        self._lists = ToolLists(self.items)
+        self.approvals = [] if compact else items_to_approvals(self.items, self._earlier)
         self._rejection: Rejection | None = None
         # The model answers without thinking, under constraints that leave no room for a thought.
         self._strict = False
@@ -84,6 +99,7 @@ class Question:
         self._work: deque[DocumentWork | DefinitionWork] = deque()
         self._outdated = False
         self.convert()
+        check_servers(self.approvals, self.conversion.box)
 
     @property
     def knowledge(self) -> EngineKnowledge:
@@ -121,13 +137,15 @@ class Question:
             self._environment.sealer,
             earlier=earlier,
             check_grammars=self._environment.check_grammars,
-            tool_definitions=self._environment.tool_definitions,
+            tool_definitions=self._tool_definitions(),
             complaint_about=self._complaint_about,
             documents=Documents(self._outcome_of),
             rounds=self._rounds,
             rejection=self._rejection,
             help=help,
             sampling=self.knowledge.sampling_for(model),
+            attached=self._attached,
+            hosted_kinds=self._environment.hosted_kinds,
         )
         self._work = deque((*conversion.unread, *(DefinitionWork(each.definition) for each in conversion.definitions)))
         self._outdated = False
@@ -148,7 +166,8 @@ class Question:
     @property
     def notices(self) -> list[str]:
         stopped = [THOUGHT_TOO_LONG] if self._thought_too_long else []
-        return [*self.window.notices, *self.conversion.notices, *stopped]
+        ended = [self._tools_ended] if self._tools_ended else []
+        return [*self.window.notices, *self.conversion.notices, *self._lists.notices, *stopped, *ended]
 
     # ---- documents, schemas and grammars -----------------------------------------------------------------------------
 
@@ -196,6 +215,26 @@ class Question:
 
     def _complaint_about(self, definition: bytes | Grammar) -> str | None:
         return self._defined.get(definition) or self._environment.definitions.complaint(definition)
+
+    # ---- MCP servers -------------------------------------------------------------------------------------------------
+
+    def _tool_definitions(self) -> Mapping[str, Define]:
+        definitions = self._environment.tool_definitions
+        mcp = self._environment.tools.get("mcp")
+        return {**definitions, "mcp": partial(mcp.define, lists=self._lists)} if isinstance(mcp, McpTools) else definitions
+
+    @property
+    def unlisted(self) -> Sequence[McpServer]:
+        """The servers whose tools have to be listed before the engine is asked. A summary is made without tools."""
+        return () if self.conversion.compacts else self.conversion.box.unlisted
+
+    def is_attached(self, label: str) -> bool:
+        return self.conversion.box.servers[label].startswith(ATTACHED)
+
+    def add_lists(self, listings: Mapping[str, Listing]) -> None:
+        for label, listing in listings.items():
+            self._lists.add(label, listing, attached=self.is_attached(label))
+        self.convert()
 
     # ---- how it changes ----------------------------------------------------------------------------------------------
 
@@ -269,14 +308,18 @@ class Question:
         self._thought_too_long = self._strict = True
         self.convert()
 
-    def add_round(self, turn: AssistantTurn) -> None:
-        """The model called tools, and continues with their results. It has done what `tool_choice` required."""
+    def add_round(self, turn: AssistantTurn, *, called: bool = True, in_loop: bool = False) -> None:
+        """The model called tools, and continues with what came of it. `called`: it has done what `tool_choice` required.
+        `in_loop`: it would go on calling, and has to answer now."""
         self._rounds.append(turn)
         self._rejection = None
         self._strict = False
-        most = self._request.max_tool_calls
-        used_up = most is not None and sum(len(turn.calls) for turn in self._rounds) >= most
-        last = used_up or len(self._rounds) >= self._environment.most_rounds
-        choice = "none" if last else relaxed_choice(self._request.tool_choice)
-        self._request = structs.replace(self._request, tool_choice=choice)
+        if in_loop:
+            self._tools_ended = STOPPED_LOOP
+        elif len(self._rounds) >= self._environment.most_rounds:
+            self._tools_ended = ROUNDS_USED_UP.format(count=len(self._rounds))
+        choice = self._request.tool_choice
+        if called:
+            choice = relaxed_choice(choice)
+        self._request = structs.replace(self._request, tool_choice="none" if self._tools_ended else choice)
         self.convert()

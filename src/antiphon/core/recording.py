@@ -18,6 +18,8 @@ from antiphon.core.exchange import Exchange
 from antiphon.core.fast_path import AnyEvent
 from antiphon.core.images import outcome_without_images, without_images
 from antiphon.core.knowledge import KnownFacts
+from antiphon.core.mcp.secrets import body_without_secrets, has_secrets
+from antiphon.core.mcp.servers import Listing
 from antiphon.core.sealed_text import NO_SEALER
 from antiphon.core.tools import ToolResult
 from antiphon.errors import ApiError
@@ -44,13 +46,14 @@ class Options(NamedTuple):
     response_id: str | None = None
     created_at: int | None = None
     notices: Sequence[str] = ()
+    attached: Sequence[Item] = ()
 
 
 @dataclass(slots=True)
 class Recording:
     """`make_exchange()` begins it; the exchange adds its calls, and who passes the engine's bytes on adds those."""
 
-    # The client's request as it came, without images.
+    # The client's request as it came, without images, and without the secrets of its tools.
     body: bytes
     now: Callable[[], float]
     # The body is the request that is answered. Otherwise that is kept, too: it came in another protocol, or stored items took
@@ -93,9 +96,10 @@ class Recording:
         history: Sequence[Item],
         **options: Any,
     ) -> Exchange:
-        self.body = without_images(self.body)
+        clean = _without_secrets_or_images if has_secrets(request) else without_images
+        self.body = clean(self.body)
         if not self.is_as_sent:
-            self.request = without_images(msgspec.json.encode(request))
+            self.request = clean(msgspec.json.encode(request))
         self.set_later = dict(zip(SET_LATER, _set_later(request), strict=True))
         self.engines = [engine.facts() for engine in engines]
         self.seals = environment.sealer is not NO_SEALER
@@ -139,6 +143,10 @@ class Recording:
         if not self.is_cut:
             self.calls.append((self.now(), name, arguments, len(self.pieces)))
             self.size += size + OVERHEAD
+
+
+def _without_secrets_or_images(data: bytes) -> bytes:
+    return without_images(body_without_secrets(data))
 
 
 def without_trace(error: ApiError) -> ApiError:
@@ -209,6 +217,10 @@ class RecordedExchange(Exchange):
     def tool_result(self, call_id: str, result: ToolResult) -> list[AnyEvent]:
         self._note("tool_result", (call_id, result), len(result.output))
         return super().tool_result(call_id, result)
+
+    def listed(self, label: str, listing: Listing) -> list[AnyEvent]:
+        self._note("listed", (label, listing), len(msgspec.json.encode(listing)))
+        return super().listed(label, listing)
 
     def estimated(self, usages: Sequence[Usage]) -> list[AnyEvent]:
         self._note("estimated", list(usages))

@@ -13,10 +13,12 @@ from msgspec import Struct, structs
 from antiphon import errors
 from antiphon.core.check_work import CheckOutcome
 from antiphon.core.drawn import Drawn
-from antiphon.core.environment import Environment
+from antiphon.core.environment import Environment, GatewayTool
 from antiphon.core.event_style import REASONING_EVENTS
 from antiphon.core.help import HelpSetting
 from antiphon.core.knowledge import KnownFacts
+from antiphon.core.mcp.mcp_tools import McpTools
+from antiphon.core.mcp.servers import Listing
 from antiphon.core.recording import OF_COMPACTION, Call, Options, Recording
 from antiphon.core.tools import ToolResult
 from antiphon.errors import ApiError, EngineFailure
@@ -24,6 +26,7 @@ from antiphon.wire.responses import Usage
 
 VERSION = 1
 MEMBER = "antiphon_recording"
+NO_TOOLS: Mapping[str, GatewayTool] = {}
 
 
 class NotARecording(Exception):
@@ -49,6 +52,8 @@ class RecordedSettings(Struct, frozen=True):
     always_summary: bool = False
     most_rounds: int = 10
     seals: bool = True
+    # The labels of the operator's MCP servers; None: there were no MCP tools.
+    mcp: list[str] | None = None
 
 
 class RecordingFile(Struct, frozen=True):
@@ -87,7 +92,7 @@ def recording_to_file(recording: Recording, version: str) -> bytes:
         list(recording.engines),
         RecordedSettings() if environment is None else _to_settings(environment, seals=recording.seals),
         msgspec.json.decode(recording.history),
-        recording.options._replace(notices=list(recording.options.notices)),
+        recording.options._replace(notices=list(recording.options.notices), attached=list(recording.options.attached)),
         recording.drawn,
         [(round(at - began, 6), name, _to_plain(arguments), pieces) for at, name, arguments, pieces in recording.calls],
         [(round(at - began, 6), _to_text(data)) for at, data in zip(recording.times, recording.pieces, strict=True)],
@@ -97,7 +102,9 @@ def recording_to_file(recording: Recording, version: str) -> bytes:
     return msgspec.json.format(msgspec.json.encode(file), indent=1)
 
 
-def file_to_recording(data: bytes) -> Recording:
+def file_to_recording(data: bytes, tools: Mapping[str, GatewayTool] = NO_TOOLS) -> Recording:
+    """`tools`: those that the gateway ran, by the `type` of their definition. They are not run again, but what their calls look
+    like is not in the file."""
     try:
         head = msgspec.json.decode(data)
         version = head.get(MEMBER) if isinstance(head, dict) else None
@@ -109,7 +116,7 @@ def file_to_recording(data: bytes) -> Recording:
             now=lambda: 0.0,
             set_later=file.set_later,
             engines=file.engines,
-            environment=_to_environment(file.settings),
+            environment=_to_environment(file.settings, tools),
             seals=file.settings.seals,
             history=msgspec.json.encode(file.history),
             options=file.options,
@@ -133,10 +140,11 @@ def _to_settings(environment: Environment, *, seals: bool) -> RecordedSettings:
         environment.always_summary,
         environment.most_rounds,
         seals,
+        sorted(mcp.labels) if isinstance(mcp := environment.tools.get("mcp"), McpTools) else None,
     )
 
 
-def _to_environment(settings: RecordedSettings) -> Environment:
+def _to_environment(settings: RecordedSettings, tools: Mapping[str, GatewayTool]) -> Environment:
     return Environment(
         new_id=lambda prefix: prefix,
         now=lambda: 0.0,
@@ -145,6 +153,7 @@ def _to_environment(settings: RecordedSettings) -> Environment:
         reasoning_events=REASONING_EVENTS[settings.reasoning_events],
         always_summary=settings.always_summary,
         most_rounds=settings.most_rounds,
+        tools=tools if settings.mcp is None else {"mcp": McpTools(settings.mcp), **tools},
     )
 
 
@@ -200,5 +209,6 @@ ARGUMENTS: Mapping[str, Callable[[Any], Any]] = {
     "end": _to_error,
     "checked": lambda plain: msgspec.convert(plain, CheckOutcome),
     "tool_result": lambda plain: (plain[0], msgspec.convert(plain[1], ToolResult)),
+    "listed": lambda plain: (plain[0], msgspec.convert(plain[1], Listing)),
     "estimated": lambda plain: msgspec.convert(plain, list[Usage]),
 }

@@ -1,6 +1,6 @@
 """Responses request → chat request. A pure function of the request and the dialect."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +9,7 @@ from msgspec import structs
 
 from antiphon.core.chat_request import make_chat, wants_logprobs
 from antiphon.core.check_work import DocumentWork
-from antiphon.core.checks import Checks, Definition, format_to_schema, offer_to_requirements
+from antiphon.core.checks import Checks, Definition, offer_to_requirements, wants_json
 from antiphon.core.dialect import Dialect
 from antiphon.core.documents import Documents
 from antiphon.core.draft import ChatDraft
@@ -24,8 +24,8 @@ from antiphon.core.rounds import rejection_to_turns
 from antiphon.core.sampling import ENGINE_DEFAULT, Sampling, sampling_of_answer, with_sampling
 from antiphon.core.sealed_text import NO_SEALER, Sealer
 from antiphon.core.text_calls import CallFinder, ConstrainedCall, SaidCalls, TextCalls
-from antiphon.core.tool_choice import Offer, choice_to_offer
-from antiphon.core.tools import DEFINITIONS, Define, Grammar, Toolbox, tools_to_box
+from antiphon.core.tool_choice import Offer, choice_to_offer, provisional_choice
+from antiphon.core.tools import ATTACHED, DEFINITIONS, Define, Grammar, Tool, Toolbox, tools_to_box
 from antiphon.core.turns import AssistantTurn
 from antiphon.errors import InvalidRequest
 from antiphon.wire.chat import ChatRequest
@@ -69,20 +69,32 @@ def request_to_chat(
     rejection: Rejection | None = None,
     help: Help = NO_HELP,
     sampling: Sampling = ENGINE_DEFAULT,
+    attached: Sequence[Tool] = (),
+    hosted_kinds: Collection[str] = (),
 ) -> Conversion:
     """`earlier`: how many of the items were stored, and not sent with this request. `complaint_about`: why a
     schema or grammar is known not to compile. `documents`: what is known of the documents in the items.
     `rounds`, `rejection`: what has become of the response so far. `help`: what a small model gets.
-    `sampling`: how this model's tokens are chosen where the request does not say."""
+    `sampling`: how this model's tokens are chosen where the request does not say. `attached`: tools that the operator adds.
+    `hosted_kinds`: the kinds of tool that the gateway runs."""
     refuse_unsupported(request)
-    box = _box(request, items, tool_definitions, help, earlier=earlier)
+    box = _box(request, items, tool_definitions, help, earlier=earlier, attached=attached)
     documents = documents or Documents()
     draft = _draft(items, rounds, box, sealer, documents, earlier=earlier)
     compacts = any(item.get("type") == "compaction_trigger" for item in items[max(0, earlier) :])
     request, sampling = _as_answered(request, box, sampling, compacts=compacts)
     offer = _offer(request, box, draft, dialect, tool_definitions, help)
     checks = Checks(complaint_about)
-    requirements = offer_to_requirements(request, offer, box, dialect, checks, compacts=compacts, check_grammars=check_grammars)
+    requirements = offer_to_requirements(
+        request,
+        offer,
+        box,
+        dialect,
+        checks,
+        compacts=compacts,
+        check_grammars=check_grammars,
+        hosted_kinds=hosted_kinds,
+    )
     for turn in rejection_to_turns(rejection, requirements, helped=help.stops_loops) if rejection is not None else ():
         draft.add(turn)
     # Raises for a definition that must be followed: nothing is made of a request that has one.
@@ -112,8 +124,10 @@ def _box(
     help: Help,
     *,
     earlier: int,
+    attached: Sequence[Tool],
 ) -> Toolbox:
-    box = tools_to_box(request.tools or (), tools_in_items(items, earlier=earlier), definitions)
+    added = [(f"{ATTACHED}[{at}]", tool) for at, tool in enumerate(attached)]
+    box = tools_to_box(request.tools or (), [*added, *tools_in_items(items, earlier=earlier)], definitions)
     if help.easier_tools:
         offer_easier_tools(box, help.reason)
     return box
@@ -141,8 +155,9 @@ def _as_answered(
     if compacts:
         # The format and the tools are those of answers. A summary is neither a call nor JSON.
         request = structs.replace(request, text=None, tool_choice="none")
-    # A choice of "none" changes nothing: it may be that of the last round only.
-    sampling = sampling_of_answer(sampling, request, has_tools=bool(box.functions) and not compacts, compacts=compacts)
+    # A choice of "none" changes nothing: it may be that of the last round only. Nor does it matter what a server lists.
+    has_tools = bool(box.functions or box.servers) and not compacts
+    sampling = sampling_of_answer(sampling, request, has_tools=has_tools, compacts=compacts)
     return with_sampling(request, sampling), sampling
 
 
@@ -151,15 +166,16 @@ def _offer(
 ) -> Offer:
     withheld = draft.stop_loops(helped=help.stops_loops)
     holds_calls = help.holds_calls and _may_hold_calls(request)
-    offer = choice_to_offer(request.tool_choice, box, dialect, definitions, holds_calls=holds_calls)
+    # A server's tools may be meant that are not known yet. The request is converted again when they are.
+    choice = provisional_choice(request.tool_choice, box) if box.unlisted else request.tool_choice
+    offer = choice_to_offer(choice, box, dialect, definitions, holds_calls=holds_calls)
     return offer_without(offer, withheld, box.own_names(offer.names))
 
 
 def _may_hold_calls(request: CreateResponse) -> bool:
     """Not where something is asked of the text itself, which would be about the JSON around it: a format, the probabilities of
     its tokens, the words that end it."""
-    has_format = request.text is not None and format_to_schema(request.text.format) is not None
-    return not has_format and not request.stop and not wants_logprobs(request)
+    return not wants_json(request) and not request.stop and not wants_logprobs(request)
 
 
 def _unreadable_to_notices(

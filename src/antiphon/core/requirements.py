@@ -34,8 +34,12 @@ class Tools(NamedTuple):
     shown_name: Callable[[str, str], str] = lambda name, arguments: name
     # The functions by which the model can make a call that it made by this name.
     offered_as: Callable[[str], Sequence[str]] = lambda name: (name,)
+    # The kind of tool that the calls of a tool look like.
+    form_of: Callable[[Native], str] = lambda native: native.kind
     # Only the arguments of a call by one of these names show whether it may be made: it is not shown before they are whole.
     judged_whole: Collection[str] = ()
+    # There is such a tool. Where the gateway runs none, a call of an unknown one is the client's to judge.
+    is_known: Callable[[str], bool] = lambda name: True
 
 
 PLAIN_FUNCTIONS = Tools(lambda name: Native("function", name), lambda name: None)
@@ -53,9 +57,15 @@ class Requirements:
     own_names: frozenset[str] = frozenset()
     # Those that may not be called now because the model is in a loop, and why.
     withheld: Mapping[str, str] = field(default_factory=dict)
-    # Further calls are dropped, with a notice: of the whole response, and of one answer unless calls may be parallel.
-    most_calls: int | None = None
+    # Calls are dropped, with a notice: all of them, or all but one of an answer unless calls may be parallel.
+    may_call: bool = True
     parallel: bool = True
+    # The gateway runs some of the tools. A call that it cannot run is answered, and the model goes on.
+    hosted: bool = False
+    # How many calls it runs in the whole response; None: any number.
+    most_runs: int | None = None
+    # The functions that the model may call.
+    offered: tuple[str, ...] = ()
 
     def reason_against(self, name: str, arguments: str) -> str | None:
         """Why this call may not be made now. Another name for a call that is withheld does not make it another call."""

@@ -16,7 +16,8 @@ from antiphon.core.knowledge import EngineKnowledge
 from antiphon.core.limits import NO_LIMITS
 from antiphon.core.recording import ASKED, OF_COMPACTION, Recording, without_trace
 from antiphon.core.sse import frame_ends
-from antiphon.core.steps import Ask, AskReason
+from antiphon.core.steps import Ask, AskReason, ListTools, RunTools, Step, ToolCall
+from antiphon.core.tools import ToolResult
 from antiphon.core.validation import body_to_request
 from antiphon.errors import ApiError
 from antiphon.wire.chat import ChatRequest
@@ -36,6 +37,16 @@ class AskedAgain(NamedTuple):
     dialect: str
     chat: ChatRequest
     purpose: str
+
+
+class ToolRun(NamedTuple):
+    """What came of a call that the gateway ran."""
+
+    call_id: str
+    # None: it is not known any more.
+    call: ToolCall | None
+    result: ToolResult
+    seconds: float
 
 
 class RawChunk(NamedTuple):
@@ -84,6 +95,9 @@ class Rerun:
         return (moment.event for moment in self.moments if moment.event is not None)
 
 
+# A moment that no call of the exchange makes: it wants its tools to be run, or those of servers to be listed.
+TOOLS = "tools"
+
 # Why an engine was asked, in words.
 PURPOSES: dict[AskReason, str] = {
     "first": "answer",
@@ -98,6 +112,7 @@ KINDS: dict[str, Kind] = {
     "refused": "refused",
     "checked": "check",
     "tool_result": "tool",
+    "listed": "tool",
     "estimated": "wait",
     "counted": "wait",
     "compacted": "wait",
@@ -150,6 +165,9 @@ class _Replayed:
         self._rerun = rerun
         # The last step that was seen to ask, of the exchange or of its compaction.
         self._asking: Ask | None = None
+        # The last step that was seen to need tools, and when that was.
+        self._tools: RunTools | ListTools | None = None
+        self._tools_since = 0.0
         self._part = ""
 
     def take(self, recording: Recording) -> None:
@@ -178,7 +196,10 @@ class _Replayed:
     def _look(self, at: float) -> None:
         """The exchange may want to ask an engine now."""
         exchange, compacts = self._exchange, self._recording.options.compact
-        step = exchange.step
+        step: Step = exchange.step
+        if isinstance(step, RunTools | ListTools) and step is not self._tools:
+            self._tools, self._tools_since = step, at
+            self._rerun.moments.append(Moment(at, "tool", self._ask, result=(TOOLS, step)))
         if exchange.compaction is not None and isinstance(exchange.compaction.step, Ask) and not isinstance(step, Ask):
             step, compacts = exchange.compaction.step, True
         if not isinstance(step, Ask) or step is self._asking:
@@ -212,10 +233,16 @@ class _Replayed:
             # Of two ends, the second takes the place of the first: it could not be stored.
             self._take_back_end()
         if (kind := KINDS.get(name)) is not None and kind != "end":
-            self._rerun.moments.append(Moment(at, kind, self._ask, result=(name, arguments)))
+            result = self._ran(at, *arguments) if name == "tool_result" else arguments
+            self._rerun.moments.append(Moment(at, kind, self._ask, result=(name, result)))
         self._show(at, target, method(*given))
         if target is self._exchange and name == "end":
             self._rerun.moments.append(Moment(at, "end", self._ask, result=(name, arguments)))
+
+    def _ran(self, at: float, call_id: str, result: ToolResult) -> ToolRun:
+        calls = self._tools.calls if isinstance(self._tools, RunTools) else ()
+        call = next((call for call in calls if call.id == call_id), None)
+        return ToolRun(call_id, call, result, at - self._tools_since)
 
     @property
     def _ask(self) -> int | None:
@@ -241,7 +268,7 @@ def _to_arguments(name: str, arguments: Any) -> tuple[Any, ...]:
     if isinstance(arguments, ApiError):
         # A copy: the exchange may raise it, and the recorded one would keep all of this run in memory with its frames.
         return (without_trace(arguments),)
-    return tuple(arguments) if name == "tool_result" else (arguments,)
+    return tuple(arguments) if name in ("tool_result", "listed") else (arguments,)
 
 
 def _pieces_to_frames(recording: Recording) -> list[list[bytes]]:

@@ -13,12 +13,12 @@ from antiphon.core.turns import AssistantTurn, Call, UserTurn
 
 
 def states_to_turn(states: Iterable[ItemState]) -> AssistantTurn:
-    """A round of tools that the gateway ran."""
+    """A round of tools that the gateway ran, as the requests that continue the response will show it."""
     turn = AssistantTurn()
     for state in states:
         if isinstance(state, CallState):
             output = state.result.output if state.result is not None else ""
-            turn.calls.append(Call(state.call_id, state.name, state.arguments, texts=[output], answered=True))
+            turn.calls.append(Call(state.chat_id, state.chat_name, state.arguments, texts=[output], answered=True))
         elif isinstance(state, ReasoningState):
             turn.reasoning.append(state.written)
         else:

@@ -6,6 +6,7 @@ from typing import Literal
 from msgspec import Struct
 
 from antiphon.core.check_work import CheckWork
+from antiphon.core.mcp.servers import McpServer
 from antiphon.core.usage import Uncounted
 from antiphon.wire.chat import ChatRequest
 
@@ -18,6 +19,8 @@ class ToolCall(Struct, frozen=True):
     name: str
     namespace: str | None
     arguments: str
+    # Running it twice does what running it once does.
+    idempotent: bool = True
 
 
 # Why an engine is asked.
@@ -63,6 +66,13 @@ class RunTools:
 
 
 @dataclass(frozen=True, slots=True)
+class ListTools:
+    """List the tools of these MCP servers, and give each list, or why there is none, to `listed()`, in any order."""
+
+    servers: tuple[McpServer, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Estimate:
     """Estimate the usage of these answers, and give it to `estimated()`."""
 
@@ -89,4 +99,4 @@ class Done:
 
 DONE = Done()
 COMPACT = Compact()
-Step = Ask | Check | RunTools | Estimate | Count | Compact | Done
+Step = Ask | Check | ListTools | RunTools | Estimate | Count | Compact | Done

@@ -7,21 +7,29 @@ from collections.abc import Callable, Iterable, Iterator
 from antiphon.core.check_work import run_check
 from antiphon.core.exchange import Exchange
 from antiphon.core.fast_path import AnyEvent
+from antiphon.core.mcp.servers import Listing, McpListError, McpServer
 from antiphon.core.prompt_length import prompt_text, tokens_by_length
-from antiphon.core.steps import Ask, Check, Compact, Count, Done, Estimate, RunTools, ToolCall
+from antiphon.core.steps import Ask, Check, Compact, Count, Done, Estimate, ListTools, RunTools, ToolCall
 from antiphon.core.tools import ToolResult
 from antiphon.errors import ApiError
 
 # Asks the engine: the pieces of its body, split in any way. An error before the first piece: the engine rejected it.
 AskEngine = Callable[[Ask], Iterable[bytes]]
 RunTool = Callable[[ToolCall], ToolResult]
+ListServer = Callable[[McpServer], Listing]
 
 
 def no_tools(call: ToolCall) -> ToolResult:
     return ToolResult(f"There is no tool {call.name}.", failed=True)
 
 
-def run_exchange(exchange: Exchange, ask: AskEngine, run_tool: RunTool = no_tools) -> Iterator[AnyEvent]:
+def no_servers(server: McpServer) -> Listing:
+    return Listing(error=McpListError("No MCP server is asked here."))
+
+
+def run_exchange(
+    exchange: Exchange, ask: AskEngine, run_tool: RunTool = no_tools, list_tools: ListServer = no_servers
+) -> Iterator[AnyEvent]:
     """Every event, to the terminal one. `ask` posts a chat request and returns, or yields, the pieces of the engine's body; it
     raises one of `antiphon.errors`. Usage that the engine does not report stays null; prompts are counted by their length."""
     yield from exchange.start()
@@ -31,6 +39,9 @@ def run_exchange(exchange: Exchange, ask: AskEngine, run_tool: RunTool = no_tool
                 yield from _answer(exchange, ask, step)
             case Check():
                 yield from exchange.checked(run_check(step.work))
+            case ListTools():
+                for server in step.servers:
+                    yield from exchange.listed(server.label, list_tools(server))
             case RunTools():
                 for call in step.calls:
                     yield from exchange.tool_result(call.id, run_tool(call))

@@ -12,7 +12,7 @@ from antiphon.core.constraints import constrains
 from antiphon.core.dialect import Dialect
 from antiphon.core.offered_tools import tools_as_sent
 from antiphon.core.tool_echo import flat
-from antiphon.core.tools import DEFINITIONS, INNER, Define, Native, Toolbox
+from antiphon.core.tools import DEFINITIONS, HOSTED_KINDS, INNER, Define, Native, Toolbox
 from antiphon.core.validation import convert
 from antiphon.errors import InvalidRequest, quoted
 from antiphon.wire.chat import ChatFunction, ChatTool
@@ -162,8 +162,10 @@ def named_choice(choice: Choice, among: Choosable) -> Offer:
         raise _missing("tool_choice.name", f"a choice of type {kind} needs a name")
     meant = _meant(choice)
     if kind not in among.definitions or kind == "namespace" or meant in box.left_out:
-        raise among.not_here(f"{kind if meant.name == kind else f'{kind} {meant.name}'}, which does not run here")
-    names = _engine_names(choice, among, "tool_choice")
+        name = "" if meant.name == meant.kind else f" {meant.name}"
+        raise among.not_here(f"{kind}{name}, which does not run here")
+    # Of a tool with several functions, the one that has its name is where to begin.
+    names = box.functions_of(meant) if meant in box.names else _engine_names(choice, among, "tool_choice")
     if len(names) > 1:
         return _required(names, among)
     if dialect.enforces_named and dialect.shows_tools:
@@ -204,15 +206,16 @@ def _checked(entry: Choice, where: str) -> Choice:
 def _meant(choice: Choice) -> Native:
     """The tool that a choice names, as it would be known if it is offered."""
     given = flat({"type": "function", **choice})
-    name = given.get("server_label") or given.get("name") or given["type"]
+    kind: str = HOSTED_KINDS.get(given["type"]) or given["type"]
+    name = given.get("server_label") or given.get("name") or kind
     namespace = given.get("namespace")
-    return Native(given["type"], str(name), None if namespace is None else str(namespace))
+    return Native(kind, str(name), None if namespace is None else str(namespace))
 
 
 def _engine_names(choice: Choice, among: Choosable, where: str) -> list[str]:
     """The functions that a choice names: those of one tool, all of a namespace, or all of a tool that the gateway runs."""
     box, meant = among.box, _meant(choice)
-    if meant in box.names:
+    if meant in box.names and meant.kind in DEFINITIONS:
         return box.functions_of(meant)
     if meant.kind == "namespace":
         names = among.by_namespace.get(meant.name, [])
@@ -222,13 +225,15 @@ def _engine_names(choice: Choice, among: Choosable, where: str) -> list[str]:
         names = alike if len(alike) == 1 and meant.namespace is None else []
     else:
         label, name = choice.get("server_label"), choice.get("name")
+        label = _server_label(choice, where) if meant.kind == "mcp" else label
         names = [
             known
             for native, known in box.names.items()
             if native.kind == meant.kind and label in (None, native.namespace) and name in (None, native.name)
         ]
     if not names:
-        raise _invalid(where, f"{quoted(meant.name)} is not among the tools")
+        inner = f"{quoted(choice['name'])} of " if meant.kind == "mcp" and choice.get("name") else ""
+        raise _invalid(where, f"{inner}{quoted(meant.name)} is not among the tools")
     return names
 
 
@@ -245,6 +250,22 @@ def _invalid(where: str, problem: str) -> InvalidRequest:
 
 def _missing(where: str, problem: str) -> InvalidRequest:
     return InvalidRequest(f"Missing `{where}`: {problem}.", param=where, code="missing_required_parameter")
+
+
+def provisional_choice(choice: str | Choice | None, box: Toolbox) -> str | Choice | None:
+    """The choice as long as not all tools are known: what may be among the others is not looked for yet."""
+    kind = choice.get("type") if isinstance(choice, dict) else choice
+    if kind not in ("required", "mcp", "allowed_tools"):
+        return choice
+    if isinstance(choice, dict) and kind == "mcp" and (label := _server_label(choice, "tool_choice")) not in box.servers:
+        raise _invalid("tool_choice", f"{quoted(label)} is not among the tools")
+    return "auto"
+
+
+def _server_label(choice: Choice, where: str) -> str:
+    if not isinstance(label := choice.get("server_label"), str):
+        raise _missing(f"{where}.server_label", "a choice of type mcp needs the label of a server")
+    return label
 
 
 def relaxed_choice(choice: str | Choice | None) -> str | Choice | None:

@@ -3,10 +3,16 @@
 from collections.abc import Callable
 from typing import Any
 
+from antiphon.core.mcp.secrets import without_secrets
+
 Tool = dict[str, Any]
 
 # What a client sends for other servers. It is not shown to those who read the response.
 SECRETS = frozenset({"authorization", "domain_secrets"})
+LOCATION = {"type": "approximate", "city": None, "country": None, "region": None, "timezone": None}
+
+
+MCP_DEFAULTS = {"allowed_tools": None, "require_approval": "always"}
 
 
 def tool_to_echo(tool: Tool) -> Tool:
@@ -30,7 +36,20 @@ def _namespace(tool: Tool) -> Tool:
 
 
 def _mcp(tool: Tool) -> Tool:
-    return {**_as_given(tool), "headers": None}
+    """With the defaults of what was not given. A URL ends after its origin: paths and queries have keys in them."""
+    return {**MCP_DEFAULTS, **_given(_as_given(without_secrets(tool))), "headers": None}
+
+
+def _web_search(tool: Tool) -> Tool:
+    return {"filters": None, **_web_search_preview(tool)}
+
+
+def _web_search_preview(tool: Tool) -> Tool:
+    """A location that is no object has been refused, or belongs to a tool that was left out."""
+    given = _given(tool)
+    location = given.get("user_location")
+    location = LOCATION | _given(location) if isinstance(location, dict) else LOCATION
+    return {"search_context_size": "medium", **given, "user_location": location}
 
 
 def _as_given(tool: Tool) -> Tool:
@@ -52,4 +71,8 @@ ECHOES: dict[str, Callable[[Tool], Tool]] = {
     "custom": _given,
     "namespace": _namespace,
     "mcp": _mcp,
+    "web_search": _web_search,
+    "web_search_2025_08_26": _web_search,
+    "web_search_preview": _web_search_preview,
+    "web_search_preview_2025_03_11": _web_search_preview,
 }

@@ -17,6 +17,7 @@ from msgspec import Struct
 from antiphon.core import built_in_tools
 from antiphon.core.easier_tools.functions import EasyFunction
 from antiphon.core.item_paths import is_stored
+from antiphon.core.mcp.servers import McpServer
 from antiphon.core.tool_echo import flat, tool_to_echo
 from antiphon.core.tool_members import members_without_effect
 from antiphon.core.validation import convert
@@ -25,12 +26,22 @@ from antiphon.wire.chat import ChatFunction, ChatTool
 
 Tool = dict[str, Any]
 
-# The field of a request that lists its tools.
+# The field of a request that lists its tools; and where the tools are that the operator adds to it.
 TOOLS = "tools"
+ATTACHED = "attached"
 # What engines accept. A client may send longer names.
 LONGEST_NAME = 64
 _ILLEGAL = re.compile(r"[^A-Za-z0-9_-]")
 LONGEST_GIVEN_NAME = 128
+# Type of a tool that has several names → the kind of its functions.
+HOSTED_KINDS = {
+    "web_search": "web_search",
+    "web_search_2025_08_26": "web_search",
+    "web_search_preview": "web_search",
+    "web_search_preview_2025_03_11": "web_search",
+}
+# The form of calls that the client has to approve first.
+APPROVAL = "mcp_approval_request"
 
 
 class FunctionTool(Struct):
@@ -93,6 +104,8 @@ class ToolResult(Struct, frozen=True):
     output: str
     failed: bool = False
     data: Any = None
+    # What the client should know of it.
+    notice: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +157,17 @@ class Toolbox:
     # Namespace → its description.
     namespaces: dict[str, str] = field(default_factory=dict)
     left_out: set[Native] = field(default_factory=set)
+    # Tools that the gateway runs whose calls must not be made a second time, because each has an effect of its own.
+    not_idempotent: set[Native] = field(default_factory=set)
     # The functions that are offered in place of a tool, by their names; and their names by the tool.
     easy: dict[str, EasyFunction] = field(default_factory=dict)
     instead: dict[Native, tuple[str, ...]] = field(default_factory=dict)
+    # MCP servers, by label: where each was defined; and those whose tools have to be listed before they can be offered.
+    servers: dict[str, str] = field(default_factory=dict)
+    unlisted: list[McpServer] = field(default_factory=list)
+    # Tools that are not run before the client has approved the call; and those that a search has to find first.
+    needs_approval: set[Native] = field(default_factory=set)
+    deferred: set[Native] = field(default_factory=set)
     # Where in the request each function was defined.
     places: dict[str, str] = field(default_factory=dict)
     echo: list[Tool] = field(default_factory=list)
@@ -181,6 +202,10 @@ class Toolbox:
         self.instead[native] = tuple(offered)
         # That counted for the arguments of the tool. Those of the functions may be constrained.
         self.unconstrained.discard(native)
+
+    def form_of(self, native: Native) -> str:
+        """The kind of tool that its calls look like."""
+        return APPROVAL if native in self.needs_approval else native.kind
 
     def functions_of(self, native: Native) -> list[str]:
         """The functions that a tool is offered as."""
@@ -219,10 +244,17 @@ class Toolbox:
 
     def native_of(self, name: str) -> Native:
         """What the engine's call means. A model may leave the namespace out. Calls of unknown tools are passed on."""
+        return self._find(name) or Native("function", name)
+
+    def knows(self, name: str) -> bool:
+        """A call by this name means one of these tools."""
+        return self._find(name) is not None
+
+    def _find(self, name: str) -> Native | None:
         if name in self.natives:
             return self.natives[name]
         alike = [native for native in self.natives.values() if native.namespace and native.name == name]
-        return alike[0] if len(alike) == 1 else Native("function", name)
+        return alike[0] if len(alike) == 1 else None
 
 
 # ---- functions -------------------------------------------------------------------------------------------------------
@@ -300,7 +332,8 @@ def built_in(kind: str, description: str, parameters: dict[str, Any]) -> Callabl
 def leave_out(box: Toolbox, tool: Tool, where: str, namespace: str | None = None, *, why: str = "it does not run here") -> None:
     name = flat(tool).get("name") or tool.get("server_label")
     place = f" in namespace {namespace}" if namespace else ""
-    box.left_out.add(Native(tool["type"], str(name or tool["type"]), namespace))
+    kind: str = HOSTED_KINDS.get(tool["type"]) or tool["type"]
+    box.left_out.add(Native(kind, str(name or kind), namespace))
     box.notices.append(f"tool {tool['type']}{f' {name}' if name else ''}{place} was left out: {why}")
 
 

@@ -8,6 +8,8 @@ from antiphon.gateway.sinks import WriteBatch
 from antiphon.gateway.watch import Timeouts
 from antiphon.tools.runner import ToolRunner
 
+TOOL_TIMEOUT = 60.0
+
 
 @dataclass(frozen=True, slots=True)
 class Equipment:
@@ -15,3 +17,5 @@ class Equipment:
     batch: WriteBatch
     checker: Checker
     tools: Mapping[str, ToolRunner]
+    # Seconds that one call of a tool may take.
+    tool_timeout: float = TOOL_TIMEOUT

@@ -1,7 +1,7 @@
 """Requests become runs: the one place that brings engines, the store and the core together."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
 from typing import NamedTuple, TypeVar
@@ -17,6 +17,7 @@ from antiphon.core.recording import Recording
 from antiphon.core.request_fields import request_to_items
 from antiphon.core.sealed_text import Sealer
 from antiphon.core.steps import Check
+from antiphon.core.tools import Tool
 from antiphon.dialects import PLAIN
 from antiphon.engines.pool import Pool
 from antiphon.engines.upstream import Engine
@@ -33,6 +34,7 @@ from antiphon.gateway.read_request import ReadRequest
 from antiphon.gateway.recent_histories import RecentHistories
 from antiphon.gateway.recorder import ResponseRecorder
 from antiphon.gateway.run import ResponseRun
+from antiphon.gateway.sealed_requests import to_stored_request
 from antiphon.store.protocol import Store
 from antiphon.store.records import Record
 from antiphon.wire.responses import CreateResponse
@@ -40,6 +42,10 @@ from antiphon.wire.responses import CreateResponse
 T = TypeVar("T")
 
 SHUTTING_DOWN = "The gateway is shutting down."
+
+
+def no_tools(owner: str, models: Collection[str | None]) -> Sequence[Tool]:
+    return ()
 
 
 class Enqueued(NamedTuple):
@@ -78,6 +84,8 @@ class Gateway:
         self.retention = retention
         self._observers = observers
         self._may_record = may_record
+        # Tools that the operator adds to the requests of an owner for a model, by any of its names.
+        self.attached: Callable[[str, Collection[str | None]], Sequence[Tool]] = no_tools
         self._running: set[ResponseRun] = set()
         self._closing: set[asyncio.Task[None]] = set()
         self._idle = asyncio.Event()
@@ -214,6 +222,7 @@ class Gateway:
                 response_id=recorder.response_id,
                 created_at=recorder.created_at,
                 notices=[*read.notices, *chosen.notices, *recorder.notices],
+                attached=() if compact else self.attached(recorder.owner, (read.request.model, chosen.model)),
             )
             patient = bool(read.request.background)
             exchange = await self.aside(make_exchange, recorder.owner, large=large, patient=patient)
@@ -268,7 +277,8 @@ class Gateway:
         exchange = await self.aside(make_exchange, recorder.owner, large=large)
         await self.check_definitions(exchange, recorder.owner, large=large)
         record = await self.aside(partial(recorder.to_record, exchange.response), recorder.owner, large=large)
-        await self.store.enqueue(record, read.arrival.body)
+        sealer = self.sealer_of(recorder.owner)
+        await self.store.enqueue(record, to_stored_request(read.arrival.body, request, sealer))
         await self.owners.catch_up(record.owner)
         return Enqueued(record, bool(request.stream), exchange.notices)
 

@@ -24,6 +24,7 @@ class TokenCount(NamedTuple):
 
 BY_TEMPLATE = "input_tokens were counted by the engine's own template and tokenizer"
 BY_ASKING = "input_tokens were counted by asking the engine for one token"
+NOT_COUNTED = "the tools of MCP server {label} were not counted: they have not been listed"
 BY_LENGTH = "input_tokens were estimated by length: the engine counts no tokens"
 
 
@@ -44,13 +45,14 @@ async def _count_input(gateway: Gateway, body: bytes, owner: str, seat: Seat) ->
     # The prompt is counted as it is.
     request.context_management = None
     knowledge, environment, large = [engines[0].knowledge], gateway.environment_of(recorder.owner), read.is_large(history)
-    make_exchange = partial(Exchange, request, knowledge, environment, history=history, asks_again=False)
+    make_exchange = partial(Exchange, request, knowledge, environment, history=history, asks_again=False, runs_tools=False)
     exchange = await gateway.aside(make_exchange, recorder.owner, large=large)
     await gateway.check_definitions(exchange, recorder.owner, large=large)
     method, counted = BY_TEMPLATE, await count_by_template(engines[0], exchange.chat)
     if counted is None:
         counted, method = await _count_by_asking(gateway, exchange, engines[0], seat)
-    return TokenCount(counted, [method, *read.notices, *notices, *recorder.notices])
+    unlisted = [NOT_COUNTED.format(label=server.label) for server in exchange.unlisted]
+    return TokenCount(counted, [method, *read.notices, *notices, *recorder.notices, *unlisted])
 
 
 async def _count_by_asking(gateway: Gateway, exchange: Exchange, engine: Engine, seat: Seat) -> tuple[int, str]:

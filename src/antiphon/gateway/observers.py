@@ -2,13 +2,14 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from antiphon.core.fast_path import AnyEvent
 from antiphon.core.recording import Recording
-from antiphon.core.steps import AskReason
+from antiphon.core.steps import AskReason, ToolCall
+from antiphon.core.tools import ToolResult
 from antiphon.errors import ApiError
 from antiphon.logs import log
 from antiphon.wire import events
@@ -61,6 +62,12 @@ class Observer:
 
     def answered(self, error: ApiError | None) -> None:
         """The answer to the last chat request is at its end; or it was refused or cut off, with this error."""
+
+    def tool_started(self, call: ToolCall) -> None:
+        """The gateway runs this call now. Several may run at once."""
+
+    def tool_ended(self, call: ToolCall, result: ToolResult | None) -> None:
+        """What came of it. None: it was stopped, because the response has ended or its client is gone."""
 
     def first_output(self) -> None:
         """The first event of the output is about to be written. Who only wants to know when needs no `events`."""
@@ -123,6 +130,8 @@ class RunObservers:
         self.look = True
         # An engine was asked, and its answer is not at its end.
         self._is_asking = False
+        # The calls of tools that run now, by their ids.
+        self._tools: dict[str, ToolCall] = {}
 
     @property
     def engine_only(self) -> list[Observer]:
@@ -145,6 +154,21 @@ class RunObservers:
     def answered(self, error: ApiError | None) -> None:
         self._is_asking = False
         self._tell("answered", error)
+
+    async def watch_tool(self, call: ToolCall, run: Callable[[ToolCall], Awaitable[ToolResult]]) -> ToolResult:
+        """Runs the call, and waits for what comes of it."""
+        self._tools[call.id] = call
+        self._tell("tool_started", call)
+        result: ToolResult | None = None
+        try:
+            result = await run(call)
+            return result
+        finally:
+            self._end_tool(call, result)
+
+    def _end_tool(self, call: ToolCall, result: ToolResult | None) -> None:
+        if self._tools.pop(call.id, None) is not None:
+            self._tell("tool_ended", call, result)
 
     def see(self, emitted: Sequence[AnyEvent]) -> None:
         """Events that are about to be written, if one is to `look` at them."""
@@ -170,9 +194,11 @@ class RunObservers:
         tell(self._all, what, *arguments, failed=self._forget)
 
     def _cut_off(self, error: ApiError | None) -> None:
-        """An engine that was given up before it answered has not answered well."""
+        """An engine that was given up before it answered has not answered well. Tools that still run are stopped."""
         if self._is_asking and error is not None:
             self.answered(error)
+        for call in [*self._tools.values()]:
+            self._end_tool(call, None)
 
     def _leave(self) -> list[Observer]:
         """Those to whom the end has not been told."""

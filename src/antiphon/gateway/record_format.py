@@ -8,6 +8,7 @@ from msgspec import UNSET, structs
 
 from antiphon.core.json_pieces import JsonPieces, long_json
 from antiphon.core.lifecycle import output_text
+from antiphon.core.steps import ToolCall
 from antiphon.store.records import UNFINISHED, Listed, Record
 from antiphon.store.records import Item as StoredItem
 from antiphon.wire.responses import OutputItem, Response
@@ -18,6 +19,7 @@ _to_item = msgspec.json.Decoder(Item).decode
 _to_items = msgspec.json.Decoder(list[Item]).decode
 _to_output = msgspec.json.Decoder(list[OutputItem]).decode
 _to_response = msgspec.json.Decoder(Response).decode
+_to_call = msgspec.json.Decoder(ToolCall).decode
 _encode = msgspec.json.Encoder().encode
 
 
@@ -76,6 +78,14 @@ def record_to_response(record: Record) -> Response:
     if record.status not in UNFINISHED:
         response.output_text = output_text(response.output)
     return response
+
+
+def encode_call(call: ToolCall) -> bytes:
+    return _encode(call)
+
+
+def decode_calls(calls: Iterable[bytes]) -> list[ToolCall]:
+    return [_to_call(call) for call in calls]
 
 
 def encode_metadata(metadata: dict[str, str]) -> bytes:

@@ -11,6 +11,7 @@ from antiphon.core.fast_path import AnyEvent
 from antiphon.core.history import items_to_stored_form
 from antiphon.core.references import resolved, stands_for, unresolved
 from antiphon.core.request_fields import conversation_of
+from antiphon.core.steps import ToolCall
 from antiphon.errors import Conflict, InvalidRequest, NotFound, StoreUnavailable, quoted
 from antiphon.gateway.ids import new_id
 from antiphon.gateway.large_requests import LARGE_BODY, LARGE_HISTORY, run_aside
@@ -77,11 +78,18 @@ class ResponseRecorder:
         self._links: Sequence[Link] = ()
         # What the client should know of its history.
         self.notices: list[str] = []
+        # The calls of tools that were begun in earlier attempts at this response, and must not be made twice.
+        self.begun_calls: Sequence[ToolCall] = ()
 
     @property
     def owner(self) -> str:
         """Its key may get a name while it runs."""
         return self._owners.current(self._owner)
+
+    async def begin_call(self, call: ToolCall) -> bool:
+        """Notes that a call is run now which must not be made twice. False: that cannot be noted. Only a response in the
+        background is begun again after its gateway has died."""
+        return True
 
     # ---- before it runs ----------------------------------------------------------------------------------------------
 
@@ -297,6 +305,11 @@ class ResponseRecorder:
 
 class NoRecorder:
     """Of a response that is neither continued nor stored."""
+
+    begun_calls: Sequence[ToolCall] = ()
+
+    async def begin_call(self, call: ToolCall) -> bool:
+        return True
 
     async def record(self, response: Response, last: Sequence[AnyEvent]) -> None: ...
 

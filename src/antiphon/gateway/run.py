@@ -12,7 +12,8 @@ from typing import Any
 
 from antiphon.core.exchange import Exchange
 from antiphon.core.fast_path import AnyEvent
-from antiphon.core.steps import Ask, Check, Compact, Count, Done, Estimate, RunTools, Step
+from antiphon.core.steps import Ask, Check, Compact, Count, Done, Estimate, ListTools, RunTools, Step, ToolCall
+from antiphon.core.tools import ToolResult
 from antiphon.engines.estimates import count_prompt, estimate_usage
 from antiphon.engines.upstream import Engine, Reply
 from antiphon.errors import ApiError, EngineError, EngineStalled
@@ -27,9 +28,11 @@ from antiphon.gateway.observers import Arrival, Channel, Observer, RunObservers
 from antiphon.gateway.outbox import Outbox
 from antiphon.gateway.recorder import NoRecorder, ResponseRecorder
 from antiphon.gateway.sinks import NoSink, Sink
-from antiphon.gateway.tool_calls import run_calls
+from antiphon.gateway.tool_calls import ToolCalls
+from antiphon.gateway.tool_listing import list_servers
 from antiphon.gateway.watch import EngineWatch
 from antiphon.logs import log
+from antiphon.tools.runner import ToolContext
 from antiphon.wire.responses import Response
 
 BUG = "The gateway failed. This is a bug; the log has its trace."
@@ -80,6 +83,8 @@ class ResponseRun:
         )
         # Its place among the responses of its owner, if it was given one.
         self.place: QueuePlace | None = None
+        # Once it calls a tool.
+        self._tools: ToolCalls | None = None
         self._deadline = Deadline(equipment.timeouts.total)
         self._observers.begin(exchange.response.id, exchange.request)
 
@@ -244,7 +249,8 @@ class ResponseRun:
             self.abort(error)
 
     def close(self) -> Coroutine[Any, Any, None] | None:
-        """Leaves nothing running. What it returns is still to be awaited: the connection is kept if its body ends soon."""
+        """Leaves nothing running. What it returns is still to be awaited: the connection is kept if its body ends soon, and
+        tools leave what they have opened."""
         self._observers.drop(self._aborted or self.error)
         self._deadline.cancel()
         self._checks.cancel()
@@ -254,7 +260,16 @@ class ResponseRun:
         if opening is not None and has_result and (opened := opening.result()) is not None:
             # Nobody is going to read it.
             opened.close()
-        return self._body.close()
+        leaving = self._body.close()
+        return leaving if self._tools is None else self._leave_tools(self._tools, leaving)
+
+    async def _leave_tools(self, tools: ToolCalls, leaving: Coroutine[Any, Any, None] | None) -> None:
+        if self._opening is not None:
+            # Calls that were running have been stopped, and may still be about to end.
+            await asyncio.wait({self._opening})
+        await tools.close()
+        if leaving is not None:
+            await leaving
 
     def leave_places(self) -> None:
         """Others may run."""
@@ -273,8 +288,13 @@ class ResponseRun:
                         return reply
                 case Check():
                     await self._check_once(step)
+                case ListTools() | RunTools() if not self._begun:
+                    # It has items to show.
+                    return None
+                case ListTools():
+                    await self._list_tools(step)
                 case RunTools():
-                    await run_calls(step.calls, self._equipment.tools, self._exchange, self._outbox)
+                    await self._run_tools(step)
                 case Estimate():
                     usages = [await estimate_usage(self._engines[a.engine], a.chat, a.written) for a in step.answers]
                     self._outbox.add(self._exchange.estimated(usages))
@@ -296,6 +316,28 @@ class ResponseRun:
         in_thread = (large or self._large) and self._checks.running is None
         self._outbox.add(await self._calls.make(call, in_thread=in_thread))
         self._abort_late()
+
+    async def _list_tools(self, step: ListTools) -> None:
+        for label, listing in (await list_servers(step.servers, self._equipment.tools, self._tool_context())).items():
+            await self._report(partial(self._exchange.listed, label, listing))
+
+    async def _run_tools(self, step: RunTools) -> None:
+        async def report(call: ToolCall, result: ToolResult) -> None:
+            await self._report(partial(self._exchange.tool_result, call.id, result))
+            self._outbox.flush()
+
+        await self._tool_calls().run(step.calls, report)
+
+    def _tool_calls(self) -> ToolCalls:
+        if self._tools is None:
+            context = ToolContext(self.owner or "", self.response.id, self._exchange.request)
+            equipment = self._equipment
+            self._tools = ToolCalls(equipment.tools, context, self.recorder, self._observers, timeout=equipment.tool_timeout)
+        return self._tools
+
+    def _tool_context(self) -> ToolContext:
+        """What the tools that it uses have in common."""
+        return self._tool_calls().context
 
     async def _ask(self, step: Ask) -> Reply | None:
         if (leaving := self._body.leave()) is not None:

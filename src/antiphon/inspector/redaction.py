@@ -9,10 +9,18 @@ KEPT = frozenset(
     """
     type role id object model status call_id tool_call_id item_id response_id previous_response_id name namespace finish_reason
     reason code param effort summary_type verbosity truncation service_tier phase event execution detail reasoning_effort
+    server_label approval_request_id require_approval search_context_size
     """.split()
 )
 # The members that are content to their last leaf.
-CONTENT = frozenset({"metadata", "client_metadata", "parameters", "schema", "arguments", "variables", "environment", "action"})
+CONTENT = frozenset(
+    """
+    metadata client_metadata parameters schema arguments variables environment action input_schema headers results sources
+    filters user_location
+    """.split()
+)
+# Those that are content in objects of one type only.
+CONTENT_OF = {"mcp_tool_execution_error": frozenset({"content"}), "mcp_approval_response": frozenset({"reason"})}
 # Letters as numbers.
 LETTERS = frozenset({"bytes", "tokens"})
 
@@ -38,5 +46,7 @@ def _redacted(value: Any, name: str | None = None, *, is_content: bool = False) 
         return [_redacted(each, name, is_content=is_content) for each in value]
     if isinstance(value, dict):
         is_content = is_content or name in CONTENT
-        return {key: _redacted(member, key, is_content=is_content) for key, member in value.items()}
+        kind = value.get("type")
+        own = CONTENT_OF.get(kind, frozenset()) if isinstance(kind, str) else frozenset()
+        return {key: _redacted(member, key, is_content=is_content or key in own) for key, member in value.items()}
     return value if not is_content or isinstance(value, bool | None) else 0

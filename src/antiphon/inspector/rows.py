@@ -7,7 +7,7 @@ from msgspec import Struct, structs
 from antiphon.core.input_items import item_kind
 from antiphon.errors import shortened
 from antiphon.gateway.owners import shown_owner
-from antiphon.wire.responses import CreateResponse, Response
+from antiphon.wire.responses import CreateResponse, OutputItem, Response
 
 Status = Literal["running", "completed", "incomplete", "failed", "cancelled", "refused", "left"]
 
@@ -78,7 +78,7 @@ class Row(Struct, kw_only=True):
             self.input_tokens, self.output_tokens = usage.input_tokens, usage.output_tokens
             self.cached_tokens = usage.input_tokens_details.cached_tokens
             self.reasoning_tokens = usage.output_tokens_details.reasoning_tokens
-        self.tool_calls = sum(hasattr(item, "call_id") for item in response.output)
+        self.tool_calls = sum(map(_is_call, response.output))
         self.notices = len(response.antiphon_notices or ())
 
     def time(self, seconds: float) -> None:
@@ -109,6 +109,11 @@ class Row(Struct, kw_only=True):
         error = self.error
         hidden = RowError(error.code, hide(error.message), error.param) if error is not None else None
         return structs.replace(self, preview=None, error=hidden)
+
+
+def _is_call(item: OutputItem) -> bool:
+    """Whoever runs it."""
+    return str(type(item).__struct_config__.tag).endswith("_call")
 
 
 def hide(text: str) -> str:

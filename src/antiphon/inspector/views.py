@@ -12,9 +12,11 @@ from antiphon.core.check_work import CheckOutcome
 from antiphon.core.drawn import Drawn
 from antiphon.core.explanations import explain_error, explain_notice
 from antiphon.core.prompt_changes import Asked, PromptChange, closest, compare
+from antiphon.core.quantities import counted
 from antiphon.core.recording import Recording
-from antiphon.core.rerun import Moment, Rerun, run_again
-from antiphon.errors import ApiError
+from antiphon.core.rerun import TOOLS, Moment, Rerun, ToolRun, run_again
+from antiphon.core.steps import ListTools, RunTools, ToolCall
+from antiphon.errors import ApiError, shortened
 from antiphon.inspector.opened_seals import HIDDEN, without_seals
 from antiphon.inspector.recordings import RecordedRequest, to_outcome
 from antiphon.inspector.redaction import redacted
@@ -25,6 +27,8 @@ Json = dict[str, Any]
 PATHS = {"compact": "/v1/responses/compact"}
 CREATE_PATH = "/v1/responses"
 NOT_RUN = "The request was refused before it ran: there is nothing to run again."
+# Characters of what a tool returned, in the line about it.
+LONGEST_OUTPUT = 200
 LEFT_OUT = "The recording was left out: it was too large, or others needed the memory."
 # A chunk as engines send it.
 _CHUNK = re.compile(r"\s*(?P<field>(?:[a-z]{1,8}: ?)?)(?:(?P<json>\{.*\})|(?P<word>\[[A-Z]{1,8}\]))\s*", re.DOTALL)
@@ -155,12 +159,42 @@ def _usages(usages: Sequence[Any]) -> str:
     return f"The engine reported no usage: it was estimated for {len(usages)} answer{'s' if len(usages) != 1 else ''}."
 
 
+# In one pane of three there is little room: the names come first.
+def _tools(step: RunTools | ListTools) -> str:
+    if isinstance(step, RunTools):
+        return f"Runs {', '.join(map(_tool_name, step.calls))}."
+    return f"Lists the tools of {', '.join(server.label for server in step.servers)}."
+
+
+def _tool_name(call: ToolCall) -> str:
+    return f"{call.kind} {call.namespace}/{call.name}" if call.namespace else _words(call.kind, call.name)
+
+
+def _words(kind: str, name: str) -> str:
+    return name if kind == name else f"{kind} {name}"
+
+
+def _tool_run(run: ToolRun) -> str:
+    name = run.call_id if run.call is None else _tool_name(run.call)
+    ending = "failed" if run.result.failed else "ended"
+    return f"{name} {ending} after {run.seconds:.3f} s: {shortened(run.result.output, LONGEST_OUTPUT)}"
+
+
+def _listed(given: Any) -> str:
+    label, listing = given
+    if listing.error is not None:
+        return f"{label} did not list its tools: {shortened(listing.error.message, LONGEST_OUTPUT)}"
+    return f"{label} listed {counted(len(listing.tools), 'tool')}."
+
+
 # What the caller of an exchange did → in words.
 NOTES: dict[str, Callable[[Any], str | None]] = {
     "refused": lambda error: f"The engine refused: {error.message}",
     "abort": lambda error: f"The response was ended: {error.message}",
     "checked": _checked,
-    "tool_result": lambda given: f"The gateway ran the tool call {given[0]}{': it failed' if given[1].failed else ''}.",
+    TOOLS: _tools,
+    "tool_result": _tool_run,
+    "listed": _listed,
     "estimated": _usages,
     "counted": lambda tokens: f"The prompt has {tokens} tokens.",
     "compacted": lambda given: "The history was compacted first.",

@@ -12,6 +12,7 @@ TO_FIRST_TOKEN = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 60, 180, 600)
 BETWEEN_TOKENS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.2, 0.5, 1)
 WHOLE_RESPONSE = (0.1, 0.5, 1, 2, 5, 10, 20, 60, 180, 600, 1800, 3600)
 STORE = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1, 5, 10)
+TOOL = (0.01, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 60, 180)
 CHECK = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 2, 5, 10, 30)
 
 BY_KEY = ("model", "key")
@@ -57,6 +58,10 @@ class Instruments:
             "engine",
             "outcome",
         )
+        self.tool_calls = counter(
+            "tool_calls", "Calls of tools that the gateway ran: ok, failed, or stopped.", "kind", "outcome"
+        )
+        self.tool_time = histogram("tool_call", "How long these calls took.", TOOL, "kind")
         self.store = histogram("store_operation", "How long the operations of the store take.", STORE, "operation")
         self.store_errors = counter("store_errors", "Operations that the store could not do.", "operation")
         self.checks = histogram("check", "Checks of schemas, grammars and documents, with the wait for one.", CHECK)

@@ -6,7 +6,8 @@ from time import perf_counter
 
 from prometheus_client import Gauge
 
-from antiphon.core.steps import AskReason
+from antiphon.core.steps import AskReason, ToolCall
+from antiphon.core.tools import ToolResult
 from antiphon.errors import ApiError
 from antiphon.gateway.observers import Arrival, Observer
 from antiphon.metrics.instruments import Instruments
@@ -17,6 +18,10 @@ from antiphon.wire.responses import CreateResponse, Response, Usage
 # How a response ended that has no status of its own.
 REFUSED = "refused"
 LEFT = "left"
+# How a call of a tool ended.
+OK = "ok"
+FAILED = "failed"
+STOPPED = "stopped"
 
 
 def measured_responses(
@@ -87,6 +92,8 @@ class MeasuredResponse(Observer):
         self._engine = NONE
         self._first_at: float | None = None
         self._last_at = 0.0
+        # When the calls of tools that run now began, by their ids.
+        self._tools: dict[str, float] = {}
 
     def request(self, response_id: str, request: CreateResponse) -> None:
         self._running = self._instruments.running.labels(self._channel, "true" if request.stream else "false")
@@ -101,9 +108,17 @@ class MeasuredResponse(Observer):
         self._engine = self._instruments.engines.of(engine)
 
     def answered(self, error: ApiError | None) -> None:
-        outcome = "ok" if error is None else self._instruments.codes.of(error.code or error.kind)
+        outcome = OK if error is None else self._instruments.codes.of(error.code or error.kind)
         self._instruments.engine_answers.labels(self._engine, outcome).inc()
         self._last_at = perf_counter()
+
+    def tool_started(self, call: ToolCall) -> None:
+        self._tools[call.id] = perf_counter()
+
+    def tool_ended(self, call: ToolCall, result: ToolResult | None) -> None:
+        outcome = STOPPED if result is None else FAILED if result.failed else OK
+        self._instruments.tool_calls.labels(call.kind, outcome).inc()
+        self._instruments.tool_time.labels(call.kind).observe(perf_counter() - self._tools.pop(call.id))
 
     def first_output(self) -> None:
         self._first_at = perf_counter()

@@ -269,7 +269,7 @@ class MemoryStore:
         if purpose == "run":
             row.stored = structs.replace(row.stored, status="in_progress")
         self._wakeups.wake(row.stored.id)
-        return Job(row.stored, job.request, row.attempt, purpose, lost)
+        return Job(row.stored, job.request, row.attempt, purpose, lost, tuple(job.begun_calls))
 
     async def renew(self, worker: str, ids: Sequence[str], lease: float) -> dict[str, bool]:
         until = self._clock() + lease
@@ -291,6 +291,15 @@ class MemoryStore:
                 row.stored = structs.replace(row.stored, status="queued")
                 self._wakeups.wake(id)
                 self._wakeups.wake(JOBS)
+
+    async def begin_call(self, id: str, worker: str, attempt: int, call: bytes) -> bool:
+        row = self._tables.claimed_response(id, worker, attempt)
+        if row is None or row.job is None:
+            return False
+        self._tables.make_space(len(call), id)
+        self._tables.resize(row, len(call))
+        row.job.begun_calls.append(call)
+        return True
 
     async def append_events(self, id: str, worker: str, attempt: int, events: Sequence[Event | LongEvent]) -> bool:
         row = self._tables.claimed_response(id, worker, attempt)

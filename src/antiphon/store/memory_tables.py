@@ -27,6 +27,7 @@ class JobRow:
     worker: str | None = None
     cancel: bool = False
     given_back: int = 0
+    begun_calls: list[bytes] = field(default_factory=list)
 
 
 @dataclass(slots=True)

@@ -176,6 +176,10 @@ class Store(Protocol):
         Only the attempt numbers stay used, because followers distinguish attempts by number.
         """
 
+    async def begin_call(self, id: str, worker: str, attempt: int, call: bytes) -> bool:
+        """Note a call of a tool, as one line of JSON, that is about to be run: later attempts get it with the Job. False, and
+        nothing is written: the lease is lost. One that may have been written is written again without harm."""
+
     async def append_events(self, id: str, worker: str, attempt: int, events: Sequence[Event | LongEvent]) -> bool:
         """Store events and wake the followers. False, and nothing is written: the lease is lost. A long event is alone."""
 

@@ -117,6 +117,8 @@ class Job(Struct, frozen=True):
     purpose: Purpose
     # How many earlier attempts were lost with their workers. Attempts that were given back do not count.
     lost: int = 0
+    # As given to `begin_call` in earlier attempts.
+    begun_calls: tuple[bytes, ...] = ()
 
 
 class JobCounts(NamedTuple):

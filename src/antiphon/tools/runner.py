@@ -1,12 +1,28 @@
 """A tool that the gateway runs: what an engine sees of it, what its calls look like, and how a call is run."""
 
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from antiphon.core.environment import GatewayTool
 from antiphon.core.steps import ToolCall
 from antiphon.core.tools import ToolResult
+from antiphon.wire.responses import CreateResponse
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """The response that tools are run for."""
+
+    owner: str
+    response_id: str
+    # With the secrets of its tools.
+    request: CreateResponse
+    # What is entered here is left when the response has ended.
+    resources: AsyncExitStack = field(default_factory=AsyncExitStack)
 
 
 class ToolRunner(GatewayTool, Protocol):
-    async def run(self, call: ToolCall) -> ToolResult:
-        """Runs one call. It is cancelled when the response is. What it raises is reported to the model as a failed call."""
+    async def run(self, call: ToolCall, context: ToolContext) -> ToolResult:
+        """Runs one call, beside the others of its answer. It is cancelled when the response is, or when its time is up. What it
+        raises is reported to the model as a failed call. The model gets as much of the result as its context has room for."""

@@ -1,1 +1,2 @@
-"""Traces for OpenTelemetry: one span for each response, and one in it for each question to an engine. Only with `otel`."""
+"""Traces for OpenTelemetry: a span for each response, and in it one for each question to an engine and each call of a tool that
+the gateway runs. Only with `otel`."""

@@ -4,16 +4,20 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
+from antiphon.core.steps import ToolCall
 from antiphon.wire.chat import ChatRequest
-from antiphon.wire.responses import CreateResponse, Response
+from antiphon.wire.responses import CallItem, CreateResponse, Response
 
 Attributes = dict[str, str | int | float | bool | list[str]]
 
 OPERATION = "chat"
+TOOL_OPERATION = "execute_tool"
 # Of the span of a response: who answers it.
 PROVIDER = "antiphon"
 ERROR_TYPE = "error.type"
 LEFT = "client_disconnected"
+TOOL_FAILED = "tool_failed"
+TOOL_STOPPED = "tool_stopped"
 FIRST_CHUNK = "gen_ai.response.time_to_first_chunk"
 
 # The reason why a response is incomplete → the finish reason that engines have for it.
@@ -74,8 +78,9 @@ def _finish_reason(response: Response) -> str:
     if response.incomplete_details is not None:
         reason = response.incomplete_details.reason
         return FINISH_REASONS.get(reason, reason)
-    calls = any(str(type(item).__struct_config__.tag).endswith("_call") for item in response.output)
-    return "tool_calls" if calls else "stop"
+    # Those that the gateway ran are behind it.
+    has_calls = any(isinstance(item, CallItem) and item.call_id is not None for item in response.output)
+    return "tool_calls" if has_calls else "stop"
 
 
 def engine_attributes(chat: ChatRequest, engine: str, provider: str, reason: str) -> Attributes:
@@ -89,3 +94,19 @@ def engine_attributes(chat: ChatRequest, engine: str, provider: str, reason: str
         "antiphon.reason": reason,
     }
     return found | {"server.port": address.port} if address.port is not None else found
+
+
+def tool_span_name(call: ToolCall) -> str:
+    return f"{TOOL_OPERATION} {call.name}"
+
+
+def tool_attributes(call: ToolCall) -> Attributes:
+    """Its arguments are content, and are not said."""
+    found: Attributes = {
+        "gen_ai.operation.name": TOOL_OPERATION,
+        "gen_ai.tool.name": call.name,
+        "gen_ai.tool.call.id": call.id,
+        "gen_ai.tool.type": "extension",
+        "antiphon.tool.kind": call.kind,
+    }
+    return found | {"antiphon.tool.namespace": call.namespace} if call.namespace is not None else found

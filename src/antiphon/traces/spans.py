@@ -7,7 +7,8 @@ from collections.abc import Callable
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, set_span_in_context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from antiphon.core.steps import AskReason
+from antiphon.core.steps import AskReason, ToolCall
+from antiphon.core.tools import ToolResult
 from antiphon.engines.trace_context import set_trace_headers, trace_headers
 from antiphon.errors import ApiError
 from antiphon.gateway.observers import Arrival, Observer
@@ -40,6 +41,8 @@ class TracedResponse(Observer):
         self._reason: AskReason = "first"
         # The question to an engine that has not been answered yet.
         self._call: Span | None = None
+        # The calls of tools that run now, by their ids.
+        self._tools: dict[str, Span] = {}
 
     def request(self, response_id: str, request: CreateResponse) -> None:
         self._span.update_name(attributes.span_name(request.model))
@@ -65,6 +68,17 @@ class TracedResponse(Observer):
         call, self._call = self._call, None
         if call is not None:
             _end(call, None if error is None else error.code or error.kind)
+
+    def tool_started(self, call: ToolCall) -> None:
+        self._tools[call.id] = self._tracer.start_span(
+            attributes.tool_span_name(call),
+            context=set_span_in_context(self._span),
+            attributes=attributes.tool_attributes(call),
+        )
+
+    def tool_ended(self, call: ToolCall, result: ToolResult | None) -> None:
+        outcome = attributes.TOOL_FAILED if result is not None and result.failed else None
+        _end(self._tools.pop(call.id), attributes.TOOL_STOPPED if result is None else outcome)
 
     def first_output(self) -> None:
         self._span.set_attribute(attributes.FIRST_CHUNK, time.perf_counter() - self._began_at)

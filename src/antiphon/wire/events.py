@@ -186,6 +186,51 @@ class FunctionCallArgumentsDone(CallEvent, tag="response.function_call_arguments
     arguments: str
 
 
+class McpListToolsInProgress(CallEvent, tag="response.mcp_list_tools.in_progress"):
+    pass
+
+
+class McpListToolsCompleted(CallEvent, tag="response.mcp_list_tools.completed"):
+    pass
+
+
+class McpListToolsFailed(CallEvent, tag="response.mcp_list_tools.failed"):
+    pass
+
+
+class McpCallInProgress(CallEvent, tag="response.mcp_call.in_progress"):
+    pass
+
+
+class McpCallArgumentsDelta(CallEvent, tag="response.mcp_call_arguments.delta"):
+    delta: str
+    obfuscation: str | UnsetType = UNSET
+
+
+class McpCallArgumentsDone(CallEvent, tag="response.mcp_call_arguments.done"):
+    arguments: str
+
+
+class McpCallCompleted(CallEvent, tag="response.mcp_call.completed"):
+    pass
+
+
+class McpCallFailed(CallEvent, tag="response.mcp_call.failed"):
+    pass
+
+
+class WebSearchCallInProgress(CallEvent, tag="response.web_search_call.in_progress"):
+    pass
+
+
+class WebSearchCallSearching(CallEvent, tag="response.web_search_call.searching"):
+    pass
+
+
+class WebSearchCallCompleted(CallEvent, tag="response.web_search_call.completed"):
+    pass
+
+
 # The events whose `delta` is a piece of text.
 DeltaEvent = (
     OutputTextDelta
@@ -195,6 +240,7 @@ DeltaEvent = (
     | ReasoningSummaryTextDelta
     | FunctionCallArgumentsDelta
     | CustomToolCallInputDelta
+    | McpCallArgumentsDelta
     | ShellCallCommandDelta
 )
 # Every event, by its `type`.
@@ -222,5 +268,15 @@ StreamEvent = (
     | ShellCallCommandDone
     | FunctionCallArgumentsDone
     | CompactionCompacting
+    | McpListToolsInProgress
+    | McpListToolsCompleted
+    | McpListToolsFailed
+    | McpCallInProgress
+    | McpCallArgumentsDone
+    | McpCallCompleted
+    | McpCallFailed
+    | WebSearchCallInProgress
+    | WebSearchCallSearching
+    | WebSearchCallCompleted
     | DeltaEvent
 )

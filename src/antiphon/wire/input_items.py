@@ -4,6 +4,8 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from antiphon.wire.hosted_items import McpTool
+
 
 class InputMessage(Struct):
     role: Literal["user", "assistant", "system", "developer"]
@@ -39,6 +41,27 @@ class InputCustomCall(Struct):
     name: str
     input: str = ""
     namespace: str | None = None
+
+
+class InputMcpList(Struct):
+    server_label: str
+    tools: list[McpTool]
+
+
+class InputMcpCall(Struct):
+    id: str
+    server_label: str
+    name: str
+    arguments: str | dict[str, Any] | None = None
+    output: str | None = None
+    # One of `McpError`. Older clients have plain words here.
+    error: dict[str, Any] | str | None = None
+
+
+class InputApprovalResponse(Struct):
+    approval_request_id: str
+    approve: bool
+    reason: str | None = None
 
 
 class InputAgentMessage(Struct):

@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
+from antiphon.wire.hosted_items import HostedItem
+
 # ---- the request -----------------------------------------------------------------------------------------------------
 
 Temperature = Annotated[float, Meta(ge=0, le=2)]
@@ -179,7 +181,8 @@ class CustomToolCall(Struct, tag="custom_tool_call"):
 
 class ToolSearchCall(Struct, tag="tool_search_call"):
     id: str
-    call_id: str
+    # None: the server searches.
+    call_id: str | None
     arguments: dict[str, Any]
     status: Status
     execution: str = "client"
@@ -215,7 +218,7 @@ class Compaction(Struct, tag="compaction"):
 
 
 CallItem = FunctionCall | CustomToolCall | ToolSearchCall | LocalShellCall | ShellCall | ApplyPatchCall
-OutputItem = OutputMessage | ReasoningItem | CallItem | Compaction
+OutputItem = OutputMessage | ReasoningItem | CallItem | HostedItem | Compaction
 
 
 # ---- the response object ---------------------------------------------------------------------------------------------
@@ -238,6 +241,30 @@ class Usage(Struct):
     output_tokens: int
     output_tokens_details: OutputTokensDetails
     total_tokens: int
+
+
+class ImageTokensDetails(Struct):
+    image_tokens: int = 0
+    text_tokens: int = 0
+
+
+class ImageUsage(Struct):
+    """No tool here makes images. Where it is reported at all, the API has zeros for that."""
+
+    input_tokens: int = 0
+    input_tokens_details: ImageTokensDetails = field(default_factory=ImageTokensDetails)
+    output_tokens: int = 0
+    output_tokens_details: ImageTokensDetails = field(default_factory=ImageTokensDetails)
+    total_tokens: int = 0
+
+
+class WebSearchUsage(Struct):
+    num_requests: int = 0
+
+
+class ToolUsage(Struct):
+    image_gen: ImageUsage = field(default_factory=ImageUsage)
+    web_search: WebSearchUsage = field(default_factory=WebSearchUsage)
 
 
 class IncompleteDetails(Struct):
@@ -288,6 +315,8 @@ class Response(Struct, kw_only=True):
     temperature: float = 1.0
     text: dict[str, Any] = field(default_factory=lambda: {"format": {"type": "text"}})
     tool_choice: str | dict[str, Any] = "auto"
+    # Only of a response that was offered tools that the gateway runs.
+    tool_usage: ToolUsage | UnsetType = UNSET
     tools: list[dict[str, Any]] = []
     top_logprobs: int = 0
     top_p: float = 1.0

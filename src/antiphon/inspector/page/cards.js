@@ -55,10 +55,21 @@ export function contents(content) {
 function part(value) {
   if (typeof value !== "object" || value === null) return jsonTree(value);
   const text = value.text ?? value.refusal;
-  if (typeof text === "string") return longText(text);
+  if (typeof text === "string") return [longText(text), citations(value.annotations)];
   const image = value.image_url?.url ?? value.image_url;
   if (typeof image === "string") return make("p.attachment", {}, label("image"), image.slice(0, 120));
   return make("div.attachment", {}, label(value.type ?? "part"), jsonTree(value));
+}
+
+/** What a text cites. Links of others are not followed from here: they are texts. */
+function citations(list) {
+  if (!Array.isArray(list) || !list.length) return null;
+  return foldedText(several(list.length, "citation"), list.map(citation).join("\n"));
+}
+
+function citation(annotation) {
+  const { title, url, filename, file_id: file } = annotation ?? {};
+  return [title, url, filename, file].filter((each) => typeof each === "string" && each).join(" ");
 }
 
 /** Tools, folded twice: the list, and each definition. */
@@ -67,8 +78,9 @@ export function tools(list) {
 }
 
 function tool(definition) {
-  const { name, description } = definition.function ?? definition;
-  const summary = [label(name ?? definition.type ?? "tool"), make("span.glimpse", {}, (description ?? "").slice(0, GLIMPSE))];
+  const { name, description, server_label: server } = definition.function ?? definition;
+  const shown = name ?? [definition.type ?? "tool", server].filter(Boolean).join(" ");
+  const summary = [label(shown), make("span.glimpse", {}, (description ?? "").slice(0, GLIMPSE))];
   return fold(summary, () => jsonTree(definition, { open: 3 }), { class: "folded tool" });
 }
 

@@ -1,7 +1,9 @@
 // Items of the Responses API: one row for each type that is shown in its own way. Others are shown as JSON.
 
-import { aside, card, contents, foldedJson, foldedText, label } from "./cards.js";
+import { aside, card, contents, foldedJson, foldedText, label, tools } from "./cards.js";
+import { make } from "./elements.js";
 import { jsonTree } from "./json_tree.js";
+import { several } from "./quantities.js";
 
 /** @param {object} value an item; messages may leave out their type @param {string} [place] its path, as errors name it */
 export function itemCard(value, place = "") {
@@ -16,7 +18,73 @@ const CARDS = {
   custom_tool_call: (item, place) => callCard(item, place, item.input),
   function_call_output: resultCard,
   custom_tool_call_output: resultCard,
+  // Tools that the gateway runs.
+  mcp_call: (item, place) =>
+    card("call", hostedHead("mcp call", item, place), parts(item, ["arguments", "output", "error"])),
+  mcp_list_tools: (item, place) =>
+    card("other", [label("mcp tools"), item.server_label, place], parts(item, ["error"]), foundTools(item)),
+  mcp_approval_request: (item, place) =>
+    card("call", hostedHead("approval wanted", item, aside(item.id), place), parts(item, ["arguments"])),
+  mcp_approval_response: (item, place) =>
+    card(
+      "result",
+      [label(item.approve ? "approved" : "not approved"), aside(item.approval_request_id), place],
+      contents(item.reason),
+    ),
+  web_search_call: (item, place) =>
+    card(
+      "call",
+      [label("web search"), ...actionHead(item.action), aside(item.status), place],
+      parts(item.action ?? {}, ["sources"]),
+      parts(item, ["results"]),
+    ),
+  tool_search_call: (item, place) =>
+    card("call", [label("tool search"), aside(item.call_id), aside(item.status), place], parts(item, ["arguments"])),
+  tool_search_output: (item, place) => card("result", [label("tools found"), aside(item.call_id), place], foundTools(item)),
 };
+
+function hostedHead(name, item, ...asides) {
+  return [label(name), hostedName(item), aside(item.status), ...asides];
+}
+
+/** A tool of an MCP server, as people write it. */
+const hostedName = (item) => [item.server_label, item.name].filter(Boolean).join("/");
+
+/** The members that are there, each folded. */
+function parts(object, names) {
+  return names.filter((name) => object[name] !== null && object[name] !== undefined).map((name) => part(name, object[name]));
+}
+
+const part = (name, value) => foldedJson(Array.isArray(value) ? several(value.length, name.replace(/s$/, "")) : name, value);
+
+function foundTools({ tools: found }) {
+  return Array.isArray(found) && found.length ? tools(found) : null;
+}
+
+/** What a search looked for, or which page it opened. */
+function actionHead(action) {
+  if (typeof action !== "object" || action === null) return [];
+  return [aside(String(action.type ?? "").replaceAll("_", " ")), make("span", {}, actionGist(action))];
+}
+
+function actionGist({ queries, query, pattern, url }) {
+  const looked = Array.isArray(queries) && queries.length ? queries.join(", ") : query;
+  return [looked, pattern, url].filter((text) => typeof text === "string").join(" in ");
+}
+
+/** Item type → a few words about an item. Others are named. */
+const GISTS = {
+  mcp_call: hostedName,
+  mcp_approval_request: hostedName,
+  mcp_list_tools: (item) => [item.server_label, several(item.tools?.length ?? 0, "tool")].join(" "),
+  web_search_call: (item) => actionGist(item.action ?? {}),
+  tool_search_output: (item) => several(item.tools?.length ?? 0, "tool"),
+};
+
+/** @param {object} item */
+export function itemGist(item) {
+  return [item.type, (GISTS[item.type] ?? (({ name }) => name))(item)].filter(Boolean).join(" ");
+}
 
 function callCard(item, place, sent) {
   return card("call", [label("call"), item.name, aside(item.call_id), place], foldedJson("arguments", sent ?? ""));

@@ -11,6 +11,9 @@ const GROWING = {
   reasoning: () => growingThought(),
   function_call: (item) => growing(card("call", [label("call"), item.name, aside(item.call_id)])),
   custom_tool_call: (item) => growing(card("call", [label("call"), item.name, aside(item.call_id)])),
+  // The gateway runs these, which takes its time.
+  mcp_call: (item) => growing(card("call", [label("mcp call"), item.server_label, item.name, aside("running…")])),
+  web_search_call: () => growing(card("call", [label("web search"), aside("running…")])),
 };
 
 function growing(node) {
@@ -30,6 +33,8 @@ const FINISHED = {
   reasoning: (item) => itemCard(item),
   function_call: (item) => itemCard(item),
   custom_tool_call: (item) => itemCard(item),
+  mcp_call: (item) => itemCard(item),
+  web_search_call: (item) => itemCard(item),
 };
 
 const DELTAS = new Set([
@@ -40,6 +45,7 @@ const DELTAS = new Set([
   "response.reasoning_summary_text.delta",
   "response.function_call_arguments.delta",
   "response.custom_tool_call_input.delta",
+  "response.mcp_call_arguments.delta",
 ]);
 
 const SHORTEST = 0.05; // seconds of writing from which on a rate means something

@@ -1,5 +1,7 @@
 // The timeline of a request as rows: deltas that follow one another are one row until it is opened.
 
+import { itemGist } from "./items.js";
+
 /**
  * @typedef {{at: number|null, kind: string, ask: number|null, chunk: number|null, event: object|null, type: string|null,
  *   note: string|null}} Entry
@@ -53,7 +55,8 @@ const TELLING = [
   (event) => event.arguments,
   (event) => event.input,
   (event) => event.refusal,
-  (event) => event.item && [event.item.type, event.item.name].filter(Boolean).join(" "),
+  (event) => event.item && itemGist(event.item),
+  (event) => event.annotation && [event.annotation.title, event.annotation.url ?? event.annotation.filename].join(" "),
   (event) => event.part?.type,
   (event) => event.response?.error?.message,
   (event) => event.response?.status,

@@ -24,7 +24,7 @@ from antiphon.store.sql.operations import LongRead, LongWrite, Operation, Statem
 JOBS = "jobs"
 
 _NEXT = """
-SELECT j.id, j.attempt, j.given_back, j.cancel, j.request FROM jobs j JOIN responses r ON r.id = j.id
+SELECT j.id, j.attempt, j.given_back, j.cancel, j.request, j.begun_calls FROM jobs j JOIN responses r ON r.id = j.id
 WHERE j.available_at <= $1 AND r.expires_at > $2{others}
 ORDER BY j.available_at, j.number LIMIT 1 FOR UPDATE OF j SKIP LOCKED"""
 _START = f"""
@@ -60,7 +60,7 @@ def claim(worker: str, lease: float, most_attempts: int, not_of: Collection[str]
     rows = yield Statement(_NEXT.format(others=others), (now, int(now), *not_of))
     if not rows:
         return None
-    id, attempts, given_back, cancel, request = rows[0]
+    id, attempts, given_back, cancel, request, begun = rows[0]
     lost = attempts - given_back
     purpose: Purpose = "cancel" if cancel else "fail" if lost >= most_attempts else "run"
     text = "UPDATE jobs SET worker = $2, available_at = $3, attempt = $4 WHERE id = $1"
@@ -68,7 +68,8 @@ def claim(worker: str, lease: float, most_attempts: int, not_of: Collection[str]
     yield Statement("DELETE FROM events WHERE response = $1", (id,))
     started = yield Statement(_START, (id, attempts + 1, purpose == "run"))
     yield Wake(id)
-    return Job(responses.row_to_record(started[0]), request, attempts + 1, purpose, lost)
+    calls = tuple(line.encode() for line in begun.split("\n") if line)
+    return Job(responses.row_to_record(started[0]), request, attempts + 1, purpose, lost, calls)
 
 
 def renew(worker: str, ids: Sequence[str], lease: float, now: float) -> Operation[dict[str, bool]]:
@@ -89,6 +90,11 @@ def give_back(worker: str, ids: Sequence[str], now: float) -> Operation[None]:
         yield Statement("UPDATE responses SET status = 'queued' WHERE id = $1", (id,))
         yield Wake(id)
     yield Wake(JOBS)
+
+
+def begin_call(id: str, worker: str, attempt: int, call: bytes) -> Operation[bool]:
+    text = "UPDATE jobs SET begun_calls = begun_calls || $4 WHERE id = $1 AND worker = $2 AND attempt = $3 RETURNING id"
+    return bool((yield Statement(text, (id, worker, attempt, f"{call.decode()}\n"))))
 
 
 def append_events(id: str, worker: str, attempt: int, events: Sequence[Event | LongEvent]) -> Operation[bool]:

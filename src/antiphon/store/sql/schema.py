@@ -117,6 +117,10 @@ MIGRATIONS: Migrations = (
         "CREATE INDEX conversations_by_owner_and_age ON conversations (owner, created_at, id)",
         "CREATE INDEX conversations_by_age ON conversations (created_at, id)",
     ),
+    (
+        # The calls of tools that were begun and must not be made twice, each as a line of JSON.
+        "ALTER TABLE jobs ADD COLUMN begun_calls text NOT NULL DEFAULT ''",
+    ),
 )
 
 

@@ -196,6 +196,9 @@ class SqlStore:
     async def give_back(self, worker: str, ids: Sequence[str]) -> None:
         await self._database.write(background.give_back(worker, ids, self._now()))
 
+    async def begin_call(self, id: str, worker: str, attempt: int, call: bytes) -> bool:
+        return await self._database.write(background.begin_call(id, worker, attempt, call))
+
     async def append_events(self, id: str, worker: str, attempt: int, events: Sequence[Event | LongEvent]) -> bool:
         return await self._database.write(background.append_events(id, worker, attempt, events))
 

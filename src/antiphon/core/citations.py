@@ -1,0 +1,246 @@
+"""Citations: the model cites a source by its number, the client sees a link and an annotation that points at it.
+
+A mark such as `[1]` may be split over any pieces of the stream. Only what may still become a mark is buffered, which is never
+much. Nothing is a mark in code, in a link, as an index, or with a number that is not a source's.
+"""
+
+import re
+from collections.abc import Collection, Iterable
+from typing import Any, Protocol
+from urllib.parse import quote, urlsplit
+
+import regex
+from msgspec import Struct, structs
+
+from antiphon.core.deltas import Citation, CitedDelta, Delta, TextDelta
+from antiphon.core.text_calls import CallFinder
+from antiphon.core.text_calls.markdown import MarkdownState
+
+# Of a source that is shown as a link.
+LONGEST_URL = 2048
+# What would end a link, or mean something else in Markdown.
+_UNSAFE_IN_URL = re.compile(r"""[\x00-\x20\x7f()<>\[\]{}\\^`|"]|\s""")
+_UNSAFE_IN_TEXT = re.compile(r"([\\\[\]`*<>|])")
+
+# `[1]`, `[1, 2]`, `[^1]`, `【1】`, `【1†source】`, each with a space before it.
+_NUMBER = "[0-9]{1,4}"
+_MARK = regex.compile(
+    rf"(?P<space>[ ]?)(?P<mark>\[(?P<list>{_NUMBER}(?:,[ ]?{_NUMBER}){{0,15}})\]"
+    rf"|\[\^(?P<note>{_NUMBER})\]"
+    rf"|【(?P<lens>{_NUMBER})(?:†[^】【\[`\n]{{0,80}})?】)"
+)
+_DIGITS = re.compile("[0-9]+")
+# A `[` that follows one of these, or a letter or digit, is an index: `a[1]`, `f(x)[1]`, `a[0][1]`; or it is escaped.
+_BEFORE_INDEX = frozenset("_)]\\")
+# No space belongs between these and a link.
+_OPENING = frozenset("([{\"'“‘«「『（【")
+
+
+class Citable(Citation, Protocol):
+    """Something that can be cited."""
+
+    @property
+    def number(self) -> int: ...
+
+    @property
+    def shown(self) -> str | None:
+        """What takes the place of its mark. None: it cannot be cited, and the mark stays."""
+
+
+class Source(Struct, frozen=True):
+    """A page. Its mark becomes a link."""
+
+    number: int
+    url: str
+    title: str = ""
+
+    @property
+    def shown(self) -> str | None:
+        try:
+            scheme, host = urlsplit(self.url).scheme, urlsplit(self.url).hostname
+        except ValueError:
+            return None
+        if scheme not in ("http", "https") or not host or len(self.url) > LONGEST_URL:
+            return None
+        name = _UNSAFE_IN_TEXT.sub(r"\\\1", host.removeprefix("www."))
+        url = _UNSAFE_IN_URL.sub(lambda found: quote(found[0], safe=""), self.url)
+        return f"([{name}]({url}))"
+
+    def annotation(self, start: int, end: int) -> dict[str, Any]:
+        return {"type": "url_citation", "start_index": start, "end_index": end, "url": self.url, "title": self.title}
+
+
+class FileSource(Struct, frozen=True):
+    """A file. Its mark is cut out of the text."""
+
+    number: int
+    file_id: str
+    filename: str
+
+    @property
+    def shown(self) -> str:
+        return ""
+
+    def annotation(self, start: int, end: int) -> dict[str, Any]:
+        return {"type": "file_citation", "index": start, "file_id": self.file_id, "filename": self.filename}
+
+
+class Sources:
+    """What the model of one response can cite. Numbers run on over all calls of its tools."""
+
+    def __init__(self) -> None:
+        self._sources: list[Source | FileSource] = []
+
+    def __len__(self) -> int:
+        return len(self._sources)
+
+    @property
+    def next_number(self) -> int:
+        return len(self._sources) + 1
+
+    def add(self, sources: Iterable[Source | FileSource]) -> int:
+        """Gives them the next numbers, whatever theirs are. The first of these."""
+        first = self.next_number
+        self._sources += (structs.replace(source, number=number) for number, source in enumerate(sources, first))
+        return first
+
+    def get(self, number: int) -> Citable | None:
+        return self._sources[number - 1] if 1 <= number <= len(self._sources) else None
+
+
+class CitationMarks:
+    """`feed()` the text of an answer, in any pieces; `finish()` where it ends, or where something else begins."""
+
+    def __init__(self, sources: Sources) -> None:
+        self._sources = sources
+        self._begin()
+
+    def _begin(self) -> None:
+        # What is passed on before the next citation.
+        self._text: list[str] = []
+        # The end of the text so far, if it may be the beginning of a mark; or a mark, until it is known what follows it.
+        self._rest = ""
+        self._markdown = MarkdownState()
+        # The last character of what the model wrote, and whether it is that of a mark.
+        self._last = ""
+        self._after_mark = False
+
+    def feed(self, text: str) -> list[TextDelta]:
+        return self._read(self._rest + text, is_end=False)
+
+    def finish(self) -> list[TextDelta]:
+        deltas = self._read(self._rest, is_end=True)
+        self._begin()
+        return deltas
+
+    def _read(self, text: str, *, is_end: bool) -> list[TextDelta]:
+        deltas: list[TextDelta] = []
+        at = 0
+        self._rest = ""
+        while (found := _MARK.search(text, at, partial=not is_end)) is not None:
+            self._pass_on(text[at : found.start()])
+            at = found.start()
+            if found.partial:
+                rest = text[at:]
+                self._rest = rest if rest and self._may_be_mark(rest) else ""
+                break
+            cited = self._cited(found, text[found.end() : found.end() + 1])
+            if cited and not is_end and found.end() == len(text) and found["lens"] is None:
+                self._rest = found[0]
+                break
+            at = found.end()
+            if cited:
+                self._cite(cited, found, deltas)
+            else:
+                self._pass_on(found[0])
+        self._pass_on(text[at : len(text) - len(self._rest)])
+        self._show_text(deltas)
+        return deltas
+
+    def _pass_on(self, text: str) -> None:
+        if text:
+            self._text.append(text)
+            self._markdown.advance(text)
+            self._last = text[-1]
+            self._after_mark = False
+
+    def _show_text(self, deltas: list[TextDelta]) -> None:
+        if text := "".join(self._text):
+            deltas.append(TextDelta(text))
+        self._text.clear()
+
+    # ---- what is a mark ----------------------------------------------------------------------------------------------
+
+    def _may_be_mark(self, text: str) -> bool:
+        """Where the text so far ends like this."""
+        self._markdown.end_backticks()
+        return not self._markdown.in_code and not (self._is_index(text) and text != "[")
+
+    def _is_index(self, text: str) -> bool:
+        """Other brackets, and notes, stand right behind a word."""
+        if not text.startswith("[") or text.startswith("[^") or self._after_mark or not self._last.isascii():
+            return False
+        return self._last.isalnum() or self._last in _BEFORE_INDEX
+
+    def _cited(self, found: regex.Match[str], following: str) -> list[Citable]:
+        """What is cited there; nothing if that is no mark."""
+        if not self._may_be_mark(found[0]) or self._is_link(found["mark"], following):
+            return []
+        numbers = dict.fromkeys(map(int, _DIGITS.findall(found["list"] or found["note"] or found["lens"])))
+        sources = [self._sources.get(number) for number in numbers]
+        known = [source for source in sources if source is not None and source.shown is not None]
+        return known if len(known) == len(sources) else []
+
+    def _is_link(self, mark: str, following: str) -> bool:
+        """It is the text of a link, or the definition of a footnote or a link."""
+        return mark.startswith("[") and (following == "(" or (following == ":" and self._markdown.line_start))
+
+    # ---- what becomes of it ------------------------------------------------------------------------------------------
+
+    def _cite(self, sources: list[Citable], found: regex.Match[str], deltas: list[TextDelta]) -> None:
+        space = found["space"]
+        before = space or self._last
+        for source in sources:
+            if shown := source.shown:
+                needs_space = before and not before.isspace() and before not in _OPENING
+                self._text.append(" " if needs_space else space)
+                space, before = "", shown[-1]
+            self._show_text(deltas)
+            deltas.append(CitedDelta(shown or "", citation=source))
+        self._markdown.advance(found[0])
+        self._last = "]"
+        self._after_mark = True
+
+
+class CitedText:
+    """A CallFinder around another one: what that one takes for text is searched for citations."""
+
+    __slots__ = ("_finder", "_marks", "names")
+
+    def __init__(self, finder: CallFinder | None, sources: Sources) -> None:
+        self._finder = finder
+        self._marks = CitationMarks(sources)
+        self.names: Collection[str] = () if finder is None else finder.names
+
+    @property
+    def buffered(self) -> int:
+        return 0 if self._finder is None else self._finder.buffered
+
+    def take_if_plain(self, text: str) -> bool:
+        """No piece is: the place of a citation is counted in what has been received."""
+        return False
+
+    def receive(self, text: str) -> list[Delta]:
+        return self._searched([TextDelta(text)] if self._finder is None else self._finder.receive(text))
+
+    def release(self) -> list[Delta]:
+        return [*self._searched([] if self._finder is None else self._finder.release()), *self._marks.finish()]
+
+    def close(self) -> list[Delta]:
+        return [*self._searched([] if self._finder is None else self._finder.close()), *self._marks.finish()]
+
+    def _searched(self, deltas: Iterable[Delta]) -> list[Delta]:
+        searched: list[Delta] = []
+        for delta in deltas:
+            searched += self._marks.feed(delta.text) if isinstance(delta, TextDelta) else [*self._marks.finish(), delta]
+        return searched

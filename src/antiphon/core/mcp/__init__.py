@@ -1,0 +1,1 @@
+"""The `mcp` tool without its connections: definitions, lists, calls, approvals."""

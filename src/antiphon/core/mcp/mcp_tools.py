@@ -1,0 +1,99 @@
+"""What an engine sees of MCP servers: the tools of each, as functions named after its label."""
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+import msgspec
+
+from antiphon.core import built_in_tools
+from antiphon.core.calls import FunctionForm
+from antiphon.core.item_paths import is_stored
+from antiphon.core.mcp.definitions import McpDefinition, is_idempotent, tool_to_definition
+from antiphon.core.mcp.forms import McpForm
+from antiphon.core.mcp.secrets import tools_of_request
+from antiphon.core.mcp.servers import McpServer
+from antiphon.core.mcp.tool_lists import ToolLists
+from antiphon.core.tools import ATTACHED, TOOLS, Native, Tool, Toolbox, leave_out
+from antiphon.errors import InvalidRequest, quoted
+from antiphon.wire.chat import ChatFunction
+from antiphon.wire.hosted_items import McpTool
+from antiphon.wire.responses import CreateResponse
+
+ONLY_PROGRAMS = "only programs may call it, and they do not run here"
+NOT_STORED = "the address of its server is not stored. Send the tool again"
+
+
+class McpTools:
+    """`labels`: the servers of the operator, which a request may name without a URL. `check_url`: why a URL of a request may
+    not be used, as far as that can be seen from the URL itself; None: it may."""
+
+    def __init__(self, labels: Collection[str] = (), check_url: Callable[[str], str | None] = lambda url: None) -> None:
+        self.labels = labels
+        self.check_url = check_url
+
+    @property
+    def form(self) -> type[FunctionForm]:
+        return McpForm
+
+    def define(
+        self, box: Toolbox, tool: Tool, where: str, namespace: str | None = None, *, lists: ToolLists | None = None
+    ) -> None:
+        """`lists`: what is known of the servers' tools. A server that is not among them has to be asked first."""
+        given = tool_to_definition(tool, where, self.labels, self.check_url)
+        label = given.server_label
+        if label in box.servers:
+            _refuse_twice(label, where)
+            return
+        if given.only_programs or is_stored(where):
+            leave_out(box, tool, where, why=ONLY_PROGRAMS if given.only_programs else NOT_STORED)
+            return
+        box.servers[label] = where
+        if given.server_description:
+            box.namespaces.setdefault(label, given.server_description)
+        known = lists.tools_of(label, attached=where.startswith(ATTACHED)) if lists is not None else None
+        if known is None:
+            box.unlisted.append(given.server)
+        else:
+            _offer(box, given, known, where)
+
+
+def _refuse_twice(label: str, where: str) -> None:
+    """A server that is also attached, or was found in input items, is the same or another one: the client's own counts."""
+    if where.startswith(TOOLS):
+        raise InvalidRequest(
+            f"Invalid `{where}.server_label`: another tool has the label {quoted(label)}. Each server needs its own.",
+            param=f"{where}.server_label",
+            code="invalid_value",
+        )
+
+
+def _offer(box: Toolbox, given: McpDefinition, tools: Sequence[McpTool], where: str) -> None:
+    for tool in tools:
+        if not given.offers(tool):
+            continue
+        native = Native("mcp", tool.name, given.server_label)
+        # Of tools with one name, what is stricter counts.
+        if given.needs_approval(tool):
+            box.needs_approval.add(native)
+        if not is_idempotent(tool):
+            box.not_idempotent.add(native)
+        if given.defer_loading:
+            box.deferred.add(native)
+        box.add(native, _to_function(tool), where)
+
+
+def _to_function(tool: McpTool) -> ChatFunction:
+    """Whatever the server's schema allows beside an object: arguments are one."""
+    schema = tool.input_schema
+    kinds = schema.get("type", "object") if isinstance(schema, dict) else None
+    is_object = kinds == "object" or (isinstance(kinds, list) and "object" in kinds)
+    parameters: dict[str, Any] = {**schema, "type": "object"} if is_object else built_in_tools.NO_PARAMETERS
+    return ChatFunction("", tool.description or None, parameters)
+
+
+def request_to_server(request: CreateResponse, label: str) -> McpServer:
+    """The server that this label means in a request: one of the request itself, or the operator's."""
+    for tool in tools_of_request(request):
+        if tool.get("type") == "mcp" and tool.get("server_label") == label:
+            return msgspec.convert(tool, McpDefinition).server
+    return McpServer(label)

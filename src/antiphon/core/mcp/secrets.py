@@ -1,0 +1,92 @@
+"""What an `mcp` tool has that only its server may see: the token, the headers, and the part of the URL after its origin.
+
+None of it is echoed, stored or recorded. Every request sends it again.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from antiphon.wire import UNREADABLE
+from antiphon.wire.responses import CreateResponse
+
+Tool = dict[str, Any]
+
+REDACTED = "<redacted>"
+SECRETS = ("authorization", "headers", "server_url")
+# The input items that bring tools along.
+WITH_TOOLS = ("additional_tools", "tool_search_output")
+# For a body that is no JSON: the strings after these names, and all that may be in an object.
+_IN_TEXT = re.compile(
+    rb'("(?:authorization|server_url)"\s*:\s*)"(?:[^"\\]|\\.)*"?|("headers"\s*:\s*)\{(?:[^{}"]|"(?:[^"\\]|\\.)*"?)*\}?',
+    re.DOTALL,
+)
+
+
+def public_url(url: str) -> str:
+    """Paths and queries of servers have keys in them."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        return REDACTED
+    host = f"[{host}]" if ":" in host else host
+    origin = f"{parts.scheme}://{host}{f':{port}' if port is not None else ''}"
+    return url if url.rstrip("/") == origin else f"{origin}/{REDACTED}"
+
+
+def without_secrets(tool: Tool) -> Tool:
+    """The same tool, unless it is of this type."""
+    if tool.get("type") != "mcp":
+        return tool
+    public = {name: value for name, value in tool.items() if name not in ("authorization", "headers")}
+    return public | {"server_url": public_url(url)} if isinstance(url := tool.get("server_url"), str) else public
+
+
+def tools_without_secrets(tools: Any) -> Any:
+    if not isinstance(tools, list):
+        return tools
+    return [without_secrets(tool) if isinstance(tool, dict) else tool for tool in tools]
+
+
+def has_secrets(request: CreateResponse) -> bool:
+    return any(tool.get("type") == "mcp" and any(tool.get(name) for name in SECRETS) for tool in tools_of_request(request))
+
+
+def tools_of_request(request: CreateResponse) -> Iterator[Tool]:
+    """Also those in its input items."""
+    yield from request.tools or ()
+    for item in request.input if isinstance(request.input, list) else ():
+        if item.get("type") in WITH_TOOLS and isinstance(tools := item.get("tools"), list):
+            yield from (tool for tool in tools if isinstance(tool, dict))
+
+
+def body_without_secrets(body: bytes) -> bytes:
+    """The body of a request, whether it could be read or not."""
+    if not any(name.encode() in body for name in SECRETS):
+        return body
+    try:
+        value = msgspec.json.decode(body)
+    except UNREADABLE:
+        return _IN_TEXT.sub(_redact, body)
+    return msgspec.json.encode(_public_request(value)) if isinstance(value, dict) else body
+
+
+def _public_request(value: dict[str, Any]) -> dict[str, Any]:
+    public = {**value, "tools": tools_without_secrets(value["tools"])} if "tools" in value else value
+    if isinstance(items := value.get("input"), list):
+        public["input"] = [_public_item(item) for item in items]
+    return public
+
+
+def _public_item(item: Any) -> Any:
+    if not isinstance(item, dict) or item.get("type") not in WITH_TOOLS:
+        return item
+    return {**item, "tools": tools_without_secrets(item.get("tools"))}
+
+
+def _redact(found: re.Match[bytes]) -> bytes:
+    return found[1] + b'"' + REDACTED.encode() + b'"' if found[1] is not None else found[2] + b"{}"

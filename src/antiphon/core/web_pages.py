@@ -1,0 +1,46 @@
+"""The text of a web page, without what surrounds it. Slow, and pages come from anybody: `run_check()` runs it."""
+
+import contextlib
+from typing import Any
+
+from antiphon.core.check_work import CheckOutcome
+from antiphon.core.search_results import clean, clean_page
+
+# More of a page is not kept.
+LONGEST_TEXT = 512 * 1024
+LONGEST_TITLE = 300
+
+NOT_INSTALLED = "this gateway does not read web pages. Its operator can change that with: pip install 'antiphon[web]'"
+NOT_HTML = "it is not a web page"
+NO_TEXT = "the page has no text. It may be made by a script"
+
+
+def read(page: bytes, charset: str | None = None) -> CheckOutcome:
+    try:
+        import trafilatura
+    except ImportError:
+        return CheckOutcome(complaint=NOT_INSTALLED)
+    tree = trafilatura.load_html(_decoded(page, charset))
+    if tree is None:
+        return CheckOutcome(complaint=NOT_HTML)
+    text = trafilatura.extract(tree, output_format="markdown", include_comments=False, favor_recall=True)
+    # Of a page with nothing that looks like an article, such as a list, all of its text.
+    text = clean_page(text or trafilatura.html2txt(tree) or "")
+    if not text:
+        return CheckOutcome(complaint=NO_TEXT)
+    return CheckOutcome(_encodable(text[:LONGEST_TEXT]), title=_encodable(_title(tree)))
+
+
+def _decoded(page: bytes, charset: str | None) -> str | bytes:
+    """As the server says, if that can be right. Otherwise the page is asked, and guessed about."""
+    with contextlib.suppress(LookupError, UnicodeError, ValueError):
+        return page.decode(charset) if charset else page
+    return page
+
+
+def _title(tree: Any) -> str:
+    return clean(tree.findtext(".//title"))[:LONGEST_TITLE]
+
+
+def _encodable(text: str) -> str:
+    return text.replace("\0", "").encode("utf-8", "replace").decode()

@@ -1,0 +1,154 @@
+"""The built-in tools of the API that the gateway runs, as the settings ask for them."""
+
+import ipaddress
+import logging
+import os
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import replace
+from importlib.util import find_spec
+from typing import Any
+
+import aiohttp
+import msgspec
+from msgspec import structs
+
+from antiphon.core.check_work import CheckOutcome, CheckWork
+from antiphon.core.steps import ToolCall
+from antiphon.core.tools import ToolResult
+from antiphon.core.web_pages import NOT_INSTALLED
+from antiphon.core.web_search import TYPES as WEB_SEARCH_TYPES
+from antiphon.gateway.checker import Checker
+from antiphon.logs import log
+from antiphon.setting_errors import SettingsError, did_you_mean, wrong_address
+from antiphon.settings import Settings
+from antiphon.tool_settings import WebSearchSettings
+from antiphon.tools.addresses import AddressPolicy
+from antiphon.tools.runner import ToolContext, ToolRunner
+from antiphon.tools.web_search.backends import Backend, HttpBackend, McpBackend
+from antiphon.tools.web_search.pages import PageReader
+from antiphon.tools.web_search.runner import WebSearchRunner
+from antiphon.tools.web_search.services import SERVICES
+
+WEB_SEARCH = "tools.web_search"
+
+
+class HostedTools:
+    """The runners by the types of their tools, and what they use. `close()` it at the end."""
+
+    def __init__(
+        self, settings: Settings, checker: Checker, given: Mapping[str, ToolRunner], own: Collection[tuple[str, int]]
+    ) -> None:
+        """`given`: the tools that there are already. They count first, and one of them may serve another. `own`: where the
+        gateway listens."""
+        self._settings = settings
+        self._checker = checker
+        self._given = given
+        self._own = own
+        self._session: aiohttp.ClientSession | None = None
+        self._closing: list[Callable[[], Awaitable[None]]] = []
+        self.runners: Mapping[str, ToolRunner] = {**self._web_search(), **given}
+
+    def _web_search(self) -> Mapping[str, ToolRunner]:
+        chosen = self._settings.tools.web_search
+        if chosen is None:
+            return {}
+        check_web_search(chosen)
+        runner = WebSearchRunner(self._backend(chosen), self._pages(chosen))
+        self._closing.append(runner.close)
+        return dict.fromkeys(WEB_SEARCH_TYPES, runner)
+
+    def _backend(self, chosen: WebSearchSettings) -> Backend:
+        if (service := SERVICES.get(chosen.backend or "")) is not None:
+            url = chosen.url or service.url or ""
+            return HttpBackend(service, url, secret(WEB_SEARCH, chosen.key), self._opened, timeout=chosen.timeout)
+        assert chosen.mcp is not None
+        assert chosen.tool is not None
+        return McpBackend(self._call_mcp_tool, chosen.mcp, chosen.tool, chosen.argument)
+
+    def _pages(self, chosen: WebSearchSettings) -> PageReader | None:
+        if not chosen.pages:
+            return None
+        if not can_read_pages():
+            log("pages_not_opened", level=logging.WARNING, reason=NOT_INSTALLED)
+            return None
+        policy = AddressPolicy("public", chosen.page_hosts, own=self._own)
+        return PageReader(self._run_check, policy, timeout=chosen.timeout, most_bytes=chosen.page_bytes, robots=chosen.robots)
+
+    async def _run_check(self, work: CheckWork, owner: str) -> CheckOutcome:
+        return await self._checker.run(work, owner, patient=True)
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar())
+        return self._session
+
+    async def _call_mcp_tool(self, server: str, tool: str, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        if "mcp" not in self._given:
+            return ToolResult("this gateway has no MCP servers", failed=True)
+        call = ToolCall(f"{server}.{tool}", "mcp", tool, server, msgspec.json.encode(arguments).decode())
+        # The server of the settings is meant, whatever servers the request brings.
+        request = structs.replace(context.request, input=None, tools=None)
+        return await self._given["mcp"].run(call, replace(context, request=request))
+
+    async def close(self) -> None:
+        for close in self._closing:
+            await close()
+        if self._session is not None:
+            await self._session.close()
+
+
+def check_tools(settings: Settings) -> None:
+    """Raises SettingsError for tools that cannot be run."""
+    chosen = settings.tools.web_search
+    if chosen is None:
+        return
+    check_web_search(chosen)
+    servers = settings.mcp.servers
+    if chosen.mcp is not None and chosen.mcp not in servers:
+        problem = f"{WEB_SEARCH}.mcp: there is no [mcp.servers.{chosen.mcp}]"
+        raise SettingsError(f"{problem}.{did_you_mean(chosen.mcp, servers)}")
+
+
+def check_web_search(chosen: WebSearchSettings) -> None:
+    """What one setting alone does not show. Raises SettingsError."""
+    for host in chosen.page_hosts:
+        _check_host(host)
+    backend = chosen.backend or ("mcp" if chosen.mcp else None)
+    if backend is None:
+        raise SettingsError(f"{WEB_SEARCH}.backend is missing. It must be one of: {', '.join(SERVICES)}, mcp")
+    if backend == "mcp":
+        for name in ("mcp", "tool"):
+            if not getattr(chosen, name):
+                raise SettingsError(
+                    f"{WEB_SEARCH}.{name} is missing: the backend mcp needs the name of a server and of its tool"
+                )
+        return
+    service = SERVICES[backend]
+    if not chosen.url and service.url is None:
+        raise SettingsError(f"{WEB_SEARCH}.url is missing: the backend {backend} needs the address of the service")
+    if chosen.url and wrong_address(chosen.url) is not None:
+        raise SettingsError(f"{WEB_SEARCH}.url must be http://HOST:PORT or https://HOST, with a path or without one")
+    if service.needs_key and not chosen.key:
+        raise SettingsError(f"{WEB_SEARCH}.key is missing: the backend {backend} needs one")
+    secret(WEB_SEARCH, chosen.key)
+
+
+def _check_host(host: str) -> None:
+    try:
+        if "/" in host:
+            ipaddress.ip_network(host, strict=False)
+    except ValueError:
+        raise SettingsError(f"{WEB_SEARCH}.page_hosts must be hosts or networks, such as 10.1.0.0/16, not {host!r}") from None
+
+
+def secret(table: str, given: str | None) -> str:
+    """A key as the settings have it, or from the environment."""
+    if given is None or not given.startswith("$"):
+        return given or ""
+    if not (value := os.environ.get(given[1:])):
+        raise SettingsError(f"{table}.key: the environment variable {given[1:]} is not set")
+    return value
+
+
+def can_read_pages() -> bool:
+    return find_spec("trafilatura") is not None

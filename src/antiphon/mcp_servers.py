@@ -1,0 +1,123 @@
+"""MCP as the settings have it: the operator's servers, which URLs requests may name, and limits."""
+
+import ipaddress
+import os
+import re
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+from antiphon.client_keys import is_loopback
+from antiphon.mcp_settings import McpServerSettings
+from antiphon.settings import Settings, SettingsError
+from antiphon.tools.addresses import AddressPolicy, url_complaint
+from antiphon.tools.mcp.definitions import HttpServer, McpLimits, OperatorServer, Pairs, StdioServer, Target
+from antiphon.tools.mcp.session import TRUSTED, is_installed
+
+# It is the label in requests, and begins the names of functions.
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+# $NAME, as a whole value, or ${NAME} inside one.
+_VARIABLE = re.compile(r"^\$([A-Za-z_][A-Za-z0-9_]*)$|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+def check_mcp(settings: Settings, environment: Mapping[str, str] = os.environ) -> None:
+    """Raises SettingsError for servers that cannot be used."""
+    for each in settings.mcp.hosts:
+        _check_host(each)
+    operator_servers(settings, environment)
+    if settings.mcp.servers and not is_installed():
+        raise SettingsError("mcp.servers needs the package mcp, which is not installed: pip install 'antiphon[mcp]'")
+
+
+def operator_servers(settings: Settings, environment: Mapping[str, str] = os.environ) -> dict[str, OperatorServer]:
+    return {name: _to_server(name, server, environment) for name, server in settings.mcp.servers.items()}
+
+
+def address_policy(settings: Settings, own: Collection[tuple[str, int]]) -> AddressPolicy:
+    given, is_local = settings.mcp, is_loopback(settings.host)
+    allow = given.urls or ("public" if is_local else "off")
+    # Whoever can reach the gateway could otherwise reach what is meant for this machine only.
+    loopback = is_local and given.urls in (None, "public")
+    return AddressPolicy(allow, given.hosts, loopback=loopback, own=own, https=allow == "public")
+
+
+def mcp_limits(settings: Settings) -> McpLimits:
+    given = settings.mcp
+    return McpLimits(
+        connect=given.connect_timeout,
+        call=settings.tool_timeout,
+        idle=given.idle_timeout,
+        answer_bytes=given.max_answer_bytes,
+        tools=given.max_tools,
+        schema_bytes=settings.max_schema_bytes,
+        schema_depth=settings.max_nesting,
+    )
+
+
+def _to_server(name: str, given: McpServerSettings, environment: Mapping[str, str]) -> OperatorServer:
+    place = f"mcp.servers.{name}"
+    if not _NAME.fullmatch(name):
+        raise SettingsError(f"mcp.servers: {name!r} is not a name. Use 1 to 64 letters, digits, - and _")
+    return OperatorServer(
+        name,
+        _to_target(place, given, environment),
+        shared=given.shared,
+        timeout=given.timeout,
+        allowed_tools=frozenset(given.allowed_tools) if given.allowed_tools is not None else None,
+        keys=frozenset(given.keys),
+        always=given.always,
+        models=frozenset(given.models),
+        require_approval=given.require_approval,
+    )
+
+
+def _to_target(place: str, given: McpServerSettings, environment: Mapping[str, str]) -> Target:
+    if (given.command is None) == (given.url is None):
+        raise SettingsError(f"{place} must have either command or url")
+    misplaced = ("headers",) if given.url is None else ("args", "env", "cwd")
+    for name in misplaced:
+        if getattr(given, name):
+            raise SettingsError(f"{place}.{name} has no effect with {'command' if given.url is None else 'url'}")
+    if given.url is None:
+        assert given.command is not None
+        env = _filled(f"{place}.env", given.env, environment)
+        cwd = str(Path(given.cwd).expanduser()) if given.cwd is not None else None
+        return StdioServer(
+            str(Path(given.command).expanduser()) if "/" in given.command else given.command, given.args, env, cwd
+        )
+    if (complaint := url_complaint(TRUSTED, given.url)) is not None:
+        raise SettingsError(f"{place}.url cannot be used: {complaint}")
+    return HttpServer(given.url, _filled(f"{place}.headers", given.headers, environment), is_trusted=True)
+
+
+def _path(given: str) -> str:
+    """~ is the home of the gateway's user. A command without a folder is searched for."""
+    return str(Path(given).expanduser()) if given.startswith("~") else given
+
+
+def _filled(place: str, values: Mapping[str, str], environment: Mapping[str, str]) -> Pairs:
+    return tuple(sorted((name, _fill(f"{place}.{name}", value, environment)) for name, value in values.items()))
+
+
+def _fill(place: str, value: str, environment: Mapping[str, str]) -> str:
+    """Values are secrets: messages name only the variable."""
+
+    def replace(found: re.Match[str]) -> str:
+        name = found[1] or found[2]
+        if name not in environment:
+            raise SettingsError(f"{place} needs the environment variable {name}, which is not set")
+        return environment[name]
+
+    return _VARIABLE.sub(replace, value)
+
+
+def _check_host(host: str) -> None:
+    try:
+        if "/" in host:
+            ipaddress.ip_network(host, strict=False)
+            return
+    except ValueError:
+        pass
+    if "/" in host or "@" in host or not host.strip() or any(letter.isspace() for letter in host):
+        raise SettingsError(
+            f"mcp.hosts must be hosts, such as tools.example.com, 10.0.0.5:8000, *.example.com or 10.1.0.0/16, not {host!r}"
+        )

@@ -1,0 +1,93 @@
+"""MCP servers as the gateway reaches them."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from antiphon.core.mcp.servers import McpServer
+
+Pairs = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StdioServer:
+    """A program that is started here, and speaks over its standard input and output. Only the operator can name one."""
+
+    command: str
+    args: tuple[str, ...] = ()
+    # Beside the few variables that every server gets.
+    env: Pairs = ()
+    cwd: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HttpServer:
+    """A server at a URL: streamable HTTP, or the older SSE."""
+
+    url: str
+    headers: Pairs = ()
+    # The operator named it: it may be anywhere.
+    is_trusted: bool = False
+
+
+Target = StdioServer | HttpServer
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorServer:
+    """A server of the operator, usable by its name."""
+
+    name: str
+    target: Target
+    # One session serves all keys.
+    shared: bool = False
+    # Seconds for one call. None: as for others.
+    timeout: float | None = None
+    # The tools that may be used. None: all.
+    allowed_tools: frozenset[str] | None = None
+    # Who may use it, by the names of their keys. Empty: everybody.
+    keys: frozenset[str] = frozenset()
+    # It is offered in requests that do not ask for it: to these models, or to all if there are none.
+    always: bool = False
+    models: frozenset[str] = frozenset()
+    # "always" or "never": whether a client has to approve calls of a server that it did not ask for.
+    require_approval: str = "never"
+
+    def serves(self, owner: str) -> bool:
+        return not self.keys or owner in self.keys
+
+    def is_attached(self, owner: str, models: Collection[str | None]) -> bool:
+        """`models`: the names of the model that is asked for."""
+        return self.always and self.serves(owner) and (not self.models or any(name in self.models for name in models))
+
+
+@dataclass(frozen=True, slots=True)
+class McpLimits:
+    # Seconds to connect, which includes the start of a program, and to list the tools; for one call; until a session that
+    # nobody uses is closed.
+    connect: float = 30.0
+    call: float = 60.0
+    idle: float = 300.0
+    # Of one answer of a server.
+    answer_bytes: int = 4 * 1024 * 1024
+    tools: int = 500
+    schema_bytes: int = 256 * 1024
+    schema_depth: int = 128
+    # How many sessions are kept. The one that was unused for the longest is closed first.
+    sessions: int = 200
+
+
+def requested_target(server: McpServer) -> HttpServer:
+    """A server whose URL a request names."""
+    assert server.url is not None
+    headers = dict(server.headers)
+    if server.authorization is not None:
+        headers = {name: value for name, value in headers.items() if name.lower() != "authorization"}
+        headers["Authorization"] = f"Bearer {server.authorization}"
+    return HttpServer(server.url, tuple(sorted(headers.items())))
+
+
+def secrets_of(target: Target) -> list[str]:
+    """What must not be in any message. Short ones would hit words that mean something else."""
+    pairs = target.env if isinstance(target, StdioServer) else target.headers
+    values = [part for _, value in pairs for part in (value, *value.split())]
+    return sorted({each for each in values if len(each) >= 6}, key=len, reverse=True)

@@ -1,0 +1,105 @@
+"""What MCP servers return, as an exchange takes it: the results of calls, and the tools of a list."""
+
+import base64
+import binascii
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from antiphon.core.mcp.errors import content_to_text
+from antiphon.core.tools import ToolResult
+from antiphon.tools.mcp.definitions import McpLimits
+from antiphon.wire.hosted_items import McpTool, McpToolExecutionError
+
+Block = Mapping[str, Any]
+
+
+def result_to_tool_result(result: Mapping[str, Any]) -> ToolResult:
+    """`result`: of tools/call, as JSON."""
+    content = result.get("content") or []
+    if result.get("isError"):
+        output = content_to_text(content) or "The tool failed, and did not say why."
+        return ToolResult(output, failed=True, data=McpToolExecutionError(content))
+    return ToolResult(_to_text(content, result.get("structuredContent")))
+
+
+def _to_text(content: Iterable[Block], structured: Any) -> str:
+    """Structured content repeats what the text says; it counts where there is no text."""
+    blocks = list(content)
+    lines = [_to_line(block) for block in blocks]
+    if structured is not None and not any(block.get("type") == "text" for block in blocks):
+        lines.append(msgspec.json.encode(structured).decode())
+    return "\n".join(line for line in lines if line)
+
+
+def _to_line(block: Block) -> str:
+    kind = str(block.get("type"))
+    return TEXTS[kind](block) if kind in TEXTS else f"[{kind}, which cannot be shown]"
+
+
+def _media(block: Block) -> str:
+    return f"[{block.get('type')} of type {block.get('mimeType')}, {_size(block.get('data')):,} bytes, which cannot be shown]"
+
+
+def _link(block: Block) -> str:
+    described = f": {block['description']}" if block.get("description") else ""
+    return f"[resource {block.get('name')} at {block.get('uri')}{described}]"
+
+
+def _resource(block: Block) -> str:
+    resource = block.get("resource") or {}
+    if isinstance(text := resource.get("text"), str):
+        return f"[resource {resource.get('uri')}]\n{text}"
+    kind = resource.get("mimeType") or "unknown type"
+    return f"[resource {resource.get('uri')} of {kind}, {_size(resource.get('blob')):,} bytes, which cannot be shown]"
+
+
+def _size(data: Any) -> int:
+    try:
+        return len(base64.b64decode(data or ""))
+    except (binascii.Error, ValueError, TypeError):
+        return 0
+
+
+# By the type of a block of content.
+TEXTS: dict[str, Callable[[Block], str]] = {
+    "text": lambda block: str(block.get("text", "")),
+    "image": _media,
+    "audio": _media,
+    "resource_link": _link,
+    "resource": _resource,
+}
+
+
+# ---- lists -----------------------------------------------------------------------------------------------------------
+
+
+def to_tools(listed: Iterable[Mapping[str, Any]], limits: McpLimits, left_out: list[str]) -> Iterator[McpTool]:
+    """`listed`: of tools/list, as JSON. `left_out` gets a sentence for each tool that is too large to be offered."""
+    for tool in listed:
+        name, schema = tool["name"], tool.get("inputSchema") or {}
+        problem = _problem(schema, limits)
+        if problem is not None:
+            left_out.append(f"The tool {name} is left out: {problem}.")
+        else:
+            yield McpTool(name, schema, tool.get("description"), tool.get("annotations"))
+
+
+def _problem(schema: Any, limits: McpLimits) -> str | None:
+    if _depth_exceeds(schema, limits.schema_depth):
+        return f"its schema is nested more than {limits.schema_depth} levels deep"
+    if len(msgspec.json.encode(schema)) > limits.schema_bytes:
+        return f"its schema has more than {limits.schema_bytes:,} bytes"
+    return None
+
+
+def _depth_exceeds(value: Any, most: int) -> bool:
+    pending = [(value, 1)]
+    while pending:
+        found, depth = pending.pop()
+        members = found.values() if isinstance(found, dict) else found if isinstance(found, list) else ()
+        if depth > most and members:
+            return True
+        pending += [(member, depth + 1) for member in members]
+    return False

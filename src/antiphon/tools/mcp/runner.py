@@ -1,0 +1,179 @@
+"""Runs calls of MCP tools, and lists the tools of MCP servers."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from antiphon.core.mcp.mcp_tools import McpTools, request_to_server
+from antiphon.core.mcp.servers import Listing, McpListError, McpServer
+from antiphon.core.steps import ToolCall
+from antiphon.core.tools import Tool, Toolbox, ToolResult, leave_out
+from antiphon.logs import log
+from antiphon.tools.addresses import AddressPolicy, url_complaint
+from antiphon.tools.mcp.definitions import McpLimits, OperatorServer, Target, requested_target
+from antiphon.tools.mcp.failures import McpFailure, McpNotInstalled
+from antiphon.tools.mcp.pool import Place, SessionPool
+from antiphon.tools.mcp.results import result_to_tool_result, to_tools
+from antiphon.tools.mcp.session import McpSession
+from antiphon.tools.runner import ToolContext
+
+T = TypeVar("T")
+
+# Seconds for which a server of the operator that could not be reached is not tried again. Where it is attached to every
+# request, each would wait for it.
+RETRY_INTERVAL = 10.0
+
+
+class McpRunner(McpTools):
+    # Of one server they are longer than of another.
+    has_own_timeouts = True
+
+    def __init__(
+        self,
+        servers: Mapping[str, OperatorServer],
+        policy: AddressPolicy,
+        limits: McpLimits,
+        *,
+        retry_interval: float = RETRY_INTERVAL,
+    ) -> None:
+        """`servers`: of the operator, by name. `policy`: for the URLs of requests."""
+        super().__init__(servers.keys(), self.url_complaint)
+        self._servers = servers
+        self._always = [server for server in servers.values() if server.always]
+        self._policy = policy
+        self._limits = limits
+        self._retry_interval = retry_interval
+        self.pool = SessionPool(lambda target: McpSession(target, policy, limits), limits)
+        # Of the operator's servers: when it failed, by the loop's clock, and why.
+        self._failed: dict[Hashable, tuple[float, McpFailure]] = {}
+        # The places that a response keeps.
+        self._kept: dict[tuple[str, Hashable], Place] = {}
+
+    def url_complaint(self, url: str) -> str | None:
+        """Why a request may not name this URL, as far as it can be seen from the URL itself."""
+        if self._policy.allow == "off":
+            return "MCP servers cannot be named by URL here: the setting mcp.urls does not allow it"
+        return url_complaint(self._policy, url)
+
+    def attached(self, owner: str, models: Collection[str | None]) -> Sequence[Tool]:
+        """The tools that requests get which do not ask for them."""
+        return [_to_tool(server) for server in self._always if server.is_attached(owner, models)]
+
+    # ---- what the gateway asks for -----------------------------------------------------------------------------------
+
+    async def list_tools(self, server: McpServer, context: ToolContext) -> Listing:
+        left_out: list[str] = []
+        try:
+            listed = await self._ask(server, context, lambda session: session.list_tools())
+            allowed = self._allowed_tools(server)
+            raw = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in listed]
+            tools = [tool for tool in to_tools(raw, self._limits, left_out) if allowed is None or tool.name in allowed]
+        except McpFailure as failure:
+            return Listing(error=McpListError(failure.message, failure.status))
+        for sentence in left_out:
+            log("mcp tool left out", level=logging.WARNING, server=server.label, reason=sentence)
+        return Listing(tools)
+
+    async def run(self, call: ToolCall, context: ToolContext) -> ToolResult:
+        server = request_to_server(context.request, call.namespace or "")
+        try:
+            return await self._run(server, call, context)
+        except McpFailure as failure:
+            return ToolResult(failure.message, failed=True, data=failure.to_error())
+
+    async def _run(self, server: McpServer, call: ToolCall, context: ToolContext) -> ToolResult:
+        arguments: dict[str, Any] = msgspec.json.decode(call.arguments or "{}", type=dict[str, Any])
+        if (allowed := self._allowed_tools(server)) is not None and call.name not in allowed:
+            raise McpFailure(f"The tool {call.name} is not allowed.")
+        seconds = operator.timeout if (operator := self._operators(server)) is not None else None
+        result = await self._ask(server, context, lambda session: session.call(call.name, arguments, seconds))
+        return result_to_tool_result(result.model_dump(mode="json", by_alias=True, exclude_none=True))
+
+    async def close(self) -> None:
+        await self.pool.close()
+
+    async def _ask(self, server: McpServer, context: ToolContext, ask: Callable[[McpSession], Awaitable[T]]) -> T:
+        """A request to a server, in the session of this owner. Raises McpFailure."""
+        session = await self._session(server, context)
+        try:
+            return await ask(session)
+        except McpFailure:
+            if not session.is_forgotten:
+                raise
+            # Nothing was done: the server does not know the session any more. It may have been started anew.
+            return await ask(await self._session(server, context))
+
+    # ---- sessions ----------------------------------------------------------------------------------------------------
+
+    async def _session(self, server: McpServer, context: ToolContext) -> McpSession:
+        """The session of this owner with this server, kept until the response has ended."""
+        target = self._target(server, context.owner)
+        operator = self._operators(server)
+        key: Hashable = (None if operator is not None and operator.shared else context.owner, target)
+        self._raise_recent(key)
+        try:
+            return await self.pool.session(await self._place(key, context), target)
+        except McpFailure as failure:
+            if operator is not None:
+                # Only the operator can do something about it. What the program wrote may be what it was asked.
+                log("mcp server failed", level=logging.WARNING, server=operator.name, reason=failure.message)
+                self._failed[key] = asyncio.get_running_loop().time(), failure
+            raise
+
+    async def _place(self, key: Hashable, context: ToolContext) -> Place:
+        pin = (context.response_id, key)
+        if pin not in self._kept:
+            place = await context.resources.enter_async_context(self.pool.kept(key))
+            self._kept[pin] = place
+            context.resources.callback(self._kept.pop, pin, None)
+        return self._kept[pin]
+
+    def _raise_recent(self, key: Hashable) -> None:
+        when, failure = self._failed.get(key, (0.0, None))
+        if failure is None:
+            return
+        if asyncio.get_running_loop().time() - when < self._retry_interval:
+            raise failure
+        del self._failed[key]
+
+    def _target(self, server: McpServer, owner: str) -> Target:
+        if server.url is not None:
+            if (complaint := self.url_complaint(server.url)) is not None:
+                raise McpFailure(f"The URL cannot be used: {complaint}.")
+            return requested_target(server)
+        operator = self._servers.get(server.label)
+        if operator is None or not operator.serves(owner):
+            raise McpFailure(f"There is no MCP server with the label {server.label}.")
+        return operator.target
+
+    def _operators(self, server: McpServer) -> OperatorServer | None:
+        return self._servers.get(server.label) if server.url is None else None
+
+    def _allowed_tools(self, server: McpServer) -> frozenset[str] | None:
+        operator = self._operators(server)
+        return operator.allowed_tools if operator is not None else None
+
+
+def _to_tool(server: OperatorServer) -> Tool:
+    return {"type": "mcp", "server_label": server.name, "require_approval": server.require_approval}
+
+
+class NoMcp(McpTools):
+    """Where the SDK is not installed."""
+
+    def define(self, box: Toolbox, tool: Tool, where: str, namespace: str | None = None, **_: Any) -> None:
+        leave_out(box, tool, where, why="MCP needs the package mcp, which is not installed on the gateway")
+
+    async def run(self, call: ToolCall, context: ToolContext) -> ToolResult:
+        raise McpNotInstalled
+
+    async def list_tools(self, server: McpServer, context: ToolContext) -> Listing:
+        return Listing(error=McpListError(McpNotInstalled().message))
+
+    def attached(self, owner: str, models: Collection[str | None]) -> Sequence[Tool]:
+        return ()
+
+    async def close(self) -> None: ...

@@ -1,0 +1,1 @@
+"""The tool `web_search`: services that search the web, and the pages that they find."""

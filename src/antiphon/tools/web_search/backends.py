@@ -1,0 +1,119 @@
+"""What is asked for results: a service over HTTP, or a tool of an MCP server."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol
+
+import aiohttp
+import msgspec
+
+from antiphon.core.search_results import SearchResult
+from antiphon.core.tools import ToolResult
+from antiphon.tools.runner import ToolContext
+from antiphon.tools.web_search.mcp_results import text_to_results
+from antiphon.tools.web_search.services import Query, SearchService, rows_to_results
+from antiphon.wire import UNREADABLE
+
+# More of an answer is not read.
+MOST_BYTES = 4 * 1024 * 1024
+TOO_MANY_REQUESTS = 429
+
+
+class SearchFailed(Exception):
+    """The message is for the model and the log. It has no secrets."""
+
+
+class Backend(Protocol):
+    async def search(self, query: Query, context: ToolContext) -> list[SearchResult]:
+        """Raises SearchFailed."""
+
+
+class HttpBackend:
+    def __init__(
+        self,
+        service: SearchService,
+        url: str,
+        key: str,
+        session: Callable[[], aiohttp.ClientSession],
+        *,
+        timeout: float,
+        retry_delay: float = 1.1,
+    ) -> None:
+        """`retry_delay`: seconds after which it is asked once more if it says that this was too soon. Some plans allow one
+        request a second."""
+        self._service = service
+        self._url = url.rstrip("/")
+        self._key = key
+        self._session = session
+        self._timeout = timeout
+        self._retry_delay = retry_delay
+
+    async def search(self, query: Query, context: ToolContext) -> list[SearchResult]:
+        status, body = await self._ask(query)
+        if status == TOO_MANY_REQUESTS:
+            await asyncio.sleep(self._retry_delay)
+            status, body = await self._ask(query)
+        if status != 200:
+            hint = self._service.hints.get(status)
+            raise SearchFailed(f"the search service answered with status {status}{f': {hint}' if hint else ''}")
+        try:
+            rows = msgspec.convert(self._service.rows(msgspec.json.decode(body)), list[Any])
+        except (*UNREADABLE, KeyError, TypeError, AttributeError):
+            raise SearchFailed("the search service answered with something that cannot be read") from None
+        return list(rows_to_results(rows, self._service.members))
+
+    async def _ask(self, query: Query) -> tuple[int, bytes]:
+        asked = self._service.ask(query, self._key)
+        try:
+            async with (
+                asyncio.timeout(self._timeout),
+                # A redirect could take the key to somebody else.
+                self._session().request(
+                    asked.method,
+                    self._url + asked.path,
+                    params=asked.params,
+                    headers={"Accept": "application/json", **asked.headers},
+                    json=asked.json,
+                    allow_redirects=False,
+                ) as answer,
+            ):
+                return answer.status, await read_at_most(answer, MOST_BYTES)
+        except TimeoutError:
+            raise SearchFailed(f"the search service did not answer in {self._timeout:g} s") from None
+        except TooLarge:
+            raise SearchFailed(f"the search service answered with more than {MOST_BYTES} bytes") from None
+        except aiohttp.ClientError as failed:
+            raise SearchFailed(f"the search service cannot be reached ({type(failed).__name__})") from None
+
+
+class TooLarge(Exception):
+    pass
+
+
+async def read_at_most(answer: aiohttp.ClientResponse, most: int) -> bytes:
+    """Counted after decompression: a small body may be large."""
+    body = bytearray()
+    async for piece in answer.content.iter_chunked(65536):
+        body += piece
+        if len(body) > most:
+            raise TooLarge
+    return bytes(body)
+
+
+# Calls a tool of an MCP server that the settings name.
+CallTool = Callable[[str, str, Mapping[str, Any], ToolContext], Awaitable[ToolResult]]
+
+
+class McpBackend:
+    def __init__(self, call_tool: CallTool, server: str, tool: str, argument: str = "query") -> None:
+        """`argument`: the name of the tool's argument for the words to search for."""
+        self._call_tool = call_tool
+        self._server = server
+        self._tool = tool
+        self._argument = argument
+
+    async def search(self, query: Query, context: ToolContext) -> list[SearchResult]:
+        found = await self._call_tool(self._server, self._tool, {self._argument: query.words}, context)
+        if found.failed:
+            raise SearchFailed(f"the MCP server {self._server} failed: {found.output[:500]}")
+        return text_to_results(found.output)

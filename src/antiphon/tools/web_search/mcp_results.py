@@ -1,0 +1,82 @@
+"""Results from the text of an MCP server's search tool. Each server has its own form: JSON, blocks of lines, or prose."""
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from antiphon.core.search_results import SearchResult, clean
+from antiphon.wire import UNREADABLE
+
+URLS = ("url", "link", "href", "uri")
+TITLES = ("title", "name", "heading")
+TEXTS = ("text", "content", "snippet", "description", "body", "summary")
+# How deep rows may be in JSON.
+DEEPEST = 4
+# More is not looked at.
+MOST_ROWS = 100
+LONGEST_TEXT = 200_000
+
+_EMPTY_LINE = re.compile(r"\n[ \t\r]*\n")
+_URL = re.compile(r"https?://[^\s<>\"'`\]]+")
+_LABEL = re.compile(r"^\W*(?:title|url|link|description|snippet|content|text|summary|published)\W*:\s*", re.IGNORECASE)
+_LINK = re.compile(r"\[([^\[\]\n]{1,300})\]\((https?://[^)\s]+)\)")
+
+
+def text_to_results(text: str) -> list[SearchResult]:
+    """What has no address cannot be cited; if nothing has one, all of the text is one result without a link."""
+    text = text.strip()
+    try:
+        value = msgspec.json.decode(text)
+    except UNREADABLE:
+        value = None
+    if value in ([], {}):
+        return []
+    text = text[:LONGEST_TEXT]
+    results = list(islice(_rows(value, DEEPEST), MOST_ROWS)) or list(_blocks_to_results(text))
+    return results or ([SearchResult("", "", text)] if text else [])
+
+
+def _rows(value: Any, deep: int) -> Iterator[SearchResult]:
+    if isinstance(value, dict) and (url := _first(value, URLS)).startswith(("http://", "https://")):
+        yield SearchResult(url, clean(_first(value, TITLES)), clean(_first(value, TEXTS)))
+    elif deep:
+        for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+            yield from _rows(inner, deep - 1)
+
+
+def _first(row: dict[str, Any], names: Iterable[str]) -> str:
+    return next((row[name] for name in names if isinstance(row.get(name), str) and row[name]), "")
+
+
+def _blocks_to_results(text: str) -> Iterator[SearchResult]:
+    """A block is a paragraph with an address, and those after it that have none. In a list, each line is one."""
+    found: tuple[str, list[str]] | None = None
+    for paragraph in _paragraphs(text):
+        address = _URL.search(paragraph)
+        if address is not None:
+            if found is not None:
+                yield _block_to_result(*found)
+            found = address[0].rstrip(".,;:)"), [paragraph]
+        elif found is not None:
+            found[1].append(paragraph)
+    if found is not None:
+        yield _block_to_result(*found)
+
+
+def _paragraphs(text: str) -> Iterator[str]:
+    for paragraph in _EMPTY_LINE.split(text):
+        lines = paragraph.splitlines()
+        with_address = sum(_URL.search(line) is not None for line in lines)
+        yield from lines if with_address > 1 else (paragraph,)
+
+
+def _block_to_result(url: str, paragraphs: list[str]) -> SearchResult:
+    text = "\n".join(paragraphs)
+    link = _LINK.search(text)
+    lines = [clean(_LABEL.sub("", line)) for line in text.splitlines() if url not in line]
+    lines = [line for line in lines if line]
+    title = clean(link[1]) if link is not None else lines.pop(0) if lines else ""
+    return SearchResult(url, title, " ".join(lines))

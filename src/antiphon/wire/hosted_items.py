@@ -1,0 +1,85 @@
+"""The output items of tools that the gateway runs."""
+
+from typing import Any, Literal
+
+from msgspec import UNSET, Struct, UnsetType
+
+# "calling" and "searching": the tool runs now.
+HostedStatus = Literal["in_progress", "calling", "searching", "completed", "incomplete", "failed"]
+
+
+class McpTool(Struct):
+    """A tool of an MCP server, as its list has it."""
+
+    name: str
+    input_schema: Any
+    description: str | None = None
+    annotations: Any = None
+
+
+class McpListTools(Struct, tag="mcp_list_tools"):
+    id: str
+    server_label: str
+    tools: list[McpTool]
+    error: str | None = None
+
+
+class McpProtocolError(Struct, tag="mcp_protocol_error"):
+    """An error of JSON-RPC."""
+
+    code: int
+    message: str
+
+
+class McpToolExecutionError(Struct, tag="mcp_tool_execution_error"):
+    """A result that the server calls an error; its content as it is."""
+
+    content: Any
+
+
+class McpHttpError(Struct, tag="http_error"):
+    code: int
+    message: str
+
+
+McpError = McpProtocolError | McpToolExecutionError | McpHttpError
+
+
+class McpCall(Struct, tag="mcp_call"):
+    id: str
+    server_label: str
+    name: str
+    arguments: str
+    approval_request_id: str | None = None
+    status: HostedStatus = "in_progress"
+    output: str | None = None
+    # Other servers, and older clients, send plain words.
+    error: McpError | str | None = None
+
+
+class McpApprovalRequest(Struct, tag="mcp_approval_request"):
+    id: str
+    server_label: str
+    name: str
+    arguments: str
+
+
+class WebSearchCall(Struct, tag="web_search_call"):
+    id: str
+    status: HostedStatus
+    action: dict[str, Any]
+    # Only where the request includes them.
+    results: list[dict[str, Any]] | UnsetType = UNSET
+
+
+class ToolSearchOutput(Struct, tag="tool_search_output"):
+    """What a search by the server found."""
+
+    id: str
+    call_id: str | None
+    tools: list[dict[str, Any]]
+    status: HostedStatus
+    execution: str = "server"
+
+
+HostedItem = McpListTools | McpCall | McpApprovalRequest | WebSearchCall | ToolSearchOutput

@@ -1,0 +1,277 @@
+"""MCP servers behind a gateway, over sockets: those of requests, and those of the operator."""
+
+import asyncio
+import json
+import os
+import sys
+from typing import Any
+
+import pytest
+from support import bad_mcp_server
+from support.bad_mcp_server import BadMcpServer
+from support.commands import ANTIPHON, bare_environment
+from support.engine import MockEngine, answer, call, text
+from support.gateway import GatewayUnderTest, running_gateway
+from support.sockets import connected
+
+from antiphon.mcp_settings import McpServerSettings, McpSettings
+
+ECHO = answer(call("bad__echo", '{"a": 1}', id="a"), finish="tool_calls")
+ITEMS = ["mcp_list_tools", "mcp_call", "message"]
+
+
+def tool(server: BadMcpServer, **members: Any) -> dict[str, Any]:
+    return {"type": "mcp", "server_label": "bad", "server_url": server.url + "/mcp", "require_approval": "never", **members}
+
+
+def operators(**servers: McpServerSettings) -> McpSettings:
+    return McpSettings(connect_timeout=20, servers=servers)
+
+
+def program(mode: str = "", **options: Any) -> McpServerSettings:
+    return McpServerSettings(command=sys.executable, args=(bad_mcp_server.__file__, mode), **options)
+
+
+def types_of(response: dict[str, Any]) -> list[str]:
+    return [item["type"] for item in response["output"]]
+
+
+def offered(engine: MockEngine) -> list[str]:
+    return [tool["function"]["name"] for tool in engine.requests[0].get("tools") or ()]
+
+
+# ---- servers of requests ---------------------------------------------------------------------------------------------
+
+
+async def test_a_server_of_a_request_is_listed_and_called(engine: MockEngine) -> None:
+    engine.will(ECHO, text("Done."))
+    async with BadMcpServer() as server, running_gateway(engine) as gateway:
+        response = await gateway.create(tools=[tool(server, authorization="a-long-secret")])
+        assert types_of(response) == ITEMS
+        assert response["output"][1]["output"] == '{"a": 1}'
+        assert "a-long-secret" not in json.dumps(response)
+        assert {headers["Authorization"] for headers in server.headers} == {"Bearer a-long-secret"}
+    assert engine.last["messages"][-1]["content"] == '{"a": 1}'
+
+
+@pytest.mark.parametrize("way", ["stream", "websocket", "background"])
+async def test_every_way_in_reaches_the_server(engine: MockEngine, way: str) -> None:
+    engine.will(ECHO, text("Done."))
+    async with BadMcpServer() as server, running_gateway(engine) as gateway:
+        response = await WAYS[way](gateway, tool(server))
+    assert types_of(response) == ITEMS
+    assert (response["status"], response["output"][1]["status"]) == ("completed", "completed")
+
+
+async def _stream(gateway: GatewayUnderTest, tool: dict[str, Any]) -> dict[str, Any]:
+    response: dict[str, Any] = (await gateway.stream(tools=[tool]))[-1]["response"]
+    return response
+
+
+async def _websocket(gateway: GatewayUnderTest, tool: dict[str, Any]) -> dict[str, Any]:
+    async with connected(gateway) as socket:
+        return await socket.create(tools=[tool])
+
+
+async def _background(gateway: GatewayUnderTest, tool: dict[str, Any]) -> dict[str, Any]:
+    body = json.dumps({"model": "mock", "input": "Hi", "background": True, "stream": True, "tools": [tool]}).encode()
+    async with gateway.client.post(gateway.url + "/v1/responses", data=body) as answer:
+        queued = json.loads((await answer.content.readuntil(b"\n\n")).partition(b"data: ")[2])
+        await answer.read()
+    _, response = await gateway.get(f"/v1/responses/{queued['response']['id']}")
+    return response
+
+
+WAYS = {"stream": _stream, "websocket": _websocket, "background": _background}
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("rpc_error", "mcp_protocol_error"), ("tool_error", "mcp_tool_execution_error"), ("status", "http_error")],
+)
+async def test_a_call_that_fails_is_told_to_the_model(engine: MockEngine, name: str, kind: str) -> None:
+    engine.will(answer(call(f"bad__{name}", "{}", id="a"), finish="tool_calls"), text("A pity."))
+    async with BadMcpServer() as server, running_gateway(engine) as gateway:
+        response = await gateway.create(tools=[tool(server)])
+    failed = response["output"][1]
+    assert (failed["status"], failed["output"], failed["error"]["type"]) == ("failed", None, kind)
+    assert response["status"] == "completed"
+    assert engine.last["messages"][-1]["content"]
+
+
+async def test_a_server_that_does_not_list_is_a_424_with_its_status(engine: MockEngine) -> None:
+    async with BadMcpServer() as server, running_gateway(engine) as gateway:
+        refused = {**tool(server), "server_url": server.url + "/status/401"}
+        status, body = await gateway.post({"model": "mock", "input": "Hi", "tools": [refused]})
+    assert (status, body["error"]["type"], body["error"]["code"]) == (424, "external_connector_error", "http_error")
+    assert "'bad'" in body["error"]["message"]
+    assert "401" in body["error"]["message"]
+    assert engine.requests == []
+
+
+# ---- what requests may not name --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://10.0.0.1/mcp",
+        "http://example.com/mcp",
+        "https://192.168.0.1/mcp",
+        "https://169.254.169.254/latest",
+        "https://[::ffff:169.254.169.254]/",
+        "https://0xa9fea9fe/",
+        "https://2852039166/",
+        "https://0.0.0.0/",
+        "https://[fe80::1]/",
+        "https://ada:a-long-secret@example.com/mcp",
+        "stdio:///bin/sh",
+        "file:///etc/passwd",
+    ],
+)
+async def test_a_url_that_may_not_be_used_is_a_400(engine: MockEngine, url: str) -> None:
+    async with running_gateway(engine) as gateway:
+        bad = {"type": "mcp", "server_label": "bad", "server_url": url}
+        status, body = await gateway.post({"model": "mock", "input": "Hi", "tools": [bad]})
+    assert (status, body["error"]["param"]) == (400, "tools[0].server_url")
+    assert "a-long-secret" not in json.dumps(body)
+    assert engine.requests == []
+
+
+async def test_the_gateway_never_connects_to_itself(engine: MockEngine) -> None:
+    async with running_gateway(engine) as gateway:
+        for host in ("127.0.0.1", "[::1]", "127.0.0.2", "[::ffff:127.0.0.1]"):
+            url = gateway.url.replace("127.0.0.1", host) + "/v1/mcp"
+            bad = {"type": "mcp", "server_label": "bad", "server_url": url}
+            status, body = await gateway.post({"model": "mock", "input": "Hi", "tools": [bad]})
+            assert status == 400
+            assert "is this gateway itself" in body["error"]["message"]
+        # The name is known only when it is resolved.
+        bad = {"type": "mcp", "server_label": "bad", "server_url": gateway.url.replace("127.0.0.1", "localhost")}
+        status, body = await gateway.post({"model": "mock", "input": "Hi", "tools": [bad]})
+        assert status == 424
+        assert "is this gateway itself" in body["error"]["message"]
+
+
+async def test_a_redirect_into_a_private_network_is_not_followed(engine: MockEngine) -> None:
+    async with BadMcpServer() as server, BadMcpServer() as other, running_gateway(engine) as gateway:
+        for target in (f"{other.url}/mcp", "http://169.254.169.254/", "http://10.0.0.1/"):
+            bad = {"type": "mcp", "server_label": "bad", "server_url": f"{server.url}/redirect?to={target}"}
+            status, body = await gateway.post({"model": "mock", "input": "Hi", "tools": [bad]})
+            assert status == 424
+            assert "Http status code: 307" in body["error"]["message"]
+        assert other.headers == []
+
+
+async def test_where_urls_are_off_only_the_operators_servers_can_be_used(engine: MockEngine) -> None:
+    mcp = McpSettings(urls="off", servers={"bad": program()})
+    engine.will(text("Hello."))
+    async with BadMcpServer() as server, running_gateway(engine, mcp=mcp) as gateway:
+        status, body = await gateway.post({"model": "mock", "input": "Hi", "tools": [tool(server)]})
+        assert status == 400
+        assert "the setting mcp.urls does not allow it" in body["error"]["message"]
+        response = await gateway.create(tools=[{"type": "mcp", "server_label": "bad"}])
+    assert types_of(response) == ["mcp_list_tools", "message"]
+
+
+# ---- servers of the operator -----------------------------------------------------------------------------------------
+
+
+async def test_an_operators_server_is_used_by_its_label(engine: MockEngine) -> None:
+    engine.will(ECHO, text("Done."))
+    async with running_gateway(engine, mcp=operators(bad=program())) as gateway:
+        response = await gateway.create(tools=[{"type": "mcp", "server_label": "bad", "require_approval": "never"}])
+    assert types_of(response) == ITEMS
+    assert response["output"][1]["output"] == '{"a": 1}'
+
+
+async def test_an_attached_server_is_there_without_being_asked_for(engine: MockEngine) -> None:
+    engine.will(ECHO, text("Done."))
+    async with running_gateway(engine, mcp=operators(bad=program(always=True))) as gateway:
+        response = await gateway.create()
+        assert types_of(response) == ["mcp_call", "message"]
+        assert response["tools"] == []
+        events = await gateway.stream()
+        assert [event["type"] for event in events if "mcp_list" in event["type"]] == []
+    assert "bad__echo" in offered(engine)
+
+
+@pytest.mark.parametrize(("model", "is_attached"), [("mock", True), ("alias", True), ("other", False)])
+async def test_a_server_is_attached_to_the_models_that_the_operator_names(
+    engine: MockEngine, model: str, is_attached: bool
+) -> None:
+    engine.lists("mock", "other")
+    mcp = operators(bad=program(always=True, models=("mock",)))
+    async with running_gateway(engine, mcp=mcp, model_names={"alias": "mock"}) as gateway:
+        await gateway.create(model=model)
+    assert ("bad__echo" in offered(engine)) is is_attached
+
+
+@pytest.mark.parametrize(("key", "is_attached"), [("for-ada", True), ("for-bob", False)])
+async def test_a_server_is_attached_for_the_keys_that_the_operator_names(
+    engine: MockEngine, key: str, is_attached: bool
+) -> None:
+    mcp = operators(bad=program(always=True, keys=("ada",)))
+    keys = {"ada": ("for-ada",), "bob": ("for-bob",)}
+    async with running_gateway(engine, mcp=mcp, keys=keys) as gateway:
+        headers = {"Authorization": f"Bearer {key}"}
+        status, _ = await gateway.post({"model": "mock", "input": "Hi"}, headers=headers)
+        assert status == 200
+        named = {"model": "mock", "input": "Hi", "tools": [{"type": "mcp", "server_label": "bad"}]}
+        status, _ = await gateway.post(named, headers=headers)
+        assert status == (200 if is_attached else 424)
+    assert ("bad__echo" in offered(engine)) is is_attached
+
+
+async def test_an_attached_server_that_is_broken_is_a_notice(engine: MockEngine) -> None:
+    async with running_gateway(engine, mcp=operators(bad=program("exits", always=True))) as gateway:
+        response = await gateway.create()
+        assert types_of(response) == ["message"]
+        assert "the tools of MCP server bad are not offered" in gateway.notice
+        assert "database" not in gateway.notice
+
+
+async def test_a_server_may_have_more_time_than_other_tools(engine: MockEngine) -> None:
+    """And less: the call ends when the time of its server does."""
+    slow = answer(call("bad__slow", "{}", id="a"), finish="tool_calls")
+    engine.will(slow, text("Done."))
+    mcp = operators(bad=program(always=True, timeout=0.5))
+    async with running_gateway(engine, mcp=mcp, tool_timeout=0.1) as gateway:
+        response = await gateway.create()
+    assert response["output"][0]["error"]["message"] == "The server did not answer within 0.5 seconds."
+
+
+async def test_a_program_ends_with_the_gateway(engine: MockEngine) -> None:
+    engine.will(answer(call("bad__process", "{}", id="a"), finish="tool_calls"), text("Done."))
+    async with running_gateway(engine, mcp=operators(bad=program(always=True))) as gateway:
+        response = await gateway.create()
+        process = json.loads(response["output"][0]["output"])["pid"]
+        assert is_there(process)
+    assert not is_there(process)
+
+
+def is_there(pid: int) -> bool:
+    return os.path.exists(f"/proc/{pid}")
+
+
+async def test_a_client_that_leaves_stops_the_call(engine: MockEngine) -> None:
+    engine.will(answer(call("bad__slow", "{}", id="a"), finish="tool_calls"))
+    async with BadMcpServer() as server, running_gateway(engine) as gateway:
+        body = json.dumps({"model": "mock", "input": "Hi", "stream": True, "tools": [tool(server)]}).encode()
+        async with gateway.client.post(gateway.url + "/v1/responses", data=body) as answered:
+            await answered.content.readuntil(b"mcp_call_arguments.done")
+            await asyncio.wait_for(server.tools.is_called.wait(), 10)
+            answered.close()
+        await asyncio.wait_for(server.tools.cancelled.wait(), 10)
+
+
+async def test_the_sdk_is_not_imported_where_no_server_is_used() -> None:
+    """It takes longer to import than the gateway."""
+    source = (
+        "import sys, antiphon.cli.commands, antiphon.app; print([name for name in ('mcp', 'httpx2') if name in sys.modules])"
+    )
+    process = await asyncio.create_subprocess_exec(
+        *(ANTIPHON[0], "-c", source), stdout=asyncio.subprocess.PIPE, env=bare_environment()
+    )
+    out, _ = await process.communicate()
+    assert out == b"[]\n"
