@@ -114,6 +114,7 @@ def _check_calls(offer: Offer, box: Toolbox, dialect: Dialect, checks: Checks) -
         if schema is not None:
             # One that does not fit is asked for once more. What is wrong then, its tool will report.
             checks.calls[name] = SchemaCheck(msgspec.json.encode(schema), buffered=True, binding=False)
+    _check_deferred(box, checks)
     for name, tool in box.functions.items():
         if not tool.function.strict:
             continue
@@ -127,10 +128,20 @@ def _check_calls(offer: Offer, box: Toolbox, dialect: Dialect, checks: Checks) -
             checks.calls[name] = _schema_check(definition, schema, constrained=constrained)
 
 
+def _check_deferred(box: Toolbox, checks: Checks) -> None:
+    """What is wrong with the schema of a tool is said before it is found."""
+    for native, tool in box.searchable.items():
+        if tool.function.strict and native not in box.names:
+            schema = msgspec.json.encode(tool.function.parameters or ANY_OBJECT)
+            checks.readable(Definition(schema, f"{tool.where}.parameters", True))
+
+
 def _check_inputs(box: Toolbox, checks: Checks, *, check_grammars: bool) -> None:
     if not check_grammars:
         return
     for native, grammar in box.grammars.items():
+        if native not in box.names:
+            continue
         notice = f"the grammar of tool {native.name} cannot be read: its calls are not checked"
         if checks.readable(Definition(grammar, f"{box.places[box.names[native]]}.format", False, notice)):
             checks.calls[box.names[native]] = GrammarCheck(grammar)

@@ -21,7 +21,8 @@ from antiphon.core.repairs import rejection_to_conversion
 from antiphon.core.request import Conversion, request_to_chat
 from antiphon.core.request_fields import request_to_items
 from antiphon.core.tool_choice import relaxed_choice
-from antiphon.core.tools import Grammar
+from antiphon.core.tool_search import search
+from antiphon.core.tools import Grammar, Tool
 from antiphon.core.truncation import share_to_drop, truncated
 from antiphon.core.turns import AssistantTurn
 from antiphon.errors import ApiError, ContextLengthExceeded
@@ -72,6 +73,8 @@ class Question:
         # Those of them that count for other requests, once a few in a row have learned the same.
         self._repeating: dict[str, Any] = {}
         self._rounds: list[AssistantTurn] = []
+        # The tools that searches of this response have found.
+        self._found: list[Tool] = []
         self._rejection: Rejection | None = None
         # The model answers without thinking, under constraints that leave no room for a thought.
         self._strict = False
@@ -125,6 +128,7 @@ class Question:
             complaint_about=self._complaint_about,
             documents=Documents(self._outcome_of),
             rounds=self._rounds,
+            found=self._found,
             rejection=self._rejection,
             help=help,
             sampling=self.knowledge.sampling_for(model),
@@ -268,6 +272,12 @@ class Question:
         """From now on the model answers at once: it has used up its tokens for a thought."""
         self._thought_too_long = self._strict = True
         self.convert()
+
+    def search(self, arguments: str) -> list[Tool]:
+        """Searches the deferred tools. What is found is offered from the next conversion on."""
+        found = search(self.conversion.box, arguments, self._request.tool_choice)
+        self._found += found
+        return found
 
     def add_round(self, turn: AssistantTurn) -> None:
         """The model called tools, and continues with their results. It has done what `tool_choice` required."""

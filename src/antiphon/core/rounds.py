@@ -18,11 +18,11 @@ def states_to_turn(states: Iterable[ItemState]) -> AssistantTurn:
     for state in states:
         if isinstance(state, CallState):
             output = state.result.output if state.result is not None else ""
-            turn.calls.append(Call(state.call_id, state.name, state.arguments, texts=[output], answered=True))
+            turn.calls.append(Call(state.chat_id, state.name, state.arguments, texts=[output], answered=True))
         elif isinstance(state, ReasoningState):
             turn.reasoning.append(state.written)
-        else:
-            turn.texts.append(state.written)
+        elif text := state.written:
+            turn.texts.append(text)
     return turn
 
 
