@@ -459,11 +459,11 @@ def test_an_output_whose_search_is_gone_only_offers_its_tools() -> None:
 def test_a_search_without_an_output_has_a_placeholder() -> None:
     items = [
         {"role": "user", "content": "Hi"},
-        {"type": "tool_search_call", "id": "tsc_1", "call_id": None, "arguments": "maps"},
+        {"type": "tool_search_call", "id": "tsc_1", "call_id": None, "arguments": {"query": "maps"}},
     ]
     conversion = converted(items, TOOLS)
     call_message, result = conversion.chat.messages[1:]
     assert call_message.tool_calls
     assert call_message.tool_calls[0].function.arguments == '{"query":"maps"}'
     assert result.content == "(no output was recorded for this call)"
-    assert "call tsc_1 has no output: a placeholder was sent" in conversion.notices
+    assert "call tool_search_1 has no output: a placeholder was sent" in conversion.notices

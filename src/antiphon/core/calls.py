@@ -201,8 +201,8 @@ class ServerSearchForm(SilentForm):
 
     @property
     def chat_id(self) -> str:
-        """Its item has no call_id."""
-        return self._id
+        """None: its item has no call_id. Searches are numbered where the conversation is written."""
+        return ""
 
 
 class LocalShellForm(SilentForm):

@@ -49,8 +49,9 @@ class ChatDraft:
         self.read_document = read_document
         # What the model is told of tools that a search has found.
         self.found_words = found_words
-        # The searches of the gateway whose outputs are still to come. Their items have no call_id.
-        self._searches: deque[str] = deque()
+        # The searches of the gateway: how many there are, and the ids of those whose outputs are still to come.
+        self._searches = 0
+        self._searching: deque[str] = deque()
         # A set that keeps its order.
         self._notices: dict[str, None] = {}
         self._system: list[str] = []
@@ -115,16 +116,21 @@ class ChatDraft:
         self._calls[call_id] = call
         self._waiting.setdefault(call_id, []).append(turn)
 
-    def search(self, item_id: str | None, tool: Native, arguments: str) -> None:
-        """A search that the gateway ran. Clients may leave out the ids of items."""
-        call_id = item_id or f"search_{len(self._calls)}"
+    def search(self, tool: Native, arguments: str) -> None:
+        """A search that the gateway ran."""
+        call_id = self._search_id()
         self.call(call_id, tool, arguments)
-        self._searches.append(call_id)
+        self._searching.append(call_id)
+
+    def _search_id(self) -> str:
+        """Its item has no call_id, and clients may leave out the ids of items: so searches are numbered."""
+        self._searches += 1
+        return f"tool_search_{self._searches}"
 
     def search_output(self, text: str, where: str) -> None:
         """Without its search there is no message: its tools are offered all the same."""
-        if self._searches:
-            self.output(self._searches.popleft(), [{"type": "text", "text": text}], where)
+        if self._searching:
+            self.output(self._searching.popleft(), [{"type": "text", "text": text}], where)
 
     def output(self, call_id: str, parts: list[Part], where: str) -> None:
         """The result of a call goes directly after it, wherever the item was."""
@@ -203,8 +209,8 @@ class ChatDraft:
         """What the items do not have yet: a round of tools, an answer that was rejected."""
         last = self._turns[-1] if self._turns else None
         if isinstance(turn, AssistantTurn):
-            # The notes in it are those of this draft.
-            turn = replace(turn, calls=[replace(call) for call in turn.calls])
+            # The notes in it are those of this draft, and so are the ids of searches.
+            turn = replace(turn, calls=[replace(call, id=call.id or self._search_id()) for call in turn.calls])
         if isinstance(turn, AssistantTurn) and isinstance(last, AssistantTurn) and not last.calls:
             last.extend(turn)
         else:

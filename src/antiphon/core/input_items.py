@@ -212,8 +212,7 @@ def tool_search_call_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
     if not _is_of_server(item):
         _client_search(draft, item, where)
         return
-    given = item.get("arguments")
-    draft.search(_id(item), SERVER_SEARCH, arguments_to_text(given if isinstance(given, dict) else {"query": str(given or "")}))
+    draft.search(SERVER_SEARCH, arguments_to_text(item.get("arguments")))
 
 
 def tool_search_output_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
@@ -227,11 +226,6 @@ def tool_search_output_to_chat(draft: ChatDraft, item: Item, where: str) -> None
 def _is_of_server(item: Item) -> bool:
     """The server that made the response ran the search, so nobody needs a call_id."""
     return not isinstance(item.get("call_id"), str)
-
-
-def _id(item: Item) -> str | None:
-    id = item.get("id")
-    return id if isinstance(id, str) and id else None
 
 
 _client_search = call_as_function("tool_search", "arguments")
