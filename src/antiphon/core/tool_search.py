@@ -8,6 +8,7 @@ definitions of the tools, which are offered from then on: in the rest of the res
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
@@ -104,9 +105,13 @@ def found_to_text(tools: Sequence[Tool], box: Toolbox) -> str:
     """The result of a search for the model: the same in the response that searches, and in every later prompt."""
     if names := [box.name_of(native) for tool in tools for native in _natives(tool)]:
         return FOUND.format(names=", ".join(names))
-    known = [tool.function.name for tool in box.searchable.values()]
-    more = [f"and {len(known) - MOST_NAMES} more"] if len(known) > MOST_NAMES else []
-    return NOT_FOUND.format(names=", ".join([*known[:MOST_NAMES], *more])) if known else NOTHING_LEFT
+    if not box.searchable:
+        return NOTHING_LEFT
+    # A history may have many searches that found nothing.
+    shown = [tool.function.name for tool in islice(box.searchable.values(), MOST_NAMES)]
+    if (more := len(box.searchable) - len(shown)) > 0:
+        shown.append(f"and {more} more")
+    return NOT_FOUND.format(names=", ".join(shown))
 
 
 def _natives(tool: Tool) -> Iterable[Native]:
@@ -168,18 +173,21 @@ def _key(name: str) -> str:
 
 
 def _by_words(tools: Deferred, query: str) -> list[Native]:
-    texts = [_words(native, tool) for native, tool in tools.items()]
+    about: dict[Group, list[str]] = {}
+    texts = [_words(native, tool, about) for native, tool in tools.items()]
     ranked = sorted(zip(scores(query, texts), tools, strict=True), key=lambda row: -row[0])
     best = ranked[0][0] if ranked else 0
     return [native for score, native in ranked[:MOST_BY_WORDS] if score > 0 and score >= LEAST_SHARE * best]
 
 
-def _words(native: Native, tool: DeferredTool) -> list[str]:
-    name = words_of(native.name) * NAME_WEIGHT
-    group = _group(native)
-    # A short part of it: every tool of the group has these words.
-    about = words_of(f"{group.name} {group_words(tool)[:LONGEST_LINE]}") if group is not None else []
-    return [*name, *about, *words_of((tool.function.description or "")[:LONGEST_TEXT])]
+def _words(native: Native, tool: DeferredTool, about: dict[Group, list[str]]) -> list[str]:
+    """`about`: the words of groups, which each of their tools has. They are few."""
+    words = words_of(native.name) * NAME_WEIGHT + words_of((tool.function.description or "")[:LONGEST_TEXT])
+    if (group := _group(native)) is None:
+        return words
+    if group not in about:
+        about[group] = words_of(f"{group.name} {group_words(tool)[:LONGEST_LINE]}")
+    return words + about[group]
 
 
 def _definitions(tools: Deferred, natives: Sequence[Native]) -> Iterable[Tool]:

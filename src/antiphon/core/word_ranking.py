@@ -4,6 +4,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 # How soon a word that is repeated stops to count, and how much the length of a text counts.
 SATURATION = 1.2
@@ -28,15 +29,18 @@ _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]+
 
 def words_of(text: str) -> list[str]:
     """Lower case, singular, without common words. A name in camelCase is its parts, and itself."""
-    found: list[str] = []
-    for word in _WORD.findall(text):
-        parts = _HUMP.split(word)
-        for each in parts if len(parts) == 1 else (*parts, word):
-            found += _plain(each.casefold())
-    return [word for word in found if word not in COMMON]
+    return [plain for word in _WORD.findall(text) for plain in _plain(word)]
 
 
-def _plain(word: str) -> Iterable[str]:
+# Descriptions have most words in common.
+@lru_cache(maxsize=4096)
+def _plain(word: str) -> tuple[str, ...]:
+    parts = _HUMP.split(word)
+    whole = parts if len(parts) == 1 else (*parts, word)
+    return tuple(plain for part in whole for plain in _split(part.casefold()) if plain not in COMMON)
+
+
+def _split(word: str) -> Iterable[str]:
     runs = _UNSPACED.findall(word)
     if not runs:
         return (_singular(word),)
@@ -54,7 +58,7 @@ def _singular(word: str) -> str:
 def scores(query: str, texts: Sequence[Sequence[str]]) -> list[float]:
     """How well each text, as its words, answers the query; 0 if they share no word. Linear in the length of all of them."""
     wanted = set(words_of(query[:LONGEST_QUERY]))
-    counts = [Counter(word for word in text if word in wanted) for text in texts]
+    counts = [Counter(filter(wanted.__contains__, text)) for text in texts]
     having = Counter(word for count in counts for word in count)
     rarity = {word: math.log(1 + (len(texts) - number + 0.5) / (number + 0.5)) for word, number in having.items()}
     usual = sum(map(len, texts)) / max(1, len(texts)) or 1.0
