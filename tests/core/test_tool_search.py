@@ -369,6 +369,12 @@ def test_a_tool_that_is_not_found_yet_cannot_be_required(choice: Any) -> None:
     assert "has defer_loading, so the model has to find it first. Require tool_search instead" in raised.value.message
 
 
+def test_a_search_of_nothing_cannot_be_required() -> None:
+    with pytest.raises(InvalidRequest) as raised:
+        converted([{"role": "user", "content": "Hi"}], [SEARCH, NOW], tool_choice={"type": "tool_search"})
+    assert raised.value.message == "Invalid `tool_choice`: tool_search has nothing to search: no tool has `defer_loading`."
+
+
 def test_only_allowed_tools_are_found() -> None:
     allowed = [{"type": "function", "name": "now"}, {"type": "namespace", "name": "crm"}]
     choice = {"type": "allowed_tools", "mode": "auto", "tools": allowed}
@@ -418,7 +424,8 @@ def test_every_prompt_begins_like_the_one_before_it(turns: list[tuple[str, bool,
         answer(
             *([chunk({"reasoning_content": f"Thought {at}."})] if thinks else []),
             *([chunk({"content": f"Search {at}."})] if says else []),
-            call("tool_search", json.dumps({"query": query or "x", "n": None}), id=f"call_{at}"),
+            # Not the same again: that would be a loop.
+            call("tool_search", json.dumps({"query": f"{query} {at}", "n": None}), id=f"call_{at}"),
             finish="tool_calls",
         )
         for at, (query, thinks, says) in enumerate(turns)

@@ -196,7 +196,7 @@ class ServerSearchForm(SilentForm):
         # As the history will have them.
         self._arguments[:] = [arguments_to_text(self.members)]
 
-    def item(self, status: Status) -> CallItem:
+    def item(self, status: Status) -> ToolSearchCall:
         return ToolSearchCall(id=self._id, call_id=None, arguments=self.members, status=status, execution="server")
 
     @property

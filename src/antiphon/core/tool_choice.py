@@ -170,6 +170,8 @@ def named_choice(choice: Choice, among: Choosable) -> Offer:
     if kind in INNER and not flat(choice).get("name"):
         raise _missing("tool_choice.name", f"a choice of type {kind} needs a name")
     meant = _meant(choice)
+    if meant == CLIENT_SEARCH and meant in box.left_out:
+        raise _invalid("tool_choice", "tool_search has nothing to search: no tool has `defer_loading`")
     if kind not in among.definitions or kind == "namespace" or meant in box.left_out:
         raise among.not_here(f"{kind if meant.name == kind else f'{kind} {meant.name}'}, which does not run here")
     names = _engine_names(choice, among, "tool_choice")
