@@ -250,9 +250,45 @@ def test_a_found_tool_is_added_at_the_end_under_the_name_that_was_kept_for_it() 
     assert len(box.functions) == 5
 
 
+def test_two_deferred_tools_with_one_name_are_told_apart() -> None:
+    mail = {**WEATHER, "name": "sendMail"}
+    box = box_of(SEARCH, mail, MAIL)
+    found = search(box, '{"query": "sendMail"}')
+    words = found_to_text(found, box)
+    assert words.startswith("These tools can be called now: sendMail, sendMail_")
+    assert list(box_of(SEARCH, mail, MAIL, found=found).functions)[1:] == words[31:-1].split(", ")
+
+
 def test_many_tools_are_searched_in_no_time() -> None:
     tools = [{**WEATHER, "name": f"f{number}", "description": "some other words " * 200} for number in range(300)]
     assert names_of(search(box_of(SEARCH, *tools, ORDERS), '{"query": "orders"}')) == ["list_orders"]
+
+
+texts = st.sampled_from(["", "crm", "list_orders", "read.file", "Été", "a b"])
+leaf = st.fixed_dictionaries(
+    {"type": st.sampled_from(["function", "custom"]), "name": texts},
+    optional={"description": texts | st.none(), "defer_loading": st.booleans() | st.none() | texts, "strict": st.booleans()},
+)
+grouped = st.fixed_dictionaries(
+    {"type": st.just("namespace"), "name": texts, "tools": st.lists(leaf, max_size=3)},
+    optional={"defer_loading": st.booleans(), "description": texts},
+)
+server = st.fixed_dictionaries({"type": st.just("mcp"), "server_label": texts, "defer_loading": st.booleans()})
+
+
+@given(st.lists(leaf | grouped | server, max_size=5), st.lists(texts, max_size=2))
+def test_whatever_is_deferred_is_hidden_or_found_and_then_offered(tools: list[Tool], paths: list[str]) -> None:
+    try:
+        box = box_of(SEARCH, *tools)
+    except InvalidRequest:
+        return
+    assert box.functions.keys().isdisjoint(box.reserved)
+    found = search(box, json.dumps({"paths": paths}))
+    later = box_of(SEARCH, *tools, found=found)
+    assert list(later.functions)[: len(box.functions)] == list(box.functions)
+    assert set(later.functions) - set(box.functions) <= box.reserved
+    assert len(later.functions) > len(box.functions) or not found
+    assert found_to_text(found, later) == found_to_text(found, box)
 
 
 # ---- the response ------------------------------------------------------------------------------------------------------

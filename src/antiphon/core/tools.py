@@ -256,8 +256,9 @@ class Toolbox:
         return self.as_called(native, arguments if own is None else own).name
 
     def name_of(self, native: Native) -> str:
-        """The engine's name of this tool, also when it is not offered any more."""
-        return self.names.get(native) or engine_name(native)
+        """The engine's name of this tool, also when it is not offered any more, or not yet."""
+        deferred = self.searchable.get(native)
+        return self.names.get(native) or (engine_name(native) if deferred is None else deferred.function.name)
 
     def native_of(self, name: str) -> Native:
         """What the engine's call means. A model may leave the namespace out. Calls of unknown tools are passed on."""
