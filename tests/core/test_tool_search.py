@@ -141,7 +141,9 @@ def test_the_search_is_the_gateways_unless_it_is_the_clients(execution: str | No
 
 def test_an_own_description_comes_first_and_own_parameters_have_no_effect() -> None:
     box = box_of({**SEARCH, "description": "Look here.", "parameters": CITY}, WEATHER)
-    assert (box.functions["tool_search"].function.description or "").startswith("Look here. It searches:\n- get_weather")
+    assert (box.functions["tool_search"].function.description or "").startswith(
+        "Look here. These have to be found before they can be called:\n- get_weather"
+    )
     assert box.notices == ["parameters of tool tool_search has no effect: the gateway runs the search"]
 
 

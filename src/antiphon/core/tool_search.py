@@ -41,6 +41,7 @@ LONGEST_LINE = 160
 # The names that a model gets if it found nothing.
 MOST_NAMES = 60
 
+LISTED = "These have to be found before they can be called:"
 FOUND = "These tools can be called now: {names}."
 NOT_FOUND = "No tool fits. Search again with other words, or with one of these names: {names}."
 NOTHING_LEFT = "No tool fits."
@@ -61,7 +62,7 @@ def describe_search(box: Toolbox) -> None:
     if len(lines) > MOST_LINES:
         lines = [*lines[:MOST_LINES], f"- and {len(lines) - MOST_LINES} more"]
     function = box.functions[name].function
-    description = "\n".join([f"{function.description} It searches:", *lines])
+    description = "\n".join([f"{function.description} {LISTED}", *lines])
     box.functions[name] = ChatTool(structs.replace(function, description=description))
 
 
