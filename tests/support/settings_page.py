@@ -56,7 +56,7 @@ once, the others after a restart. `python tests/support/settings_page.py` writes
 # Tables of the file that have settings of their own: what is said of each, and its class.
 GROUPS: dict[str, tuple[str, type]] = {
     "[tools.web_search]": (
-        "The tool `web_search`, which the gateway runs. Only the file can have these settings.",
+        "[Web search](web_search.md). Only the file can have these settings.",
         tool_settings.WebSearchSettings,
     ),
     "[mcp]": ("[MCP servers](mcp.md). Only the file can have these settings.", mcp_settings.McpSettings),
