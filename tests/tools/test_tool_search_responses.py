@@ -73,6 +73,7 @@ async def test_a_stored_response_is_shown_as_it_was(gateway: GatewayUnderTest, e
     engine.will(SEARCH, CALL)
     first = await gateway.create(tools=TOOLS)
     _, stored = await gateway.get(f"/v1/responses/{first['id']}")
+    assert [item["type"] for item in stored["output"]] == ["tool_search_call", "tool_search_output", "function_call"]
     assert stored["output"] == first["output"]
 
 
