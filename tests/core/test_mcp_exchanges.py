@@ -648,6 +648,16 @@ def test_a_deferred_server_is_listed_at_once_and_its_tools_are_offered_once_they
     assert talk.chats[-1]["messages"][: len(live)] == live
 
 
+def test_an_approved_call_of_a_deferred_tool_runs_also_if_the_search_was_not_sent_again() -> None:
+    talk = Conversation()
+    tools = [{"type": "tool_search"}, {**BOUND, "defer_loading": True}]
+    search = answer(call("tool_search", '{"query": "forecast weather"}', id="s"), finish="tool_calls")
+    first = output_of(talk.run({"tools": tools}, search, ASKS))
+    events = talk.run({"tools": tools, "input": [USER, first[0], first[-1], approve(first[-1]["id"])]}, text("Sunny."))
+    assert [item["type"] for item in output_of(events)] == ["mcp_call", "message"]
+    assert len(talk.servers.calls) == 1
+
+
 # ---- what else there is of it ------------------------------------------------------------------------------------------
 
 
