@@ -625,6 +625,39 @@ def test_a_list_of_the_client_says_nothing_about_an_attached_server() -> None:
     assert names_in(talk.chats[0]) == ["weather__forecast", "weather__report"]
 
 
+# ---- tools that a search has to find -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rule", ["never", "always"])
+def test_a_deferred_server_is_listed_at_once_and_its_tools_are_offered_once_they_are_found(rule: str) -> None:
+    talk = Conversation()
+    tools = [{"type": "tool_search"}, {**WEATHER, "defer_loading": True, "require_approval": rule}]
+    search = answer(call("tool_search", '{"query": "forecast weather"}', id="s"), finish="tool_calls")
+    then = [text("Sunny.")] if rule == "never" else []
+    events = talk.run({"tools": tools}, search, ASKS, *then)
+    assert names_in(talk.chats[0]) == ["tool_search"]
+    assert "weather__forecast" in names_in(talk.chats[1])
+    made = ["mcp_call", "message"] if rule == "never" else ["mcp_approval_request"]
+    found = ["tool_search_call", "tool_search_output"]
+    assert [item["type"] for item in output_of(events)] == ["mcp_list_tools", *found, *made]
+    assert len(talk.servers.calls) == (rule == "never"), "a search is no way around the approval"
+    # The next request offers them from the beginning.
+    talk.run({"tools": tools, "input": [USER, *output_of(events), NEXT]}, text("Rainy."))
+    assert names_in(talk.chats[-1]) == names_in(talk.chats[1])
+    live = talk.chats[-2]["messages"]
+    assert talk.chats[-1]["messages"][: len(live)] == live
+
+
+def test_an_approved_call_of_a_deferred_tool_runs_also_if_the_search_was_not_sent_again() -> None:
+    talk = Conversation()
+    tools = [{"type": "tool_search"}, {**BOUND, "defer_loading": True}]
+    search = answer(call("tool_search", '{"query": "forecast weather"}', id="s"), finish="tool_calls")
+    first = output_of(talk.run({"tools": tools}, search, ASKS))
+    events = talk.run({"tools": tools, "input": [USER, first[0], first[-1], approve(first[-1]["id"])]}, text("Sunny."))
+    assert [item["type"] for item in output_of(events)] == ["mcp_call", "message"]
+    assert len(talk.servers.calls) == 1
+
+
 # ---- what else there is of it ------------------------------------------------------------------------------------------
 
 

@@ -180,9 +180,8 @@ class Toolbox:
     # MCP servers, by label: where each was defined; and those whose tools have to be listed before they can be offered.
     servers: dict[str, str] = field(default_factory=dict)
     unlisted: list[McpServer] = field(default_factory=list)
-    # Tools that are not run before the client has approved the call; and those that a search has to find first.
+    # Tools that are not run before the client has approved the call.
     needs_approval: set[Native] = field(default_factory=set)
-    deferred: set[Native] = field(default_factory=set)
     # Where in the request each function was defined.
     places: dict[str, str] = field(default_factory=dict)
     echo: list[Tool] = field(default_factory=list)

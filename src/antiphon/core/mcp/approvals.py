@@ -91,7 +91,7 @@ class ApprovedCall(CallState):
 
     def _problem(self, box: Toolbox) -> str | None:
         request = self._approval.request
-        if self.native not in box.names:
+        if self.native not in box.names and self.native not in box.searchable:
             return f"the MCP server {request.server_label} has no tool {request.name}"
         # Half of a command must not run, whoever approved it.
         return None if is_json_object(self.arguments) else "its arguments are not a JSON object"
