@@ -9,15 +9,17 @@ from typing import Any
 
 import aiohttp
 import pytest
+from msgspec import structs
 from support import bad_mcp_server
 from support.bad_mcp_server import BadMcpServer
 from support.commands import ANTIPHON, bare_environment, served
 from support.engine import MockEngine, answer, call, text
-from support.gateway import GatewayUnderTest, free_port, running_gateway
+from support.gateway import DEFAULTS, GatewayUnderTest, free_port, running_gateway
 from support.processes import ended
 from support.sockets import connected
 
 from antiphon.mcp_settings import McpServerSettings, McpSettings
+from antiphon.settings import Settings
 
 ECHO = answer(call("bad__echo", '{"a": 1}', id="a"), finish="tool_calls")
 ITEMS = ["mcp_list_tools", "mcp_call", "message"]
@@ -224,6 +226,21 @@ async def test_a_server_is_attached_for_the_keys_that_the_operator_names(
         status, _ = await gateway.post(named, headers=headers)
         assert status == (200 if is_attached else 424)
     assert ("bad__echo" in offered(engine)) is is_attached
+
+
+async def test_servers_are_added_and_removed_while_the_gateway_runs(engine: MockEngine) -> None:
+    async with running_gateway(engine, mcp=McpSettings(urls="off")) as gateway:
+        changed = Settings(upstream=(engine.url,), port=0, mcp=operators(bad=program(always=True)), **DEFAULTS)
+        await gateway.reload(changed)
+        await gateway.create()
+        assert "bad__echo" in [tool["function"]["name"] for tool in engine.last["tools"]]
+        named = {"type": "mcp", "server_label": "bad", "require_approval": "never"}
+        assert types_of(await gateway.create(tools=[named])) == ["mcp_list_tools", "message"]
+        await gateway.reload(structs.replace(changed, mcp=McpSettings()))
+        await gateway.create()
+        assert "tools" not in engine.last
+        status, _ = await gateway.post({"model": "mock", "input": "Hi", "tools": [named]})
+        assert status == 400
 
 
 async def test_an_attached_server_that_is_broken_is_a_notice(engine: MockEngine) -> None:
