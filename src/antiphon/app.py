@@ -98,6 +98,8 @@ class OwnAddresses(Collection[tuple[str, int]]):
 
 
 OWN_ADDRESSES = web.AppKey("own_addresses", OwnAddresses)
+# It is an McpRunner, unless the SDK is not installed.
+MCP: web.AppKey[McpRunner | NoMcp] = web.AppKey("mcp")
 
 # After the runs have been drained, handlers have this long to write what is left, in seconds.
 CLOSING_TIME = 2.0
@@ -170,6 +172,7 @@ def make_app(
     app[READINESS] = Readiness(store, lifetime=intervals.readiness)
     app[GATEWAY] = gateway
     app[OWN_ADDRESSES] = own
+    app[MCP] = mcp
     app[INSPECTOR] = app_inspector
     # Also if the last key is removed while it runs.
     app[NEEDS_KEY] = settings.inspector is None and not is_loopback(settings.host)
@@ -185,7 +188,7 @@ def make_app(
     app[WORKERS] = Workers(gateway, background_options(settings, intervals.background_retry))
     app.add_routes(ROUTES)
     app.cleanup_ctx.append(partial(_watch, store_max_bytes=settings.store_max_bytes))
-    app.cleanup_ctx.append(partial(_close_mcp, mcp=mcp))
+    app.cleanup_ctx.append(_close_mcp)
     app.cleanup_ctx.append(partial(_close_tools, hosted=hosted))
     if extensions.checker is None:
         app.cleanup_ctx.append(partial(_close_checker, checker=checker))
@@ -398,9 +401,9 @@ async def _close_checker(app: web.Application, checker: Checker) -> AsyncIterato
     await asyncio.to_thread(checker.close)
 
 
-async def _close_mcp(app: web.Application, mcp: McpRunner | NoMcp) -> AsyncIterator[None]:
+async def _close_mcp(app: web.Application) -> AsyncIterator[None]:
     yield
-    await mcp.close()
+    await app[MCP].close()
 
 
 async def _start_workers(app: web.Application) -> None:

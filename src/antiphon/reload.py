@@ -13,7 +13,7 @@ from aiohttp import web
 from msgspec import structs
 
 from antiphon import logs, settings
-from antiphon.app import EXAMINER, admission_limits, engine_options, request_limits
+from antiphon.app import EXAMINER, MCP, OWN_ADDRESSES, admission_limits, engine_options, request_limits
 from antiphon.client_keys import earlier_owners, key_owners, metrics_readers
 from antiphon.core.limits import RequestLimits
 from antiphon.dialects import BY_NAME
@@ -21,7 +21,7 @@ from antiphon.engines.upstream import Engine
 from antiphon.hosted_tools import check_tools
 from antiphon.http.app_keys import GATEWAY, KEYRING
 from antiphon.http.metrics import METRICS_KEYS
-from antiphon.mcp_servers import check_mcp
+from antiphon.mcp_servers import address_policy, check_mcp, mcp_limits, operator_servers
 from antiphon.setting_sources import load
 from antiphon.settings import Settings, SettingsError
 
@@ -98,6 +98,11 @@ async def _use_limits(running: Running, old: Settings, new: Settings) -> None:
     gateway.environment = replace(gateway.environment, limits=request_limits(new))
 
 
+async def _use_mcp(running: Running, old: Settings, new: Settings) -> None:
+    own = running.app[OWN_ADDRESSES]
+    running.app[MCP].change(operator_servers(new), address_policy(new, own), mcp_limits(new))
+
+
 async def _use_log_settings(running: Running, old: Settings, new: Settings) -> None:
     logs.configure(new.log_level, new.log_format)
 
@@ -110,6 +115,7 @@ PARTS = (
     Part(frozenset({"api_key", "keys", "admin_key", "metrics_key"}), _use_keys),
     Part(ENGINE_OPTIONS | {"upstream"}, _use_engines),
     Part(ADMISSION_LIMITS | REQUEST_LIMITS, _use_limits),
+    Part(frozenset({"mcp"}), _use_mcp),
     Part(frozenset({"log_level", "log_format"}), _use_log_settings),
 )
 

@@ -36,3 +36,14 @@ async def _until(is_true: Callable[[], bool]) -> None:
     async with asyncio.timeout(60):
         while not is_true():  # noqa: ASYNC110
             await asyncio.sleep(PAUSE)
+
+
+async def ended(watch: int) -> None:
+    """Waits for the end of a process. `watch`: from `os.pidfd_open()`."""
+    loop, has_ended = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(watch, has_ended.set)
+    try:
+        await asyncio.wait_for(has_ended.wait(), 60)
+    finally:
+        loop.remove_reader(watch)
+        os.close(watch)

@@ -48,8 +48,8 @@ A value that is not allowed is an error, which names the setting, where it was s
 the file. An unknown variable `ANTIPHON_…` is only reported: the environment is shared with other versions and other programs,
 and Kubernetes sets such names for a service that is called antiphon.
 
-SIGHUP makes a running gateway read its file again: engines, keys, and the settings that [limits.md](limits.md) marks count at
-once, the others after a restart. `python tests/support/settings_page.py` writes this page.
+SIGHUP makes a running gateway read its file again: engines, keys, MCP servers, and the settings that [limits.md](limits.md)
+marks count at once, the others after a restart. `python tests/support/settings_page.py` writes this page.
 """
 
 

@@ -4,17 +4,22 @@ import asyncio
 import json
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
+from msgspec import structs
 from support import bad_mcp_server
 from support.bad_mcp_server import BadMcpServer
-from support.commands import ANTIPHON, bare_environment
+from support.commands import ANTIPHON, bare_environment, served
 from support.engine import MockEngine, answer, call, text
-from support.gateway import GatewayUnderTest, running_gateway
+from support.gateway import DEFAULTS, GatewayUnderTest, free_port, running_gateway
+from support.processes import ended
 from support.sockets import connected
 
 from antiphon.mcp_settings import McpServerSettings, McpSettings
+from antiphon.settings import Settings
 
 ECHO = answer(call("bad__echo", '{"a": 1}', id="a"), finish="tool_calls")
 ITEMS = ["mcp_list_tools", "mcp_call", "message"]
@@ -223,6 +228,21 @@ async def test_a_server_is_attached_for_the_keys_that_the_operator_names(
     assert ("bad__echo" in offered(engine)) is is_attached
 
 
+async def test_servers_are_added_and_removed_while_the_gateway_runs(engine: MockEngine) -> None:
+    async with running_gateway(engine, mcp=McpSettings(urls="off")) as gateway:
+        changed = Settings(upstream=(engine.url,), port=0, mcp=operators(bad=program(always=True)), **DEFAULTS)
+        await gateway.reload(changed)
+        await gateway.create()
+        assert "bad__echo" in [tool["function"]["name"] for tool in engine.last["tools"]]
+        named = {"type": "mcp", "server_label": "bad", "require_approval": "never"}
+        assert types_of(await gateway.create(tools=[named])) == ["mcp_list_tools", "message"]
+        await gateway.reload(structs.replace(changed, mcp=McpSettings()))
+        await gateway.create()
+        assert "tools" not in engine.last
+        status, _ = await gateway.post({"model": "mock", "input": "Hi", "tools": [named]})
+        assert status == 400
+
+
 async def test_an_attached_server_that_is_broken_is_a_notice(engine: MockEngine) -> None:
     async with running_gateway(engine, mcp=operators(bad=program("exits", always=True))) as gateway:
         response = await gateway.create()
@@ -245,13 +265,26 @@ async def test_a_program_ends_with_the_gateway(engine: MockEngine) -> None:
     engine.will(answer(call("bad__process", "{}", id="a"), finish="tool_calls"), text("Done."))
     async with running_gateway(engine, mcp=operators(bad=program(always=True))) as gateway:
         response = await gateway.create()
-        process = json.loads(response["output"][0]["output"])["pid"]
-        assert is_there(process)
-    assert not is_there(process)
+        watch = os.pidfd_open(json.loads(response["output"][0]["output"])["pid"])
+    await ended(watch)
 
 
-def is_there(pid: int) -> bool:
-    return os.path.exists(f"/proc/{pid}")
+@pytest.mark.parametrize("signal", ["terminate", "kill"])
+async def test_a_program_of_a_gateway_that_serves_ends_with_it(engine: MockEngine, tmp_path: Path, signal: str) -> None:
+    """Beside the tests, on the loop that it serves with."""
+    engine.will(answer(call("bad__process", "{}", id="a"), finish="tool_calls"), text("Done."))
+    file, port = tmp_path / "antiphon.toml", await free_port()
+    arguments = json.dumps([bad_mcp_server.__file__])
+    file.write_text(f"[mcp.servers.bad]\nalways = true\ncommand = {json.dumps(sys.executable)}\nargs = {arguments}\n")
+    async with (
+        served("--port", str(port), "--upstream", engine.url, "--config", str(file)) as (gateway, _),
+        aiohttp.ClientSession() as client,
+        client.post(f"http://127.0.0.1:{port}/v1/responses", json={"input": "Hi"}) as answered,
+    ):
+        response = await answered.json()
+        watch = os.pidfd_open(json.loads(response["output"][0]["output"])["pid"])
+        getattr(gateway, signal)()
+        await ended(watch)
 
 
 async def test_a_client_that_leaves_stops_the_call(engine: MockEngine) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from support import bad_mcp_server
 from support.bad_mcp_server import BadMcpServer
+from support.processes import ended
 
 from antiphon.tools.addresses import AddressPolicy
 from antiphon.tools.mcp.definitions import HttpServer, McpLimits, StdioServer, Target
@@ -302,12 +303,10 @@ async def test_a_program_that_is_no_server_says_what_is_wrong(target: StdioServe
 
 async def test_a_program_ends_with_everything_that_it_started() -> None:
     async with opened(program()) as session:
-        grandchild = int(await text_of(session, "grandchild"))
         child = json.loads(await text_of(session, "process"))["pid"]
-        assert is_running(grandchild)
-        assert is_running(child)
-    assert not is_running(child)
-    assert not is_running(grandchild)
+        watches = [os.pidfd_open(pid) for pid in (child, int(await text_of(session, "grandchild")))]
+    for watch in watches:
+        await ended(watch)
 
 
 @pytest.mark.parametrize("mode", ["", "stubborn"])
@@ -340,22 +339,3 @@ async def main():
 
 asyncio.run(main())
 """
-
-
-def is_running(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state not in "ZX"
-
-
-async def ended(watch: int) -> None:
-    """`watch`: a process, as a file that can be read when it has ended."""
-    loop, has_ended = asyncio.get_running_loop(), asyncio.Event()
-    loop.add_reader(watch, has_ended.set)
-    try:
-        await asyncio.wait_for(has_ended.wait(), 20)
-    finally:
-        loop.remove_reader(watch)
-        os.close(watch)

@@ -41,16 +41,21 @@ class McpRunner(McpTools):
     ) -> None:
         """`servers`: of the operator, by name. `policy`: for the URLs of requests."""
         super().__init__(servers.keys(), self.url_complaint)
-        self._servers = servers
-        self._always = [server for server in servers.values() if server.always]
-        self._policy = policy
-        self._limits = limits
+        self.change(servers, policy, limits)
         self._retry_interval = retry_interval
-        self.pool = SessionPool(lambda target: McpSession(target, policy, limits), limits)
+        self.pool = SessionPool(lambda target: McpSession(target, self._policy, self._limits), limits)
         # Of the operator's servers: when it failed, by the loop's clock, and why.
         self._failed: dict[Hashable, tuple[float, McpFailure]] = {}
         # The places that a response keeps.
         self._kept: dict[tuple[str, Hashable], Place] = {}
+
+    def change(self, servers: Mapping[str, OperatorServer], policy: AddressPolicy, limits: McpLimits) -> None:
+        """For the requests from now on. A session stays open until nobody has used it for a while."""
+        self.labels = servers.keys()
+        self._servers = servers
+        self._always = [server for server in servers.values() if server.always]
+        self._policy = policy
+        self._limits = limits
 
     def url_complaint(self, url: str) -> str | None:
         """Why a request may not name this URL, as far as it can be seen from the URL itself."""
@@ -175,5 +180,7 @@ class NoMcp(McpTools):
 
     def attached(self, owner: str, models: Collection[str | None]) -> Sequence[Tool]:
         return ()
+
+    def change(self, servers: Mapping[str, OperatorServer], policy: AddressPolicy, limits: McpLimits) -> None: ...
 
     async def close(self) -> None: ...
