@@ -324,6 +324,24 @@ def test_several_approved_calls_run_in_one_step_whatever_limits_the_model() -> N
     assert talk.chats[2]["messages"][:4] == talk.chats[1]["messages"]
 
 
+def test_each_request_may_be_answered_in_its_place() -> None:
+    talk = Conversation()
+    listed, one, other = output_of(talk.run({"tools": [BOUND]}, ASKS_TWICE))
+    items = [USER, listed, one, approve(one["id"]), other, approve(other["id"])]
+    talk.run({"tools": [BOUND], "input": items}, text("Sunny."))
+    assert [call.name for call in talk.servers.calls] == ["forecast", "report"]
+
+
+@pytest.mark.parametrize(
+    "item", [{"type": ["x"]}, {"type": {}, "role": "user"}, {"type": "mcp_call", "approval_request_id": []}]
+)
+def test_an_item_beside_an_approval_may_be_anything_and_is_refused_by_its_member(item: dict[str, Any]) -> None:
+    first = output_of(Conversation().run({"tools": [BOUND]}, ASKS))
+    wrong = refusal({"tools": [BOUND], "input": [USER, *first, approve(first[1]["id"]), item]})
+    assert wrong.param is not None
+    assert wrong.param.startswith("input[4].")
+
+
 def test_required_calls_are_done_with_once_one_was_approved() -> None:
     talk = Conversation()
     fields = {"tools": [BOUND], "tool_choice": "required"}
