@@ -21,7 +21,9 @@ from antiphon.core.replay import to_stream
 from antiphon.core.rerun import run_again
 from antiphon.core.sampling import Sampling
 from antiphon.core.steps import Done, ListTools, RunTools, ToolCall
+from antiphon.core.sync_run import run_exchange
 from antiphon.core.tools import ToolResult
+from antiphon.core.validation import body_to_request
 from antiphon.dialects import PLAIN
 from antiphon.errors import Cancelled, InvalidRequest
 from antiphon.wire.events import StreamEvent
@@ -322,6 +324,24 @@ def test_several_approved_calls_run_in_one_step_whatever_limits_the_model() -> N
     # Later, it is the same.
     talk.run({"tools": [BOUND], "input": [*before, *second, NEXT]}, text("Rainy."))
     assert talk.chats[2]["messages"][:4] == talk.chats[1]["messages"]
+
+
+def test_each_request_may_be_answered_in_its_place() -> None:
+    talk = Conversation()
+    listed, one, other = output_of(talk.run({"tools": [BOUND]}, ASKS_TWICE))
+    items = [USER, listed, one, approve(one["id"]), other, approve(other["id"])]
+    talk.run({"tools": [BOUND], "input": items}, text("Sunny."))
+    assert [call.name for call in talk.servers.calls] == ["forecast", "report"]
+
+
+@pytest.mark.parametrize(
+    "item", [{"type": ["x"]}, {"type": {}, "role": "user"}, {"type": "mcp_call", "approval_request_id": []}]
+)
+def test_an_item_beside_an_approval_may_be_anything_and_is_refused_by_its_member(item: dict[str, Any]) -> None:
+    first = output_of(Conversation().run({"tools": [BOUND]}, ASKS))
+    wrong = refusal({"tools": [BOUND], "input": [USER, *first, approve(first[1]["id"]), item]})
+    assert wrong.param is not None
+    assert wrong.param.startswith("input[4].")
 
 
 def test_required_calls_are_done_with_once_one_was_approved() -> None:
@@ -717,3 +737,52 @@ def test_a_recording_runs_again_without_the_secrets() -> None:
         assert (rerun.trouble, to_stream(rerun.events)) == (None, expected)
     for data in (file, recording.body, recording.request or b"", expected):
         assert b"s3cret" not in data
+
+
+# ---- whatever a client sends -------------------------------------------------------------------------------------------
+
+junk = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-2, 2)
+    | st.sampled_from(["", "weather", "mcpr_1", "forecast", "always", "{}", "a\nb"]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["name", "tool_names", "type", "x"]), inner),
+    max_leaves=4,
+)
+MEMBERS = (
+    "id server_label server_url name arguments output error tools approval_request_id approve reason status headers "
+    "authorization allowed_tools require_approval defer_loading allowed_callers connector_id server_description".split()
+)
+TYPES = ["mcp", "mcp_call", "mcp_list_tools", "mcp_approval_request", "mcp_approval_response", "additional_tools", ["x"]]
+good: dict[str, Any] = {
+    "server_label": "weather",
+    "server_url": "https://h",
+    "id": "mcpr_1",
+    "name": "forecast",
+    "arguments": "{}",
+    "tools": [],
+}
+good |= {"approval_request_id": "mcpr_1", "approve": True}
+thing = st.builds(
+    lambda kind, base, wrong: {"type": kind, **base, **wrong},
+    st.sampled_from(TYPES),
+    st.sampled_from([{}, good]),
+    st.dictionaries(st.sampled_from(MEMBERS), junk, max_size=3),
+)
+
+
+@settings(max_examples=200)
+@given(st.lists(thing, max_size=2), st.lists(thing, max_size=4), st.lists(thing, max_size=2), junk)
+def test_whatever_a_client_sends_is_answered_or_refused(
+    tools: list[Any], items: list[Any], history: list[Any], choice: Any
+) -> None:
+    servers = FakeServers(labels=["weather"])
+    body = msgspec.json.encode({"model": "m", "tools": tools, "input": [*items, USER], "tool_choice": choice})
+    try:
+        request, _ = body_to_request(body)
+        exchange = Exchange(request, [EngineKnowledge(PLAIN)], make_environment(tools={"mcp": servers}), history=history)
+    except InvalidRequest:
+        return
+    for _ in run_exchange(exchange, lambda step: [text("Yes.")], servers.to_result, servers.to_listing):
+        pass
+    assert exchange.response.status in ("completed", "failed")
