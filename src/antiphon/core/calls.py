@@ -361,6 +361,10 @@ class CallState:
         return arguments + missing_end(arguments)
 
     @property
+    def chat_id(self) -> str:
+        return self.call_id if self._form is None else self._form.chat_id
+
+    @property
     def chat_name(self) -> str:
         """The name that the call has in the conversation, now and when its item comes back."""
         return self.name if self._form is None else self._tools.shown_name(self.name, self.arguments)
