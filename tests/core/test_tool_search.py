@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from support.engine import answer, call, chunk, text
 from support.exchanges import Event, Recorder, run_answers
@@ -278,6 +278,9 @@ grouped = st.fixed_dictionaries(
 server = st.fixed_dictionaries({"type": st.just("mcp"), "server_label": texts, "defer_loading": st.booleans()})
 
 
+# One tool deferred and not; a namespace with the name of its tool.
+@example([{"type": "mcp", "server_label": "crm", "defer_loading": deferred} for deferred in (True, False)], [])
+@example([{"type": "namespace", "name": "a.b", "tools": [{"type": "function", "name": "a.b", "defer_loading": True}]}], ["a.b"])
 @given(st.lists(leaf | grouped | server, max_size=5), st.lists(texts, max_size=2))
 def test_whatever_is_deferred_is_hidden_or_found_and_then_offered(tools: list[Tool], paths: list[str]) -> None:
     try:

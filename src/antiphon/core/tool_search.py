@@ -197,7 +197,8 @@ def _definitions(tools: Deferred, natives: Sequence[Native]) -> Iterable[Tool]:
     for native in natives:
         group, tool = _group(native), tools[native]
         if group is None:
-            yield tool_to_echo(tool.definition)
+            # Its namespace may have the same name.
+            yield tool_to_echo(tool.definition) if tool.group is None else _group_to_echo(tool, {native: tool})
         elif group not in shown:
             shown.add(group)
             yield _group_to_echo(tool, {each: tools[each] for each in natives if _group(each) == group})

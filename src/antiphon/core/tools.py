@@ -189,10 +189,10 @@ class Toolbox:
 
     def add(self, native: Native, function: ChatFunction, where: str) -> bool:
         """False: there is one already."""
-        known = self.searchable.get(native)
-        if native in self.names or (known is not None and self.deferring is not None):
+        known, is_own = self.searchable.get(native), where.startswith(TOOLS)
+        if native in self.names or (known is not None and (is_own or self.deferring is not None)):
             # One that was found twice in input items is the same tool, not a conflict.
-            if where.startswith(TOOLS):
+            if is_own:
                 self.notices.append(f"tool {native.name} was offered twice: the first definition counts")
             return False
         function.name = self._new_name(native) if known is None else known.function.name
@@ -340,6 +340,7 @@ def custom_tool(box: Toolbox, tool: Tool, where: str, namespace: str | None = No
 
 def namespace_tool(box: Toolbox, tool: Tool, where: str, namespace: str | None = None) -> None:
     group = convert(tool, NamespaceTool, where)
+    _checked_name(group.name, where, strict=False)
     if group.description:
         box.namespaces.setdefault(group.name, group.description)
     for at, inner in enumerate(group.tools):
