@@ -2,7 +2,8 @@
 
     python -m bench.overhead [--rounds 8]
 
-CPU for each delta, each whole answer and each stream, as a ratio to a gateway with both off. 1.02 means 2 % more.
+CPU for each delta, each whole answer and each stream, as a ratio to a gateway with both off. 1.02 means 2 % more. The load lasts
+longer than the inspector records every request; "inspector, all" is what it costs while it does.
 """
 
 import argparse
@@ -18,25 +19,40 @@ import msgspec
 from antiphon.settings import Settings
 from bench.page import keep
 from bench.processes import BenchFailed, cpu_seconds
-from bench.versions import MEASURES, Candidate, Version, measure_all, ratio, started
+from bench.versions import MEASURES, WHOLE, Candidate, Measure, Version, measure_all, per_request, ratio, run_load, started
 
 RESULTS = Path(__file__).parent / "results" / "overhead.json"
 # What can be switched on and off, as far as this version has it.
 SWITCHES = [name for name in ("metrics", "inspector") if name in Settings.__struct_fields__]
 OFF = "off"
 SCRAPES = 50
+# More requests than the inspector records beyond its rate.
+BURST = 300
 
 
 def candidates() -> dict[str, Candidate]:
-    """With nothing, with each one alone, and with all of them."""
-    chosen: dict[str, set[str]] = {OFF: set(), **{name: {name} for name in SWITCHES}}
-    if len(SWITCHES) > 1:
-        chosen["all"] = set(SWITCHES)
-    return {name: Candidate([sys.executable, "-m", "antiphon"], _settings(on)) for name, on in chosen.items()}
+    """With nothing, with each one alone, and with the inspector recording every request."""
+    chosen: dict[str, set[str]] = {OFF: set(), **{name: {name} for name in SWITCHES}, "inspector, all": {"inspector"}}
+    return {name: Candidate([sys.executable, "-m", "antiphon"], _settings(on, name)) for name, on in chosen.items()}
 
 
-def _settings(on: set[str]) -> str:
-    return "".join(f"{name} = {str(name in on).lower()}\n" for name in SWITCHES)
+def _settings(on: set[str], name: str = "") -> str:
+    rate = "inspector_rate = 1000000\n" if name == "inspector, all" else ""
+    return rate + "".join(f"{name} = {str(name in on).lower()}\n" for name in SWITCHES)
+
+
+def use_up_burst(version: Version) -> None:
+    """From here on, the inspector records as many requests as its rate allows."""
+    run_load(version.paced_port, BURST, 1)
+    per_request(version, WHOLE)
+
+
+def sustained(measure: Measure) -> Measure:
+    def of(version: Version) -> float:
+        use_up_burst(version)
+        return measure(version)
+
+    return of
 
 
 def per_scrape(version: Version) -> float:
@@ -86,7 +102,7 @@ def main() -> int:
             tempfile.TemporaryDirectory(prefix="antiphon-bench-") as folder,
             started(list(subjects.values()), Path(folder)) as versions,
         ):
-            measured = measure_all(versions, chosen.rounds)
+            measured = measure_all(versions, chosen.rounds, {name: sustained(each) for name, each in MEASURES.items()})
             scrape = per_scrape(versions[names.index("metrics")])
     except BenchFailed as failed:
         print(f"bench: {failed}", file=sys.stderr)

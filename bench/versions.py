@@ -11,9 +11,10 @@ import http.client
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from statistics import median
+from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
@@ -37,14 +38,21 @@ class Version(NamedTuple):
     quick_port: int
 
 
-def per_delta(version: Version) -> float:
-    """In microseconds."""
-    lasting = DELTAS * INTERVAL_MS / 1000
-    task = Task("unstored", version.paced_port, STREAMS, DELTAS, ramp=min(1.0, lasting / 4), limit=60 + 3 * lasting)
-    before = cpu_seconds(version.paced_pid)
+Measure = Callable[[Version], float]
+
+
+def run_load(port: int, streams: int, deltas: int) -> None:
+    lasting = deltas * INTERVAL_MS / 1000
+    task = Task("unstored", port, streams, deltas, ramp=min(1.0, lasting / 4), limit=60 + 3 * lasting)
     done = subprocess.run([sys.executable, "-m", "bench.load", msgspec.json.encode(task).decode()], capture_output=True)
     if done.returncode != 0:
         raise BenchFailed(done.stderr.decode(errors="replace")[-2000:])
+
+
+def per_delta(version: Version) -> float:
+    """In microseconds."""
+    before = cpu_seconds(version.paced_pid)
+    run_load(version.paced_port, STREAMS, DELTAS)
     return (cpu_seconds(version.paced_pid) - before) / (STREAMS * DELTAS) * 1e6
 
 
@@ -62,7 +70,7 @@ def per_request(version: Version, body: str) -> float:
     return (cpu_seconds(version.quick_pid) - before) / REQUESTS * 1e3
 
 
-MEASURES: dict[str, Callable[[Version], float]] = {
+MEASURES: dict[str, Measure] = {
     "µs per delta": per_delta,
     "ms per whole answer": lambda version: per_request(version, WHOLE),
     "ms per stream of 16 deltas": lambda version: per_request(version, STREAMED),
@@ -101,12 +109,14 @@ def started(candidates: list[Candidate], folder: Path) -> Iterator[list[Version]
         yield versions
 
 
-def measure_all(versions: list[Version], rounds: int) -> dict[str, list[list[float]]]:
+def measure_all(
+    versions: list[Version], rounds: int, measures: Mapping[str, Measure] = MappingProxyType(MEASURES)
+) -> dict[str, list[list[float]]]:
     """For each measure, and each version, what each round has cost. The order changes from round to round."""
-    measured: dict[str, list[list[float]]] = {name: [[] for _ in versions] for name in MEASURES}
+    measured: dict[str, list[list[float]]] = {name: [[] for _ in versions] for name in measures}
     for number in range(-1, rounds):
         print(f"round {number + 1} of {rounds} …" if number >= 0 else "warming up …", file=sys.stderr)
-        for name, measure in MEASURES.items():
+        for name, measure in measures.items():
             for at in sorted(range(len(versions)), reverse=number % 2 != 0):
                 cost = measure(versions[at])
                 # What happens only once is not the cost of a request.
