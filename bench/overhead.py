@@ -2,8 +2,8 @@
 
     python -m bench.overhead [--rounds 8]
 
-CPU for each delta, each whole answer and each stream, as a ratio to a gateway with both off. 1.02 means 2 % more. The load lasts
-longer than the inspector records every request; "inspector, all" is what it costs while it does.
+CPU for each delta, each whole answer and each stream, as a ratio to a gateway with both off. 1.02 means 2 % more. The load
+lasts longer than the inspector records every request; "inspector, all" is what it costs while it does.
 """
 
 import argparse

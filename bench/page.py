@@ -34,8 +34,8 @@ PARTS = (
     Part(
         "observing",
         "What looking on costs",
-        "The same streams with the inspector and the metrics on and off, by turns, under a load that lasts. The inspector then\n"
-        "records some of the requests (`inspector_rate`); the last column is what recording all of them costs.",
+        "The same streams with the inspector and the metrics on and off, by turns, under a load that lasts. The inspector\n"
+        "then records some of the requests (`inspector_rate`); the last column is what recording all of them costs.",
     ),
     Part(
         "state",
