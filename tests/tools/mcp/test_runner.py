@@ -229,6 +229,22 @@ async def test_a_list_shows_what_the_server_has_now() -> None:
         assert [tool.name for tool in (await response.list("bad")).tools] == ["tool_2"]
 
 
+async def test_the_list_of_an_operators_server_is_used_again_until_it_changes() -> None:
+    """It may be attached to every request, and each would wait for the list."""
+    changing = OperatorServer("local", StdioServer(sys.executable, (bad_mcp_server.__file__, "changing")))
+
+    async def names(response: Response) -> list[str]:
+        return [tool.name for tool in (await response.list("local")).tools]
+
+    async with runner_of(changing) as runner, Response(runner) as response, Response(runner) as later:
+        assert await names(response) == ["tool_1"]
+        assert await names(later) == ["tool_1"]
+        await response.run("local", "change")
+        assert await names(later) == ["tool_2"]
+    async with runner_of(changing, list_lifetime=0) as runner, Response(runner) as response:
+        assert [await names(response), await names(response)] == [["tool_1"], ["tool_2"]]
+
+
 async def test_an_operators_server_that_cannot_be_used_is_logged_without_its_words(caplog: pytest.LogCaptureFixture) -> None:
     broken = OperatorServer("broken", StdioServer(sys.executable, (bad_mcp_server.__file__, "exits")))
     async with runner_of(broken) as runner, Response(runner) as response:
