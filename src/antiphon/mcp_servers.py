@@ -25,7 +25,7 @@ def check_mcp(settings: Settings, environment: Mapping[str, str] = os.environ) -
         _check_host(each)
     operator_servers(settings, environment)
     if settings.mcp.servers and not is_installed():
-        raise SettingsError("mcp.servers needs the package mcp, which is not installed: pip install 'antiphon[mcp]'")
+        raise SettingsError("mcp.servers needs the package mcp, which is not installed: pip install '.[mcp]'")
 
 
 def operator_servers(settings: Settings, environment: Mapping[str, str] = os.environ) -> dict[str, OperatorServer]:
