@@ -61,6 +61,10 @@ class McpSession:
         return is_running and not self.is_forgotten and self._lost.failure is None
 
     @property
+    def protocol_version(self) -> str:
+        return self._opened.result().protocol_version
+
+    @property
     def noise(self) -> list[str]:
         """What a program wrote to standard output that is no message."""
         return list(self._lost.noise)
