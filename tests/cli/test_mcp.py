@@ -36,7 +36,7 @@ async def test_servers_and_their_tools_are_listed(tmp_path: Path) -> None:
         url = f"{server.url}/mcp?token=a-long-secret"
         local = {**program(), "always": True, "models": ["qwen3"], "allowed_tools": ["echo", "missing"]}
         servers = {"local": local, "remote": {"url": url, "keys": ["ada"]}}
-        code, out, err = await mcp(tmp_path, servers)
+        code, out, err = await mcp(tmp_path, servers, ANTIPHON_KEYS="ada=a-key")
     assert (code, err) == (0, "")
     assert f"local: the program {sys.executable}, in every request for qwen3\n  echo  Does echo.\n" in out
     assert "  The tool huge is not in allowed_tools.\n" in out

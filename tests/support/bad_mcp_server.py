@@ -344,6 +344,7 @@ class BadMcpServer:
         return web.Response(text="<h1>Hello</h1>", content_type="text/html")
 
     async def _silent(self, request: web.Request) -> web.Response:
+        self.paths.append(request.path)
         await asyncio.Event().wait()
         raise AssertionError
 

@@ -88,6 +88,16 @@ async def test_a_server_that_is_shared_is_one_process_for_all() -> None:
         assert await first.process() == await other.process()
 
 
+async def test_responses_that_wait_for_the_same_server_wait_together() -> None:
+    async with BadMcpServer() as server, runner_of(limits=replace(LIMITS, connect=0.5)) as runner:
+        responses = [Response(runner, "ada", tool(server, "/silent")) for _ in range(5)]
+        listings = await asyncio.gather(*(response.list("bad") for response in responses))
+        assert listings == [Listing(error=McpListError("The server did not answer within 0.5 seconds."))] * 5
+        assert len(server.paths) == 1
+        for response in responses:
+            await response.context.resources.aclose()
+
+
 async def test_other_headers_are_another_session() -> None:
     async with BadMcpServer() as server, runner_of() as runner:
         for token in ("one", "two", "one"):
