@@ -1,5 +1,6 @@
 """OpenAI's Agents SDK for Node: `@openai/agents`."""
 
+import pytest
 from support.client_conversations import messages, system
 from support.clients import Player
 from support.engine import MockEngine, answer, call, text
@@ -12,3 +13,28 @@ async def test_a_handoff_changes_the_agent(client: Player, gateway: GatewayUnder
     engine.will(answer(call("transfer_to_Spanish", "{}"), finish="tool_calls"), text("Hola."))
     assert await client.play("handoff", gateway) == {"text": "Hola.", "agent": "Spanish"}
     assert messages(engine.last)[0] == system("Speak Spanish.")
+
+
+@pytest.mark.parametrize("scenario", ["toolSearch", "toolSearchStreamed"])
+async def test_tools_that_a_search_has_found_are_called(
+    client: Player, gateway: GatewayUnderTest, engine: MockEngine, scenario: str
+) -> None:
+    engine.will(
+        answer(call("tool_search", '{"query": "open orders"}', id="a"), finish="tool_calls"),
+        answer(call("crm__list_orders", '{"customer": "Ada"}', id="b"), finish="tool_calls"),
+        answer(call("tool_search", '{"query": "time"}', id="c"), finish="tool_calls"),
+        answer(call("time", '{"city": "Rome"}', id="d"), finish="tool_calls"),
+        text("Two, at noon."),
+    )
+    seen = await client.play(scenario, gateway)
+    found = ["tool_search_call_item", "tool_search_output_item", "tool_call_item", "tool_call_output_item"]
+    assert seen == {"text": "Two, at noon.", "items": [*found, *found, "message_output_item"]}
+    assert [tool["function"]["name"] for tool in engine.last["tools"]] == ["tool_search", "crm__list_orders", "time"]
+    assert [each["content"] for each in messages(engine.last) if each["role"] == "tool"] == [
+        "These tools can be called now: crm__list_orders.",
+        "two orders of Ada",
+        "These tools can be called now: time.",
+        "noon in Rome",
+    ]
+    for before, after in zip(engine.requests, engine.requests[1:], strict=False):
+        assert after["messages"][: len(before["messages"])] == before["messages"]

@@ -63,6 +63,12 @@ DEVIATIONS: tuple[Deviation, ...] = (
     ),
     Deviation(
         OPENAI,
+        RESPONSE + r"tool_choice\.type",
+        "Of OpenAI's servers a search for tools cannot be required by its type; here it can, and the choice is echoed.",
+        values=("tool_search",),
+    ),
+    Deviation(
+        OPENAI,
         r"(data\[\])?",
         "The document requires `request_id` of an mcp_approval_response, and has no such property; nor has the SDK.",
         message='"request_id" is a required property',

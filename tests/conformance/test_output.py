@@ -76,6 +76,18 @@ async def test_what_the_engine_wrote_becomes_an_item(kind: str, gateway: Gateway
         assert case.item.items() <= item.items()
 
 
+async def test_what_a_search_of_the_gateway_found_becomes_an_item(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    search = answer(call("tool_search", '{"query": "weather"}'), finish="tool_calls")
+    engine.will(search, text("Found."), search, text("Found."))
+    request: Body = {"tools": [{"type": "tool_search"}, {**FUNCTION, "defer_loading": True}]}
+    whole = (await gateway.create(**request))["output"]
+    streamed = (await gateway.stream(**request))[-1]["response"]["output"]
+    for searched, found, _ in (whole, streamed):
+        assert {"type": "tool_search_call", "call_id": None, "execution": "server"}.items() <= searched.items()
+        assert {"type": "tool_search_output", "call_id": None, "execution": "server"}.items() <= found.items()
+        assert [tool["name"] for tool in found["tools"]] == ["weather"]
+
+
 # ---- events ----------------------------------------------------------------------------------------------------------
 
 CALL = answer(call("weather", '{"a": 1}'), finish="tool_calls")

@@ -94,7 +94,6 @@ async def test_mcp_is_left_out_with_a_notice_where_it_is_not_installed(engine: M
 # Tools that run at OpenAI if they are asked to.
 AT_OPENAI: dict[str, Tool] = {
     "shell": {"type": "shell", "environment": {"type": "container_auto"}},
-    "tool_search": {"type": "tool_search", "execution": "server"},
 }
 
 
@@ -106,6 +105,20 @@ async def test_a_tool_that_is_to_run_at_openai_is_left_out_with_a_notice(
     await gateway.create(tools=[AT_OPENAI[kind], FUNCTION])
     assert [offered["function"]["name"] for offered in engine.last["tools"]] == ["weather"]
     assert f"tool {kind}" in gateway.notice
+
+
+async def test_a_search_that_the_gateway_runs_is_a_function_and_hides_what_it_finds(
+    gateway: GatewayUnderTest, engine: MockEngine
+) -> None:
+    search: Tool = {"type": "tool_search", "execution": "server"}
+    TOOL.validate_python(search)
+    response = await gateway.create(tools=[search, {**FUNCTION, "defer_loading": True}])
+    assert [offered["function"]["name"] for offered in engine.last["tools"]] == ["tool_search"]
+    assert not gateway.notice
+    assert [tool["type"] for tool in response["tools"]] == ["tool_search", "function"]
+    await gateway.create(tools=[search, FUNCTION])
+    assert [offered["function"]["name"] for offered in engine.last["tools"]] == ["weather"]
+    assert "tool tool_search was left out: there is nothing to search" in gateway.notice
 
 
 # ---- tool_choice -----------------------------------------------------------------------------------------------------

@@ -51,6 +51,23 @@ def schema(size: int) -> Item:
     return {"type": "object", "properties": {f"a{at}": {"type": "string"} for at in range(size)}}
 
 
+SEARCH = {"type": "tool_search"}
+
+
+def searched(at: int) -> Item:
+    return {
+        "type": "tool_search_call",
+        "id": f"tsc_{at}",
+        "call_id": None,
+        "arguments": {"query": f"f{at}"},
+        "execution": "server",
+    }
+
+
+def found(*tools: Item) -> Item:
+    return {"type": "tool_search_output", "call_id": None, "tools": list(tools), "execution": "server"}
+
+
 FIELDS: dict[str, Make] = {
     "user messages": lambda n: {"input": each(n, lambda at: user(f"m{at}"))},
     "the same user message": lambda n: {"input": [user("m")] * n},
@@ -106,6 +123,27 @@ FIELDS: dict[str, Make] = {
     "calls of functions in a namespace": lambda n: {
         "input": [user("q"), *each(n, lambda at: function_call(f"{at}", f"f{at}"), lambda at: call_output(f"{at}"))],
         "tools": [{"type": "namespace", "name": "n", "tools": each(n, function)}],
+    },
+    "deferred tools": lambda n: {
+        "input": "Hi",
+        "tools": [SEARCH, *each(n, lambda at: function(at, defer_loading=True, strict=True, description=f"About {at}"))],
+    },
+    "a choice of deferred tools": lambda n: {
+        "input": "Hi",
+        "tools": [SEARCH, *each(n, lambda at: function(at, defer_loading=True))],
+        "tool_choice": {
+            "type": "allowed_tools",
+            "mode": "auto",
+            "tools": each(n, lambda at: {"type": "function", "name": f"f{at}"}),
+        },
+    },
+    "searches that found something": lambda n: {
+        "input": [user("q"), *each(n, searched, lambda at: found(function(at, defer_loading=True)))],
+        "tools": [SEARCH, *each(n, lambda at: function(at, defer_loading=True))],
+    },
+    "searches that found nothing": lambda n: {
+        "input": [user("q"), *each(n, searched, lambda at: found())],
+        "tools": [SEARCH, *each(n, lambda at: function(at, defer_loading=True))],
     },
     "a wide schema": lambda n: {"input": "Hi", "tools": [function(0, strict=True) | {"parameters": schema(n)}]},
     "a wide format": lambda n: {

@@ -152,11 +152,6 @@ def test_hints_say_which_tools_may_run_twice() -> None:
     assert box.not_idempotent == {Native("mcp", "report", "weather")}
 
 
-def test_tools_that_a_search_has_to_find_are_known() -> None:
-    assert box_of(WEATHER).deferred == set()
-    assert len(box_of({**WEATHER, "defer_loading": True}).deferred) == 3
-
-
 def test_a_server_that_only_programs_may_call_is_left_out_with_a_notice() -> None:
     box = box_of({**WEATHER, "allowed_callers": ["programmatic"]})
     assert (box.functions, box.unlisted) == ({}, [])

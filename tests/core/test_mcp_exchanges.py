@@ -21,7 +21,9 @@ from antiphon.core.replay import to_stream
 from antiphon.core.rerun import run_again
 from antiphon.core.sampling import Sampling
 from antiphon.core.steps import Done, ListTools, RunTools, ToolCall
+from antiphon.core.sync_run import run_exchange
 from antiphon.core.tools import ToolResult
+from antiphon.core.validation import body_to_request
 from antiphon.dialects import PLAIN
 from antiphon.errors import Cancelled, InvalidRequest
 from antiphon.wire.events import StreamEvent
@@ -322,6 +324,24 @@ def test_several_approved_calls_run_in_one_step_whatever_limits_the_model() -> N
     # Later, it is the same.
     talk.run({"tools": [BOUND], "input": [*before, *second, NEXT]}, text("Rainy."))
     assert talk.chats[2]["messages"][:4] == talk.chats[1]["messages"]
+
+
+def test_each_request_may_be_answered_in_its_place() -> None:
+    talk = Conversation()
+    listed, one, other = output_of(talk.run({"tools": [BOUND]}, ASKS_TWICE))
+    items = [USER, listed, one, approve(one["id"]), other, approve(other["id"])]
+    talk.run({"tools": [BOUND], "input": items}, text("Sunny."))
+    assert [call.name for call in talk.servers.calls] == ["forecast", "report"]
+
+
+@pytest.mark.parametrize(
+    "item", [{"type": ["x"]}, {"type": {}, "role": "user"}, {"type": "mcp_call", "approval_request_id": []}]
+)
+def test_an_item_beside_an_approval_may_be_anything_and_is_refused_by_its_member(item: dict[str, Any]) -> None:
+    first = output_of(Conversation().run({"tools": [BOUND]}, ASKS))
+    wrong = refusal({"tools": [BOUND], "input": [USER, *first, approve(first[1]["id"]), item]})
+    assert wrong.param is not None
+    assert wrong.param.startswith("input[4].")
 
 
 def test_required_calls_are_done_with_once_one_was_approved() -> None:
@@ -625,6 +645,39 @@ def test_a_list_of_the_client_says_nothing_about_an_attached_server() -> None:
     assert names_in(talk.chats[0]) == ["weather__forecast", "weather__report"]
 
 
+# ---- tools that a search has to find -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rule", ["never", "always"])
+def test_a_deferred_server_is_listed_at_once_and_its_tools_are_offered_once_they_are_found(rule: str) -> None:
+    talk = Conversation()
+    tools = [{"type": "tool_search"}, {**WEATHER, "defer_loading": True, "require_approval": rule}]
+    search = answer(call("tool_search", '{"query": "forecast weather"}', id="s"), finish="tool_calls")
+    then = [text("Sunny.")] if rule == "never" else []
+    events = talk.run({"tools": tools}, search, ASKS, *then)
+    assert names_in(talk.chats[0]) == ["tool_search"]
+    assert "weather__forecast" in names_in(talk.chats[1])
+    made = ["mcp_call", "message"] if rule == "never" else ["mcp_approval_request"]
+    found = ["tool_search_call", "tool_search_output"]
+    assert [item["type"] for item in output_of(events)] == ["mcp_list_tools", *found, *made]
+    assert len(talk.servers.calls) == (rule == "never"), "a search is no way around the approval"
+    # The next request offers them from the beginning.
+    talk.run({"tools": tools, "input": [USER, *output_of(events), NEXT]}, text("Rainy."))
+    assert names_in(talk.chats[-1]) == names_in(talk.chats[1])
+    live = talk.chats[-2]["messages"]
+    assert talk.chats[-1]["messages"][: len(live)] == live
+
+
+def test_an_approved_call_of_a_deferred_tool_runs_also_if_the_search_was_not_sent_again() -> None:
+    talk = Conversation()
+    tools = [{"type": "tool_search"}, {**BOUND, "defer_loading": True}]
+    search = answer(call("tool_search", '{"query": "forecast weather"}', id="s"), finish="tool_calls")
+    first = output_of(talk.run({"tools": tools}, search, ASKS))
+    events = talk.run({"tools": tools, "input": [USER, first[0], first[-1], approve(first[-1]["id"])]}, text("Sunny."))
+    assert [item["type"] for item in output_of(events)] == ["mcp_call", "message"]
+    assert len(talk.servers.calls) == 1
+
+
 # ---- what else there is of it ------------------------------------------------------------------------------------------
 
 
@@ -684,3 +737,52 @@ def test_a_recording_runs_again_without_the_secrets() -> None:
         assert (rerun.trouble, to_stream(rerun.events)) == (None, expected)
     for data in (file, recording.body, recording.request or b"", expected):
         assert b"s3cret" not in data
+
+
+# ---- whatever a client sends -------------------------------------------------------------------------------------------
+
+junk = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-2, 2)
+    | st.sampled_from(["", "weather", "mcpr_1", "forecast", "always", "{}", "a\nb"]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["name", "tool_names", "type", "x"]), inner),
+    max_leaves=4,
+)
+MEMBERS = (
+    "id server_label server_url name arguments output error tools approval_request_id approve reason status headers "
+    "authorization allowed_tools require_approval defer_loading allowed_callers connector_id server_description".split()
+)
+TYPES = ["mcp", "mcp_call", "mcp_list_tools", "mcp_approval_request", "mcp_approval_response", "additional_tools", ["x"]]
+good: dict[str, Any] = {
+    "server_label": "weather",
+    "server_url": "https://h",
+    "id": "mcpr_1",
+    "name": "forecast",
+    "arguments": "{}",
+    "tools": [],
+}
+good |= {"approval_request_id": "mcpr_1", "approve": True}
+thing = st.builds(
+    lambda kind, base, wrong: {"type": kind, **base, **wrong},
+    st.sampled_from(TYPES),
+    st.sampled_from([{}, good]),
+    st.dictionaries(st.sampled_from(MEMBERS), junk, max_size=3),
+)
+
+
+@settings(max_examples=200)
+@given(st.lists(thing, max_size=2), st.lists(thing, max_size=4), st.lists(thing, max_size=2), junk)
+def test_whatever_a_client_sends_is_answered_or_refused(
+    tools: list[Any], items: list[Any], history: list[Any], choice: Any
+) -> None:
+    servers = FakeServers(labels=["weather"])
+    body = msgspec.json.encode({"model": "m", "tools": tools, "input": [*items, USER], "tool_choice": choice})
+    try:
+        request, _ = body_to_request(body)
+        exchange = Exchange(request, [EngineKnowledge(PLAIN)], make_environment(tools={"mcp": servers}), history=history)
+    except InvalidRequest:
+        return
+    for _ in run_exchange(exchange, lambda step: [text("Yes.")], servers.to_result, servers.to_listing):
+        pass
+    assert exchange.response.status in ("completed", "failed")

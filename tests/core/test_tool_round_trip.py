@@ -209,11 +209,6 @@ def test_tools_that_a_search_found_can_be_called_on_the_next_turn() -> None:
     assert (item["name"], item["namespace"]) == ("spawn", "agents")
 
 
-def test_a_search_that_another_server_runs_is_left_out() -> None:
-    conversion = convert([{"role": "user", "content": "Hi"}], [{"type": "tool_search"}])
-    assert conversion.notices == ("tool tool_search was left out: it does not run here",)
-
-
 @pytest.mark.parametrize(
     ("choice", "offered"),
     [

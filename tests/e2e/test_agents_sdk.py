@@ -1,10 +1,19 @@
-"""The Agents SDK: a tool, a handoff, streamed and not."""
+"""The Agents SDK: a tool, a handoff, a search for tools, streamed and not."""
 
 from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
-from agents import Agent, ModelSettings, OpenAIResponsesModel, RunConfig, Runner, function_tool
+from agents import (
+    Agent,
+    ModelSettings,
+    OpenAIResponsesModel,
+    RunConfig,
+    Runner,
+    ToolSearchTool,
+    function_tool,
+    tool_namespace,
+)
 from openai import AsyncOpenAI
 from support.engine import MockEngine, answer, call, chunk, text
 from support.gateway import GatewayUnderTest
@@ -67,3 +76,47 @@ async def test_a_handoff_changes_the_agent(model: OpenAIResponsesModel, engine: 
         final, last = result.final_output, result.last_agent.name
     assert (final, last) == ("Hola.", "Spanish")
     assert engine.last["messages"][0] == {"role": "system", "content": "Speak Spanish."}
+
+
+@function_tool(defer_loading=True)
+def list_orders(customer: str) -> str:
+    """The open orders of a customer."""
+    return f"two orders of {customer}"
+
+
+@function_tool(defer_loading=True)
+def get_time(city: str) -> str:
+    """The time in a city."""
+    return f"noon in {city}"
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_tools_that_a_search_has_found_are_called(
+    model: OpenAIResponsesModel, engine: MockEngine, streamed: bool
+) -> None:
+    crm = tool_namespace(name="crm", description="Customers and their orders.", tools=[list_orders])
+    agent = Agent(name="Clerk", tools=[ToolSearchTool(), get_time, *crm], model=model)
+    engine.will(
+        answer(call("tool_search", '{"query": "open orders"}', id="a"), finish="tool_calls"),
+        answer(call("crm__list_orders", '{"customer": "Ada"}', id="b"), finish="tool_calls"),
+        answer(call("tool_search", '{"query": "time"}', id="c"), finish="tool_calls"),
+        answer(call("get_time", '{"city": "Rome"}', id="d"), finish="tool_calls"),
+        text("Two, at noon."),
+    )
+    question = "Orders of Ada, and the time in Rome?"
+    if streamed:
+        running = Runner.run_streamed(agent, question, run_config=QUIET)
+        names = [event.name async for event in running.stream_events() if event.type == "run_item_stream_event"]
+        assert names[:2] == ["tool_search_called", "tool_search_output_created"]
+        final, items = running.final_output, running.new_items
+    else:
+        result = await Runner.run(agent, question, run_config=QUIET)
+        final, items = result.final_output, result.new_items
+    assert final == "Two, at noon."
+    found = ["tool_search_call_item", "tool_search_output_item", "tool_call_item", "tool_call_output_item"]
+    assert [item.type for item in items] == [*found, *found, "message_output_item"]
+    assert [tool["function"]["name"] for tool in engine.last["tools"]] == ["tool_search", "crm__list_orders", "get_time"]
+    outputs = [message["content"] for message in engine.last["messages"] if message["role"] == "tool"]
+    assert outputs[1::2] == ["two orders of Ada", "noon in Rome"]
+    for before, after in zip(engine.requests, engine.requests[1:], strict=False):
+        assert after["messages"][: len(before["messages"])] == before["messages"]

@@ -19,6 +19,7 @@ from antiphon.app import Extensions
 from antiphon.core.mcp.servers import Listing, McpListError, McpServer
 from antiphon.core.steps import ToolCall
 from antiphon.core.tools import ToolResult
+from antiphon.store import open_store
 from antiphon.tools.runner import ToolContext
 from antiphon.wire.hosted_items import McpProtocolError
 
@@ -304,3 +305,22 @@ async def test_secrets_are_neither_stored_nor_logged_nor_recorded_nor_shown(
     assert b"input_items" in logged
     for each in (*in_store, *shown, logged, store_bytes()):
         assert b"s3cret" not in each
+
+
+@pytest.mark.parametrize("same", [True, False], ids=["the same key", "another key"])
+async def test_another_gateway_runs_a_queued_request_with_secrets_if_it_has_the_seal_key(
+    engine: MockEngine, same: bool
+) -> None:
+    engine.will(ASKS, text("Sunny."))
+    servers = FakeServers()
+    async with (
+        open_store("memory:") as store,
+        gateway_of(engine, shares=store, background_workers=0) as idle,
+    ):
+        made = await Background(idle).create(tools=[SECRET])
+        async with gateway_of(engine, servers, shares=store, **({} if same else {"seal_key": "another"})) as gateway:
+            ended = await Background(gateway).ended(made["id"])
+    assert ended["status"] == ("completed" if same else "failed")
+    assert len(servers.calls) == same
+    if not same:
+        assert "sealed with another key" in ended["error"]["message"]

@@ -1,4 +1,4 @@
-"""The tools that come without a definition and that the client runs: their descriptions for the model."""
+"""The tools that come without a definition: their descriptions for the model."""
 
 from typing import Any
 
@@ -14,6 +14,13 @@ def parameters(properties: dict[str, Any], *required: str) -> Parameters:
 
 
 SEARCH_PARAMETERS = parameters({"query": TEXT, "limit": NUMBER}, "query")
+SERVER_SEARCH = (
+    "Finds more tools. Call this first if none of the other tools can do what is needed. The tools that it finds can be called "
+    "afterwards."
+)
+SERVER_SEARCH_PARAMETERS = parameters(
+    {"query": {"type": "string", "description": "What the tool should do, in a few words; or a name from the list."}}, "query"
+)
 
 LOCAL_SHELL = "Runs a command on the user's machine and returns its output."
 LOCAL_SHELL_PARAMETERS = parameters(
@@ -44,6 +51,10 @@ APPLY_PATCH_PARAMETERS = {
 # Kind of tool → what its calls must follow. A model may write a command as one line for a shell, and a patch like the item of
 # the API, with the operation in a member of its own.
 CALLS: dict[str, Parameters] = {
+    # OpenAI's models write the names of tools and namespaces in `paths`.
+    "server_tool_search": {
+        "anyOf": [SERVER_SEARCH_PARAMETERS, parameters({"paths": {"type": "array", "items": TEXT, "minItems": 1}}, "paths")]
+    },
     "local_shell": parameters({"command": {"anyOf": [TEXT, {"type": "array", "items": TEXT, "minItems": 1}]}}, "command"),
     "shell": SHELL_PARAMETERS,
     "apply_patch": {"anyOf": [APPLY_PATCH_PARAMETERS, parameters({"operation": APPLY_PATCH_PARAMETERS}, "operation")]},

@@ -10,6 +10,7 @@ from typing import Any, TypedDict
 import msgspec
 from msgspec import UNSET
 
+from antiphon.core.arguments import arguments_to_text
 from antiphon.core.call_members import local_shell_action, patch_operation, shell_action
 from antiphon.core.check_work import CheckOutcome
 from antiphon.core.deltas import CallDelta
@@ -46,6 +47,8 @@ class FunctionForm:
     prefix = "fc"
     # The gateway runs the tool itself, and the item stays open until its result is there.
     runs_here = False
+    # It takes input or output to run it. Otherwise the exchange itself has the result.
+    needs_shell = True
     # Its item has nothing true to say before the arguments are whole, and is not added before that.
     opens_whole = False
 
@@ -186,6 +189,27 @@ class ToolSearchForm(SilentForm):
         return ToolSearchCall(id=self._id, call_id=self._call_id, arguments=self.members, status=status)
 
 
+class ServerSearchForm(SilentForm):
+    """A search that the gateway runs. What it found follows as an item of its own."""
+
+    prefix = "tsc"
+    runs_here = True
+    needs_shell = False
+
+    def finish(self, status: Status) -> Iterable[Event]:
+        yield from super().finish(status)
+        # As the history will have them.
+        self._arguments[:] = [arguments_to_text(self.members)]
+
+    def item(self, status: Status) -> ToolSearchCall:
+        return ToolSearchCall(id=self._id, call_id=None, arguments=self.members, status=status, execution="server")
+
+    @property
+    def chat_id(self) -> str:
+        """None: its item has no call_id. Searches are numbered where the conversation is written."""
+        return ""
+
+
 class LocalShellForm(SilentForm):
     prefix = "lsh"
 
@@ -226,6 +250,7 @@ FORMS: Forms = {
     "function": FunctionForm,
     "custom": CustomForm,
     "tool_search": ToolSearchForm,
+    "server_tool_search": ServerSearchForm,
     "local_shell": LocalShellForm,
     "shell": ShellForm,
     "apply_patch": ApplyPatchForm,
@@ -321,6 +346,14 @@ class CallState:
         return bool(self.name) and self._kind.runs_here
 
     @property
+    def needs_shell(self) -> bool:
+        return self._kind.needs_shell
+
+    @property
+    def chat_id(self) -> str:
+        return self.call_id if self._form is None else self._form.chat_id
+
+    @property
     def must_run(self) -> bool:
         """Its result is still to come."""
         return self.runs_here and self.result is None
@@ -330,10 +363,6 @@ class CallState:
         """As its tool gets them: whole, and as they were checked."""
         arguments = self._to_feed() if self._form is None else self._form.arguments
         return arguments + missing_end(arguments)
-
-    @property
-    def chat_id(self) -> str:
-        return self.call_id if self._form is None else self._form.chat_id
 
     @property
     def chat_name(self) -> str:

@@ -143,6 +143,7 @@ def _check_calls(offer: Offer, box: Toolbox, dialect: Dialect, checks: Checks) -
         if schema is not None:
             # One that does not fit is asked for once more. What is wrong then, its tool will report.
             checks.calls[name] = SchemaCheck(msgspec.json.encode(schema), buffered=True, binding=False)
+    _check_deferred(box, checks)
     for name, tool in box.functions.items():
         if not tool.function.strict:
             continue
@@ -156,6 +157,14 @@ def _check_calls(offer: Offer, box: Toolbox, dialect: Dialect, checks: Checks) -
             checks.calls[name] = _schema_check(definition, schema, constrained=constrained)
 
 
+def _check_deferred(box: Toolbox, checks: Checks) -> None:
+    """What is wrong with the schema of a tool is said before it is found."""
+    for native, tool in box.searchable.items():
+        if tool.function.strict and native not in box.names:
+            schema = msgspec.json.encode(tool.function.parameters or ANY_OBJECT)
+            checks.readable(Definition(schema, f"{tool.where}.parameters", True))
+
+
 def _check_hosted(names: Collection[str], offer: Offer, box: Toolbox, dialect: Dialect, checks: Checks) -> None:
     """The arguments of a tool that the gateway runs follow its schema, by the engine or by a check. The client is not asked
     whether the schema can be read: a call that cannot be checked is run."""
@@ -164,13 +173,17 @@ def _check_hosted(names: Collection[str], offer: Offer, box: Toolbox, dialect: D
         schema = box.functions[name].function.parameters or ANY_OBJECT if name in box.functions else ANY_OBJECT
         checks.calls.pop(name, None)
         if not (constrained and is_enforced(schema)):
-            checks.calls[name] = HostedCheck(msgspec.json.encode(schema))
+            # A model may write them in other ways than the function says.
+            accepted = CALLS.get(box.natives[name].kind, schema)
+            checks.calls[name] = HostedCheck(msgspec.json.encode(accepted))
 
 
 def _check_inputs(box: Toolbox, checks: Checks, *, check_grammars: bool) -> None:
     if not check_grammars:
         return
     for native, grammar in box.grammars.items():
+        if native not in box.names:
+            continue
         notice = f"the grammar of tool {native.name} cannot be read: its calls are not checked"
         if checks.readable(Definition(grammar, f"{box.places[box.names[native]]}.format", False, notice)):
             checks.calls[box.names[native]] = GrammarCheck(grammar)

@@ -10,6 +10,7 @@ the user's message. What was stored and is repeated counts once; and whatever co
 ends with the output, as the items do. A model that sees the user's question last calls the same tool again.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -23,6 +24,7 @@ from antiphon.core.turns import Asked, AssistantTurn, Call, UserTurn
 from antiphon.errors import InvalidRequest, quoted
 from antiphon.wire.chat import ChatMessage
 
+Item = dict[str, Any]
 Part = dict[str, Any]
 
 SAID_AGAIN = "a text of the assistant was sent again before the output of its calls: it counts once"
@@ -39,11 +41,17 @@ class ChatDraft:
         as_called: Callable[[Native, str], AsCalled],
         open_sealed: Callable[[str], str | None],
         read_document: ReadDocument,
+        found_words: Callable[[list[Item]], str] = lambda tools: "",
     ) -> None:
         # A call as the model makes it, the content of a sealed text, and the text of a document.
         self._as_called = as_called
         self.open_sealed = open_sealed
         self.read_document = read_document
+        # What the model is told of tools that a search has found.
+        self.found_words = found_words
+        # The searches of the gateway: how many there are, and the ids of those whose outputs are still to come.
+        self._searches = 0
+        self._searching: deque[str] = deque()
         # A set that keeps its order.
         self._notices: dict[str, None] = {}
         self._system: list[str] = []
@@ -111,6 +119,22 @@ class ChatDraft:
         turn.add(call)
         self._calls[call_id] = call
         self._waiting.setdefault(call_id, []).append(turn)
+
+    def search(self, tool: Native, arguments: str) -> None:
+        """A search that the gateway ran."""
+        call_id = self._search_id()
+        self.call(call_id, tool, arguments)
+        self._searching.append(call_id)
+
+    def _search_id(self) -> str:
+        """Its item has no call_id, and clients may leave out the ids of items: so searches are numbered."""
+        self._searches += 1
+        return f"tool_search_{self._searches}"
+
+    def search_output(self, text: str, where: str) -> None:
+        """Without its search there is no message: its tools are offered all the same."""
+        if self._searching:
+            self.output(self._searching.popleft(), [{"type": "text", "text": text}], where)
 
     def output(self, call_id: str, parts: list[Part], where: str) -> None:
         """The result of a call goes directly after it, wherever the item was."""
@@ -189,8 +213,8 @@ class ChatDraft:
         """What the items do not have yet: a round of tools, an answer that was rejected."""
         last = self._turns[-1] if self._turns else None
         if isinstance(turn, AssistantTurn):
-            # The notes in it are those of this draft.
-            turn = replace(turn, calls=[replace(call) for call in turn.calls])
+            # The notes in it are those of this draft, and so are the ids of searches.
+            turn = replace(turn, calls=[replace(call, id=call.id or self._search_id()) for call in turn.calls])
         if isinstance(turn, AssistantTurn) and isinstance(last, AssistantTurn) and not last.calls:
             last.extend(turn)
         else:

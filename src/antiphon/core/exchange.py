@@ -62,6 +62,8 @@ from antiphon.core.steps import (
 )
 from antiphon.core.thought_start import thought_start
 from antiphon.core.tool_results import bounded, room_for_results, tokens_used
+from antiphon.core.tool_search import found_to_text
+from antiphon.core.tool_search_output import ToolSearchOutputState
 from antiphon.core.tool_usage import calls_to_tool_usage
 from antiphon.core.tools import Toolbox, ToolResult
 from antiphon.core.usage import Uncounted, UsageCount
@@ -477,7 +479,13 @@ class Exchange:
             return False
         if self._phase is Phase.ANSWERED:
             return self._answered()
-        if calls := sequence.calls_to_run():
+        calls = sequence.calls_to_run()
+        if searches := [call for call in calls if not call.needs_shell]:
+            for call in searches:
+                self._search(call)
+            sequence.resume()
+            return True
+        if calls:
             self._run_tools(calls)
             return False
         if self._approvals and sequence.error is None:
@@ -544,6 +552,12 @@ class Exchange:
     def _is_whole(self) -> bool:
         ended = self._output.reason is not None or (self.answer.ended and not self._output.has_cut_call)
         return ended and self._sequence.error is None
+
+    def _search(self, call: CallState) -> None:
+        """A search for tools takes no input or output. What it found is offered from the next answer on."""
+        tools = self._question.search(call.arguments)
+        call.result = ToolResult(found_to_text(tools, self._question.conversion.box))
+        self._sequence.insert_after(call, ToolSearchOutputState(self._environment.new_id("tso"), tools))
 
     def _closed(self) -> None:
         """Every item of the answer is closed: another round, or the end."""

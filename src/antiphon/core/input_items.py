@@ -28,7 +28,7 @@ from antiphon.core.item_paths import is_stored, item_path
 from antiphon.core.mcp.errors import error_to_text
 from antiphon.core.own_words import NOT_APPROVED, REASON
 from antiphon.core.references import stands_for, unresolved_to_notice, whole_ids
-from antiphon.core.tools import AsCalled, Native
+from antiphon.core.tools import SERVER_SEARCH, AsCalled, Native
 from antiphon.core.validation import convert
 from antiphon.errors import InvalidRequest
 from antiphon.wire.hosted_items import McpApprovalRequest
@@ -251,11 +251,27 @@ def only_tools(draft: ChatDraft, item: Item, where: str) -> None:
     _tools_of(item, where)
 
 
+def tool_search_call_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
+    if not _is_of_server(item):
+        _client_search(draft, item, where)
+        return
+    draft.search(SERVER_SEARCH, arguments_to_text(item.get("arguments")))
+
+
 def tool_search_output_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
-    _tools_of(item, where)
-    _found_tools(draft, item, where)
+    tools = _tools_of(item, where)
+    if _is_of_server(item):
+        draft.search_output(draft.found_words(tools), where)
+    else:
+        _found_tools(draft, item, where)
 
 
+def _is_of_server(item: Item) -> bool:
+    """The server that made the response ran the search, so nobody needs a call_id."""
+    return not isinstance(item.get("call_id"), str)
+
+
+_client_search = call_as_function("tool_search", "arguments")
 _found_tools = output_as_result("tools")
 
 
@@ -274,7 +290,7 @@ CONVERTERS: dict[str, Converter] = {
     "apply_patch_call": call_as_function("apply_patch", "operation"),
     # The output of a patch may be only the status, whether it was applied.
     "apply_patch_call_output": output_as_result("output", otherwise="status"),
-    "tool_search_call": call_as_function("tool_search", "arguments"),
+    "tool_search_call": tool_search_call_to_chat,
     "tool_search_output": tool_search_output_to_chat,
     "computer_call": note_to_chat,
     "computer_call_output": dropped,
@@ -302,11 +318,13 @@ def items_to_draft(
     open_sealed: Callable[[str], str | None],
     *,
     documents: Documents,
+    found_words: Callable[[list[Item]], str] = lambda tools: "",
     earlier: int = 0,
     own: str = "input",
 ) -> ChatDraft:
-    """`earlier`: how many of the items were stored before. `own`: the name of the list that the others came in."""
-    draft = ChatDraft(as_called, open_sealed, documents.read)
+    """`found_words`: what the model is told of tools that a search has found. `earlier`: how many of the items were stored
+    before. `own`: the name of the list that the others came in."""
+    draft = ChatDraft(as_called, open_sealed, documents.read, found_words)
     sent: set[str] | None = None
     for at, item in enumerate(items):
         where = item_path(at, earlier, own)
@@ -352,6 +370,11 @@ def tools_in_items(items: Sequence[Item], *, earlier: int = 0, own: str = "input
                 continue
             found += [(f"{where}.tools[{number}]", tool) for number, tool in enumerate(tools)]
     return found
+
+
+def tools_of_search(tools: Sequence[Item]) -> list[tuple[str, Item]]:
+    """The same for tools that the response itself has found."""
+    return [(f"tool_search_output.tools[{number}]", tool) for number, tool in enumerate(tools)]
 
 
 def _tools_of(item: Item, where: str) -> list[Item]:

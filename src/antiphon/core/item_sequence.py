@@ -79,6 +79,10 @@ class ItemSequence:
             self.call_ids.add(state.call_id)
         self.advance()
 
+    def insert_after(self, call: CallState, state: ItemState) -> None:
+        """An item that comes of a call, right after it."""
+        self.waiting.insert(0 if call is self.live else self.waiting.index(call) + 1, state)
+
     def forget_waiting(self) -> None:
         while self.waiting:
             self._forget(self.waiting.popleft())

@@ -26,6 +26,7 @@ from antiphon.core.repairs import rejection_to_conversion
 from antiphon.core.request import Conversion, request_to_chat
 from antiphon.core.request_fields import request_to_items
 from antiphon.core.tool_choice import relaxed_choice
+from antiphon.core.tool_search import search
 from antiphon.core.tools import ATTACHED, Define, Grammar, Tool
 from antiphon.core.truncation import share_to_drop, truncated
 from antiphon.core.turns import AssistantTurn
@@ -87,6 +88,8 @@ class Question:
         self._attached = attached
         self._lists = ToolLists(self.items)
         self.approvals = [] if compact else items_to_approvals(self.items, self._earlier)
+        # The tools that searches of this response have found.
+        self._found: list[Tool] = []
         self._rejection: Rejection | None = None
         # The model answers without thinking, under constraints that leave no room for a thought.
         self._strict = False
@@ -141,6 +144,7 @@ class Question:
             complaint_about=self._complaint_about,
             documents=Documents(self._outcome_of),
             rounds=self._rounds,
+            found=self._found,
             rejection=self._rejection,
             help=help,
             sampling=self.knowledge.sampling_for(model),
@@ -307,6 +311,12 @@ class Question:
         """From now on the model answers at once: it has used up its tokens for a thought."""
         self._thought_too_long = self._strict = True
         self.convert()
+
+    def search(self, arguments: str) -> list[Tool]:
+        """Searches the deferred tools. What is found is offered from the next conversion on."""
+        found = search(self.conversion.box, arguments, self._request.tool_choice)
+        self._found += found
+        return found
 
     def add_round(self, turn: AssistantTurn, *, called: bool = True, in_loop: bool = False) -> None:
         """The model called tools, and continues with what came of it. `called`: it has done what `tool_choice` required.

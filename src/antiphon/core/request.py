@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -16,7 +17,7 @@ from antiphon.core.draft import ChatDraft
 from antiphon.core.easier_tools.adaptations import offer_easier_tools
 from antiphon.core.enforcement import Rejection
 from antiphon.core.help import NO_HELP, Help
-from antiphon.core.input_items import items_to_draft, tools_in_items
+from antiphon.core.input_items import items_to_draft, tools_in_items, tools_of_search
 from antiphon.core.loops import offer_without, withheld_to_notices
 from antiphon.core.request_fields import dropped_fields_to_notices, refuse_unsupported
 from antiphon.core.requirements import Requirements
@@ -25,6 +26,7 @@ from antiphon.core.sampling import ENGINE_DEFAULT, Sampling, sampling_of_answer,
 from antiphon.core.sealed_text import NO_SEALER, Sealer
 from antiphon.core.text_calls import CallFinder, ConstrainedCall, SaidCalls, TextCalls
 from antiphon.core.tool_choice import Offer, choice_to_offer, provisional_choice
+from antiphon.core.tool_search import describe_search, found_to_text
 from antiphon.core.tools import ATTACHED, DEFINITIONS, Define, Grammar, Tool, Toolbox, tools_to_box
 from antiphon.core.turns import AssistantTurn
 from antiphon.errors import InvalidRequest
@@ -66,6 +68,7 @@ def request_to_chat(
     complaint_about: Callable[[bytes | Grammar], str | None] = lambda definition: None,
     documents: Documents | None = None,
     rounds: Sequence[AssistantTurn] = (),
+    found: Sequence[Tool] = (),
     rejection: Rejection | None = None,
     help: Help = NO_HELP,
     sampling: Sampling = ENGINE_DEFAULT,
@@ -74,11 +77,11 @@ def request_to_chat(
 ) -> Conversion:
     """`earlier`: how many of the items were stored, and not sent with this request. `complaint_about`: why a
     schema or grammar is known not to compile. `documents`: what is known of the documents in the items.
-    `rounds`, `rejection`: what has become of the response so far. `help`: what a small model gets.
+    `rounds`, `found`, `rejection`: what has become of the response so far. `help`: what a small model gets.
     `sampling`: how this model's tokens are chosen where the request does not say. `attached`: tools that the operator adds.
     `hosted_kinds`: the kinds of tool that the gateway runs."""
     refuse_unsupported(request)
-    box = _box(request, items, tool_definitions, help, earlier=earlier, attached=attached)
+    box = _box(request, items, found, tool_definitions, help, earlier=earlier, attached=attached)
     documents = documents or Documents()
     draft = _draft(items, rounds, box, sealer, documents, earlier=earlier)
     compacts = any(item.get("type") == "compaction_trigger" for item in items[max(0, earlier) :])
@@ -120,6 +123,7 @@ def request_to_chat(
 def _box(
     request: CreateResponse,
     items: Sequence[dict[str, Any]],
+    found: Sequence[Tool],
     definitions: Mapping[str, Define],
     help: Help,
     *,
@@ -127,7 +131,10 @@ def _box(
     attached: Sequence[Tool],
 ) -> Toolbox:
     added = [(f"{ATTACHED}[{at}]", tool) for at, tool in enumerate(attached)]
-    box = tools_to_box(request.tools or (), [*added, *tools_in_items(items, earlier=earlier)], definitions)
+    # Found after those that the prompt before had.
+    more = [*added, *tools_in_items(items, earlier=earlier), *tools_of_search(found)]
+    box = tools_to_box(request.tools or (), more, definitions)
+    describe_search(box)
     if help.easier_tools:
         offer_easier_tools(box, help.reason)
     return box
@@ -142,7 +149,8 @@ def _draft(
     *,
     earlier: int,
 ) -> ChatDraft:
-    draft = items_to_draft(items, box.as_called, sealer.open, documents=documents, earlier=earlier)
+    words = partial(found_to_text, box=box)
+    draft = items_to_draft(items, box.as_called, sealer.open, documents=documents, found_words=words, earlier=earlier)
     for called in rounds:
         draft.add(called)
     return draft

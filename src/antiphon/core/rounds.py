@@ -21,8 +21,8 @@ def states_to_turn(states: Iterable[ItemState]) -> AssistantTurn:
             turn.calls.append(Call(state.chat_id, state.chat_name, state.arguments, texts=[output], answered=True))
         elif isinstance(state, ReasoningState):
             turn.reasoning.append(state.written)
-        else:
-            turn.texts.append(state.written)
+        elif text := state.written:
+            turn.texts.append(text)
     return turn
 
 

@@ -1,6 +1,6 @@
 """What the model may call, and what it must: `tool_choice` in all its forms, in a way that the engine can enforce."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
@@ -9,10 +9,11 @@ from msgspec import UNSET, Struct, UnsetType
 
 from antiphon.core.call_schema import say_function
 from antiphon.core.constraints import constrains
+from antiphon.core.deferred_choice import choice_key, deferred_keys
 from antiphon.core.dialect import Dialect
 from antiphon.core.offered_tools import tools_as_sent
 from antiphon.core.tool_echo import flat
-from antiphon.core.tools import DEFINITIONS, INNER, Define, Native, Toolbox
+from antiphon.core.tools import CLIENT_SEARCH, DEFINITIONS, INNER, SERVER_SEARCH, Define, Native, Toolbox
 from antiphon.core.validation import convert
 from antiphon.errors import InvalidRequest, quoted
 from antiphon.wire.chat import ChatFunction, ChatTool
@@ -90,6 +91,14 @@ class Choosable:
     def by_namespace(self) -> Mapping[str | None, list[str]]:
         return _grouped((native.namespace, known) for native, known in self.box.names.items())
 
+    @cached_property
+    def _deferred(self) -> Collection[Hashable]:
+        return deferred_keys(self.box)
+
+    def defers(self, choice: Choice) -> bool:
+        """It names tools that a search may find."""
+        return choice_key(choice) in self._deferred
+
     def not_here(self, what: str) -> InvalidRequest:
         """A call is required that cannot be made. Without it, the client would get an answer that it did not ask for."""
         kinds = ", ".join(kind for kind in self.definitions if kind != "namespace")
@@ -161,9 +170,14 @@ def named_choice(choice: Choice, among: Choosable) -> Offer:
     if kind in INNER and not flat(choice).get("name"):
         raise _missing("tool_choice.name", f"a choice of type {kind} needs a name")
     meant = _meant(choice)
+    if meant == CLIENT_SEARCH and meant in box.left_out:
+        raise _invalid("tool_choice", "tool_search has nothing to search: no tool has `defer_loading`")
     if kind not in among.definitions or kind == "namespace" or meant in box.left_out:
         raise among.not_here(f"{kind if meant.name == kind else f'{kind} {meant.name}'}, which does not run here")
     names = _engine_names(choice, among, "tool_choice")
+    if not names:
+        problem = f"{quoted(meant.name)} has defer_loading, so the model has to find it first. Require tool_search instead"
+        raise _invalid("tool_choice", problem)
     if len(names) > 1:
         return _required(names, among)
     if dialect.enforces_named and dialect.shows_tools:
@@ -189,6 +203,8 @@ def allowed_choice(choice: Choice, among: Choosable) -> Offer:
         if tool not in box.left_out
         for name in _engine_names(entry, among, where)
     }
+    if SERVER_SEARCH in box.names and any(among.defers(entry) for _, entry in entries.values()):
+        meant.add(box.names[SERVER_SEARCH])
     names = [name for name in box.functions if name in meant]
     if allowed.mode == "required":
         return _required(names, among)
@@ -210,8 +226,11 @@ def _meant(choice: Choice) -> Native:
 
 
 def _engine_names(choice: Choice, among: Choosable, where: str) -> list[str]:
-    """The functions that a choice names: those of one tool, all of a namespace, or all of a tool that the gateway runs."""
+    """The functions that a choice names: those of one tool, all of a namespace, or all of a tool that the gateway runs. None:
+    a tool that is still deferred."""
     box, meant = among.box, _meant(choice)
+    if meant == CLIENT_SEARCH and SERVER_SEARCH in box.names:
+        meant = SERVER_SEARCH
     if meant in box.names:
         return box.functions_of(meant)
     if meant.kind == "namespace":
@@ -228,7 +247,7 @@ def _engine_names(choice: Choice, among: Choosable, where: str) -> list[str]:
             for native, known in box.names.items()
             if native.kind == meant.kind and label in (None, native.namespace) and name in (None, native.name)
         ]
-    if not names:
+    if not names and not among.defers(choice):
         inner = f"{quoted(choice['name'])} of " if meant.kind == "mcp" and choice.get("name") else ""
         raise _invalid(where, f"{inner}{quoted(meant.name)} is not among the tools")
     return names

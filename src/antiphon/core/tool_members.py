@@ -14,9 +14,12 @@ WITHOUT_EFFECT = {
 MOST_NAMES = 3
 
 
-def members_without_effect(tools: Iterable[dict[str, Any]]) -> Iterable[str]:
+def members_without_effect(tools: Iterable[dict[str, Any]], *, defers: bool = False) -> Iterable[str]:
+    """`defers`: tools with `defer_loading` are hidden until they are found."""
     given = [flat(tool) for tool in tools]
     for member, instead in WITHOUT_EFFECT.items():
+        if defers and member == "defer_loading":
+            continue
         names = [str(tool.get("name")) for tool in given if tool.get(member)]
         if names:
             more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""

@@ -1,20 +1,22 @@
 """Tool definitions: every type of tool as a function that an engine can call, and back by name.
 
-function, custom, namespace (of both), tool_search by the client, local_shell, shell of the client, apply_patch: offered as
-functions
+function, custom, namespace (of both), tool_search, local_shell, shell of the client, apply_patch: offered as functions
+with `defer_loading`, beside a tool_search that the gateway runs: kept, and offered once a search has found them
 everything else: run by OpenAI's servers, or without a counterpart here; left out with a notice
 """
 
 import hashlib
 import itertools
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from msgspec import Struct
 
 from antiphon.core import built_in_tools
+from antiphon.core.deferred_tools import DeferredTool, is_deferred, searches_here
 from antiphon.core.easier_tools.functions import EasyFunction
 from antiphon.core.item_paths import is_stored
 from antiphon.core.mcp.servers import McpServer
@@ -86,7 +88,7 @@ class NamespaceTool(Struct):
 
 
 class ToolSearchTool(Struct):
-    execution: str = "server"
+    execution: str | None = None
     description: str | None = None
     parameters: dict[str, Any] | None = None
 
@@ -112,9 +114,15 @@ class Native:
 
 def engine_name(native: Native) -> str:
     """The name that the engine sees: legal, at most 64 characters, and the same in every turn."""
-    plain = f"{native.namespace}__{native.name}" if native.namespace else native.name
+    own = not native.namespace or is_namespace_of_its_own(native)
+    plain = native.name if own else f"{native.namespace}__{native.name}"
     legal = _ILLEGAL.sub("_", plain)
     return legal if legal == plain and len(legal) <= LONGEST_NAME else _with_digest(legal, native)
+
+
+def is_namespace_of_its_own(native: Native) -> bool:
+    """The API puts a deferred function that is in no namespace into one of its own name."""
+    return native.kind == "function" and native.namespace == native.name
 
 
 class AsCalled(NamedTuple):
@@ -150,6 +158,13 @@ class Toolbox:
     # Namespace → its description.
     namespaces: dict[str, str] = field(default_factory=dict)
     left_out: set[Native] = field(default_factory=set)
+    # There is a search that the gateway runs, and these are the tools that it finds, those included that it has found.
+    searches: bool = False
+    searchable: dict[Native, DeferredTool] = field(default_factory=dict)
+    # The names that they will have.
+    reserved: set[str] = field(default_factory=set)
+    # The definition whose tools are deferred, and its namespace.
+    deferring: tuple[Tool, Tool | None] | None = None
     # Tools that the gateway runs whose calls must not be made a second time, because each has an effect of its own.
     not_idempotent: set[Native] = field(default_factory=set)
     # The functions that are offered in place of a tool, by their names; and their names by the tool.
@@ -158,9 +173,8 @@ class Toolbox:
     # MCP servers, by label: where each was defined; and those whose tools have to be listed before they can be offered.
     servers: dict[str, str] = field(default_factory=dict)
     unlisted: list[McpServer] = field(default_factory=list)
-    # Tools that are not run before the client has approved the call; and those that a search has to find first.
+    # Tools that are not run before the client has approved the call.
     needs_approval: set[Native] = field(default_factory=set)
-    deferred: set[Native] = field(default_factory=set)
     # Where in the request each function was defined.
     places: dict[str, str] = field(default_factory=dict)
     echo: list[Tool] = field(default_factory=list)
@@ -168,19 +182,46 @@ class Toolbox:
 
     def add(self, native: Native, function: ChatFunction, where: str) -> bool:
         """False: there is one already."""
-        if native in self.names:
+        known = self.searchable.get(native)
+        if native in self.names or (known is not None and self.deferring is not None):
             # One that was found twice in input items is the same tool, not a conflict.
             if where.startswith(TOOLS):
                 self.notices.append(f"tool {native.name} was offered twice: the first definition counts")
             return False
+        function.name = self._new_name(native) if known is None else known.function.name
+        if self.deferring is not None:
+            self.searchable[native] = DeferredTool(function, *self.deferring, where)
+            self.reserved.add(function.name)
+        else:
+            self._offer(native, function, where)
+        return True
+
+    def _new_name(self, native: Native) -> str:
+        """Of two tools with the same name, the later one gets a suffix made of what it is, not of its position. A tool that is
+        deferred keeps its name for the time when it is found."""
         name = engine_name(native)
-        # Two tools with the same name: the later one gets a suffix made of what it is, not of its position.
-        function.name = name if name not in self.functions else _with_digest(name, native)
+        return _with_digest(name, native) if name in self.functions or name in self.reserved else name
+
+    def _offer(self, native: Native, function: ChatFunction, where: str) -> None:
         self.functions[function.name] = ChatTool(function)
         self.natives[function.name] = native
         self.names[native] = function.name
         self.places[function.name] = where
-        return True
+
+    @contextmanager
+    def defers(self, definition: Tool, group: Tool | None = None) -> Iterator[None]:
+        """The tools that are added meanwhile are deferred. They come from this definition, and this namespace."""
+        self.deferring = (definition, group)
+        try:
+            yield
+        finally:
+            self.deferring = None
+
+    def offer_deferred(self, native: Native) -> None:
+        """A search has found it."""
+        if native not in self.names:
+            tool = self.searchable[native]
+            self._offer(native, tool.function, tool.where)
 
     def offer_as(self, native: Native, functions: Sequence[EasyFunction]) -> None:
         """Offers these functions in the place of the tool. A call by its own name still means the tool."""
@@ -232,8 +273,9 @@ class Toolbox:
         return self.as_called(native, arguments if own is None else own).name
 
     def name_of(self, native: Native) -> str:
-        """The engine's name of this tool, also when it is not offered any more."""
-        return self.names.get(native) or engine_name(native)
+        """The engine's name of this tool, also when it is not offered any more, or not yet."""
+        deferred = self.searchable.get(native)
+        return self.names.get(native) or (engine_name(native) if deferred is None else deferred.function.name)
 
     def native_of(self, name: str) -> Native:
         """What the engine's call means. A model may leave the namespace out. Calls of unknown tools are passed on."""
@@ -257,7 +299,7 @@ def function_tool(box: Toolbox, tool: Tool, where: str, namespace: str | None = 
     nested = tool.get("function")
     place = where if nested is None else f"{where}.function"
     function = convert(tool if nested is None else nested, FunctionTool, place)
-    native = Native("function", _checked_name(function.name, place, strict=namespace is None), namespace)
+    native = _function_native(box, _checked_name(function.name, place, strict=namespace is None), namespace)
     definition = ChatFunction(
         name="",
         description=function.description or None,
@@ -266,6 +308,12 @@ def function_tool(box: Toolbox, tool: Tool, where: str, namespace: str | None = 
     )
     if box.add(native, definition, where) and function.strict is False:
         box.unconstrained.add(native)
+
+
+def _function_native(box: Toolbox, name: str, namespace: str | None) -> Native:
+    native = Native("function", name, namespace or name)
+    deferred = box.deferring is not None or native in box.searchable
+    return native if namespace is not None or deferred else Native("function", name)
 
 
 def custom_tool(box: Toolbox, tool: Tool, where: str, namespace: str | None = None) -> None:
@@ -288,17 +336,31 @@ def namespace_tool(box: Toolbox, tool: Tool, where: str, namespace: str | None =
     if group.description:
         box.namespaces.setdefault(group.name, group.description)
     for at, inner in enumerate(group.tools):
-        _define(box, inner, f"{where}.tools[{at}]", INNER, group.name)
+        _define(box, inner, f"{where}.tools[{at}]", INNER, group.name, group=tool)
 
 
 def tool_search_tool(box: Toolbox, tool: Tool, where: str, namespace: str | None = None) -> None:
     search = convert(tool, ToolSearchTool, where)
+    if search.execution in (None, "server"):
+        _server_search(box, tool, where, search)
+        return
     if search.execution != "client":
-        leave_out(box, tool, where)
+        leave_out(box, tool, where, why="its execution must be server or client")
         return
     parameters = search.parameters or built_in_tools.SEARCH_PARAMETERS
     definition = ChatFunction(name="", description=search.description or None, parameters=parameters)
-    box.add(Native("tool_search", "tool_search"), definition, where)
+    box.add(CLIENT_SEARCH, definition, where)
+
+
+def _server_search(box: Toolbox, tool: Tool, where: str, search: ToolSearchTool) -> None:
+    """What it finds is part of its description, and known when all tools are."""
+    if not box.searches:
+        leave_out(box, tool, where, why="there is nothing to search, because no tool has defer_loading")
+        return
+    if search.parameters is not None:
+        box.notices.append("parameters of tool tool_search has no effect: the gateway runs the search")
+    description = search.description or built_in_tools.SERVER_SEARCH
+    box.add(SERVER_SEARCH, ChatFunction("", description, built_in_tools.SERVER_SEARCH_PARAMETERS), where)
 
 
 def shell_tool(box: Toolbox, tool: Tool, where: str, namespace: str | None = None) -> None:
@@ -341,6 +403,9 @@ DEFINITIONS: dict[str, Define] = {
     "shell": shell_tool,
     "apply_patch": built_in("apply_patch", built_in_tools.APPLY_PATCH, built_in_tools.APPLY_PATCH_PARAMETERS),
 }
+# The searches of the client and of the gateway.
+CLIENT_SEARCH = Native("tool_search", "tool_search")
+SERVER_SEARCH = Native("server_tool_search", "tool_search")
 INNER: dict[str, Define] = {"function": function_tool, "custom": custom_tool}
 CALLED_BY_PROGRAMS = frozenset({*INNER, "shell", "apply_patch"})
 
@@ -350,17 +415,19 @@ def tools_to_box(
 ) -> Toolbox:
     """`more`: tools that came in input items, each with its place there. They can be called, but the response does not list
     them as its own."""
-    box = Toolbox()
+    box = Toolbox(searches=searches_here(tools, definitions))
     for at, tool in enumerate(tools):
         _define(box, tool, f"{TOOLS}[{at}]", definitions)
         box.echo.append(tool_to_echo(tool))
-    box.notices += members_without_effect(inner for tool in tools for inner in _functions_in(tool))
+    box.notices += members_without_effect((inner for tool in tools for inner in _functions_in(tool)), defers=box.searches)
     for where, tool in more:
         _add_found(box, tool, where, definitions)
     return box
 
 
 def _add_found(box: Toolbox, tool: Tool, where: str, definitions: Mapping[str, Define]) -> None:
+    if tool.get("type") == "mcp" and _offer_found(box, tool):
+        return
     try:
         _define(box, tool, where, definitions)
     except InvalidRequest as wrong:
@@ -369,16 +436,38 @@ def _add_found(box: Toolbox, tool: Tool, where: str, definitions: Mapping[str, D
         box.notices.append(f"{where} was left out: {wrong.message}")
 
 
+def _offer_found(box: Toolbox, tool: Tool) -> bool:
+    """Tools of a server that a search has found. The request itself says what the server is. False: it does not."""
+    label, names = str(tool.get("server_label")), tool.get("allowed_tools")
+    natives = [Native("mcp", str(name), label) for name in names] if isinstance(names, list) else []
+    found = [native for native in natives if native in box.searchable]
+    for native in found:
+        box.offer_deferred(native)
+    return bool(found)
+
+
 def _functions_in(tool: Tool) -> Iterable[Tool]:
     return (inner for inner in (tool["tools"] if tool["type"] == "namespace" else (tool,)) if inner["type"] in INNER)
 
 
-def _define(box: Toolbox, tool: Tool, where: str, definitions: Mapping[str, Define], namespace: str | None = None) -> None:
+def _define(
+    box: Toolbox,
+    tool: Tool,
+    where: str,
+    definitions: Mapping[str, Define],
+    namespace: str | None = None,
+    *,
+    group: Tool | None = None,
+) -> None:
+    """`group`: the definition of the namespace."""
     kind = _kind(tool, where)
     callers = convert(flat(tool), Callers, where).allowed_callers if kind in CALLED_BY_PROGRAMS else None
     if callers is not None and "direct" not in callers:
         leave_out(box, tool, where, namespace, why="only programs may call it, and they do not run here")
-    else:
+        return
+    # Tools in input items have been found.
+    hides = box.searches and where.startswith(TOOLS) and is_deferred(tool, group)
+    with box.defers(tool, group) if hides else nullcontext():
         definitions.get(kind, leave_out)(box, tool, where, namespace)
 
 

@@ -9,6 +9,8 @@ import {
   applyPatchTool,
   shellTool,
   tool,
+  toolNamespace,
+  toolSearchTool,
   withResponsesWebSocketSession,
 } from '@openai/agents';
 import OpenAI from 'openai';
@@ -126,6 +128,28 @@ async function handoff(url) {
   return { text: result.finalOutput, agent: result.lastAgent.name };
 }
 
+async function toolSearch(url, stream) {
+  const orders = tool({
+    name: 'list_orders',
+    description: 'The open orders of a customer',
+    parameters: z.object({ customer: z.string() }),
+    deferLoading: true,
+    execute: async ({ customer }) => `two orders of ${customer}`,
+  });
+  const time = tool({
+    name: 'time',
+    description: 'The time in a city',
+    parameters: z.object({ city: z.string() }),
+    deferLoading: true,
+    execute: async ({ city }) => `noon in ${city}`,
+  });
+  const crm = toolNamespace({ name: 'crm', description: 'Customers and their orders', tools: [orders] });
+  const clerk = new Agent({ name: 'Clerk', model: 'mock', tools: [toolSearchTool(), time, ...crm] });
+  const result = await runner(url).run(clerk, 'Orders of Ada, and the time in Rome?', { stream });
+  if (stream) await collect(result);
+  return { text: result.finalOutput, items: result.newItems.map(({ type }) => type) };
+}
+
 async function webSocket(url) {
   const providerOptions = { openAIClient: client(url) };
   return await withResponsesWebSocketSession(
@@ -148,5 +172,7 @@ await play({
   shell,
   patch,
   handoff,
+  toolSearch: (url) => toolSearch(url, false),
+  toolSearchStreamed: (url) => toolSearch(url, true),
   webSocket,
 });

@@ -17,8 +17,9 @@ from antiphon.wire.input_items import InputApprovalResponse
 Item = dict[str, Any]
 
 APPROVAL_RESPONSE = "mcp_approval_response"
-# What the model wrote, or what came of its calls: an approval before one of these has had its effect.
-ANSWERS = frozenset({"mcp_call", "reasoning", "function_call", "custom_tool_call", "web_search_call", "mcp_approval_request"})
+# What the model writes after its calls were approved: an approval before one of these has had its effect. Not the requests:
+# clients answer each in its place.
+ANSWERS = ("mcp_call", "reasoning", "function_call", "custom_tool_call", "web_search_call")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ def items_to_approvals(items: Sequence[Item], earlier: int) -> list[Approval]:
         return []
     requests = _requests(items)
     last = max((at for at in range(earlier, len(items)) if _is_answer(items[at])), default=-1)
-    run = {item.get("approval_request_id") for item in items if item.get("type") == "mcp_call"}
+    run = {str(item.get("approval_request_id")) for item in items if item.get("type") == "mcp_call"}
     approved: dict[str, Approval] = {}
     for at in answered:
         where = item_path(at, earlier)
@@ -91,7 +92,7 @@ class ApprovedCall(CallState):
 
     def _problem(self, box: Toolbox) -> str | None:
         request = self._approval.request
-        if self.native not in box.names:
+        if self.native not in box.names and self.native not in box.searchable:
             return f"the MCP server {request.server_label} has no tool {request.name}"
         # Half of a command must not run, whoever approved it.
         return None if is_json_object(self.arguments) else "its arguments are not a JSON object"

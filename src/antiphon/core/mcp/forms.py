@@ -13,7 +13,7 @@ from antiphon.wire.responses import OutputItem, Status
 
 
 class McpForm(FunctionForm):
-    """A call of a server's tool. Its arguments are emitted as they come; it stays open until the server has answered."""
+    """A call of a server's tool. It stays open until the server has answered."""
 
     prefix = "mcp"
     runs_here = True

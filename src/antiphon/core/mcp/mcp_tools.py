@@ -77,8 +77,6 @@ def _offer(box: Toolbox, given: McpDefinition, tools: Sequence[McpTool], where: 
             box.needs_approval.add(native)
         if not is_idempotent(tool):
             box.not_idempotent.add(native)
-        if given.defer_loading:
-            box.deferred.add(native)
         box.add(native, _to_function(tool), where)
 
 

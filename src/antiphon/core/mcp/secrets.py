@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from antiphon.core.limits import WITH_TOOLS
 from antiphon.wire import UNREADABLE
 from antiphon.wire.responses import CreateResponse
 
@@ -17,8 +18,6 @@ Tool = dict[str, Any]
 
 REDACTED = "<redacted>"
 SECRETS = ("authorization", "headers", "server_url")
-# The input items that bring tools along.
-WITH_TOOLS = ("additional_tools", "tool_search_output")
 # For a body that is no JSON: the strings after these names, and all that may be in an object.
 _IN_TEXT = re.compile(
     rb'("(?:authorization|server_url)"\s*:\s*)"(?:[^"\\]|\\.)*"?|("headers"\s*:\s*)\{(?:[^{}"]|"(?:[^"\\]|\\.)*"?)*\}?',
