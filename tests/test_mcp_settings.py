@@ -95,6 +95,10 @@ def test_servers_are_programs_or_urls_with_secrets_from_the_environment(tmp_path
             '[mcp.servers.a]\ncommand = "x"\nenv = {K = "$NOT_SET"}',
             "mcp.servers.a.env.K needs the environment variable NOT_SET, which is not set",
         ),
+        (
+            '[keys]\nada = "k"\n[mcp.servers.a]\ncommand = "x"\nkeys = ["ada", "adda", "admin"]',
+            "mcp.servers.a.keys: there is no key adda in keys. Did you mean ada?",
+        ),
         ('[mcp.servers."a b"]\ncommand = "x"', "mcp.servers: 'a b' is not a name. Use 1 to 64 letters, digits, - and _"),
     ],
 )

@@ -7,7 +7,9 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from antiphon.client_keys import is_loopback
+from antiphon.http.keyring import ADMIN
 from antiphon.mcp_settings import McpServerSettings
+from antiphon.setting_errors import did_you_mean
 from antiphon.settings import Settings, SettingsError
 from antiphon.tools.addresses import AddressPolicy, url_complaint
 from antiphon.tools.mcp.definitions import HttpServer, McpLimits, OperatorServer, Pairs, StdioServer, Target
@@ -23,9 +25,11 @@ def check_mcp(settings: Settings, environment: Mapping[str, str] = os.environ) -
     """Raises SettingsError for servers that cannot be used."""
     for each in settings.mcp.hosts:
         _check_host(each)
-    operator_servers(settings, environment)
+    for name, server in operator_servers(settings, environment).items():
+        for key in sorted(server.keys - settings.keys.keys() - {ADMIN}):
+            raise SettingsError(f"mcp.servers.{name}.keys: there is no key {key} in keys.{did_you_mean(key, settings.keys)}")
     if settings.mcp.servers and not is_installed():
-        raise SettingsError("mcp.servers needs the package mcp, which is not installed: pip install 'antiphon[mcp]'")
+        raise SettingsError("mcp.servers needs the package mcp, which is not installed: pip install '.[mcp]'")
 
 
 def operator_servers(settings: Settings, environment: Mapping[str, str] = os.environ) -> dict[str, OperatorServer]:

@@ -36,7 +36,7 @@ async def test_servers_and_their_tools_are_listed(tmp_path: Path) -> None:
         url = f"{server.url}/mcp?token=a-long-secret"
         local = {**program(), "always": True, "models": ["qwen3"], "allowed_tools": ["echo", "missing"]}
         servers = {"local": local, "remote": {"url": url, "keys": ["ada"]}}
-        code, out, err = await mcp(tmp_path, servers)
+        code, out, err = await mcp(tmp_path, servers, ANTIPHON_KEYS="ada=a-key")
     assert (code, err) == (0, "")
     assert f"local: the program {sys.executable}, in every request for qwen3\n  echo  Does echo.\n" in out
     assert "  The tool huge is not in allowed_tools.\n" in out
@@ -72,6 +72,7 @@ async def test_a_program_can_read_the_answers(tmp_path: Path) -> None:
         "description": "Does echo.",
         "annotations": {"readOnlyHint": True},
     }
+    assert found["local"]["protocol"] == "2025-06-18"
     assert found["broken"]["error"]["message"] == "The command no-such-command was not found."
 
 
@@ -139,4 +140,4 @@ async def test_without_the_sdk_it_says_what_to_install(tmp_path: Path) -> None:
     path = f"{hidden}:{Path(bad_mcp_server.__file__).parents[2] / 'src'}"
     code, _, err = await mcp(tmp_path, {"local": program()}, PYTHONPATH=path)
     assert code == 2
-    assert "needs the package mcp, which is not installed: pip install 'antiphon[mcp]'" in err
+    assert "needs the package mcp, which is not installed: pip install '.[mcp]'" in err

@@ -8,10 +8,11 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from aiohttp import web
 from support.clients import node_packages, program, python_environment
 from support.engine import MockEngine, answer, call, text
 from support.gateway import free_port, running_gateway
-from support.web_page import served_page
+from support.servers import running_app
 
 from antiphon.mcp_settings import McpServerSettings, McpSettings
 
@@ -95,7 +96,13 @@ async def test_a_wrong_time_zone_is_an_error_that_the_model_sees(engine: MockEng
 
 
 async def test_a_page_is_fetched(engine: MockEngine) -> None:
-    async with served_page("<html><body><article><h1>News</h1><p>The cat is back.</p></article></body></html>") as url:
+    async def page(request: web.Request) -> web.Response:
+        return web.Response(text="<article><h1>News</h1><p>The cat is back.</p></article>", content_type="text/html")
+
+    app = web.Application()
+    app.add_routes([web.get("/page", page)])
+    async with running_app(app) as site:
+        url = f"{site}/page"
         output = await output_of(engine, python_server("fetch", "--allow-private-ips"), "fetch", {"url": url})
         assert "The cat is back." in output
         refused = await output_of(engine, python_server("fetch"), "fetch", {"url": url}, failed=True)

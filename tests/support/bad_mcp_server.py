@@ -51,6 +51,7 @@ RESULTS: dict[str, Callable[[Message], Message]] = {
     "environment": lambda arguments: text(json.dumps(dict(os.environ))),
     "process": lambda arguments: text(json.dumps({"pid": os.getpid(), "folder": os.getcwd()})),
     "grandchild": _start_grandchild,
+    "change": lambda arguments: text("There are other tools now."),
 }
 # They never answer; end the server; send an error; send a line that is no message; say what they were sent.
 OTHERS = ("slow", "die", "rpc_error", "noise", "leak", "forget", "status")
@@ -199,6 +200,8 @@ async def _answer_line(bad: BadTools, message: Message) -> None:
         sys.stderr.write("Out of luck.\n")
         sys.stderr.flush()
         os._exit(7)
+    if name == "change":
+        write(json.dumps({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}))
     if name == "noise":
         write("DEBUG: about to answer")
         write(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": text("after some noise")}))
@@ -341,6 +344,7 @@ class BadMcpServer:
         return web.Response(text="<h1>Hello</h1>", content_type="text/html")
 
     async def _silent(self, request: web.Request) -> web.Response:
+        self.paths.append(request.path)
         await asyncio.Event().wait()
         raise AssertionError
 

@@ -51,6 +51,8 @@ class Found:
     # Sentences about tools that are not offered.
     left_out: Sequence[str] = ()
     failure: McpFailure | None = None
+    # The version of MCP that it speaks.
+    protocol: str = ""
     noise: Sequence[str] = field(default_factory=list)
 
     def as_json(self) -> dict[str, Any]:
@@ -58,7 +60,8 @@ class Found:
             error = {"message": self.failure.message, "status": self.failure.status, "output": self.failure.detail}
             return {"name": self.server.name, "error": error}
         tools = [msgspec.to_builtins(tool) for tool in self.tools]
-        return {"name": self.server.name, "always": self.server.always, "tools": tools, "left_out": list(self.left_out)}
+        facts = {"name": self.server.name, "always": self.server.always, "protocol": self.protocol}
+        return {**facts, "tools": tools, "left_out": list(self.left_out)}
 
 
 def run_mcp(settings: Settings, name: str | None, tool: str | None, arguments: str | None, *, as_json: bool) -> int:
@@ -112,6 +115,7 @@ async def _list_one(settings: Settings, server: OperatorServer) -> Found:
     session = McpSession(server.target, TRUSTED, limits)
     try:
         await session.open()
+        protocol = session.protocol_version
         listed = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in await session.list_tools()]
         tools = list(to_tools(listed, limits, left_out))
     except McpFailure as failure:
@@ -126,7 +130,7 @@ async def _list_one(settings: Settings, server: OperatorServer) -> Found:
             f"There is no tool {name}, as in allowed_tools." for name in server.allowed_tools - {t.name for t in tools}
         ]
         tools = [tool for tool in tools if tool.name in server.allowed_tools]
-    return Found(server, tools, left_out)
+    return Found(server, tools, left_out, protocol=protocol)
 
 
 async def _try_call(settings: Settings, server: OperatorServer, tool: str, arguments: dict[str, Any], *, as_json: bool) -> int:

@@ -88,6 +88,16 @@ async def test_a_server_that_is_shared_is_one_process_for_all() -> None:
         assert await first.process() == await other.process()
 
 
+async def test_responses_that_wait_for_the_same_server_wait_together() -> None:
+    async with BadMcpServer() as server, runner_of(limits=replace(LIMITS, connect=0.5)) as runner:
+        responses = [Response(runner, "ada", tool(server, "/silent")) for _ in range(5)]
+        listings = await asyncio.gather(*(response.list("bad") for response in responses))
+        assert listings == [Listing(error=McpListError("The server did not answer within 0.5 seconds."))] * 5
+        assert len(server.paths) == 1
+        for response in responses:
+            await response.context.resources.aclose()
+
+
 async def test_other_headers_are_another_session() -> None:
     async with BadMcpServer() as server, runner_of() as runner:
         for token in ("one", "two", "one"):
@@ -227,6 +237,22 @@ async def test_a_list_shows_what_the_server_has_now() -> None:
     async with BadMcpServer("changing") as server, runner_of() as runner, Response(runner, "ada", tool(server)) as response:
         assert [tool.name for tool in (await response.list("bad")).tools] == ["tool_1"]
         assert [tool.name for tool in (await response.list("bad")).tools] == ["tool_2"]
+
+
+async def test_the_list_of_an_operators_server_is_used_again_until_it_changes() -> None:
+    """It may be attached to every request, and each would wait for the list."""
+    changing = OperatorServer("local", StdioServer(sys.executable, (bad_mcp_server.__file__, "changing")))
+
+    async def names(response: Response) -> list[str]:
+        return [tool.name for tool in (await response.list("local")).tools]
+
+    async with runner_of(changing) as runner, Response(runner) as response, Response(runner) as later:
+        assert await names(response) == ["tool_1"]
+        assert await names(later) == ["tool_1"]
+        await response.run("local", "change")
+        assert await names(later) == ["tool_2"]
+    async with runner_of(changing, list_lifetime=0) as runner, Response(runner) as response:
+        assert [await names(response), await names(response)] == [["tool_1"], ["tool_2"]]
 
 
 async def test_an_operators_server_that_cannot_be_used_is_logged_without_its_words(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,7 +1,7 @@
 """A connection to an MCP server, by the SDK. This module and the transports are imported when the first one is made."""
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
@@ -9,7 +9,7 @@ import pydantic
 from mcp import Client, MCPError
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
-from mcp_types import Implementation
+from mcp_types import Implementation, ToolListChangedNotification
 
 from antiphon import __version__
 from antiphon.tools.addresses import AddressPolicy
@@ -29,15 +29,27 @@ MAY_BE_OLD_SSE = frozenset({400, 404, 405, 406, 410, 415, 501})
 
 @asynccontextmanager
 async def connected(
-    target: Target, policy: AddressPolicy, limits: McpLimits, lost: Lost, *, old_sse: bool = False
+    target: Target,
+    policy: AddressPolicy,
+    limits: McpLimits,
+    lost: Lost,
+    when_changed: Callable[[], None],
+    *,
+    old_sse: bool = False,
 ) -> AsyncIterator[Client]:
-    """Raises McpFailure, or what `to_failure` reads."""
+    """`when_changed`: the server says that it has other tools now. Raises McpFailure, or what `to_failure` reads."""
+
+    async def take(message: object) -> None:
+        if isinstance(message, ToolListChangedNotification):
+            when_changed()
+
     async with AsyncExitStack() as stack:
         if isinstance(target, StdioServer):
             transport: Any = stdio_transport(target, limits, lost)
         else:
             transport = await _http(target, policy, limits, lost, stack, old_sse=old_sse)
-        client = Client(transport, client_info=Implementation(name="antiphon", version=__version__), cache=None)
+        about = Implementation(name="antiphon", version=__version__)
+        client = Client(transport, client_info=about, cache=None, message_handler=take)
         yield await stack.enter_async_context(client)
 
 

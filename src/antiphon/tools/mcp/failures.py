@@ -38,7 +38,7 @@ class McpFailure(Exception):
 
 class McpNotInstalled(McpFailure):
     def __init__(self) -> None:
-        super().__init__("MCP servers need the package mcp, which is not installed: pip install 'antiphon[mcp]'")
+        super().__init__("MCP servers need the package mcp, which is not installed: pip install '.[mcp]'")
 
 
 def timed_out(what: str, seconds: float) -> McpFailure:

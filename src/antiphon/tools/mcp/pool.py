@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from antiphon.tools.mcp.definitions import McpLimits, Target
+from antiphon.tools.mcp.failures import McpFailure
 from antiphon.tools.mcp.session import McpSession
 
 
@@ -15,6 +16,8 @@ class Place:
 
     opening: asyncio.Lock = field(default_factory=asyncio.Lock)
     session: McpSession | None = None
+    # Why it could not be opened the last time.
+    failure: McpFailure | None = None
     users: int = 0
     # Closes it, while nobody uses it.
     timer: asyncio.TimerHandle | None = None
@@ -50,19 +53,28 @@ class SessionPool:
 
     async def session(self, place: Place, target: Target) -> McpSession:
         """The session of this place. One that has ended is replaced. Raises McpFailure."""
+        waits = place.opening.locked()
         async with place.opening:
             if place.session is not None and not place.session.is_alive:
                 self._close(place)
             if place.session is None:
-                self._make_room()
-                session = self._make(target)
-                try:
-                    await session.open()
-                except BaseException:
-                    self._end(session)
-                    raise
-                place.session = session
+                if waits and place.failure is not None:
+                    # Who waits for the same server does not try it one after another.
+                    raise place.failure
+                place.session = await self._open(place, target)
             return place.session
+
+    async def _open(self, place: Place, target: Target) -> McpSession:
+        self._make_room()
+        session = self._make(target)
+        place.failure = None
+        try:
+            await session.open()
+        except BaseException as failed:
+            place.failure = failed if isinstance(failed, McpFailure) else None
+            self._end(session)
+            raise
+        return session
 
     def _leave(self, key: Hashable, place: Place) -> None:
         if place.session is None:

@@ -25,6 +25,8 @@ T = TypeVar("T")
 # Seconds for which a server of the operator that could not be reached is not tried again. Where it is attached to every
 # request, each would wait for it.
 RETRY_INTERVAL = 10.0
+# Seconds for which the list of such a server is used again. Otherwise every request would wait for it.
+LIST_LIFETIME = 60.0
 
 
 class McpRunner(McpTools):
@@ -38,11 +40,13 @@ class McpRunner(McpTools):
         limits: McpLimits,
         *,
         retry_interval: float = RETRY_INTERVAL,
+        list_lifetime: float = LIST_LIFETIME,
     ) -> None:
         """`servers`: of the operator, by name. `policy`: for the URLs of requests."""
         super().__init__(servers.keys(), self.url_complaint)
         self.change(servers, policy, limits)
         self._retry_interval = retry_interval
+        self._list_lifetime = list_lifetime
         self.pool = SessionPool(lambda target: McpSession(target, self._policy, self._limits), limits)
         # Of the operator's servers: when it failed, by the loop's clock, and why.
         self._failed: dict[Hashable, tuple[float, McpFailure]] = {}
@@ -72,7 +76,8 @@ class McpRunner(McpTools):
     async def list_tools(self, server: McpServer, context: ToolContext) -> Listing:
         left_out: list[str] = []
         try:
-            listed = await self._ask(server, context, lambda session: session.list_tools())
+            max_age = self._list_lifetime if self._operators(server) is not None else 0
+            listed = await self._ask(server, context, lambda session: session.list_tools(max_age))
             allowed = self._allowed_tools(server)
             raw = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in listed]
             tools = [tool for tool in to_tools(raw, self._limits, left_out) if allowed is None or tool.name in allowed]

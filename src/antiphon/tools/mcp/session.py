@@ -50,6 +50,8 @@ class McpSession:
         self._leaving = asyncio.Event()
         self._opened: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         self._lost = Lost()
+        # When its tools were listed, by the loop's clock, and which it had.
+        self._listed: tuple[float, list[Tool]] | None = None
         # The server has forgotten it, and has not run what it was asked last.
         self.is_forgotten = False
 
@@ -57,6 +59,10 @@ class McpSession:
     def is_alive(self) -> bool:
         is_running = self._life is not None and not self._life.done() and not self._leaving.is_set()
         return is_running and not self.is_forgotten and self._lost.failure is None
+
+    @property
+    def protocol_version(self) -> str:
+        return self._opened.result().protocol_version
 
     @property
     def noise(self) -> list[str]:
@@ -95,7 +101,9 @@ class McpSession:
         report = Report()
         REPORT.set(report)
         try:
-            async with self._sdk.connected(self.target, self._policy, self._limits, self._lost, old_sse=old_sse) as client:
+            async with self._sdk.connected(
+                self.target, self._policy, self._limits, self._lost, self._forget_list, old_sse=old_sse
+            ) as client:
                 self._sdk.skip_output_checks(client)
                 if not self._opened.done():
                     self._opened.set_result(client)
@@ -104,6 +112,9 @@ class McpSession:
             if not self._opened.done():
                 return self._lost.failure or self._failure(error, report)
         return None
+
+    def _forget_list(self) -> None:
+        self._listed = None
 
     def _failure(self, error: BaseException, report: Report) -> McpFailure:
         failure: McpFailure = self._sdk.to_failure(error, report)
@@ -125,8 +136,12 @@ class McpSession:
 
     # ---- requests ----------------------------------------------------------------------------------------------------
 
-    async def list_tools(self) -> "list[Tool]":
-        """Every page. Raises McpFailure."""
+    async def list_tools(self, max_age: float = 0) -> "list[Tool]":
+        """Every page. `max_age`: a list that is so many seconds old will do, unless the server has said that it changed. Raises
+        McpFailure."""
+        now = asyncio.get_running_loop().time()
+        if self._listed is not None and now - self._listed[0] < max_age:
+            return self._listed[1]
 
         async def pages(client: "Client") -> "list[Tool]":
             tools: list[Tool] = []
@@ -143,7 +158,9 @@ class McpSession:
                     break
             return tools
 
-        return await self._request(pages, "list its tools", self._limits.connect)
+        listed = await self._request(pages, "list its tools", self._limits.connect)
+        self._listed = now, listed
+        return listed
 
     async def call(self, name: str, arguments: dict[str, Any], seconds: float | None = None) -> "CallToolResult":
         """Raises McpFailure."""

@@ -6,6 +6,7 @@ standard library only, because it starts without any other package.
 
 import contextlib
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -15,6 +16,8 @@ STDIN = 0
 # Seconds that the command has to end by itself once its input is closed, and after it was asked to.
 PATIENCE = 2.0
 NOT_STARTED = 127
+# Windows has no other way.
+KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
 
 
 def main(command: list[str]) -> int:
@@ -26,10 +29,11 @@ def main(command: list[str]) -> int:
     except OSError as failed:
         sys.stderr.write(f"cannot start {command[0]}: {failed.strerror}\n")
         return NOT_STARTED
-    threading.Thread(target=_pass_on, args=(child,), daemon=True).start()
+    for work in (_pass_on, _watch):
+        threading.Thread(target=work, args=(child,), daemon=True).start()
     code = child.wait()
     # What it has left behind.
-    _signal_group(child, signal.SIGKILL)
+    _signal_group(child, KILL)
     return code if code >= 0 else 128 - code
 
 
@@ -41,7 +45,20 @@ def _pass_on(child: "subprocess.Popen[bytes]") -> None:
             child.stdin.flush()
     with contextlib.suppress(OSError):
         child.stdin.close()
-    for number in (signal.SIGTERM, signal.SIGKILL):
+    _end(child)
+
+
+def _watch(child: "subprocess.Popen[bytes]") -> None:
+    """A command that does not read its input would keep the other thread from seeing that the gateway has closed it."""
+    if hasattr(select, "poll"):
+        closed = select.poll()
+        closed.register(STDIN, 0)
+        closed.poll()
+        _end(child)
+
+
+def _end(child: "subprocess.Popen[bytes]") -> None:
+    for number in (signal.SIGTERM, KILL):
         try:
             child.wait(PATIENCE)
             return

@@ -1,0 +1,53 @@
+"""A server that the SDK itself makes, with the version of the protocol that has no handshake."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import uvicorn
+from mcp.server.mcpserver import MCPServer
+from support.engine import MockEngine, answer, call, text
+from support.gateway import running_gateway
+
+from antiphon.tools.addresses import AddressPolicy
+from antiphon.tools.mcp.definitions import HttpServer, McpLimits
+from antiphon.tools.mcp.session import McpSession
+
+
+@asynccontextmanager
+async def adding_server() -> AsyncIterator[str]:
+    server = MCPServer("adding", log_level="CRITICAL")
+
+    @server.tool()
+    def add(a: int, b: int) -> int:
+        """Adds two numbers."""
+        return a + b
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        serving = uvicorn.Server(uvicorn.Config(server.streamable_http_app(), log_level="critical"))
+        # Who connects before it runs waits for it.
+        running = asyncio.create_task(serving.serve(sockets=[listening]))
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
+        serving.should_exit = True
+        await running
+
+
+async def test_the_newest_version_of_the_protocol_is_spoken() -> None:
+    async with adding_server() as url:
+        session = McpSession(HttpServer(url), AddressPolicy("any"), McpLimits())
+        await session.open()
+        assert session.protocol_version == "2026-07-28"
+        result = await session.call("add", {"a": 2, "b": 40})
+        assert result.structured_content == {"result": 42}
+        assert [tool.name for tool in await session.list_tools()] == ["add"]
+        await session.close()
+
+
+async def test_a_gateway_calls_it(engine: MockEngine) -> None:
+    engine.will(answer(call("adding__add", '{"a": 2, "b": 40}', id="a"), finish="tool_calls"), text("42."))
+    async with adding_server() as url, running_gateway(engine) as gateway:
+        tool = {"type": "mcp", "server_label": "adding", "server_url": url, "require_approval": "never"}
+        response = await gateway.create(tools=[tool])
+    assert [item["type"] for item in response["output"]] == ["mcp_list_tools", "mcp_call", "message"]
+    assert response["output"][1]["output"] == "42"
