@@ -1,12 +1,20 @@
 """OpenAI's Agents SDK for Node: `@openai/agents`."""
 
+import sys
+from collections.abc import AsyncIterator
+
 import pytest
+import pytest_asyncio
+from support import bad_mcp_server
 from support.client_conversations import messages, system
 from support.clients import Player
 from support.engine import MockEngine, answer, call, text
-from support.gateway import GatewayUnderTest
+from support.gateway import GatewayUnderTest, running_gateway
+
+from antiphon.mcp_settings import McpServerSettings, McpSettings
 
 CLIENT = "agents_node"
+SERVER = McpServerSettings(command=sys.executable, args=(bad_mcp_server.__file__,))
 
 
 async def test_a_handoff_changes_the_agent(client: Player, gateway: GatewayUnderTest, engine: MockEngine) -> None:
@@ -38,3 +46,28 @@ async def test_tools_that_a_search_has_found_are_called(
     ]
     for before, after in zip(engine.requests, engine.requests[1:], strict=False):
         assert after["messages"][: len(before["messages"])] == before["messages"]
+
+
+@pytest_asyncio.fixture
+async def hosting(engine: MockEngine) -> AsyncIterator[GatewayUnderTest]:
+    async with running_gateway(engine, mcp=McpSettings(servers={"bad": SERVER})) as gateway:
+        yield gateway
+
+
+@pytest.mark.parametrize(
+    ("scenario", "told"),
+    [
+        ("hostedServer", '{"a": 1}'),
+        ("hostedServerStreamed", '{"a": 1}'),
+        ("hostedServerApproved", '{"a": 1}'),
+        ("hostedServerApprovedStreamed", '{"a": 1}'),
+        ("hostedServerRefused", "Not today."),
+    ],
+)
+async def test_a_hosted_server_is_used(
+    client: Player, hosting: GatewayUnderTest, engine: MockEngine, scenario: str, told: str
+) -> None:
+    engine.will(answer(call("bad__echo", '{"a": 1}', id="a"), finish="tool_calls"), text("Done."))
+    seen = await client.play(scenario, hosting)
+    assert seen["text"] == "Done."
+    assert told in messages(engine.last)[-1]["content"]

@@ -21,6 +21,9 @@ from antiphon.core.mcp.mcp_tools import McpTools
 from antiphon.core.mcp.servers import Listing
 from antiphon.core.recording import OF_COMPACTION, Call, Options, Recording
 from antiphon.core.tools import ToolResult
+from antiphon.core.web_search import TYPES as WEB_SEARCH_TYPES
+from antiphon.core.web_search import WebSearch
+from antiphon.core.web_search_calls import KIND as WEB_SEARCH
 from antiphon.errors import ApiError, EngineFailure
 from antiphon.wire.responses import Usage
 
@@ -54,6 +57,8 @@ class RecordedSettings(Struct, frozen=True):
     seals: bool = True
     # The labels of the operator's MCP servers; None: there were no MCP tools.
     mcp: list[str] | None = None
+    # Whether web_search opened pages; None: it was not run here.
+    web_search: bool | None = None
 
 
 class RecordingFile(Struct, frozen=True):
@@ -103,8 +108,8 @@ def recording_to_file(recording: Recording, version: str) -> bytes:
 
 
 def file_to_recording(data: bytes, tools: Mapping[str, GatewayTool] = NO_TOOLS) -> Recording:
-    """`tools`: those that the gateway ran, by the `type` of their definition. They are not run again, but what their calls look
-    like is not in the file."""
+    """`tools`: those of extensions that the gateway ran, by the `type` of their definition. They are not run again, but what
+    their calls look like is not in the file."""
     try:
         head = msgspec.json.decode(data)
         version = head.get(MEMBER) if isinstance(head, dict) else None
@@ -141,10 +146,14 @@ def _to_settings(environment: Environment, *, seals: bool) -> RecordedSettings:
         environment.most_rounds,
         seals,
         sorted(mcp.labels) if isinstance(mcp := environment.tools.get("mcp"), McpTools) else None,
+        search.opens_pages if isinstance(search := environment.tools.get(WEB_SEARCH), WebSearch) else None,
     )
 
 
 def _to_environment(settings: RecordedSettings, tools: Mapping[str, GatewayTool]) -> Environment:
+    built_in: dict[str, GatewayTool] = {} if settings.mcp is None else {"mcp": McpTools(settings.mcp)}
+    if settings.web_search is not None:
+        built_in |= dict.fromkeys(WEB_SEARCH_TYPES, WebSearch(opens_pages=settings.web_search))
     return Environment(
         new_id=lambda prefix: prefix,
         now=lambda: 0.0,
@@ -153,7 +162,7 @@ def _to_environment(settings: RecordedSettings, tools: Mapping[str, GatewayTool]
         reasoning_events=REASONING_EVENTS[settings.reasoning_events],
         always_summary=settings.always_summary,
         most_rounds=settings.most_rounds,
-        tools=tools if settings.mcp is None else {"mcp": McpTools(settings.mcp), **tools},
+        tools={**built_in, **tools},
     )
 
 

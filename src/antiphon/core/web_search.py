@@ -90,7 +90,7 @@ class WebSearch:
     form = WebSearchForm
 
     def __init__(self, *, opens_pages: bool = True) -> None:
-        self._opens_pages = opens_pages
+        self.opens_pages = opens_pages
 
     def define(self, box: Toolbox, tool: Tool, where: str, namespace: str | None = None) -> None:
         defined = convert(tool, WebSearchTool, where)
@@ -102,7 +102,7 @@ class WebSearch:
             return
         if not box.add(Native(KIND, SEARCH), ChatFunction("", _search_words(defined), SEARCH_PARAMETERS), where):
             return
-        if self._opens_pages:
+        if self.opens_pages:
             box.add(Native(KIND, OPEN), ChatFunction("", OPEN_WORDS, OPEN_PARAMETERS), where)
             box.add(Native(KIND, FIND), ChatFunction("", FIND_WORDS, FIND_PARAMETERS), where)
         box.notices += _without_effect(tool, defined)

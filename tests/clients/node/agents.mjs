@@ -7,6 +7,7 @@ import {
   OpenAIResponsesCompactionSession,
   Runner,
   applyPatchTool,
+  hostedMcpTool,
   shellTool,
   tool,
   toolNamespace,
@@ -150,6 +151,19 @@ async function toolSearch(url, stream) {
   return { text: result.finalOutput, items: result.newItems.map(({ type }) => type) };
 }
 
+// A server that the gateway knows by its label.
+async function hostedServer(url, approve, stream) {
+  const approval =
+    approve === undefined
+      ? { requireApproval: 'never' }
+      : { requireApproval: 'always', onApproval: async () => ({ approve, reason: 'Not today.' }) };
+  const server = hostedMcpTool({ serverLabel: 'bad', ...approval });
+  const echo = new Agent({ name: 'Echo', model: 'mock', tools: [server] });
+  const result = await runner(url).run(echo, 'Echo it', { stream });
+  if (stream) await collect(result);
+  return { text: result.finalOutput, items: result.newItems.map(({ type, rawItem }) => rawItem.name ?? type) };
+}
+
 async function webSocket(url) {
   const providerOptions = { openAIClient: client(url) };
   return await withResponsesWebSocketSession(
@@ -174,5 +188,10 @@ await play({
   handoff,
   toolSearch: (url) => toolSearch(url, false),
   toolSearchStreamed: (url) => toolSearch(url, true),
+  hostedServer: (url) => hostedServer(url, undefined, false),
+  hostedServerStreamed: (url) => hostedServer(url, undefined, true),
+  hostedServerApproved: (url) => hostedServer(url, true, false),
+  hostedServerApprovedStreamed: (url) => hostedServer(url, true, true),
+  hostedServerRefused: (url) => hostedServer(url, false, false),
   webSocket,
 });
