@@ -41,6 +41,8 @@ class PageWork(Struct, frozen=True, tag="page"):
 
     page: bytes
     charset: str | None = None
+    # Otherwise it is text as it is.
+    is_html: bool = True
 
 
 CheckWork = SchemaWork | GrammarWork | DefinitionWork | DocumentWork | PageWork
@@ -71,6 +73,6 @@ def run_check(work: CheckWork) -> CheckOutcome:
     if isinstance(work, DocumentWork):
         return pdfs.read(work.document)
     if isinstance(work, PageWork):
-        return web_pages.read(work.page, work.charset)
+        return (web_pages.read if work.is_html else web_pages.read_plain)(work.page, work.charset)
     compile_definition = grammars.complaint_about if isinstance(work.definition, Grammar) else schemas.complaint_about
     return CheckOutcome(complaint=compile_definition(work.definition))  # type: ignore[arg-type]

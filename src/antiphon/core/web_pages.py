@@ -31,6 +31,15 @@ def read(page: bytes, charset: str | None = None) -> CheckOutcome:
     return CheckOutcome(_encodable(text[:LONGEST_TEXT]), title=_encodable(_title(tree)))
 
 
+def read_plain(page: bytes, charset: str | None = None) -> CheckOutcome:
+    """A page that is text as it is. Some of the codecs that a server can name are slow."""
+    try:
+        text = page.decode(charset or "utf-8", "replace")
+    except (LookupError, UnicodeError, ValueError):
+        text = page.decode("utf-8", "replace")
+    return CheckOutcome(_encodable(clean_page(text[:LONGEST_TEXT])), complaint=None if text.strip() else NO_TEXT)
+
+
 def _decoded(page: bytes, charset: str | None) -> str | bytes:
     """As the server says, if that can be right. Otherwise the page is asked, and guessed about."""
     with contextlib.suppress(LookupError, UnicodeError, ValueError):

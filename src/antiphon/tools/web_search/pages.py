@@ -8,8 +8,6 @@ from urllib.parse import urljoin, urlsplit
 import aiohttp
 
 from antiphon.core.check_work import CheckOutcome, CheckWork, DocumentWork, PageWork
-from antiphon.core.search_results import clean_page
-from antiphon.core.web_pages import LONGEST_TEXT
 from antiphon.tools.addresses import AddressPolicy, AddressRefused, guarded_connector, url_complaint
 from antiphon.tools.web_search.backends import TooLarge, read_at_most
 from antiphon.tools.web_search.domains import is_allowed
@@ -121,7 +119,10 @@ class PageReader:
         for _ in range(MOST_REDIRECTS + 1):
             if url_complaint(self._policy, url) is not None:
                 break
-            fetched = await self._fetch(url, ROBOTS_BYTES)
+            try:
+                fetched = await self._fetch(url, ROBOTS_BYTES)
+            except TooLarge:
+                break
             if not isinstance(fetched, str):
                 return fetched.status, fetched.body
             url = fetched
@@ -150,7 +151,7 @@ class PageReader:
         if kind == PDF:
             return await self._checked(fetched, DocumentWork(fetched.body), owner)
         if kind.startswith("text/") or kind in TEXTS or kind.endswith(("+json", "+xml")):
-            return Page(fetched.url, "", clean_page(_decoded(fetched)[:LONGEST_TEXT]))
+            return await self._checked(fetched, PageWork(fetched.body, fetched.charset, is_html=False), owner)
         raise PageFailed(f"it is {kind}, which has no text")
 
     async def _checked(self, fetched: Fetched, work: CheckWork, owner: str) -> Page:
@@ -160,10 +161,3 @@ class PageReader:
         if outcome.complaint is not None or not outcome.text:
             raise PageFailed(outcome.complaint or NO_TEXT_IN_PDF)
         return Page(fetched.url, outcome.title, outcome.text)
-
-
-def _decoded(fetched: Fetched) -> str:
-    try:
-        return fetched.body.decode(fetched.charset or "utf-8", "replace")
-    except LookupError:
-        return fetched.body.decode("utf-8", "replace")

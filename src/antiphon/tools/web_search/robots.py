@@ -38,7 +38,8 @@ class Robots:
         rules = RobotFileParser()
         # Where there is none, everything is allowed; where it cannot be had, nothing is.
         text = FORBIDS_ALL if status >= 500 else "" if status >= 400 else body.decode("utf-8", "replace")
-        rules.parse(text.splitlines())
+        # In a thread: it may be long.
+        await asyncio.to_thread(rules.parse, text.splitlines())
         self._known[site] = now + LIFETIME, rules
         while len(self._known) > MOST_SITES:
             del self._known[next(iter(self._known))]
