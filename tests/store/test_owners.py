@@ -45,6 +45,7 @@ WITHOUT_OWNER = {
     "claim",
     "renew",
     "give_back",
+    "begin_call",
     "append_events",
     "follow",
     "follow_jobs",

@@ -15,7 +15,8 @@ NAMES = SOURCE / "transport" / "internals.py"
 CONNECTIONS = SOURCE / "transport" / "connections.py"
 OTHERS = [path for path in sorted(SOURCE.rglob("*.py")) if FAST not in path.parents and path not in (NAMES, CONNECTIONS)]
 
-PUBLIC = {"aiohttp", "aiohttp.web"}
+# Resolvers and the like are written against `aiohttp.abc`: it is documented.
+PUBLIC = {"aiohttp", "aiohttp.abc", "aiohttp.web"}
 INTERNAL = re.compile(
     # Whether `answer.connection` is `closed` is part of the documented API.
     r"""\.connection\b.*\.protocol\b|\banswer\.connection\b(?!\.closed|\ is\ not\ None)|
