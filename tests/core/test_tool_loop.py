@@ -191,6 +191,19 @@ def test_the_same_call_three_times_in_a_row_ends_in_words() -> None:
     ]
 
 
+def test_a_small_model_in_a_loop_is_asked_for_the_answer_and_sees_nothing_of_the_third_call() -> None:
+    asked = Recorder()
+    response = run({}, rolls(6), rolls(6, first=1), rolls(6, first=2), text("Six."), asked=asked, help="full")
+    assert kinds(response) == ["mcp_call", "mcp_call", "message"]
+    last = asked.chats[3]
+    assert "tools" not in last
+    assert results(last) == results(asked.chats[2])
+    assert last["messages"][-1] == {
+        "role": "user",
+        "content": "Answer my question now, in a few sentences, with the results that you have.",
+    }
+
+
 def test_another_call_between_equal_ones_is_no_loop() -> None:
     answers = rolls(6), rolls(8, first=1), rolls(6, first=2), rolls(6, first=3), text("Done.")
     assert kinds(run({}, *answers)) == [*["mcp_call"] * 4, "message"]

@@ -617,7 +617,10 @@ class Exchange:
     def _continue_round(self) -> None:
         output, enforcement = self._output, self._enforcement
         called = any(isinstance(state, CallState) for state in output.round)
-        self._question.add_round(states_to_turn(output.turn), called=called, in_loop=enforcement.repeats_itself)
+        in_loop = enforcement.repeats_itself
+        # A small model would go on with what it reads of a call that was not run.
+        states = output.round if in_loop and self._question.is_helped else output.turn
+        self._question.add_round(states_to_turn(states), called=called, in_loop=in_loop)
         self._output.begin_round()
         self._enforcement.begin_round()
         self._reason = "tools"

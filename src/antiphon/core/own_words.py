@@ -28,6 +28,8 @@ CALLED_AGAIN = (
     "This call was not carried out: you have made it twice before, with the same arguments, and you have its results. "
     "Do not make it again. Answer now, in words, with what you know."
 )
+# To a small model, which would repeat the call, or apologize for it.
+ANSWER_NOW = "Answer my question now, in a few sentences, with the results that you have."
 
 # ---- a loop ----------------------------------------------------------------------------------------------------------
 

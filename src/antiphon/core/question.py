@@ -21,6 +21,7 @@ from antiphon.core.mcp.approvals import check_servers, items_to_approvals
 from antiphon.core.mcp.mcp_tools import McpTools
 from antiphon.core.mcp.servers import Listing, McpServer
 from antiphon.core.mcp.tool_lists import ToolLists
+from antiphon.core.own_words import ANSWER_NOW
 from antiphon.core.references import resolved
 from antiphon.core.repairs import rejection_to_conversion
 from antiphon.core.request import Conversion, request_to_chat
@@ -29,7 +30,7 @@ from antiphon.core.tool_choice import relaxed_choice
 from antiphon.core.tool_search import search
 from antiphon.core.tools import ATTACHED, Define, Grammar, Tool
 from antiphon.core.truncation import share_to_drop, truncated
-from antiphon.core.turns import AssistantTurn
+from antiphon.core.turns import AssistantTurn, UserTurn
 from antiphon.errors import ApiError, ContextLengthExceeded
 from antiphon.wire.responses import CreateResponse
 
@@ -80,7 +81,7 @@ class Question:
         self._lessons = 0
         # Those of them that count for other requests, once a few in a row have learned the same.
         self._repeating: dict[str, Any] = {}
-        self._rounds: list[AssistantTurn] = []
+        self._rounds: list[AssistantTurn | UserTurn] = []
         # Why the model is offered no more tools.
         self._tools_ended = ""
         # Tools that the operator adds to the request; what is known of the tools of MCP servers; and the calls that the client
@@ -116,6 +117,12 @@ class Question:
     @property
     def model(self) -> str:
         return self.conversion.chat.model
+
+    @property
+    def is_helped(self) -> bool:
+        """A small model answers, which is helped out of loops."""
+        model = self._request.model or self.knowledge.default_model
+        return self.knowledge.help_for(model, self._environment.help).stops_loops
 
     @property
     def dialect(self) -> Dialect:
@@ -321,13 +328,16 @@ class Question:
     def add_round(self, turn: AssistantTurn, *, called: bool = True, in_loop: bool = False) -> None:
         """The model called tools, and continues with what came of it. `called`: it has done what `tool_choice` required.
         `in_loop`: it would go on calling, and has to answer now."""
-        self._rounds.append(turn)
+        if turn.calls or turn.texts or turn.reasoning:
+            self._rounds.append(turn)
         self._rejection = None
         self._strict = False
         if in_loop:
             self._tools_ended = STOPPED_LOOP
         elif len(self._rounds) >= self._environment.most_rounds:
             self._tools_ended = ROUNDS_USED_UP.format(count=len(self._rounds))
+        if self._tools_ended and self.is_helped:
+            self._rounds.append(UserTurn([{"type": "text", "text": ANSWER_NOW}]))
         choice = self._request.tool_choice
         if called:
             choice = relaxed_choice(choice)

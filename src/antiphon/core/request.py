@@ -28,7 +28,7 @@ from antiphon.core.text_calls import CallFinder, ConstrainedCall, SaidCalls, Tex
 from antiphon.core.tool_choice import Offer, choice_to_offer, provisional_choice
 from antiphon.core.tool_search import describe_search, found_to_text
 from antiphon.core.tools import ATTACHED, DEFINITIONS, Define, Grammar, Tool, Toolbox, tools_to_box
-from antiphon.core.turns import AssistantTurn
+from antiphon.core.turns import AssistantTurn, UserTurn
 from antiphon.errors import InvalidRequest
 from antiphon.wire.chat import ChatRequest
 from antiphon.wire.responses import CreateResponse
@@ -67,7 +67,7 @@ def request_to_chat(
     tool_definitions: Mapping[str, Define] = DEFINITIONS,
     complaint_about: Callable[[bytes | Grammar], str | None] = lambda definition: None,
     documents: Documents | None = None,
-    rounds: Sequence[AssistantTurn] = (),
+    rounds: Sequence[AssistantTurn | UserTurn] = (),
     found: Sequence[Tool] = (),
     rejection: Rejection | None = None,
     help: Help = NO_HELP,
@@ -142,7 +142,7 @@ def _box(
 
 def _draft(
     items: Sequence[dict[str, Any]],
-    rounds: Sequence[AssistantTurn],
+    rounds: Sequence[AssistantTurn | UserTurn],
     box: Toolbox,
     sealer: Sealer,
     documents: Documents,
