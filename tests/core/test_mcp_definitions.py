@@ -8,7 +8,6 @@ import pytest
 from support.mcp_tools import CITY, FORECAST, REPORT, WEATHER, FakeServers
 
 from antiphon.core.history import items_to_stored_form
-from antiphon.core.mcp.mcp_tools import request_to_server
 from antiphon.core.mcp.secrets import body_without_secrets, has_secrets, public_url
 from antiphon.core.mcp.servers import Listing, McpServer
 from antiphon.core.mcp.tool_lists import ToolLists
@@ -228,11 +227,10 @@ def test_a_url_is_shown_to_its_origin(url: str, shown: str) -> None:
 
 def test_the_server_of_a_label_has_its_secrets() -> None:
     tool = {**WEATHER, "authorization": "token", "headers": {"X-Key": "3"}}
-    found = {"type": "additional_tools", "tools": [{**tool, "server_label": "found"}]}
-    request = CreateResponse(tools=[{"type": "function", "name": "f"}, tool], input=[found])
-    assert request_to_server(request, "weather") == McpServer("weather", tool["server_url"], {"X-Key": "3"}, "token")
-    assert request_to_server(request, "found").authorization == "token"
-    assert request_to_server(request, "files") == McpServer("files")
+    assert box_of({"type": "function", "name": "f"}, tool, {"type": "mcp", "server_label": "files"}).called_servers == {
+        "weather": McpServer("weather", tool["server_url"], {"X-Key": "3"}, "token"),
+        "files": McpServer("files"),
+    }
 
 
 @pytest.mark.parametrize("cut", [0, 1, 12, 40], ids=lambda cut: f"cut by {cut}")

@@ -645,6 +645,18 @@ def test_a_list_of_the_client_says_nothing_about_an_attached_server() -> None:
     assert names_in(talk.chats[0]) == ["weather__forecast", "weather__report"]
 
 
+@pytest.mark.parametrize("rule", ["never", "always"])
+def test_a_server_in_input_items_does_not_take_the_place_of_an_attached_one(rule: str) -> None:
+    other = {**WEATHER, "server_url": "https://other.example/mcp", "require_approval": "never"}
+    items = [{"type": "additional_tools", "role": "developer", "tools": [other]}, USER]
+    servers = FakeServers(labels=["weather"])
+    talk = Conversation(servers, attached=[{**ATTACHED, "require_approval": rule}])
+    events = talk.run({"tools": [], "input": items}, ASKS, *([text("Sunny.")] if rule == "never" else []))
+    assert output_of(events)[0]["type"] == ("mcp_call" if rule == "never" else "mcp_approval_request")
+    assert servers.listed == [McpServer("weather")]
+    assert "has an MCP server of its own with the label weather" in events[-1]["response"]["antiphon_notices"][0]
+
+
 # ---- tools that a search has to find -----------------------------------------------------------------------------------
 
 

@@ -202,6 +202,10 @@ class Exchange:
         """The MCP servers whose tools are not known yet."""
         return self._question.unlisted
 
+    def server_of(self, label: str) -> McpServer:
+        """The MCP server that calls with this label go to. It has secrets: it is kept out of the calls, which are stored."""
+        return self._question.conversion.box.called_servers[label]
+
     @property
     def error(self) -> ApiError | None:
         return self._sequence.error
