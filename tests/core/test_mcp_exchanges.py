@@ -313,17 +313,50 @@ def test_a_list_that_is_due_comes_before_the_approved_call() -> None:
     assert [item["type"] for item in output_of(events)] == ["mcp_list_tools", "mcp_call", "message"]
 
 
-def test_several_approved_calls_run_in_one_step_whatever_limits_the_model() -> None:
+def test_several_approved_calls_run_in_one_step_also_if_the_model_may_make_one_at_a_time() -> None:
     talk = Conversation()
     first = output_of(talk.run({"tools": [BOUND]}, ASKS_TWICE))
     before = [USER, *first, *(approve(item["id"]) for item in first[1:])]
-    limits = {"parallel_tool_calls": False, "max_tool_calls": 1}
-    second = output_of(talk.run({"tools": [BOUND], **limits, "input": before}, text("Sunny.")))
+    second = output_of(talk.run({"tools": [BOUND], "parallel_tool_calls": False, "input": before}, text("Sunny.")))
     assert [call.name for call in talk.servers.calls] == ["forecast", "report"]
     assert [message["role"] for message in talk.chats[1]["messages"]] == ["user", "assistant", "tool", "tool"]
     # Later, it is the same.
     talk.run({"tools": [BOUND], "input": [*before, *second, NEXT]}, text("Rainy."))
     assert talk.chats[2]["messages"][:4] == talk.chats[1]["messages"]
+
+
+def test_no_more_approved_calls_run_than_the_request_allows() -> None:
+    talk = Conversation()
+    first = output_of(talk.run({"tools": [BOUND]}, ASKS_TWICE))
+    before = [USER, *first, *(approve(item["id"]) for item in first[1:])]
+    events = talk.run({"tools": [BOUND], "max_tool_calls": 1, "input": before}, text("Sunny."))
+    second = output_of(events)
+    assert [call.name for call in talk.servers.calls] == ["forecast"]
+    assert [(item["type"], item["status"]) for item in second] == [
+        ("mcp_call", "completed"),
+        ("mcp_call", "failed"),
+        ("message", "completed"),
+    ]
+    assert events[-1]["response"]["antiphon_notices"] == [
+        "a call of weather__report was not run: max_tool_calls allows 1",
+    ]
+    assert "at most 1 such calls" in talk.chats[1]["messages"][-1]["content"]
+    # Later, it is the same.
+    talk.run({"tools": [BOUND], "input": [*before, *second, NEXT]}, text("Rainy."))
+    assert talk.chats[2]["messages"][:4] == talk.chats[1]["messages"]
+
+
+def test_an_approved_call_counts_for_the_calls_that_follow_and_one_that_cannot_run_does_not() -> None:
+    talk = Conversation()
+    free = {**WEATHER, "require_approval": {"never": {"tool_names": ["forecast"]}}}
+    asks = answer(call("weather__report", '{"city": "Rome"}', id="b"), finish="tool_calls")
+    first = output_of(talk.run({"tools": [free]}, asks))
+    for allowed, calls in ((None, ["report"]), (["forecast"], ["forecast"])):
+        talk.servers.calls.clear()
+        tools = [{**free, "allowed_tools": allowed}]
+        items = [USER, *first, approve(first[1]["id"])]
+        talk.run({"tools": tools, "max_tool_calls": 1, "input": items}, ASKS, text("Sunny."))
+        assert [call.name for call in talk.servers.calls] == calls
 
 
 def test_each_request_may_be_answered_in_its_place() -> None:

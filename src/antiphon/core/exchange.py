@@ -308,9 +308,11 @@ class Exchange:
             # Their events follow the first ones.
             self.step = RunTools(())
             return
-        box = self._question.conversion.box
-        for approval in self._approvals:
-            self._sequence.add(self._output.make_call(partial(ApprovedCall, approval, box)))
+        conversion = self._question.conversion
+        calls = [self._output.make_call(partial(ApprovedCall, approval, conversion.box)) for approval in self._approvals]
+        self._enforcement.limit_approved(calls, conversion.requirements.most_runs)
+        for call in calls:
+            self._sequence.add(call)
         self._phase = Phase.CLOSING
         self._sequence.close_items("completed")
         self._proceed()
