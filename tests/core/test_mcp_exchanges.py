@@ -723,6 +723,24 @@ def test_an_approved_call_of_a_deferred_tool_runs_also_if_the_search_was_not_sen
     assert len(talk.servers.calls) == 1
 
 
+def test_what_a_search_showed_of_a_server_is_no_server() -> None:
+    talk = Conversation(FakeServers(check_url=lambda url: "it is redacted" if "redacted" in url else None))
+    tools = [{"type": "tool_search"}, {**WEATHER, "defer_loading": True}]
+    search = answer(call("tool_search", '{"query": "forecast weather"}', id="s"), finish="tool_calls")
+    first = output_of(talk.run({"tools": tools}, search, ASKS, text("Sunny.")))
+    assert first[2]["tools"][0]["server_url"] == "https://weather.example/<redacted>"
+    items = [USER, *first, NEXT]
+    events = talk.run({"tools": [], "input": items}, text("Rainy."))
+    assert len(talk.servers.listed) == 1
+    assert names_in(talk.chats[-1]) == []
+    why = "the address of its server is not stored. Send the tool again"
+    assert events[-1]["response"]["antiphon_notices"] == [f"tool mcp weather was left out: {why}"]
+    # With the tool, there is nothing to say.
+    events = talk.run({"tools": [WEATHER], "input": items}, text("Rainy."))
+    assert "weather__forecast" in names_in(talk.chats[-1])
+    assert "antiphon_notices" not in events[-1]["response"]
+
+
 # ---- what else there is of it ------------------------------------------------------------------------------------------
 
 

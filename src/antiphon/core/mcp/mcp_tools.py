@@ -8,6 +8,7 @@ from antiphon.core.calls import FunctionForm
 from antiphon.core.item_paths import is_stored
 from antiphon.core.mcp.definitions import McpDefinition, is_idempotent, tool_to_definition
 from antiphon.core.mcp.forms import McpForm
+from antiphon.core.mcp.secrets import is_redacted
 from antiphon.core.mcp.tool_lists import ToolLists
 from antiphon.core.tools import ATTACHED, TOOLS, Native, Tool, Toolbox, leave_out
 from antiphon.errors import InvalidRequest, quoted
@@ -35,12 +36,14 @@ class McpTools:
         self, box: Toolbox, tool: Tool, where: str, namespace: str | None = None, *, lists: ToolLists | None = None
     ) -> None:
         """`lists`: what is known of the servers' tools. A server that is not among them has to be asked first."""
-        given = tool_to_definition(tool, where, self.labels, self.check_url)
+        # What was shown of a server may come back in an item, such as the output of a search.
+        is_lost = is_stored(where) or (is_redacted(tool.get("server_url")) and not where.startswith(TOOLS))
+        given = tool_to_definition(tool, where, self.labels, _any_url if is_lost else self.check_url)
         label = given.server_label
         if label in box.servers:
             _ignore(box, label, where)
             return
-        if given.only_programs or is_stored(where):
+        if given.only_programs or is_lost:
             leave_out(box, tool, where, why=ONLY_PROGRAMS if given.only_programs else NOT_STORED)
             return
         box.servers[label] = where
@@ -52,6 +55,10 @@ class McpTools:
             box.unlisted.append(given.server)
         else:
             _offer(box, given, known, where)
+
+
+def _any_url(url: str) -> None:
+    """It is not used."""
 
 
 def _ignore(box: Toolbox, label: str, where: str) -> None:

@@ -37,6 +37,11 @@ def public_url(url: str) -> str:
     return url if url.rstrip("/") == origin else f"{origin}/{REDACTED}"
 
 
+def is_redacted(url: Any) -> bool:
+    """It was shown by `public_url`, and is not where a server is."""
+    return isinstance(url, str) and (url == REDACTED or url.endswith(f"/{REDACTED}"))
+
+
 def without_secrets(tool: Tool) -> Tool:
     """The same tool, unless it is of this type, or has such tools in it. In a namespace they are left out, and still shown."""
     if isinstance(inner := tool.get("tools"), list):
