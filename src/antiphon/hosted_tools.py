@@ -13,6 +13,7 @@ import msgspec
 from msgspec import structs
 
 from antiphon.core.check_work import CheckOutcome, CheckWork
+from antiphon.core.mcp.servers import McpServer
 from antiphon.core.steps import ToolCall
 from antiphon.core.tools import ToolResult
 from antiphon.core.web_pages import NOT_INSTALLED
@@ -88,7 +89,7 @@ class HostedTools:
         call = ToolCall(f"{server}.{tool}", "mcp", tool, server, msgspec.json.encode(arguments).decode())
         # The server of the settings is meant, whatever servers the request brings.
         request = structs.replace(context.request, input=None, tools=None)
-        return await self._given["mcp"].run(call, replace(context, request=request))
+        return await self._given["mcp"].run(call, replace(context, request=request, server_of=McpServer))
 
     async def close(self) -> None:
         for close in self._closing:

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import pytest
 from support.mcp_tools import CITY, FORECAST, REPORT, WEATHER, FakeServers
 
-from antiphon.core.mcp.mcp_tools import request_to_server
-from antiphon.core.mcp.secrets import body_without_secrets, public_url
+from antiphon.core.history import items_to_stored_form
+from antiphon.core.mcp.secrets import body_without_secrets, has_secrets, public_url
 from antiphon.core.mcp.servers import Listing, McpServer
 from antiphon.core.mcp.tool_lists import ToolLists
 from antiphon.core.tools import Native, Toolbox, tools_to_box
@@ -178,6 +179,36 @@ def test_the_echo_has_defaults_and_no_secrets() -> None:
     assert box_of({**given, **kept}).echo[0].items() >= kept.items()
 
 
+SECRET = {**WEATHER, "server_url": "https://weather.example/s3cret", "authorization": "s3cret", "headers": {"X": "s3cret"}}
+SHOWN = {**WEATHER, "server_url": "https://weather.example/<redacted>"}
+
+
+def namespace(*tools: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "namespace", "name": "n", "description": "N.", "tools": [*tools]}
+
+
+@pytest.mark.parametrize("levels", [1, 2])
+def test_a_server_in_a_namespace_is_left_out_and_shown_without_its_secrets(levels: int) -> None:
+    given, shown = SECRET, SHOWN
+    for _ in range(levels):
+        given, shown = namespace(given), namespace(shown)
+    box = tools_to_box([given])
+    assert box.echo == [shown]
+    assert "was left out" in box.notices[0]
+    item = {"type": "additional_tools", "tools": [given]}
+    assert has_secrets(CreateResponse(tools=[given], input="Hi"))
+    assert has_secrets(CreateResponse(input=[item]))
+    assert not has_secrets(CreateResponse(tools=[namespace({"type": "function", "name": "f"})], input="Hi"))
+    body = msgspec.json.encode({"input": [item], "tools": [given]})
+    assert msgspec.json.decode(body_without_secrets(body)) == {"input": [{**item, "tools": [shown]}], "tools": [shown]}
+    assert items_to_stored_form([item], lambda prefix: "id")[0]["tools"] == [shown]
+
+
+def test_a_function_in_a_namespace_keeps_a_parameter_that_is_named_like_a_secret() -> None:
+    function = {"type": "function", "name": "f", "parameters": {"properties": {"authorization": {"type": "string"}}}}
+    assert tools_to_box([namespace(function)]).echo == [namespace(function)]
+
+
 @pytest.mark.parametrize(
     ("url", "shown"),
     [
@@ -196,11 +227,10 @@ def test_a_url_is_shown_to_its_origin(url: str, shown: str) -> None:
 
 def test_the_server_of_a_label_has_its_secrets() -> None:
     tool = {**WEATHER, "authorization": "token", "headers": {"X-Key": "3"}}
-    found = {"type": "additional_tools", "tools": [{**tool, "server_label": "found"}]}
-    request = CreateResponse(tools=[{"type": "function", "name": "f"}, tool], input=[found])
-    assert request_to_server(request, "weather") == McpServer("weather", tool["server_url"], {"X-Key": "3"}, "token")
-    assert request_to_server(request, "found").authorization == "token"
-    assert request_to_server(request, "files") == McpServer("files")
+    assert box_of({"type": "function", "name": "f"}, tool, {"type": "mcp", "server_label": "files"}).called_servers == {
+        "weather": McpServer("weather", tool["server_url"], {"X-Key": "3"}, "token"),
+        "files": McpServer("files"),
+    }
 
 
 @pytest.mark.parametrize("cut", [0, 1, 12, 40], ids=lambda cut: f"cut by {cut}")
@@ -213,3 +243,10 @@ def test_a_body_loses_its_secrets_also_if_it_is_no_json(cut: int) -> None:
     assert b"s3cret" not in public
     assert b"My headers" in public
     assert b'"server_label"' in public
+
+
+def test_a_body_that_is_nested_too_deeply_loses_its_secrets() -> None:
+    levels = 100_000
+    inner = b'{"type": "mcp", "authorization": "s3cret"}'
+    body = b'{"tools": [' + b'{"type": "namespace", "tools": [' * levels + inner + b"]}" * levels + b"]}"
+    assert b"s3cret" not in body_without_secrets(body)

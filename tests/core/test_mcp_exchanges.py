@@ -313,17 +313,50 @@ def test_a_list_that_is_due_comes_before_the_approved_call() -> None:
     assert [item["type"] for item in output_of(events)] == ["mcp_list_tools", "mcp_call", "message"]
 
 
-def test_several_approved_calls_run_in_one_step_whatever_limits_the_model() -> None:
+def test_several_approved_calls_run_in_one_step_also_if_the_model_may_make_one_at_a_time() -> None:
     talk = Conversation()
     first = output_of(talk.run({"tools": [BOUND]}, ASKS_TWICE))
     before = [USER, *first, *(approve(item["id"]) for item in first[1:])]
-    limits = {"parallel_tool_calls": False, "max_tool_calls": 1}
-    second = output_of(talk.run({"tools": [BOUND], **limits, "input": before}, text("Sunny.")))
+    second = output_of(talk.run({"tools": [BOUND], "parallel_tool_calls": False, "input": before}, text("Sunny.")))
     assert [call.name for call in talk.servers.calls] == ["forecast", "report"]
     assert [message["role"] for message in talk.chats[1]["messages"]] == ["user", "assistant", "tool", "tool"]
     # Later, it is the same.
     talk.run({"tools": [BOUND], "input": [*before, *second, NEXT]}, text("Rainy."))
     assert talk.chats[2]["messages"][:4] == talk.chats[1]["messages"]
+
+
+def test_no_more_approved_calls_run_than_the_request_allows() -> None:
+    talk = Conversation()
+    first = output_of(talk.run({"tools": [BOUND]}, ASKS_TWICE))
+    before = [USER, *first, *(approve(item["id"]) for item in first[1:])]
+    events = talk.run({"tools": [BOUND], "max_tool_calls": 1, "input": before}, text("Sunny."))
+    second = output_of(events)
+    assert [call.name for call in talk.servers.calls] == ["forecast"]
+    assert [(item["type"], item["status"]) for item in second] == [
+        ("mcp_call", "completed"),
+        ("mcp_call", "failed"),
+        ("message", "completed"),
+    ]
+    assert events[-1]["response"]["antiphon_notices"] == [
+        "a call of weather__report was not run: max_tool_calls allows 1",
+    ]
+    assert "at most 1 such calls" in talk.chats[1]["messages"][-1]["content"]
+    # Later, it is the same.
+    talk.run({"tools": [BOUND], "input": [*before, *second, NEXT]}, text("Rainy."))
+    assert talk.chats[2]["messages"][:4] == talk.chats[1]["messages"]
+
+
+def test_an_approved_call_counts_for_the_calls_that_follow_and_one_that_cannot_run_does_not() -> None:
+    talk = Conversation()
+    free = {**WEATHER, "require_approval": {"never": {"tool_names": ["forecast"]}}}
+    asks = answer(call("weather__report", '{"city": "Rome"}', id="b"), finish="tool_calls")
+    first = output_of(talk.run({"tools": [free]}, asks))
+    for allowed, calls in ((None, ["report"]), (["forecast"], ["forecast"])):
+        talk.servers.calls.clear()
+        tools = [{**free, "allowed_tools": allowed}]
+        items = [USER, *first, approve(first[1]["id"])]
+        talk.run({"tools": tools, "max_tool_calls": 1, "input": items}, ASKS, text("Sunny."))
+        assert [call.name for call in talk.servers.calls] == calls
 
 
 def test_each_request_may_be_answered_in_its_place() -> None:
@@ -645,6 +678,18 @@ def test_a_list_of_the_client_says_nothing_about_an_attached_server() -> None:
     assert names_in(talk.chats[0]) == ["weather__forecast", "weather__report"]
 
 
+@pytest.mark.parametrize("rule", ["never", "always"])
+def test_a_server_in_input_items_does_not_take_the_place_of_an_attached_one(rule: str) -> None:
+    other = {**WEATHER, "server_url": "https://other.example/mcp", "require_approval": "never"}
+    items = [{"type": "additional_tools", "role": "developer", "tools": [other]}, USER]
+    servers = FakeServers(labels=["weather"])
+    talk = Conversation(servers, attached=[{**ATTACHED, "require_approval": rule}])
+    events = talk.run({"tools": [], "input": items}, ASKS, *([text("Sunny.")] if rule == "never" else []))
+    assert output_of(events)[0]["type"] == ("mcp_call" if rule == "never" else "mcp_approval_request")
+    assert servers.listed == [McpServer("weather")]
+    assert "has an MCP server of its own with the label weather" in events[-1]["response"]["antiphon_notices"][0]
+
+
 # ---- tools that a search has to find -----------------------------------------------------------------------------------
 
 
@@ -676,6 +721,24 @@ def test_an_approved_call_of_a_deferred_tool_runs_also_if_the_search_was_not_sen
     events = talk.run({"tools": tools, "input": [USER, first[0], first[-1], approve(first[-1]["id"])]}, text("Sunny."))
     assert [item["type"] for item in output_of(events)] == ["mcp_call", "message"]
     assert len(talk.servers.calls) == 1
+
+
+def test_what_a_search_showed_of_a_server_is_no_server() -> None:
+    talk = Conversation(FakeServers(check_url=lambda url: "it is redacted" if "redacted" in url else None))
+    tools = [{"type": "tool_search"}, {**WEATHER, "defer_loading": True}]
+    search = answer(call("tool_search", '{"query": "forecast weather"}', id="s"), finish="tool_calls")
+    first = output_of(talk.run({"tools": tools}, search, ASKS, text("Sunny.")))
+    assert first[2]["tools"][0]["server_url"] == "https://weather.example/<redacted>"
+    items = [USER, *first, NEXT]
+    events = talk.run({"tools": [], "input": items}, text("Rainy."))
+    assert len(talk.servers.listed) == 1
+    assert names_in(talk.chats[-1]) == []
+    why = "the address of its server is not stored. Send the tool again"
+    assert events[-1]["response"]["antiphon_notices"] == [f"tool mcp weather was left out: {why}"]
+    # With the tool, there is nothing to say.
+    events = talk.run({"tools": [WEATHER], "input": items}, text("Rainy."))
+    assert "weather__forecast" in names_in(talk.chats[-1])
+    assert "antiphon_notices" not in events[-1]["response"]
 
 
 # ---- what else there is of it ------------------------------------------------------------------------------------------

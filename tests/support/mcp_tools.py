@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from antiphon.core.mcp.mcp_tools import McpTools, request_to_server
+from antiphon.core.mcp.mcp_tools import McpTools
 from antiphon.core.mcp.servers import Listing, McpListError, McpServer
 from antiphon.core.steps import ToolCall
 from antiphon.core.tools import ToolResult
@@ -54,7 +54,7 @@ class FakeServers(McpTools):
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolResult:
         assert call.namespace is not None
-        self.servers.append(request_to_server(context.request, call.namespace))
+        self.servers.append(context.server_of(call.namespace))
         return self.to_result(call)
 
 

@@ -97,7 +97,7 @@ class Enforcement:
         verdict = self._judge(state)
         if verdict is Verdict.SHOW and isinstance(state, CallState):
             self._shown_in_round += 1
-            if state.runs_here:
+            if state.must_run:
                 self._runs += 1
                 self._runs_by_round[-1].add(_action(state))
             if state.outcome is not None and state.outcome.unfinished:
@@ -191,14 +191,22 @@ class Enforcement:
         elif call.outcome is not None and call.outcome.complaint is not None:
             self._answer(call, BAD_CALL.format(complaint=call.outcome.complaint), UNFIT)
         elif required.most_runs is not None and self._runs >= required.most_runs:
-            most = required.most_runs
-            self._answer(call, NO_CALLS_LEFT.format(count=most), BEYOND_LIMIT.format(most=most))
+            self._answer_beyond(call, required.most_runs)
         elif self._is_repeated(_action(call)):
             self.repeats_itself = True
             self._answer(call, CALLED_AGAIN, REPEATED)
         else:
             return False
         return True
+
+    def limit_approved(self, calls: Iterable[CallState], most: int | None) -> None:
+        """Calls that the client has approved are neither judged nor asked for again. Only so many of them are run."""
+        if most is not None:
+            for call in [call for call in calls if call.must_run][most:]:
+                self._answer_beyond(call, most)
+
+    def _answer_beyond(self, call: CallState, most: int) -> None:
+        self._answer(call, NO_CALLS_LEFT.format(count=most), BEYOND_LIMIT.format(most=most))
 
     def _answer(self, call: CallState, words: str, why: str) -> None:
         call.result = ToolResult(words, failed=True)

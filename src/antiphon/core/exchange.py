@@ -202,6 +202,10 @@ class Exchange:
         """The MCP servers whose tools are not known yet."""
         return self._question.unlisted
 
+    def server_of(self, label: str) -> McpServer:
+        """The MCP server that calls with this label go to. It has secrets: it is kept out of the calls, which are stored."""
+        return self._question.conversion.box.called_servers[label]
+
     @property
     def error(self) -> ApiError | None:
         return self._sequence.error
@@ -304,9 +308,11 @@ class Exchange:
             # Their events follow the first ones.
             self.step = RunTools(())
             return
-        box = self._question.conversion.box
-        for approval in self._approvals:
-            self._sequence.add(self._output.make_call(partial(ApprovedCall, approval, box)))
+        conversion = self._question.conversion
+        calls = [self._output.make_call(partial(ApprovedCall, approval, conversion.box)) for approval in self._approvals]
+        self._enforcement.limit_approved(calls, conversion.requirements.most_runs)
+        for call in calls:
+            self._sequence.add(call)
         self._phase = Phase.CLOSING
         self._sequence.close_items("completed")
         self._proceed()

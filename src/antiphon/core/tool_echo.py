@@ -32,7 +32,12 @@ def _function(tool: Tool) -> Tool:
 
 
 def _namespace(tool: Tool) -> Tool:
-    return {"description": "", **_given(tool), "tools": [_given(flat(inner)) for inner in tool["tools"]]}
+    return {"description": "", **_given(tool), "tools": [_inner(inner) for inner in tool["tools"]]}
+
+
+def _inner(tool: Tool) -> Tool:
+    """Other types are left out there, and have not been checked. A parameter of a function may be named like a secret."""
+    return _given(flat(tool) if tool["type"] in ("function", "custom") else _as_given(without_secrets(tool)))
 
 
 def _mcp(tool: Tool) -> Tool:

@@ -179,6 +179,8 @@ class Toolbox:
     instead: dict[Native, tuple[str, ...]] = field(default_factory=dict)
     # MCP servers, by label: where each was defined; and those whose tools have to be listed before they can be offered.
     servers: dict[str, str] = field(default_factory=dict)
+    # The servers that the labels mean: calls go there.
+    called_servers: dict[str, McpServer] = field(default_factory=dict)
     unlisted: list[McpServer] = field(default_factory=list)
     # Tools that are not run before the client has approved the call.
     needs_approval: set[Native] = field(default_factory=set)

@@ -330,7 +330,8 @@ class ResponseRun:
 
     def _tool_calls(self) -> ToolCalls:
         if self._tools is None:
-            context = ToolContext(self.owner or "", self.response.id, self._exchange.request)
+            exchange = self._exchange
+            context = ToolContext(self.owner or "", self.response.id, exchange.request, server_of=exchange.server_of)
             equipment = self._equipment
             self._tools = ToolCalls(equipment.tools, context, self.recorder, self._observers, timeout=equipment.tool_timeout)
         return self._tools

@@ -1,10 +1,12 @@
 """A tool that the gateway runs: what an engine sees of it, what its calls look like, and how a call is run."""
 
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from antiphon.core.environment import GatewayTool
+from antiphon.core.mcp.servers import McpServer
 from antiphon.core.steps import ToolCall
 from antiphon.core.tools import ToolResult
 from antiphon.wire.responses import CreateResponse
@@ -20,6 +22,8 @@ class ToolContext:
     request: CreateResponse
     # What is entered here is left when the response has ended.
     resources: AsyncExitStack = field(default_factory=AsyncExitStack)
+    # The MCP server that a label means in this response. Without more it is the operator's.
+    server_of: Callable[[str], McpServer] = McpServer
 
 
 class ToolRunner(GatewayTool, Protocol):

@@ -212,6 +212,16 @@ async def test_a_server_is_attached_to_the_models_that_the_operator_names(
     assert ("bad__echo" in offered(engine)) is is_attached
 
 
+async def test_a_server_in_input_items_gets_no_calls_of_an_attached_one(engine: MockEngine) -> None:
+    engine.will(ECHO, text("Done."))
+    async with BadMcpServer() as server, running_gateway(engine, mcp=operators(bad=program(always=True))) as gateway:
+        found = {"type": "additional_tools", "role": "developer", "tools": [tool(server)]}
+        response = await gateway.create([found, {"role": "user", "content": "Hi"}])
+        assert types_of(response) == ["mcp_call", "message"]
+        assert response["output"][0]["output"] == '{"a": 1}'
+        assert (server.tools.called, server.headers) == ([], [])
+
+
 @pytest.mark.parametrize(("key", "is_attached"), [("for-ada", True), ("for-bob", False)])
 async def test_a_server_is_attached_for_the_keys_that_the_operator_names(
     engine: MockEngine, key: str, is_attached: bool

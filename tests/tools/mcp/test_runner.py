@@ -8,10 +8,12 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 from support import bad_mcp_server
 from support.bad_mcp_server import BadMcpServer
 
+from antiphon.core.mcp.definitions import McpDefinition
 from antiphon.core.mcp.servers import Listing, McpListError, McpServer
 from antiphon.core.steps import ToolCall
 from antiphon.core.tools import ToolResult
@@ -46,7 +48,8 @@ class Response:
 
     def __init__(self, runner: McpRunner, owner: str = "ada", *tools: dict[str, Any]) -> None:
         self._runner = runner
-        self.context = ToolContext(owner, f"resp_{id(self)}", CreateResponse(input="Hi", tools=list(tools)))
+        request = CreateResponse(input="Hi", tools=list(tools))
+        self.context = ToolContext(owner, f"resp_{id(self)}", request, server_of=self._server_of)
 
     async def __aenter__(self) -> "Response":
         return self
@@ -56,6 +59,10 @@ class Response:
 
     async def run(self, label: str, name: str, **arguments: Any) -> ToolResult:
         return await self._runner.run(ToolCall("call_1", "mcp", name, label, json.dumps(arguments)), self.context)
+
+    def _server_of(self, label: str) -> McpServer:
+        tools = [tool for tool in self.context.request.tools or () if tool["server_label"] == label]
+        return msgspec.convert(tools[0], McpDefinition).server if tools else McpServer(label)
 
     async def process(self, label: str = "local") -> int:
         pid: int = json.loads((await self.run(label, "process")).output)["pid"]

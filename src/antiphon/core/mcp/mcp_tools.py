@@ -3,23 +3,20 @@
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-import msgspec
-
 from antiphon.core import built_in_tools
 from antiphon.core.calls import FunctionForm
 from antiphon.core.item_paths import is_stored
 from antiphon.core.mcp.definitions import McpDefinition, is_idempotent, tool_to_definition
 from antiphon.core.mcp.forms import McpForm
-from antiphon.core.mcp.secrets import tools_of_request
-from antiphon.core.mcp.servers import McpServer
+from antiphon.core.mcp.secrets import is_redacted
 from antiphon.core.mcp.tool_lists import ToolLists
 from antiphon.core.tools import ATTACHED, TOOLS, Native, Tool, Toolbox, leave_out
 from antiphon.errors import InvalidRequest, quoted
 from antiphon.wire.chat import ChatFunction
 from antiphon.wire.hosted_items import McpTool
-from antiphon.wire.responses import CreateResponse
 
 ONLY_PROGRAMS = "only programs may call it, and they do not run here"
+ATTACHED_LABEL = "the gateway has an MCP server of its own with the label {label} in this request. Use another label"
 NOT_STORED = "the address of its server is not stored. Send the tool again"
 
 
@@ -39,15 +36,18 @@ class McpTools:
         self, box: Toolbox, tool: Tool, where: str, namespace: str | None = None, *, lists: ToolLists | None = None
     ) -> None:
         """`lists`: what is known of the servers' tools. A server that is not among them has to be asked first."""
-        given = tool_to_definition(tool, where, self.labels, self.check_url)
+        # What was shown of a server may come back in an item, such as the output of a search.
+        is_lost = is_stored(where) or (is_redacted(tool.get("server_url")) and not where.startswith(TOOLS))
+        given = tool_to_definition(tool, where, self.labels, _any_url if is_lost else self.check_url)
         label = given.server_label
         if label in box.servers:
-            _refuse_twice(label, where)
+            _ignore(box, label, where)
             return
-        if given.only_programs or is_stored(where):
+        if given.only_programs or is_lost:
             leave_out(box, tool, where, why=ONLY_PROGRAMS if given.only_programs else NOT_STORED)
             return
         box.servers[label] = where
+        box.called_servers[label] = given.server
         if given.server_description:
             box.namespaces.setdefault(label, given.server_description)
         known = lists.tools_of(label, attached=where.startswith(ATTACHED)) if lists is not None else None
@@ -57,14 +57,21 @@ class McpTools:
             _offer(box, given, known, where)
 
 
-def _refuse_twice(label: str, where: str) -> None:
-    """A server that is also attached, or was found in input items, is the same or another one: the client's own counts."""
+def _any_url(url: str) -> None:
+    """It is not used."""
+
+
+def _ignore(box: Toolbox, label: str, where: str) -> None:
+    """Another definition has the label. The one in `tools` counts, then the operator's, then the first one in input items.
+    What was found in items must not get the calls that are meant for another server, nor say which of them need approval."""
     if where.startswith(TOOLS):
         raise InvalidRequest(
             f"Invalid `{where}.server_label`: another tool has the label {quoted(label)}. Each server needs its own.",
             param=f"{where}.server_label",
             code="invalid_value",
         )
+    if box.servers[label].startswith(ATTACHED) and not where.startswith(ATTACHED):
+        box.notices.append(f"{where} was left out: {ATTACHED_LABEL.format(label=label)}")
 
 
 def _offer(box: Toolbox, given: McpDefinition, tools: Sequence[McpTool], where: str) -> None:
@@ -87,11 +94,3 @@ def _to_function(tool: McpTool) -> ChatFunction:
     is_object = kinds == "object" or (isinstance(kinds, list) and "object" in kinds)
     parameters: dict[str, Any] = {**schema, "type": "object"} if is_object else built_in_tools.NO_PARAMETERS
     return ChatFunction("", tool.description or None, parameters)
-
-
-def request_to_server(request: CreateResponse, label: str) -> McpServer:
-    """The server that this label means in a request: one of the request itself, or the operator's."""
-    for tool in tools_of_request(request):
-        if tool.get("type") == "mcp" and tool.get("server_label") == label:
-            return msgspec.convert(tool, McpDefinition).server
-    return McpServer(label)

@@ -37,8 +37,15 @@ def public_url(url: str) -> str:
     return url if url.rstrip("/") == origin else f"{origin}/{REDACTED}"
 
 
+def is_redacted(url: Any) -> bool:
+    """It was shown by `public_url`, and is not where a server is."""
+    return isinstance(url, str) and (url == REDACTED or url.endswith(f"/{REDACTED}"))
+
+
 def without_secrets(tool: Tool) -> Tool:
-    """The same tool, unless it is of this type."""
+    """The same tool, unless it is of this type, or has such tools in it. In a namespace they are left out, and still shown."""
+    if isinstance(inner := tool.get("tools"), list):
+        tool = {**tool, "tools": tools_without_secrets(inner)}
     if tool.get("type") != "mcp":
         return tool
     public = {name: value for name, value in tool.items() if name not in ("authorization", "headers")}
@@ -52,11 +59,18 @@ def tools_without_secrets(tools: Any) -> Any:
 
 
 def has_secrets(request: CreateResponse) -> bool:
-    return any(tool.get("type") == "mcp" and any(tool.get(name) for name in SECRETS) for tool in tools_of_request(request))
+    return any(_has_secrets(tool) for tool in tools_of_request(request))
+
+
+def _has_secrets(tool: Tool) -> bool:
+    if tool.get("type") == "mcp" and any(tool.get(name) for name in SECRETS):
+        return True
+    inner = tool.get("tools")
+    return isinstance(inner, list) and any(_has_secrets(each) for each in inner if isinstance(each, dict))
 
 
 def tools_of_request(request: CreateResponse) -> Iterator[Tool]:
-    """Also those in its input items."""
+    """Also those in its input items, and not those in namespaces."""
     yield from request.tools or ()
     for item in request.input if isinstance(request.input, list) else ():
         if item.get("type") in WITH_TOOLS and isinstance(tools := item.get("tools"), list):
@@ -69,9 +83,9 @@ def body_without_secrets(body: bytes) -> bytes:
         return body
     try:
         value = msgspec.json.decode(body)
+        return msgspec.json.encode(_public_request(value)) if isinstance(value, dict) else body
     except UNREADABLE:
         return _IN_TEXT.sub(_redact, body)
-    return msgspec.json.encode(_public_request(value)) if isinstance(value, dict) else body
 
 
 def _public_request(value: dict[str, Any]) -> dict[str, Any]:

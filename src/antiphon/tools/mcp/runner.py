@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from antiphon.core.mcp.mcp_tools import McpTools, request_to_server
+from antiphon.core.mcp.mcp_tools import McpTools
 from antiphon.core.mcp.servers import Listing, McpListError, McpServer
 from antiphon.core.steps import ToolCall
 from antiphon.core.tools import Tool, Toolbox, ToolResult, leave_out
@@ -88,7 +88,7 @@ class McpRunner(McpTools):
         return Listing(tools)
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolResult:
-        server = request_to_server(context.request, call.namespace or "")
+        server = context.server_of(call.namespace or "")
         try:
             return await self._run(server, call, context)
         except McpFailure as failure:
