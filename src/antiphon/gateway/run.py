@@ -288,7 +288,7 @@ class ResponseRun:
                         return reply
                 case Check():
                     await self._check_once(step)
-                case ListTools() | RunTools() if not self._begun:
+                case ListTools(has_items=True) | RunTools() if not self._begun:
                     # It has items to show.
                     return None
                 case ListTools():
