@@ -272,6 +272,7 @@ class Gateway:
             response_id=recorder.response_id,
             created_at=recorder.created_at,
             notices=[*read.notices, *([chosen.notice] if chosen.notice else ()), *recorder.notices],
+            attached=self.attached(recorder.owner, (request.model, chosen.model)),
         )
         large = read.is_large(history)
         exchange = await self.aside(make_exchange, recorder.owner, large=large)

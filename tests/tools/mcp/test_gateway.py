@@ -11,6 +11,7 @@ import aiohttp
 import pytest
 from msgspec import structs
 from support import bad_mcp_server
+from support.background import Background
 from support.bad_mcp_server import BadMcpServer
 from support.commands import ANTIPHON, bare_environment, served
 from support.engine import MockEngine, Refusal, answer, call, text
@@ -199,6 +200,29 @@ async def test_an_attached_server_is_there_without_being_asked_for(engine: MockE
         events = await gateway.stream()
         assert [event["type"] for event in events if "mcp_list" in event["type"]] == []
     assert "bad__echo" in offered(engine)
+
+
+CHOSEN = {"input": "Hi", "tool_choice": {"type": "mcp", "server_label": "bad"}}
+
+
+@pytest.mark.parametrize("model", ["mock", "alias"])
+async def test_a_background_request_may_choose_an_attached_server(engine: MockEngine, model: str) -> None:
+    """It is checked when it is queued, and again when it runs."""
+    engine.will(ECHO, text("Done."))
+    mcp = operators(bad=program(always=True, models=(model,)))
+    async with running_gateway(engine, mcp=mcp, model_names={"alias": "mock"}) as gateway:
+        response = await Background(gateway).made(**CHOSEN, model=model)
+    assert types_of(response) == ["mcp_call", "message"]
+
+
+@pytest.mark.parametrize("model", ["mock", "alias"])
+async def test_the_tokens_of_a_request_are_counted_with_the_servers_that_are_attached(engine: MockEngine, model: str) -> None:
+    """Those that have not been listed are named, as for servers of the request."""
+    mcp = operators(bad=program(always=True, models=(model,)))
+    async with running_gateway(engine, mcp=mcp, model_names={"alias": "mock"}) as gateway:
+        status, body = await gateway.post({"model": model, **CHOSEN}, "/v1/responses/input_tokens")
+        assert status == 200, body
+        assert "the tools of MCP server bad were not counted" in gateway.notice
 
 
 @pytest.mark.parametrize(("model", "is_attached"), [("mock", True), ("alias", True), ("other", False)])
