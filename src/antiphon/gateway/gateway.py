@@ -278,8 +278,9 @@ class Gateway:
         exchange = await self.aside(make_exchange, recorder.owner, large=large)
         await self.check_definitions(exchange, recorder.owner, large=large)
         record = await self.aside(partial(recorder.to_record, exchange.response), recorder.owner, large=large)
-        sealer = self.sealer_of(recorder.owner)
-        await self.store.enqueue(record, to_stored_request(read.arrival.body, request, sealer))
+        body = read.arrival.body
+        to_stored = partial(to_stored_request, body, request, self.sealer_of(recorder.owner))
+        await self.store.enqueue(record, await self.aside(to_stored, recorder.owner, large=len(body) >= LARGE_BODY))
         await self.owners.catch_up(record.owner)
         return Enqueued(record, bool(request.stream), exchange.notices)
 
