@@ -77,6 +77,38 @@ def test_a_patient_one_is_never_refused_and_takes_no_room() -> None:
     assert len(list(served(queue, "running 0"))) == 6
 
 
+def test_those_that_return_come_first_in_their_order_and_take_no_room() -> None:
+    queue = filled(1, 1)
+    queue.enter("patient", "bob", 0, patient=True)
+    queue.enter("new", "ada", 0)
+    for ticket in ("back 1", "back 2", "gone", "back 3"):
+        queue.enter(ticket, "eve", 0, returns=True)
+    assert queue.waiting == 1
+    assert queue.leave("gone", 0) == []
+    assert list(served(queue, "running 0")) == ["back 1", "back 2", "back 3", "patient", "new"]
+    assert (queue.running, queue.waiting) == (0, 0)
+
+
+def test_the_estimate_counts_those_that_return() -> None:
+    queue: FairQueue[str] = FairQueue(1, 0)
+    queue.enter("first", "ada", 0)
+    queue.leave("first", 5)
+    queue.enter("second", "ada", 5)
+    queue.enter("back", "bob", 5, returns=True)
+    assert queue.seconds_to_wait(5) == 10
+
+
+def test_who_returns_gets_no_more_places_than_its_owner_may_have() -> None:
+    queue: FairQueue[str] = FairQueue(2, 10, own_places=1)
+    queue.enter("eve", "eve", 0)
+    queue.enter("back", "eve", 0, returns=True)
+    queue.enter("ada", "ada", 0)
+    assert (queue.runs("back"), queue.runs("ada")) == (False, True)
+    queue.enter("bob", "bob", 0)
+    assert queue.leave("ada", 1) == ["bob"]
+    assert queue.leave("eve", 1) == ["back"]
+
+
 def test_one_that_leaves_the_queue_is_not_served() -> None:
     queue = filled(1, 5)
     queue.enter("eve 1", "eve", 0)

@@ -17,6 +17,7 @@ from support.items import assistant, call_output, function_call, user
 from support.loop_probe import MeasuredGateway, measured_gateway
 
 from antiphon.background import attempts, journal
+from antiphon.gateway import gateway as gateway_module
 from antiphon.gateway import recorder
 from antiphon.gateway.large_requests import LARGE_BODY
 
@@ -202,6 +203,13 @@ async def in_background(gateway: MeasuredGateway, client: aiohttp.ClientSession,
     await create(gateway, client, input=input, background=True)
 
 
+async def with_secrets(gateway: MeasuredGateway, client: aiohttp.ClientSession, input: list[Body]) -> None:
+    """The request is sealed in the queue. Its server is not asked: the list of its tools is there."""
+    server = {"type": "mcp", "server_label": "maps", "server_url": "https://maps.example/mcp", "authorization": "a secret"}
+    listed = {"type": "mcp_list_tools", "id": "mcpl_1", "server_label": "maps", "tools": []}
+    await create(gateway, client, input=[listed, *input], background=True, tools=[server])
+
+
 async def continued(gateway: MeasuredGateway, client: aiohttp.ClientSession, input: list[Body]) -> None:
     first = await create(gateway, client, input=input)
     await create(gateway, client, input="Go on", previous_response_id=first)
@@ -247,6 +255,8 @@ class Watched:
 WORK: list[tuple[Use, Any, str, int]] = [
     (in_background, attempts, "body_to_request", 0),
     (in_background, journal, "decode_items", 0),
+    (with_secrets, gateway_module, "to_stored_request", 0),
+    (with_secrets, attempts, "from_stored_request", 0),
     # When it is queued, and when it has ended.
     (in_background, recorder, "encode_settings", 0),
     (in_background, recorder, "encode_settings", 1),

@@ -114,6 +114,28 @@ async def test_a_stream_that_waits_gets_heartbeats_and_a_proper_end(engine: Mock
         seat.leave()
 
 
+async def test_a_response_that_returns_waits_for_its_engine_for_as_long_as_it_takes(engine: MockEngine) -> None:
+    """Although it may not wait at all for its first answer, and another engine is free."""
+    async with started(MockEngine()) as second, running_gateway(engine, second) as gateway:
+        admission = Admission(AdmissionLimits(engine_requests=1, engine_queue=0, queue_timeout=0))
+        one, another = gateway.gateway.pool.engines
+        seat, other = EngineSeat(admission, "ada"), EngineSeat(admission, "bob")
+        await seat.take(one, [another])
+        seat.pause()
+        seat.pause()
+        await other.take(one)
+        returning = asyncio.create_task(seat.take(one, [another]))
+        await until(lambda: seat.waits)
+        with pytest.raises(EngineBusy):
+            await EngineSeat(admission, "eve").take(one)
+        assert seat.waits
+        other.leave()
+        await returning
+        assert admission.is_full(one)
+        seat.leave()
+        assert not admission.is_full(one)
+
+
 async def test_a_request_goes_to_a_free_engine_before_it_waits_for_a_busy_one(engine: MockEngine) -> None:
     async with started(MockEngine()) as other:
         turns = [Turns(engine), Turns(other)]

@@ -13,11 +13,13 @@ from support.gateway import CHECKER, GatewayUnderTest, running_gateway
 from support.sockets import Socket, connected
 from support.streams import TERMINAL, check_stream, parse
 from support.toy_tool import DICE, KnownDice, known_dice_to_chat
+from support.ways_in import left, until
 
 from antiphon.app import Extensions
 from antiphon.core.input_items import CONVERTERS
 from antiphon.core.steps import ToolCall
 from antiphon.core.tools import ToolResult
+from antiphon.gateway.admission import EngineSeat
 from antiphon.gateway.large_requests import LARGE_BODY
 from antiphon.tools.runner import ToolContext, ToolRunner
 
@@ -151,6 +153,57 @@ async def test_a_large_request_runs_tools_too(engine: MockEngine) -> None:
         response = await streamed(gateway, input="tea " * LARGE_BODY)
     assert [item.get("output") for item in response["output"]] == ["0", "1", "2", "4", None]
     assert len(engine.last["messages"]) == 1 + 4 + 2
+
+
+# ---- the engine, while tools run --------------------------------------------------------------------------------------
+
+
+class Waiting(KnownDice):
+    """Dice that roll until they may stop."""
+
+    def __init__(self) -> None:
+        self.begun, self.go_on = asyncio.Event(), asyncio.Event()
+
+    async def run(self, call: ToolCall, context: ToolContext) -> ToolResult:
+        self.begun.set()
+        await self.go_on.wait()
+        return await super().run(call, context)
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+async def test_others_ask_the_engine_while_a_tool_runs(engine: MockEngine, way: Way) -> None:
+    dice = Waiting()
+    engine.will(ONE, text("Meanwhile."), text("Four."))
+    async with with_dice(engine, dice, engine_requests=1, queue_timeout=0.1) as gateway:
+        rolling = asyncio.ensure_future(way(gateway))
+        await dice.begun.wait()
+        other = await gateway.create()
+        dice.go_on.set()
+        response = await rolling
+    assert [item["content"][0]["text"] for item in other["output"]] == ["Meanwhile."]
+    assert [item["type"] for item in response["output"]] == ["mcp_call", "message"]
+    assert response["status"] == "completed"
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+async def test_a_response_whose_tool_has_ended_asks_before_those_that_have_not_begun(engine: MockEngine, way: Way) -> None:
+    """And is not refused, however many wait."""
+    dice = Waiting()
+    engine.will(ONE, text("Four."), text("Last."))
+    async with with_dice(engine, dice, engine_requests=1, engine_queue=1) as gateway:
+        rolling = asyncio.ensure_future(way(gateway))
+        await dice.begun.wait()
+        seat = EngineSeat(gateway.gateway.admission, "another")
+        await seat.take(gateway.gateway.pool.engines[0])
+        last = asyncio.create_task(gateway.create("Last"))
+        await until(lambda: sum(run.waits for run in gateway.gateway.runs) == 1)
+        dice.go_on.set()
+        await until(lambda: sum(run.waits for run in gateway.gateway.runs) == 2)
+        seat.leave()
+        assert (await rolling)["status"] == "completed"
+        await last
+        await left(gateway)
+    assert [request["messages"][-1]["role"] for request in engine.requests] == ["user", "tool", "user"]
 
 
 # ---- tools that fail, or never end -----------------------------------------------------------------------------------

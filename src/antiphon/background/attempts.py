@@ -207,8 +207,10 @@ def job_to_arrival(job: Job) -> Arrival:
 
 async def read_request(stored: Arrival, gateway: Gateway) -> ReadRequest | ApiError:
     """Or why it cannot be read: another version wrote it, or it was damaged."""
+    sealer = gateway.sealer_of(gateway.owners.current(stored.owner))
     try:
-        body = from_stored_request(stored.body, gateway.sealer_of(gateway.owners.current(stored.owner)))
+        opened = partial(from_stored_request, stored.body, sealer)
+        body = await run_aside(opened, large=len(stored.body) >= LARGE_BODY)
         arrival = stored._replace(body=body)
     except ApiError as sealed:
         return sealed

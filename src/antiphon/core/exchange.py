@@ -263,7 +263,8 @@ class Exchange:
             self.step = Check(work)
             return
         if self._runs_tools and (unlisted := self._question.unlisted):
-            self.step = ListTools(tuple(unlisted))
+            has_items = not all(self._question.is_attached(server.label) for server in unlisted)
+            self.step = ListTools(tuple(unlisted), has_items)
             return
         if self._approvals:
             self._run_approved()

@@ -6,7 +6,8 @@
 
 Owners take turns; the tickets of one owner are served in the order in which they came. If the queue is full, an owner that has
 more tickets in it gives way to one that has fewer, so that nobody can fill it alone. A patient ticket waits for as long as it
-takes: it is never refused, and takes no room in the queue. `own_places` keeps the other places free for other owners.
+takes: it is never refused, and takes no room in the queue. One that returns had a place before, and has more to do: it waits
+like a patient one, but comes before all others. `own_places` keeps the other places free for other owners.
 """
 
 from collections import Counter, OrderedDict
@@ -39,6 +40,8 @@ class FairQueue(Generic[T]):
         # By owner, in the order of their turns: its tickets, and whether each is patient.
         self._waiting: OrderedDict[str, dict[T, bool]] = OrderedDict()
         self._owners: dict[T, str] = {}
+        # In the order in which they came back: whose each one is.
+        self._returning: dict[T, str] = {}
         # For how long those that have left used their places, on average.
         self._use: float | None = None
 
@@ -48,7 +51,7 @@ class FairQueue(Generic[T]):
 
     @property
     def waiting(self) -> int:
-        """Without those that are patient."""
+        """Without those that are patient, or return."""
         return sum(map(_impatient, self._waiting.values()))
 
     @property
@@ -62,7 +65,7 @@ class FairQueue(Generic[T]):
     def seconds_to_wait(self, now: float) -> float:
         """An estimate of when there is a place for one that comes now, after all that wait already: from their number, and the
         time that places are used for."""
-        before = sum(map(len, self._waiting.values()))
+        before = len(self._returning) + sum(map(len, self._waiting.values()))
         return self._expected_use(now) * (1 + before) / max(1, len(self._running))
 
     def _expected_use(self, now: float) -> float:
@@ -70,12 +73,15 @@ class FairQueue(Generic[T]):
         by_now = sum(now - since for _, since in self._running.values()) / max(1, len(self._running))
         return max(self._use or 0.0, by_now)
 
-    def enter(self, ticket: T, owner: str, now: float, *, patient: bool = False) -> T | None:
+    def enter(self, ticket: T, owner: str, now: float, *, patient: bool = False, returns: bool = False) -> T | None:
         """Returns the ticket that has lost its place in the queue to this one, if any. One that is in it stays where it is."""
-        if ticket in self._running or ticket in self._owners:
+        if ticket in self._running or ticket in self._owners or ticket in self._returning:
             return None
         if not self.is_full and self._may_run(owner):
             self._run(ticket, owner, now)
+            return None
+        if returns:
+            self._returning[ticket] = owner
             return None
         displaced = None if patient or self.waiting < self._most_waiting else self._make_room(owner, now)
         self._waiting.setdefault(owner, {})[ticket] = patient
@@ -117,16 +123,26 @@ class FairQueue(Generic[T]):
 
     def _fill(self, now: float) -> list[T]:
         begun: list[T] = []
-        while not self.is_full and (owner := next(filter(self._may_run, self._waiting), None)) is not None:
-            ticket = next(iter(self._waiting[owner]))
+        while not self.is_full and (following := self._next_returning() or self._next_waiting()) is not None:
+            ticket, owner = following
             self._stop_waiting(ticket)
-            if owner in self._waiting:
-                self._waiting.move_to_end(owner)
             self._run(ticket, owner, now)
             begun.append(ticket)
         return begun
 
+    def _next_returning(self) -> tuple[T, str] | None:
+        return next(((ticket, owner) for ticket, owner in self._returning.items() if self._may_run(owner)), None)
+
+    def _next_waiting(self) -> tuple[T, str] | None:
+        """Of the owner whose turn it is. The next turn is that of another."""
+        owner = next(filter(self._may_run, self._waiting), None)
+        if owner is None:
+            return None
+        self._waiting.move_to_end(owner)
+        return next(iter(self._waiting[owner])), owner
+
     def _stop_waiting(self, ticket: T) -> None:
+        self._returning.pop(ticket, None)
         owner = self._owners.pop(ticket, None)
         if owner is None:
             return

@@ -70,6 +70,8 @@ class ListTools:
     """List the tools of these MCP servers, and give each list, or why there is none, to `listed()`, in any order."""
 
     servers: tuple[McpServer, ...]
+    # The client gets an item for one of them, at least. None for those that the operator attached.
+    has_items: bool = True
 
 
 @dataclass(frozen=True, slots=True)

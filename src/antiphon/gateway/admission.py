@@ -48,11 +48,14 @@ Clock = Callable[[], float]
 class QueuePlace:
     """A place in a queue, for one request: `take()` it, and `leave()` it however the request ends."""
 
-    def __init__(self, queue: FairQueue["QueuePlace"], owner: str, now: Clock, *, patient: bool = False) -> None:
+    def __init__(
+        self, queue: FairQueue["QueuePlace"], owner: str, now: Clock, *, patient: bool = False, returns: bool = False
+    ) -> None:
         self._queue = queue
         self._now = now
         self._owner = owner
         self._patient = patient
+        self._returns = returns
         self._turn: asyncio.Future[None] | None = None
 
     @property
@@ -66,7 +69,7 @@ class QueuePlace:
     def take_at_once(self) -> bool:
         """False: there is none. Raises QueueFull if it could not even wait for one."""
         now = self._now()
-        displaced = self._queue.enter(self, self._owner, now, patient=self._patient)
+        displaced = self._queue.enter(self, self._owner, now, patient=self._patient, returns=self._returns)
         if displaced is not None:
             displaced._fail(QueueFull(self._queue.seconds_to_wait(now)))
         return self.taken
@@ -137,11 +140,15 @@ class Seat(Protocol):
     async def take(self, engine: Engine, others: Sequence[Engine] = ()) -> None:
         """Raises EngineBusy: at once, if one of the others could be asked now and this one could not."""
 
+    def pause(self) -> None:
+        """Leaves the place to others for now. Who takes it again comes before those that have not begun."""
+
     def leave(self) -> None: ...
 
 
 class EngineSeat:
-    """The place of one response at the engine that it uses. It is kept from one engine answer to the next."""
+    """The place of one response at the engine that it uses. It is kept from one engine answer to the next, except while tools
+    run: they may take long, and the engine has nothing to do."""
 
     def __init__(self, admission: "Admission", owner: str, *, patient: bool = False) -> None:
         self._admission = admission
@@ -151,6 +158,8 @@ class EngineSeat:
         self._place: QueuePlace | None = None
         # It is the place at an engine that has not been asked for yet, which became free first.
         self._is_ahead = False
+        # The engine that it returns to.
+        self._paused_at: Engine | None = None
 
     @property
     def waits(self) -> bool:
@@ -161,22 +170,24 @@ class EngineSeat:
             self._is_ahead = False
             return
         if not (self._is_ahead and self._engine in others):
+            returns = self._paused_at is engine
             self.leave()
-            await self._take(engine, others)
+            # What it has done so far would be lost if it were refused, and the engine may still have its prompt.
+            await self._take(engine, () if returns else others, returns=returns)
         self._is_ahead = self._engine is not engine
         if self._is_ahead:
             raise _busy(BUSY, engine, self._admission.engine_queue(engine).seconds_to_wait(self._admission.now()))
 
-    async def _take(self, engine: Engine, others: Sequence[Engine]) -> None:
+    async def _take(self, engine: Engine, others: Sequence[Engine], *, returns: bool) -> None:
         queue, limits, now = self._admission.engine_queue(engine), self._admission.limits, self._admission.now
         if queue.is_full and not all(map(self._admission.is_full, others)):
             raise _busy(BUSY, engine, queue.seconds_to_wait(now()))
-        self._engine, self._place = engine, QueuePlace(queue, self.owner, now, patient=self.patient)
+        self._engine, self._place = engine, QueuePlace(queue, self.owner, now, patient=self.patient, returns=returns)
         try:
             if self.patient and others and queue.is_full:
                 self._engine, self._place = await self._take_first(self._place, others)
             else:
-                await self._place.take(None if self.patient else limits.queue_timeout)
+                await self._place.take(None if self.patient or returns else limits.queue_timeout)
         except BaseException as reason:
             # However it ends: the next engine answer must not go on without a place.
             self.leave()
@@ -195,8 +206,13 @@ class EngineSeat:
         taken = await take_first(list(places))
         return places[taken], taken
 
+    def pause(self) -> None:
+        engine = self._engine or self._paused_at
+        self.leave()
+        self._paused_at = engine
+
     def leave(self) -> None:
-        self._is_ahead = False
+        self._is_ahead, self._paused_at = False, None
         place, self._engine, self._place = self._place, None, None
         if place is not None:
             place.leave()
@@ -222,6 +238,8 @@ class BorrowedSeat:
 
     async def take(self, engine: Engine, others: Sequence[Engine] = ()) -> None:
         await self._seat.take(engine, others)
+
+    def pause(self) -> None: ...
 
     def leave(self) -> None: ...
 

@@ -272,13 +272,15 @@ class Gateway:
             response_id=recorder.response_id,
             created_at=recorder.created_at,
             notices=[*read.notices, *([chosen.notice] if chosen.notice else ()), *recorder.notices],
+            attached=self.attached(recorder.owner, (request.model, chosen.model)),
         )
         large = read.is_large(history)
         exchange = await self.aside(make_exchange, recorder.owner, large=large)
         await self.check_definitions(exchange, recorder.owner, large=large)
         record = await self.aside(partial(recorder.to_record, exchange.response), recorder.owner, large=large)
-        sealer = self.sealer_of(recorder.owner)
-        await self.store.enqueue(record, to_stored_request(read.arrival.body, request, sealer))
+        body = read.arrival.body
+        to_stored = partial(to_stored_request, body, request, self.sealer_of(recorder.owner))
+        await self.store.enqueue(record, await self.aside(to_stored, recorder.owner, large=len(body) >= LARGE_BODY))
         await self.owners.catch_up(record.owner)
         return Enqueued(record, bool(request.stream), exchange.notices)
 

@@ -36,8 +36,8 @@ async def count_input(gateway: Gateway, body: bytes, owner: str) -> TokenCount:
 
 async def _count_input(gateway: Gateway, body: bytes, owner: str, seat: Seat) -> TokenCount:
     read = await gateway.read(arrive(body, owner, "http"))
-    request = read.request
-    engines, request.model, notices = await gateway.pool.choose(request.model, request.prompt_cache_key)
+    request, named = read.request, read.request.model
+    engines, request.model, notices = await gateway.pool.choose(named, request.prompt_cache_key)
     recorder = gateway.recorder_of(request, owner)
     history = await recorder.read(request_to_items(request), locks=False)
     # Where nothing else counts the prompt, the engine is asked for one token.
@@ -45,7 +45,17 @@ async def _count_input(gateway: Gateway, body: bytes, owner: str, seat: Seat) ->
     # The prompt is counted as it is.
     request.context_management = None
     knowledge, environment, large = [engines[0].knowledge], gateway.environment_of(recorder.owner), read.is_large(history)
-    make_exchange = partial(Exchange, request, knowledge, environment, history=history, asks_again=False, runs_tools=False)
+    attached = gateway.attached(recorder.owner, (named, request.model))
+    make_exchange = partial(
+        Exchange,
+        request,
+        knowledge,
+        environment,
+        history=history,
+        asks_again=False,
+        attached=attached,
+        runs_tools=False,
+    )
     exchange = await gateway.aside(make_exchange, recorder.owner, large=large)
     await gateway.check_definitions(exchange, recorder.owner, large=large)
     method, counted = BY_TEMPLATE, await count_by_template(engines[0], exchange.chat)

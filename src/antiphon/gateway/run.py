@@ -288,7 +288,7 @@ class ResponseRun:
                         return reply
                 case Check():
                     await self._check_once(step)
-                case ListTools() | RunTools() if not self._begun:
+                case ListTools(has_items=True) | RunTools() if not self._begun:
                     # It has items to show.
                     return None
                 case ListTools():
@@ -318,6 +318,7 @@ class ResponseRun:
         self._abort_late()
 
     async def _list_tools(self, step: ListTools) -> None:
+        await self._leave_engine()
         for label, listing in (await list_servers(step.servers, self._equipment.tools, self._tool_context())).items():
             await self._report(partial(self._exchange.listed, label, listing))
 
@@ -326,7 +327,14 @@ class ResponseRun:
             await self._report(partial(self._exchange.tool_result, call.id, result))
             self._outbox.flush()
 
+        await self._leave_engine()
         await self._tool_calls().run(step.calls, report)
+
+    async def _leave_engine(self) -> None:
+        """Until it is asked again: others may ask it while tools run."""
+        if (leaving := self._body.leave()) is not None:
+            await leaving
+        self._seat.pause()
 
     def _tool_calls(self) -> ToolCalls:
         if self._tools is None:

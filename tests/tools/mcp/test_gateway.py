@@ -11,9 +11,10 @@ import aiohttp
 import pytest
 from msgspec import structs
 from support import bad_mcp_server
+from support.background import Background
 from support.bad_mcp_server import BadMcpServer
 from support.commands import ANTIPHON, bare_environment, served
-from support.engine import MockEngine, answer, call, text
+from support.engine import MockEngine, Refusal, answer, call, text
 from support.gateway import DEFAULTS, GatewayUnderTest, free_port, running_gateway
 from support.processes import ended
 from support.sockets import connected
@@ -201,6 +202,29 @@ async def test_an_attached_server_is_there_without_being_asked_for(engine: MockE
     assert "bad__echo" in offered(engine)
 
 
+CHOSEN = {"input": "Hi", "tool_choice": {"type": "mcp", "server_label": "bad"}}
+
+
+@pytest.mark.parametrize("model", ["mock", "alias"])
+async def test_a_background_request_may_choose_an_attached_server(engine: MockEngine, model: str) -> None:
+    """It is checked when it is queued, and again when it runs."""
+    engine.will(ECHO, text("Done."))
+    mcp = operators(bad=program(always=True, models=(model,)))
+    async with running_gateway(engine, mcp=mcp, model_names={"alias": "mock"}) as gateway:
+        response = await Background(gateway).made(**CHOSEN, model=model)
+    assert types_of(response) == ["mcp_call", "message"]
+
+
+@pytest.mark.parametrize("model", ["mock", "alias"])
+async def test_the_tokens_of_a_request_are_counted_with_the_servers_that_are_attached(engine: MockEngine, model: str) -> None:
+    """Those that have not been listed are named, as for servers of the request."""
+    mcp = operators(bad=program(always=True, models=(model,)))
+    async with running_gateway(engine, mcp=mcp, model_names={"alias": "mock"}) as gateway:
+        status, body = await gateway.post({"model": model, **CHOSEN}, "/v1/responses/input_tokens")
+        assert status == 200, body
+        assert "the tools of MCP server bad were not counted" in gateway.notice
+
+
 @pytest.mark.parametrize(("model", "is_attached"), [("mock", True), ("alias", True), ("other", False)])
 async def test_a_server_is_attached_to_the_models_that_the_operator_names(
     engine: MockEngine, model: str, is_attached: bool
@@ -259,6 +283,29 @@ async def test_an_attached_server_that_is_broken_is_a_notice(engine: MockEngine)
         assert types_of(response) == ["message"]
         assert "the tools of MCP server bad are not offered" in gateway.notice
         assert "database" not in gateway.notice
+
+
+@pytest.mark.parametrize("status", [400, 503])
+async def test_what_the_engine_refuses_has_its_status_where_a_server_is_attached(engine: MockEngine, status: int) -> None:
+    """A stream, too: the lists of attached servers are no items, so that nothing has to be sent before the engine is asked."""
+    async with running_gateway(engine, mcp=operators(bad=program(always=True))) as gateway:
+        # The program runs from here on: the stream does not have to begin while it starts.
+        await gateway.create()
+        engine.will(*[Refusal(status, {"error": {"message": "No."}}, {"Retry-After": "30"})] * 3)
+        refused, _ = await gateway.post({"model": "mock", "input": "Hi", "stream": True})
+        assert refused == status
+        assert gateway.headers["Content-Type"].startswith("application/json")
+
+
+async def test_a_stream_begins_before_a_server_of_its_request_is_listed(engine: MockEngine) -> None:
+    """Also if another one is attached."""
+    engine.will(text("Hello."), Refusal(400, {"error": {"message": "No."}}))
+    async with BadMcpServer() as server, running_gateway(engine, mcp=operators(other=program(always=True))) as gateway:
+        await gateway.create()
+        events = await gateway.stream(tools=[tool(server)])
+    kinds = [event["type"] for event in events]
+    assert kinds.index("response.created") < kinds.index("response.mcp_list_tools.completed")
+    assert kinds[-1] == "response.failed"
 
 
 async def test_a_server_may_have_more_time_than_other_tools(engine: MockEngine) -> None:
