@@ -282,3 +282,25 @@ async def test_a_server_that_cannot_be_reached_is_not_tried_for_every_request() 
             await response.list("broken")
             await response.list("broken")
             assert len(server.paths) == 3 * asked
+
+
+@pytest.mark.parametrize("mode", ["list_slow", "list_error"])
+async def test_a_server_that_does_not_list_its_tools_is_not_asked_for_every_request(
+    mode: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with BadMcpServer(mode) as server:
+        broken = OperatorServer("broken", HttpServer(server.url + "/mcp", is_trusted=True))
+        limits = replace(LIMITS, connect=1)
+        async with runner_of(broken, limits=limits, retry_interval=1000) as runner, Response(runner) as response:
+            first = await response.list("broken")
+            assert first.error is not None
+            assert await response.list("broken") == first
+            assert server.tools.lists == 1
+            # Its tools may be in order.
+            assert (await response.run("broken", "echo")).output == "{}"
+        failures = [record for record in caplog.records if record.message == "mcp server failed"]
+        assert len(failures) == 1
+        async with runner_of(broken, limits=limits, retry_interval=0) as runner, Response(runner) as response:
+            await response.list("broken")
+            await response.list("broken")
+            assert server.tools.lists == 3

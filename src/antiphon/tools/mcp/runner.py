@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -20,11 +20,15 @@ from antiphon.tools.mcp.results import result_to_tool_result, to_tools
 from antiphon.tools.mcp.session import McpSession
 from antiphon.tools.runner import ToolContext
 
+if TYPE_CHECKING:
+    from mcp_types import Tool as ListedTool
+
 T = TypeVar("T")
 
-# Seconds for which a server of the operator that could not be reached is not tried again. Where it is attached to every
-# request, each would wait for it.
+# Seconds for which a server of the operator that could not be reached, or did not list its tools, is not tried again. Where it
+# is attached to every request, each would wait for it.
 RETRY_INTERVAL = 10.0
+LIST = "list"
 # Seconds for which the list of such a server is used again. Otherwise every request would wait for it.
 LIST_LIFETIME = 60.0
 
@@ -76,8 +80,7 @@ class McpRunner(McpTools):
     async def list_tools(self, server: McpServer, context: ToolContext) -> Listing:
         left_out: list[str] = []
         try:
-            max_age = self._list_lifetime if self._operators(server) is not None else 0
-            listed = await self._ask(server, context, lambda session: session.list_tools(max_age))
+            listed = await self._list(server, context)
             allowed = self._allowed_tools(server)
             raw = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in listed]
             tools = [tool for tool in to_tools(raw, self._limits, left_out) if allowed is None or tool.name in allowed]
@@ -86,6 +89,24 @@ class McpRunner(McpTools):
         for sentence in left_out:
             log("mcp tool left out", level=logging.WARNING, server=server.label, reason=sentence)
         return Listing(tools)
+
+    async def _list(self, server: McpServer, context: ToolContext) -> "list[ListedTool]":
+        operator = self._operators(server)
+        if operator is None:
+            return await self._ask(server, context, McpSession.list_tools)
+        # A server that does not list its tools may still answer calls.
+        key = LIST, self._key(server, context.owner)
+        self._raise_recent(key)
+
+        async def listed(session: McpSession) -> "list[ListedTool]":
+            try:
+                return await session.list_tools(self._list_lifetime)
+            except McpFailure as failure:
+                if not session.is_forgotten:
+                    self._note_failure(key, operator, failure)
+                raise
+
+        return await self._ask(server, context, listed)
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolResult:
         server = request_to_server(context.request, call.namespace or "")
@@ -120,18 +141,24 @@ class McpRunner(McpTools):
 
     async def _session(self, server: McpServer, context: ToolContext) -> McpSession:
         """The session of this owner with this server, kept until the response has ended."""
-        target = self._target(server, context.owner)
-        operator = self._operators(server)
-        key: Hashable = (None if operator is not None and operator.shared else context.owner, target)
+        key = self._key(server, context.owner)
         self._raise_recent(key)
         try:
-            return await self.pool.session(await self._place(key, context), target)
+            return await self.pool.session(await self._place(key, context), key[1])
         except McpFailure as failure:
-            if operator is not None:
-                # Only the operator can do something about it. What the program wrote may be what it was asked.
-                log("mcp server failed", level=logging.WARNING, server=operator.name, reason=failure.message)
-                self._failed[key] = asyncio.get_running_loop().time(), failure
+            if (operator := self._operators(server)) is not None:
+                self._note_failure(key, operator, failure)
             raise
+
+    def _key(self, server: McpServer, owner: str) -> tuple[str | None, Target]:
+        """All that a session must not be shared across."""
+        operator = self._operators(server)
+        return None if operator is not None and operator.shared else owner, self._target(server, owner)
+
+    def _note_failure(self, key: Hashable, operator: OperatorServer, failure: McpFailure) -> None:
+        # Only the operator can do something about it. What the program wrote may be what it was asked.
+        log("mcp server failed", level=logging.WARNING, server=operator.name, reason=failure.message)
+        self._failed[key] = asyncio.get_running_loop().time(), failure
 
     async def _place(self, key: Hashable, context: ToolContext) -> Place:
         pin = (context.response_id, key)
