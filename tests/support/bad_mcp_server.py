@@ -134,6 +134,9 @@ class BadTools:
                 return page if at == 2 else {**page, "nextCursor": str(at + 1)}
             case "endless":
                 return {"tools": [{"name": f"tool_{self.lists}", "inputSchema": OBJECT}], "nextCursor": str(self.lists)}
+            case "large_pages":
+                tool = {"name": f"tool_{self.lists}", "inputSchema": OBJECT, "description": "x" * 60_000}
+                return {"tools": [tool], **({"nextCursor": str(self.lists)} if self.lists < 10 else {})}
             case "same_cursor":
                 return {"tools": [{"name": f"tool_{self.lists}", "inputSchema": OBJECT}], "nextCursor": "again"}
             case "schemas":

@@ -249,6 +249,11 @@ async def test_a_list_that_is_too_long_fails(mode: str) -> None:
         await names_of(mode, replace(LIMITS, tools=50))
 
 
+async def test_a_list_that_is_too_large_fails_however_many_pages_it_has() -> None:
+    with pytest.raises(McpFailure, match="list of tools has more than 100,000 bytes"):
+        await names_of("large_pages", replace(LIMITS, answer_bytes=100_000))
+
+
 @pytest.mark.parametrize(
     ("mode", "words"),
     [("list_error", "The list is lost."), ("list_wrong", "Model Context Protocol"), ("old_version", "1999-01-01")],

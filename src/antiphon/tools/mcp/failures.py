@@ -49,6 +49,10 @@ def too_large(most: int) -> McpFailure:
     return McpFailure(f"The server's answer has more than {most:,} bytes.", code=INVALID_ANSWER)
 
 
+def list_too_large(most: int) -> McpFailure:
+    return McpFailure(f"The server's list of tools has more than {most:,} bytes.", code=INVALID_ANSWER)
+
+
 def _without(text: str, secrets: Iterable[str]) -> str:
     for secret in secrets:
         text = text.replace(secret, "…")

@@ -14,6 +14,9 @@ from antiphon.wire.hosted_items import McpTool, McpToolExecutionError
 
 Block = Mapping[str, Any]
 
+# Of a tool that is left out.
+LONGEST_NAME = 100
+
 
 def result_to_tool_result(result: Mapping[str, Any]) -> ToolResult:
     """`result`: of tools/call, as JSON."""
@@ -78,20 +81,28 @@ TEXTS: dict[str, Callable[[Block], str]] = {
 def to_tools(listed: Iterable[Mapping[str, Any]], limits: McpLimits, left_out: list[str]) -> Iterator[McpTool]:
     """`listed`: of tools/list, as JSON. `left_out` gets a sentence for each tool that is too large to be offered."""
     for tool in listed:
-        name, schema = tool["name"], tool.get("inputSchema") or {}
-        problem = _problem(schema, limits)
+        offered = McpTool(tool["name"], tool.get("inputSchema") or {}, tool.get("description"), tool.get("annotations"))
+        problem = _problem(offered, limits)
         if problem is not None:
-            left_out.append(f"The tool {name} is left out: {problem}.")
+            left_out.append(f"The tool {_short(offered.name)} is left out: {problem}.")
         else:
-            yield McpTool(name, schema, tool.get("description"), tool.get("annotations"))
+            yield offered
 
 
-def _problem(schema: Any, limits: McpLimits) -> str | None:
-    if _depth_exceeds(schema, limits.schema_depth):
+def _problem(tool: McpTool, limits: McpLimits) -> str | None:
+    if _depth_exceeds(tool.input_schema, limits.schema_depth):
         return f"its schema is nested more than {limits.schema_depth} levels deep"
-    if len(msgspec.json.encode(schema)) > limits.schema_bytes:
+    if _depth_exceeds(tool.annotations, limits.schema_depth):
+        return f"its annotations are nested more than {limits.schema_depth} levels deep"
+    if len(msgspec.json.encode(tool.input_schema)) > limits.schema_bytes:
         return f"its schema has more than {limits.schema_bytes:,} bytes"
+    if len(msgspec.json.encode((tool.name, tool.description, tool.annotations))) > limits.schema_bytes:
+        return f"its name, description and annotations have more than {limits.schema_bytes:,} bytes"
     return None
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}…"
 
 
 def _depth_exceeds(value: Any, most: int) -> bool:
