@@ -43,6 +43,7 @@ RESULTS: dict[str, Callable[[Message], Message]] = {
     "echo": lambda arguments: text(json.dumps(arguments, sort_keys=True)),
     "huge": lambda arguments: text("x" * HUGE),
     "tool_error": lambda arguments: {"content": [{"type": "text", "text": "The disk is full."}], "isError": True},
+    "leaking_error": lambda arguments: {**text(f"Wrong key {arguments['key']}."), "isError": True},
     "silent_error": lambda arguments: {"content": [], "isError": True},
     "structured": lambda arguments: {"content": [], "structuredContent": {"answer": 42}},
     "wrong_structure": lambda arguments: {**text("as text"), "structuredContent": {"answer": "no number"}},

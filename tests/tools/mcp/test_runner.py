@@ -188,6 +188,18 @@ async def test_a_failure_is_what_it_is(name: str, data: Any) -> None:
         assert (await response.run("bad", "echo")).output == "{}"
 
 
+@pytest.mark.parametrize("members", [{"authorization": "a-long-secret"}, {"server_url": "{url}/mcp?token=a-long-secret"}])
+async def test_an_error_of_a_tool_does_not_repeat_what_the_server_was_sent(members: dict[str, str]) -> None:
+    async with BadMcpServer() as server, runner_of() as runner:
+        named = tool(server) | {name: value.format(url=server.url) for name, value in members.items()}
+        async with Response(runner, "ada", named) as response:
+            result = await response.run("bad", "leaking_error", key="a-long-secret")
+            assert result.data == McpToolExecutionError([{"type": "text", "text": "Wrong key …."}])
+            assert result.output == "Wrong key …."
+            # A result is what the tool was called for.
+            assert (await response.run("bad", "echo", key="a-long-secret")).output == '{"key": "a-long-secret"}'
+
+
 async def test_a_call_of_an_operators_server_has_its_own_time() -> None:
     async with runner_of(operator(timeout=0.3)) as runner, Response(runner) as response:
         result = await response.run("local", "slow")

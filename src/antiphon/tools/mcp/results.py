@@ -2,7 +2,7 @@
 
 import base64
 import binascii
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -10,6 +10,7 @@ import msgspec
 from antiphon.core.mcp.errors import content_to_text
 from antiphon.core.tools import ToolResult
 from antiphon.tools.mcp.definitions import McpLimits
+from antiphon.tools.mcp.failures import text_without
 from antiphon.wire.hosted_items import McpTool, McpToolExecutionError
 
 Block = Mapping[str, Any]
@@ -18,13 +19,22 @@ Block = Mapping[str, Any]
 LONGEST_NAME = 100
 
 
-def result_to_tool_result(result: Mapping[str, Any]) -> ToolResult:
-    """`result`: of tools/call, as JSON."""
+def result_to_tool_result(result: Mapping[str, Any], secrets: Sequence[str] = ()) -> ToolResult:
+    """`result`: of tools/call, as JSON. `secrets`: what an error must not repeat of what the server was sent."""
     content = result.get("content") or []
     if result.get("isError"):
+        content = _without(content, secrets)
         output = content_to_text(content) or "The tool failed, and did not say why."
         return ToolResult(output, failed=True, data=McpToolExecutionError(content))
     return ToolResult(_to_text(content, result.get("structuredContent")))
+
+
+def _without(value: Any, secrets: Sequence[str]) -> Any:
+    if isinstance(value, str):
+        return text_without(value, secrets)
+    if isinstance(value, dict):
+        return {text_without(name, secrets): _without(member, secrets) for name, member in value.items()}
+    return [_without(member, secrets) for member in value] if isinstance(value, list) else value
 
 
 def _to_text(content: Iterable[Block], structured: Any) -> str:

@@ -13,7 +13,7 @@ from antiphon.core.steps import ToolCall
 from antiphon.core.tools import Tool, Toolbox, ToolResult, leave_out
 from antiphon.logs import log
 from antiphon.tools.addresses import AddressPolicy, url_complaint
-from antiphon.tools.mcp.definitions import McpLimits, OperatorServer, Target, requested_target
+from antiphon.tools.mcp.definitions import McpLimits, OperatorServer, Target, requested_target, secrets_of
 from antiphon.tools.mcp.failures import McpFailure, McpNotInstalled
 from antiphon.tools.mcp.pool import Place, SessionPool
 from antiphon.tools.mcp.results import result_to_tool_result, to_tools
@@ -120,8 +120,9 @@ class McpRunner(McpTools):
         if (allowed := self._allowed_tools(server)) is not None and call.name not in allowed:
             raise McpFailure(f"The tool {call.name} is not allowed.")
         seconds = operator.timeout if (operator := self._operators(server)) is not None else None
+        secrets = secrets_of(self._target(server, context.owner))
         result = await self._ask(server, context, lambda session: session.call(call.name, arguments, seconds))
-        return result_to_tool_result(result.model_dump(mode="json", by_alias=True, exclude_none=True))
+        return result_to_tool_result(result.model_dump(mode="json", by_alias=True, exclude_none=True), secrets)
 
     async def close(self) -> None:
         await self.pool.close()
