@@ -117,6 +117,17 @@ async def test_a_session_that_nobody_uses_is_closed() -> None:
         assert runner.pool.count == 0
 
 
+async def test_new_limits_count_for_sessions_that_are_open() -> None:
+    async with BadMcpServer() as server, runner_of() as runner:
+        async with Response(runner, "ada", tool(server)) as response:
+            await response.run("bad", "echo")
+            runner.change({}, LOCAL, replace(LIMITS, idle=0.01, call=0.3))
+            result = await response.run("bad", "slow")
+            assert result.data == McpProtocolError(-32001, "The server did not answer within 0.3 seconds.")
+        assert await asyncio.wait_for(server.next_end(), 10) == "session-1"
+        assert runner.pool.count == 0
+
+
 async def test_a_session_stays_open_as_long_as_a_response_may_use_it() -> None:
     async with BadMcpServer() as server, runner_of(limits=replace(LIMITS, idle=0.01)) as runner:
         async with Response(runner, "ada", tool(server)) as long:

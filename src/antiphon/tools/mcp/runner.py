@@ -48,10 +48,10 @@ class McpRunner(McpTools):
     ) -> None:
         """`servers`: of the operator, by name. `policy`: for the URLs of requests."""
         super().__init__(servers.keys(), self.url_complaint)
+        self.pool = SessionPool(lambda target: McpSession(target, self._policy, self._limits), limits)
         self.change(servers, policy, limits)
         self._retry_interval = retry_interval
         self._list_lifetime = list_lifetime
-        self.pool = SessionPool(lambda target: McpSession(target, self._policy, self._limits), limits)
         # Of the operator's servers: when it failed, by the loop's clock, and why.
         self._failed: dict[Hashable, tuple[float, McpFailure]] = {}
         # The places that a response keeps.
@@ -64,6 +64,7 @@ class McpRunner(McpTools):
         self._always = [server for server in servers.values() if server.always]
         self._policy = policy
         self._limits = limits
+        self.pool.change(limits)
 
     def url_complaint(self, url: str) -> str | None:
         """Why a request may not name this URL, as far as it can be seen from the URL itself."""
@@ -119,7 +120,9 @@ class McpRunner(McpTools):
         arguments: dict[str, Any] = msgspec.json.decode(call.arguments or "{}", type=dict[str, Any])
         if (allowed := self._allowed_tools(server)) is not None and call.name not in allowed:
             raise McpFailure(f"The tool {call.name} is not allowed.")
-        seconds = operator.timeout if (operator := self._operators(server)) is not None else None
+        operator = self._operators(server)
+        # Not those of the session, which may have been opened under other settings.
+        seconds = (operator.timeout if operator is not None else None) or self._limits.call
         secrets = secrets_of(self._target(server, context.owner))
         result = await self._ask(server, context, lambda session: session.call(call.name, arguments, seconds))
         return result_to_tool_result(result.model_dump(mode="json", by_alias=True, exclude_none=True), secrets)
@@ -201,6 +204,9 @@ def _to_tool(server: OperatorServer) -> Tool:
 
 class NoMcp(McpTools):
     """Where the SDK is not installed."""
+
+    def as_recorded(self) -> McpTools:
+        return self
 
     def define(self, box: Toolbox, tool: Tool, where: str, namespace: str | None = None, **_: Any) -> None:
         leave_out(box, tool, where, why="MCP needs the package mcp, which is not installed on the gateway")
