@@ -39,8 +39,8 @@ def operator_servers(settings: Settings, environment: Mapping[str, str] = os.env
 def address_policy(settings: Settings, own: Collection[tuple[str, int]]) -> AddressPolicy:
     given, is_local = settings.mcp, is_loopback(settings.host)
     allow = given.urls or ("public" if is_local else "off")
-    # Whoever can reach the gateway could otherwise reach what is meant for this machine only.
-    loopback = is_local and given.urls in (None, "public")
+    # Only where nothing is set, and only this machine can ask: others could reach what is meant for this machine alone.
+    loopback = is_local and given.urls is None
     return AddressPolicy(allow, given.hosts, loopback=loopback, own=own, https=allow == "public")
 
 

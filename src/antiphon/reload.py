@@ -96,9 +96,17 @@ async def _use_limits(running: Running, old: Settings, new: Settings) -> None:
     gateway = running.app[GATEWAY]
     gateway.admission.change(admission_limits(new))
     gateway.environment = replace(gateway.environment, limits=request_limits(new))
+    # They are for the tools of MCP servers, too.
+    _change_mcp(running, new)
 
 
-async def _use_mcp(running: Running, old: Settings, new: Settings) -> None:
+async def _use_tools(running: Running, old: Settings, new: Settings) -> None:
+    gateway = running.app[GATEWAY]
+    gateway.equipment = replace(gateway.equipment, tool_timeout=new.tool_timeout)
+    _change_mcp(running, new)
+
+
+def _change_mcp(running: Running, new: Settings) -> None:
     own = running.app[OWN_ADDRESSES]
     running.app[MCP].change(operator_servers(new), address_policy(new, own), mcp_limits(new))
 
@@ -115,7 +123,7 @@ PARTS = (
     Part(frozenset({"api_key", "keys", "admin_key", "metrics_key"}), _use_keys),
     Part(ENGINE_OPTIONS | {"upstream"}, _use_engines),
     Part(ADMISSION_LIMITS | REQUEST_LIMITS, _use_limits),
-    Part(frozenset({"mcp"}), _use_mcp),
+    Part(frozenset({"mcp", "tool_timeout"}), _use_tools),
     Part(frozenset({"log_level", "log_format"}), _use_log_settings),
 )
 

@@ -83,12 +83,13 @@ def test_two_servers_cannot_have_one_label() -> None:
     assert "'weather'" in refused.value.message
 
 
-def test_a_server_of_the_operator_needs_no_url_and_others_are_named() -> None:
+def test_a_server_of_the_operator_needs_no_url_and_is_not_named_to_those_who_do_not_know_it() -> None:
     assert list(box_of({"type": "mcp", "server_label": "files"}).servers) == ["files"]
     with pytest.raises(InvalidRequest) as refused:
         box_of({"type": "mcp", "server_label": "fils"})
     assert (refused.value.param, refused.value.code) == ("tools[0].server_url", "missing_required_parameter")
-    assert "files" in refused.value.message
+    assert "'fils'" in refused.value.message
+    assert "files" not in refused.value.message
 
 
 # ---- which tools are offered, and how --------------------------------------------------------------------------------

@@ -43,6 +43,7 @@ RESULTS: dict[str, Callable[[Message], Message]] = {
     "echo": lambda arguments: text(json.dumps(arguments, sort_keys=True)),
     "huge": lambda arguments: text("x" * HUGE),
     "tool_error": lambda arguments: {"content": [{"type": "text", "text": "The disk is full."}], "isError": True},
+    "leaking_error": lambda arguments: {**text(f"Wrong key {arguments['key']}."), "isError": True},
     "silent_error": lambda arguments: {"content": [], "isError": True},
     "structured": lambda arguments: {"content": [], "structuredContent": {"answer": 42}},
     "wrong_structure": lambda arguments: {**text("as text"), "structuredContent": {"answer": "no number"}},
@@ -134,6 +135,9 @@ class BadTools:
                 return page if at == 2 else {**page, "nextCursor": str(at + 1)}
             case "endless":
                 return {"tools": [{"name": f"tool_{self.lists}", "inputSchema": OBJECT}], "nextCursor": str(self.lists)}
+            case "large_pages":
+                tool = {"name": f"tool_{self.lists}", "inputSchema": OBJECT, "description": "x" * 60_000}
+                return {"tools": [tool], **({"nextCursor": str(self.lists)} if self.lists < 10 else {})}
             case "same_cursor":
                 return {"tools": [{"name": f"tool_{self.lists}", "inputSchema": OBJECT}], "nextCursor": "again"}
             case "schemas":

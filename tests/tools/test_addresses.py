@@ -30,11 +30,14 @@ NEVER = [
     *("100.100.100.200", "168.63.129.16", "192.0.0.192", "fd00:ec2::254", "fd20:ce::254"),
     *("::ffff:169.254.169.254", "::ffff:0:0", "64:ff9b::a9fe:a9fe", "64:ff9b:1::a9fe:a9fe", "::ffff:0:169.254.169.254"),
     *("::169.254.169.254", "2002:a9fe:a9fe::1"),
+    *("fd00:ec2::254%1", "fd20:ce::254%251", "fe80::1%eth0", "::%1", "::ffff:169.254.169.254%1"),
 ]
 PRIVATE = [
     *("10.0.0.1", "172.16.0.1", "192.168.1.1", "100.64.0.1", "192.0.0.8", "192.0.2.1", "198.18.0.1", "240.0.0.1"),
     *("fc00::1", "fd12:3456::1", "fec0::1", "2001:db8::1", "3fff::1", "100::1", "4000::1"),
     *("::ffff:10.0.0.1", "64:ff9b::a00:1", "2002:a00:1::1", "::10.0.0.1"),
+    # The last bits are those of a public address. They need not be where it leads.
+    *("64:ff9b:1::101:101", "64:ff9b:1:a00:0:100:101:101", "fc00::1%1"),
 ]
 LOOPBACK = ["127.0.0.1", "127.1.2.3", "::1", "::ffff:127.0.0.1", "64:ff9b::7f00:1"]
 GLOBAL = ["1.1.1.1", "93.184.216.34", "2606:4700::1111", "64:ff9b::101:101", "::ffff:1.1.1.1"]
@@ -85,6 +88,7 @@ def test_the_gateway_itself_is_never_reached(address: str) -> None:
         ("10.1.0.0/16", "printer", "10.1.2.3", True),
         ("10.1.0.0/16", "printer", "10.2.2.3", False),
         ("10.1.0.0/16", "printer", "::ffff:10.1.2.3", True),
+        ("10.1.0.0/16", "printer", "64:ff9b:1::a01:203", False),
     ],
 )
 def test_hosts_are_listed_by_name_port_or_network(listed: str, host: str, address: str, allowed: bool) -> None:
@@ -96,6 +100,11 @@ def test_hosts_are_listed_by_name_port_or_network(listed: str, host: str, addres
 def test_an_address_is_read_however_it_is_written(host: str) -> None:
     assert str(literal_address(host)) == "127.0.0.1"
     assert url_complaint(PUBLIC, f"https://{host}/mcp") is not None
+
+
+@pytest.mark.parametrize("host", ["fd00:ec2::254%1", "fd00:ec2::254%251", "[fd00:ec2::254%eth0]"])
+def test_an_address_is_the_same_by_whichever_interface_it_is_reached(host: str) -> None:
+    assert str(literal_address(host)) == "fd00:ec2::254"
 
 
 @pytest.mark.parametrize("host", ["example.com", "1password.com", "0x7f.example", "localhost", "dead.beef"])
@@ -118,6 +127,7 @@ def test_a_name_is_not_an_address(host: str) -> None:
         ("http://10.0.0.1/mcp", "public internet"),
         ("https://[fe80::1]/mcp", "link-local"),
         ("https://169.254.169.254/latest", "link-local"),
+        ("https://[fd00:ec2::254%251]/latest", "metadata"),
         ("https://0xa9fea9fe/latest", "link-local"),
     ],
 )

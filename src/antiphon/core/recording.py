@@ -18,6 +18,7 @@ from antiphon.core.exchange import Exchange
 from antiphon.core.fast_path import AnyEvent
 from antiphon.core.images import outcome_without_images, without_images
 from antiphon.core.knowledge import KnownFacts
+from antiphon.core.mcp.mcp_tools import McpTools
 from antiphon.core.mcp.secrets import body_without_secrets, has_secrets
 from antiphon.core.mcp.servers import Listing
 from antiphon.core.sealed_text import NO_SEALER
@@ -102,6 +103,7 @@ class Recording:
             self.request = clean(msgspec.json.encode(request))
         self.set_later = dict(zip(SET_LATER, _set_later(request), strict=True))
         self.engines = [engine.facts() for engine in engines]
+        self.environment = _as_recorded(self.environment)
         self.seals = environment.sealer is not NO_SEALER
         self.history = without_images(msgspec.json.encode(history)) if history else b"[]"
         self.options = Options(**options)
@@ -143,6 +145,13 @@ class Recording:
         if not self.is_cut:
             self.calls.append((self.now(), name, arguments, len(self.pieces)))
             self.size += size + OVERHEAD
+
+
+def _as_recorded(environment: Environment | None) -> Environment | None:
+    """The operator's servers may change while the gateway runs; what was recorded may not."""
+    if environment is None or not isinstance(mcp := environment.tools.get("mcp"), McpTools):
+        return environment
+    return environment.changed(tools={**environment.tools, "mcp": mcp.as_recorded()})
 
 
 def _without_secrets_or_images(data: bytes) -> bytes:

@@ -8,7 +8,7 @@ import asyncio
 import ipaddress
 import re
 import socket
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Any, Literal
@@ -50,10 +50,10 @@ METADATA = frozenset(
         ("100.100.100.200", "192.0.0.192", "168.63.129.16", "fd00:ec2::254", "fd20:ce::254", "fd00:42::42"),
     )
 )
-# IPv4 mapped, translated, compatible; NAT64, with its local prefix: the last 32 bits are an IPv4 address.
-CARRIES_IPV4 = tuple(
-    IPv6Network(each) for each in ("::ffff:0:0/96", "::ffff:0:0:0/96", "::/96", "64:ff9b::/96", "64:ff9b:1::/48")
-)
+# IPv4 mapped, translated, compatible; NAT64: the last 32 bits are an IPv4 address.
+CARRIES_IPV4 = tuple(IPv6Network(each) for each in ("::ffff:0:0/96", "::ffff:0:0:0/96", "::/96", "64:ff9b::/96"))
+# NAT64 of a network: which of the bits are the IPv4 address is known only there. Most often they are the last 32.
+LOCAL_NAT64 = IPv6Network("64:ff9b:1::/48")
 # What Python counts as public and is not: protocol assignments, the old relays, documentation.
 NOT_PUBLIC = tuple(ipaddress.ip_network(each) for each in ("192.0.0.0/24", "192.88.99.0/24", "3fff::/20"))
 PUBLIC_IPV6 = IPv6Network("2000::/3")
@@ -66,8 +66,21 @@ def _carried(address: IpAddress) -> IPv4Address | None:
     if isinstance(address, IPv4Address) or address.is_loopback or address.is_unspecified:
         return None
     if any(address in network for network in CARRIES_IPV4):
-        return IPv4Address(int(address) & 0xFFFFFFFF)
+        return _last_bits(address)
     return address.sixtofour or (address.teredo[1] if address.teredo is not None else None)
+
+
+def _candidates(address: IpAddress) -> Iterator[IpAddress]:
+    """What a connection to it may reach."""
+    yield address
+    if (carried := _carried(address)) is not None:
+        yield carried
+    if address in LOCAL_NAT64:
+        yield _last_bits(address)
+
+
+def _last_bits(address: IpAddress) -> IPv4Address:
+    return IPv4Address(int(address) & 0xFFFFFFFF)
 
 
 def _never(address: IpAddress) -> str | None:
@@ -105,10 +118,10 @@ def _is_of_this_machine(address: IpAddress) -> bool:
 
 def address_complaint(policy: AddressPolicy, host: str, address: str, port: int) -> str | None:
     """Why `host`, which has this address, may not be connected to. None: it may."""
-    ip = ipaddress.ip_address(address)
-    reached = _carried(ip) or ip
-    if (kind := _never(ip) or _never(reached)) is not None:
+    ip = ipaddress.ip_address(_without_scope(address))
+    if (kind := next(filter(None, map(_never, _candidates(ip))), None)) is not None:
         return f"{_subject(host)} {kind}, to which no connection is made"
+    reached = _carried(ip) or ip
     if any(port == own for _, own in policy.own) and _is_of_this_machine(reached):
         return f"{host}:{port} is this gateway itself"
     if policy.allow == "off":
@@ -183,7 +196,7 @@ def _networks(policy: AddressPolicy) -> list[IPv4Network | IPv6Network]:
 
 def literal_address(host: str) -> IpAddress | None:
     """The address that a host is, in any of the ways of writing one: 2130706433, 0x7f.1 and 0177.0.0.1 are 127.0.0.1."""
-    host = host.strip("[]").rstrip(".")
+    host = _without_scope(host.strip("[]")).rstrip(".")
     try:
         return ipaddress.ip_address(host)
     except ValueError:
@@ -194,6 +207,11 @@ def literal_address(host: str) -> IpAddress | None:
         return IPv4Address(socket.inet_aton(host))
     except (OSError, ValueError):
         return None
+
+
+def _without_scope(address: str) -> str:
+    """Without the interface that it is to be reached by, as in fe80::1%eth0. With one it is equal to no other address."""
+    return address.partition("%")[0] if ":" in address else address
 
 
 # ---- connections -----------------------------------------------------------------------------------------------------
@@ -224,8 +242,7 @@ async def _addresses_of(host: str, port: int, family: socket.AddressFamily) -> l
     if (literal := literal_address(host)) is not None:
         return [str(literal)]
     found = await asyncio.get_running_loop().getaddrinfo(host, port, family=family, type=socket.SOCK_STREAM)
-    # A link-local address comes with the name of its interface.
-    return [str(where[0]).partition("%")[0] for *_, where in found]
+    return [_without_scope(str(where[0])) for *_, where in found]
 
 
 def _resolved(host: str, address: str, port: int) -> ResolveResult:

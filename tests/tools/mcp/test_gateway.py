@@ -16,6 +16,7 @@ from support.bad_mcp_server import BadMcpServer
 from support.commands import ANTIPHON, bare_environment, served
 from support.engine import MockEngine, Refusal, answer, call, text
 from support.gateway import DEFAULTS, GatewayUnderTest, free_port, running_gateway
+from support.inspector import opened, rows
 from support.processes import ended
 from support.sockets import connected
 
@@ -275,6 +276,38 @@ async def test_servers_are_added_and_removed_while_the_gateway_runs(engine: Mock
         assert "tools" not in engine.last
         status, _ = await gateway.post({"model": "mock", "input": "Hi", "tools": [named]})
         assert status == 400
+
+
+@pytest.mark.parametrize("names_a_url", [True, False])
+async def test_a_recording_stays_what_it_was_when_servers_change(engine: MockEngine, names_a_url: bool) -> None:
+    async with BadMcpServer() as server, running_gateway(engine, mcp=operators(bad=program())) as gateway:
+        named = tool(server) if names_a_url else {"type": "mcp", "server_label": "bad"}
+        events = await gateway.stream(tools=[named])
+        await gateway.reload(Settings(upstream=(engine.url,), port=0, mcp=McpSettings(urls="off"), **DEFAULTS))
+        (row,) = await rows(gateway)
+        view = await opened(gateway, row["number"])
+    assert view["exact"]
+    assert [moment["event"] for moment in view["timeline"] if moment["kind"] == "event"] == events
+
+
+async def test_the_time_of_a_call_and_the_size_of_schemas_change_while_the_gateway_runs(engine: MockEngine) -> None:
+    """Also for sessions that are open."""
+    slow = answer(call("bad__slow", "{}", id="a"), finish="tool_calls")
+    mcp = operators(bad=program())
+    settings = Settings(upstream=(engine.url,), port=0, mcp=mcp, **DEFAULTS)
+    bad = {"type": "mcp", "server_label": "bad", "require_approval": "never"}
+
+    def names(response: dict[str, Any]) -> list[str]:
+        return [tool["name"] for tool in response["output"][0]["tools"]]
+
+    async with running_gateway(engine, mcp=mcp) as gateway:
+        assert "echo" in names(await gateway.create(tools=[bad]))
+        await gateway.reload(structs.replace(settings, max_schema_bytes=1))
+        assert names(await gateway.create(tools=[bad])) == []
+        await gateway.reload(structs.replace(settings, tool_timeout=0.3))
+        engine.will(slow, text("Done."))
+        response = await gateway.create(tools=[bad])
+    assert response["output"][1]["error"]["message"] == "The server did not answer within 0.3 seconds."
 
 
 async def test_an_attached_server_that_is_broken_is_a_notice(engine: MockEngine) -> None:

@@ -46,11 +46,15 @@ def test_a_result_that_is_an_error_has_its_content() -> None:
     assert silent == ToolResult("The tool failed, and did not say why.", failed=True, data=McpToolExecutionError([]))
 
 
-def test_tools_whose_schemas_are_too_large_or_too_deep_are_left_out() -> None:
+def test_tools_that_are_too_large_or_too_deep_are_left_out() -> None:
     listed = [
         {"name": "good", "inputSchema": OBJECT, "description": "Does good.", "annotations": {"readOnlyHint": True}},
         {"name": "deep", "inputSchema": deep(100)},
         {"name": "large", "inputSchema": {"description": "x" * 1000}},
+        {"name": "wordy", "inputSchema": OBJECT, "description": "x" * 1000},
+        {"name": "noted", "inputSchema": OBJECT, "annotations": {"title": "x" * 1000}},
+        {"name": "nested", "inputSchema": OBJECT, "annotations": deep(100)},
+        {"name": "x" * 1000, "inputSchema": OBJECT},
     ]
     left_out: list[str] = []
     tools = list(to_tools(listed, McpLimits(schema_bytes=500, schema_depth=20), left_out))
@@ -58,4 +62,8 @@ def test_tools_whose_schemas_are_too_large_or_too_deep_are_left_out() -> None:
     assert left_out == [
         "The tool deep is left out: its schema is nested more than 20 levels deep.",
         "The tool large is left out: its schema has more than 500 bytes.",
+        "The tool wordy is left out: its name, description and annotations have more than 500 bytes.",
+        "The tool noted is left out: its name, description and annotations have more than 500 bytes.",
+        "The tool nested is left out: its annotations are nested more than 20 levels deep.",
+        f"The tool {'x' * 100}… is left out: its name, description and annotations have more than 500 bytes.",
     ]

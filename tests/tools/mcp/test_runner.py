@@ -124,6 +124,17 @@ async def test_a_session_that_nobody_uses_is_closed() -> None:
         assert runner.pool.count == 0
 
 
+async def test_new_limits_count_for_sessions_that_are_open() -> None:
+    async with BadMcpServer() as server, runner_of() as runner:
+        async with Response(runner, "ada", tool(server)) as response:
+            await response.run("bad", "echo")
+            runner.change({}, LOCAL, replace(LIMITS, idle=0.01, call=0.3))
+            result = await response.run("bad", "slow")
+            assert result.data == McpProtocolError(-32001, "The server did not answer within 0.3 seconds.")
+        assert await asyncio.wait_for(server.next_end(), 10) == "session-1"
+        assert runner.pool.count == 0
+
+
 async def test_a_session_stays_open_as_long_as_a_response_may_use_it() -> None:
     async with BadMcpServer() as server, runner_of(limits=replace(LIMITS, idle=0.01)) as runner:
         async with Response(runner, "ada", tool(server)) as long:
@@ -193,6 +204,18 @@ async def test_a_failure_is_what_it_is(name: str, data: Any) -> None:
         assert result.output
         # The others are not harmed.
         assert (await response.run("bad", "echo")).output == "{}"
+
+
+@pytest.mark.parametrize("members", [{"authorization": "a-long-secret"}, {"server_url": "{url}/mcp?token=a-long-secret"}])
+async def test_an_error_of_a_tool_does_not_repeat_what_the_server_was_sent(members: dict[str, str]) -> None:
+    async with BadMcpServer() as server, runner_of() as runner:
+        named = tool(server) | {name: value.format(url=server.url) for name, value in members.items()}
+        async with Response(runner, "ada", named) as response:
+            result = await response.run("bad", "leaking_error", key="a-long-secret")
+            assert result.data == McpToolExecutionError([{"type": "text", "text": "Wrong key …."}])
+            assert result.output == "Wrong key …."
+            # A result is what the tool was called for.
+            assert (await response.run("bad", "echo", key="a-long-secret")).output == '{"key": "a-long-secret"}'
 
 
 async def test_a_call_of_an_operators_server_has_its_own_time() -> None:
@@ -289,3 +312,25 @@ async def test_a_server_that_cannot_be_reached_is_not_tried_for_every_request() 
             await response.list("broken")
             await response.list("broken")
             assert len(server.paths) == 3 * asked
+
+
+@pytest.mark.parametrize("mode", ["list_slow", "list_error"])
+async def test_a_server_that_does_not_list_its_tools_is_not_asked_for_every_request(
+    mode: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with BadMcpServer(mode) as server:
+        broken = OperatorServer("broken", HttpServer(server.url + "/mcp", is_trusted=True))
+        limits = replace(LIMITS, connect=1)
+        async with runner_of(broken, limits=limits, retry_interval=1000) as runner, Response(runner) as response:
+            first = await response.list("broken")
+            assert first.error is not None
+            assert await response.list("broken") == first
+            assert server.tools.lists == 1
+            # Its tools may be in order.
+            assert (await response.run("broken", "echo")).output == "{}"
+        failures = [record for record in caplog.records if record.message == "mcp server failed"]
+        assert len(failures) == 1
+        async with runner_of(broken, limits=limits, retry_interval=0) as runner, Response(runner) as response:
+            await response.list("broken")
+            await response.list("broken")
+            assert server.tools.lists == 3

@@ -16,7 +16,7 @@ from support.bad_mcp_server import BadMcpServer
 from support.processes import ended
 
 from antiphon.tools.addresses import AddressPolicy
-from antiphon.tools.mcp.definitions import HttpServer, McpLimits, StdioServer, Target
+from antiphon.tools.mcp.definitions import HttpServer, McpLimits, StdioServer, Target, secrets_of
 from antiphon.tools.mcp.failures import McpFailure
 from antiphon.tools.mcp.results import result_to_tool_result
 from antiphon.tools.mcp.session import McpSession
@@ -213,6 +213,19 @@ async def test_headers_are_sent_with_every_request_and_never_repeated() -> None:
         assert {headers.get("Authorization") for headers in server.headers} == {secret}
 
 
+@pytest.mark.parametrize("key", ["a-long-secret", "a long secret", "a%20long+secret"])
+@pytest.mark.parametrize("place", ["/mcp?token=a%20long+secret&v=1&key=a-long-secret", "/mcp?a-long-secret&a%20long+secret"])
+async def test_what_a_url_has_in_its_query_is_never_repeated(place: str, key: str) -> None:
+    async with BadMcpServer() as server, opened(HttpServer(server.url + place)) as session:
+        with pytest.raises(McpFailure) as raised:
+            await session.call("leak", {"key": key})
+    assert raised.value.message == "Wrong key …."
+
+
+def test_a_long_part_of_a_path_is_a_secret_and_a_name_is_none() -> None:
+    assert secrets_of(HttpServer("https://tools.example/services/mcp/s/0123456789abcdef0123")) == ["0123456789abcdef0123"]
+
+
 async def test_credentials_in_a_url_are_refused_without_repeating_them() -> None:
     failure = await failure_of(HttpServer("https://ada:a-long-secret@example.com/mcp"))
     assert "user name" in failure.message
@@ -247,6 +260,11 @@ async def test_a_list_that_repeats_its_cursor_ends() -> None:
 async def test_a_list_that_is_too_long_fails(mode: str) -> None:
     with pytest.raises(McpFailure, match="lists more than 50 tools"):
         await names_of(mode, replace(LIMITS, tools=50))
+
+
+async def test_a_list_that_is_too_large_fails_however_many_pages_it_has() -> None:
+    with pytest.raises(McpFailure, match="list of tools has more than 100,000 bytes"):
+        await names_of("large_pages", replace(LIMITS, answer_bytes=100_000))
 
 
 @pytest.mark.parametrize(

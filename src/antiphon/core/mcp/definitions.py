@@ -113,9 +113,10 @@ def tool_to_definition(
 def _check_label(label: str, where: str, labels: Collection[str]) -> None:
     if label in labels:
         return
-    known = f"Only these can be used without one: {', '.join(sorted(labels))}." if labels else "Send the URL of the server."
+    # Which servers there are is not said: some may be for other keys only.
     raise InvalidRequest(
-        f"Missing `{where}.server_url`: the gateway has no MCP server with the label {quoted(label)}. {known}",
+        f"Missing `{where}.server_url`: the gateway has no MCP server with the label {quoted(label)}. "
+        "Send the URL of the server, or the label of one that the gateway has.",
         param=f"{where}.server_url",
         code="missing_required_parameter",
     )

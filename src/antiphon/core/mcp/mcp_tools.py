@@ -28,6 +28,10 @@ class McpTools:
         self.labels = labels
         self.check_url = check_url
 
+    def as_recorded(self) -> "McpTools":
+        """What an exchange was made with, whatever the operator changes later. Its URLs were checked then."""
+        return McpTools(tuple(self.labels))
+
     @property
     def form(self) -> type[FunctionForm]:
         return McpForm

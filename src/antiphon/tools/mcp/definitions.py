@@ -1,11 +1,16 @@
 """MCP servers as the gateway reaches them."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from urllib.parse import unquote, unquote_plus, urlsplit
 
 from antiphon.core.mcp.servers import McpServer
 
 Pairs = tuple[tuple[str, str], ...]
+
+# Characters of a secret; and of a part of a URL's path that may be one.
+SHORTEST_SECRET = 6
+SHORTEST_SEGMENT = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,4 +95,15 @@ def secrets_of(target: Target) -> list[str]:
     """What must not be in any message. Short ones would hit words that mean something else."""
     pairs = target.env if isinstance(target, StdioServer) else target.headers
     values = [part for _, value in pairs for part in (value, *value.split())]
-    return sorted({each for each in values if len(each) >= 6}, key=len, reverse=True)
+    if isinstance(target, HttpServer):
+        values += _secrets_in(target.url)
+    return sorted({each for each in values if len(each) >= SHORTEST_SECRET}, key=len, reverse=True)
+
+
+def _secrets_in(url: str) -> Iterator[str]:
+    """Many services put a key into the query, or into the path, where it is longer than the names there."""
+    parts = urlsplit(url)
+    # A key may stand alone, without a name.
+    values = [value or name for name, _, value in (each.partition("=") for each in parts.query.split("&"))]
+    for each in (*values, *(segment for segment in parts.path.split("/") if len(segment) >= SHORTEST_SEGMENT)):
+        yield from (each, unquote(each), unquote_plus(each))

@@ -32,8 +32,9 @@ class McpFailure(Exception):
 
     def without(self, secrets: Iterable[str]) -> "McpFailure":
         """The same, fit to be shown: servers repeat what they were sent."""
-        message = _short(_without(self.message, secrets))
-        return McpFailure(message, code=self.code, status=self.status, detail=[_without(each, secrets) for each in self.detail])
+        message = _short(text_without(self.message, secrets))
+        detail = [text_without(each, secrets) for each in self.detail]
+        return McpFailure(message, code=self.code, status=self.status, detail=detail)
 
 
 class McpNotInstalled(McpFailure):
@@ -49,7 +50,11 @@ def too_large(most: int) -> McpFailure:
     return McpFailure(f"The server's answer has more than {most:,} bytes.", code=INVALID_ANSWER)
 
 
-def _without(text: str, secrets: Iterable[str]) -> str:
+def list_too_large(most: int) -> McpFailure:
+    return McpFailure(f"The server's list of tools has more than {most:,} bytes.", code=INVALID_ANSWER)
+
+
+def text_without(text: str, secrets: Iterable[str]) -> str:
     for secret in secrets:
         text = text.replace(secret, "…")
     return text

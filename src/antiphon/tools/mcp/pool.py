@@ -31,6 +31,10 @@ class SessionPool:
         self._places: dict[Hashable, Place] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
+    def change(self, limits: McpLimits) -> None:
+        """For the sessions that are opened, or left, from now on."""
+        self._limits = limits
+
     @property
     def count(self) -> int:
         return sum(place.session is not None for place in self._places.values())

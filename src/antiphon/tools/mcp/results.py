@@ -2,7 +2,7 @@
 
 import base64
 import binascii
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -10,18 +10,31 @@ import msgspec
 from antiphon.core.mcp.errors import content_to_text
 from antiphon.core.tools import ToolResult
 from antiphon.tools.mcp.definitions import McpLimits
+from antiphon.tools.mcp.failures import text_without
 from antiphon.wire.hosted_items import McpTool, McpToolExecutionError
 
 Block = Mapping[str, Any]
 
+# Of a tool that is left out.
+LONGEST_NAME = 100
 
-def result_to_tool_result(result: Mapping[str, Any]) -> ToolResult:
-    """`result`: of tools/call, as JSON."""
+
+def result_to_tool_result(result: Mapping[str, Any], secrets: Sequence[str] = ()) -> ToolResult:
+    """`result`: of tools/call, as JSON. `secrets`: what an error must not repeat of what the server was sent."""
     content = result.get("content") or []
     if result.get("isError"):
+        content = _without(content, secrets)
         output = content_to_text(content) or "The tool failed, and did not say why."
         return ToolResult(output, failed=True, data=McpToolExecutionError(content))
     return ToolResult(_to_text(content, result.get("structuredContent")))
+
+
+def _without(value: Any, secrets: Sequence[str]) -> Any:
+    if isinstance(value, str):
+        return text_without(value, secrets)
+    if isinstance(value, dict):
+        return {text_without(name, secrets): _without(member, secrets) for name, member in value.items()}
+    return [_without(member, secrets) for member in value] if isinstance(value, list) else value
 
 
 def _to_text(content: Iterable[Block], structured: Any) -> str:
@@ -78,20 +91,28 @@ TEXTS: dict[str, Callable[[Block], str]] = {
 def to_tools(listed: Iterable[Mapping[str, Any]], limits: McpLimits, left_out: list[str]) -> Iterator[McpTool]:
     """`listed`: of tools/list, as JSON. `left_out` gets a sentence for each tool that is too large to be offered."""
     for tool in listed:
-        name, schema = tool["name"], tool.get("inputSchema") or {}
-        problem = _problem(schema, limits)
+        offered = McpTool(tool["name"], tool.get("inputSchema") or {}, tool.get("description"), tool.get("annotations"))
+        problem = _problem(offered, limits)
         if problem is not None:
-            left_out.append(f"The tool {name} is left out: {problem}.")
+            left_out.append(f"The tool {_short(offered.name)} is left out: {problem}.")
         else:
-            yield McpTool(name, schema, tool.get("description"), tool.get("annotations"))
+            yield offered
 
 
-def _problem(schema: Any, limits: McpLimits) -> str | None:
-    if _depth_exceeds(schema, limits.schema_depth):
+def _problem(tool: McpTool, limits: McpLimits) -> str | None:
+    if _depth_exceeds(tool.input_schema, limits.schema_depth):
         return f"its schema is nested more than {limits.schema_depth} levels deep"
-    if len(msgspec.json.encode(schema)) > limits.schema_bytes:
+    if _depth_exceeds(tool.annotations, limits.schema_depth):
+        return f"its annotations are nested more than {limits.schema_depth} levels deep"
+    if len(msgspec.json.encode(tool.input_schema)) > limits.schema_bytes:
         return f"its schema has more than {limits.schema_bytes:,} bytes"
+    if len(msgspec.json.encode((tool.name, tool.description, tool.annotations))) > limits.schema_bytes:
+        return f"its name, description and annotations have more than {limits.schema_bytes:,} bytes"
     return None
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}…"
 
 
 def _depth_exceeds(value: Any, most: int) -> bool:

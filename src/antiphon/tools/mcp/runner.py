@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -13,18 +13,22 @@ from antiphon.core.steps import ToolCall
 from antiphon.core.tools import Tool, Toolbox, ToolResult, leave_out
 from antiphon.logs import log
 from antiphon.tools.addresses import AddressPolicy, url_complaint
-from antiphon.tools.mcp.definitions import McpLimits, OperatorServer, Target, requested_target
+from antiphon.tools.mcp.definitions import McpLimits, OperatorServer, Target, requested_target, secrets_of
 from antiphon.tools.mcp.failures import McpFailure, McpNotInstalled
 from antiphon.tools.mcp.pool import Place, SessionPool
 from antiphon.tools.mcp.results import result_to_tool_result, to_tools
 from antiphon.tools.mcp.session import McpSession
 from antiphon.tools.runner import ToolContext
 
+if TYPE_CHECKING:
+    from mcp_types import Tool as ListedTool
+
 T = TypeVar("T")
 
-# Seconds for which a server of the operator that could not be reached is not tried again. Where it is attached to every
-# request, each would wait for it.
+# Seconds for which a server of the operator that could not be reached, or did not list its tools, is not tried again. Where it
+# is attached to every request, each would wait for it.
 RETRY_INTERVAL = 10.0
+LIST = "list"
 # Seconds for which the list of such a server is used again. Otherwise every request would wait for it.
 LIST_LIFETIME = 60.0
 
@@ -44,10 +48,10 @@ class McpRunner(McpTools):
     ) -> None:
         """`servers`: of the operator, by name. `policy`: for the URLs of requests."""
         super().__init__(servers.keys(), self.url_complaint)
+        self.pool = SessionPool(lambda target: McpSession(target, self._policy, self._limits), limits)
         self.change(servers, policy, limits)
         self._retry_interval = retry_interval
         self._list_lifetime = list_lifetime
-        self.pool = SessionPool(lambda target: McpSession(target, self._policy, self._limits), limits)
         # Of the operator's servers: when it failed, by the loop's clock, and why.
         self._failed: dict[Hashable, tuple[float, McpFailure]] = {}
         # The places that a response keeps.
@@ -60,6 +64,7 @@ class McpRunner(McpTools):
         self._always = [server for server in servers.values() if server.always]
         self._policy = policy
         self._limits = limits
+        self.pool.change(limits)
 
     def url_complaint(self, url: str) -> str | None:
         """Why a request may not name this URL, as far as it can be seen from the URL itself."""
@@ -76,8 +81,7 @@ class McpRunner(McpTools):
     async def list_tools(self, server: McpServer, context: ToolContext) -> Listing:
         left_out: list[str] = []
         try:
-            max_age = self._list_lifetime if self._operators(server) is not None else 0
-            listed = await self._ask(server, context, lambda session: session.list_tools(max_age))
+            listed = await self._list(server, context)
             allowed = self._allowed_tools(server)
             raw = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in listed]
             tools = [tool for tool in to_tools(raw, self._limits, left_out) if allowed is None or tool.name in allowed]
@@ -86,6 +90,24 @@ class McpRunner(McpTools):
         for sentence in left_out:
             log("mcp tool left out", level=logging.WARNING, server=server.label, reason=sentence)
         return Listing(tools)
+
+    async def _list(self, server: McpServer, context: ToolContext) -> "list[ListedTool]":
+        operator = self._operators(server)
+        if operator is None:
+            return await self._ask(server, context, McpSession.list_tools)
+        # A server that does not list its tools may still answer calls.
+        key = LIST, self._key(server, context.owner)
+        self._raise_recent(key)
+
+        async def listed(session: McpSession) -> "list[ListedTool]":
+            try:
+                return await session.list_tools(self._list_lifetime)
+            except McpFailure as failure:
+                if not session.is_forgotten:
+                    self._note_failure(key, operator, failure)
+                raise
+
+        return await self._ask(server, context, listed)
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolResult:
         server = context.server_of(call.namespace or "")
@@ -98,9 +120,12 @@ class McpRunner(McpTools):
         arguments: dict[str, Any] = msgspec.json.decode(call.arguments or "{}", type=dict[str, Any])
         if (allowed := self._allowed_tools(server)) is not None and call.name not in allowed:
             raise McpFailure(f"The tool {call.name} is not allowed.")
-        seconds = operator.timeout if (operator := self._operators(server)) is not None else None
+        operator = self._operators(server)
+        # Not those of the session, which may have been opened under other settings.
+        seconds = (operator.timeout if operator is not None else None) or self._limits.call
+        secrets = secrets_of(self._target(server, context.owner))
         result = await self._ask(server, context, lambda session: session.call(call.name, arguments, seconds))
-        return result_to_tool_result(result.model_dump(mode="json", by_alias=True, exclude_none=True))
+        return result_to_tool_result(result.model_dump(mode="json", by_alias=True, exclude_none=True), secrets)
 
     async def close(self) -> None:
         await self.pool.close()
@@ -120,18 +145,24 @@ class McpRunner(McpTools):
 
     async def _session(self, server: McpServer, context: ToolContext) -> McpSession:
         """The session of this owner with this server, kept until the response has ended."""
-        target = self._target(server, context.owner)
-        operator = self._operators(server)
-        key: Hashable = (None if operator is not None and operator.shared else context.owner, target)
+        key = self._key(server, context.owner)
         self._raise_recent(key)
         try:
-            return await self.pool.session(await self._place(key, context), target)
+            return await self.pool.session(await self._place(key, context), key[1])
         except McpFailure as failure:
-            if operator is not None:
-                # Only the operator can do something about it. What the program wrote may be what it was asked.
-                log("mcp server failed", level=logging.WARNING, server=operator.name, reason=failure.message)
-                self._failed[key] = asyncio.get_running_loop().time(), failure
+            if (operator := self._operators(server)) is not None:
+                self._note_failure(key, operator, failure)
             raise
+
+    def _key(self, server: McpServer, owner: str) -> tuple[str | None, Target]:
+        """All that a session must not be shared across."""
+        operator = self._operators(server)
+        return None if operator is not None and operator.shared else owner, self._target(server, owner)
+
+    def _note_failure(self, key: Hashable, operator: OperatorServer, failure: McpFailure) -> None:
+        # Only the operator can do something about it. What the program wrote may be what it was asked.
+        log("mcp server failed", level=logging.WARNING, server=operator.name, reason=failure.message)
+        self._failed[key] = asyncio.get_running_loop().time(), failure
 
     async def _place(self, key: Hashable, context: ToolContext) -> Place:
         pin = (context.response_id, key)
@@ -173,6 +204,9 @@ def _to_tool(server: OperatorServer) -> Tool:
 
 class NoMcp(McpTools):
     """Where the SDK is not installed."""
+
+    def as_recorded(self) -> McpTools:
+        return self
 
     def define(self, box: Toolbox, tool: Tool, where: str, namespace: str | None = None, **_: Any) -> None:
         leave_out(box, tool, where, why="MCP needs the package mcp, which is not installed on the gateway")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from antiphon.tools.addresses import AddressPolicy
 from antiphon.tools.mcp.definitions import HttpServer, McpLimits, Target, secrets_of
-from antiphon.tools.mcp.failures import McpFailure, McpNotInstalled, timed_out
+from antiphon.tools.mcp.failures import McpFailure, McpNotInstalled, list_too_large, timed_out
 from antiphon.tools.mcp.reports import REPORT, Lost, Report
 
 if TYPE_CHECKING:
@@ -145,6 +145,7 @@ class McpSession:
 
         async def pages(client: "Client") -> "list[Tool]":
             tools: list[Tool] = []
+            size = 0
             cursor: str | None = None
             seen: set[str | None] = set()
             while cursor not in seen:
@@ -152,6 +153,10 @@ class McpSession:
                 tools += page.tools
                 if len(tools) > self._limits.tools:
                     raise McpFailure(f"The server lists more than {self._limits.tools:,} tools.")
+                # Each page is within bounds. They are kept together.
+                size += sum(len(tool.model_dump_json(by_alias=True, exclude_none=True)) for tool in page.tools)
+                if size > self._limits.answer_bytes:
+                    raise list_too_large(self._limits.answer_bytes)
                 seen.add(cursor)
                 cursor = page.next_cursor
                 if cursor is None:
