@@ -330,6 +330,15 @@ async def test_what_the_engine_refuses_has_its_status_where_a_server_is_attached
         assert gateway.headers["Content-Type"].startswith("application/json")
 
 
+async def test_a_stream_gets_signs_of_life_while_an_attached_server_starts(engine: MockEngine) -> None:
+    engine.will(ECHO, text("Done."))
+    async with running_gateway(engine, mcp=operators(bad=program(always=True)), heartbeat=0.02) as gateway:
+        events = await gateway.stream()
+    kinds = [event["type"] for event in events]
+    assert kinds[:3] == ["response.created", "response.in_progress", "response.in_progress"]
+    assert types_of(events[-1]["response"]) == ["mcp_call", "message"]
+
+
 async def test_a_stream_begins_before_a_server_of_its_request_is_listed(engine: MockEngine) -> None:
     """Also if another one is attached."""
     engine.will(text("Hello."), Refusal(400, {"error": {"message": "No."}}))
