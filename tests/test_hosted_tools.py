@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.hosted_tools import check_web_search, secret
+from antiphon.hosted_tools import check_web_search
 from antiphon.reload import load_settings
 from antiphon.settings import Settings, SettingsError
 from antiphon.tool_settings import WebSearchSettings
@@ -35,9 +35,11 @@ def test_what_can_search_is_taken(chosen: WebSearchSettings) -> None:
         (WebSearchSettings(backend="searxng"), "tools.web_search.url is missing: the backend searxng needs the address"),
         (WebSearchSettings(backend="searxng", url="localhost"), "tools.web_search.url must be http://HOST:PORT"),
         (WebSearchSettings(backend="brave"), "tools.web_search.key is missing: the backend brave needs one"),
-        (WebSearchSettings(backend="tavily", key="$NOT_SET_ANYWHERE"), "the environment variable NOT_SET_ANYWHERE is not set"),
+        (WebSearchSettings(backend="tavily", key="$NOT_SET_ANYWHERE"), "needs the environment variable NOT_SET_ANYWHERE"),
+        (WebSearchSettings(backend="tavily", key="${NOT_SET_ANYWHERE}"), "needs the environment variable NOT_SET_ANYWHERE"),
         (WebSearchSettings(mcp="web"), "tools.web_search.tool is missing"),
         (WebSearchSettings(page_hosts=("https://wiki/",)), "tools.web_search.page_hosts must be hosts or networks"),
+        (WebSearchSettings(page_hosts=("ada@wiki",)), "tools.web_search.page_hosts must be hosts or networks"),
         (WebSearchSettings(backend="mcp", tool="search"), "tools.web_search.mcp is missing"),
     ],
 )
@@ -47,11 +49,13 @@ def test_what_is_missing_is_named(chosen: WebSearchSettings, message: str) -> No
     assert message in str(error.value)
 
 
-def test_a_key_can_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_that_is_empty_in_the_environment_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = WebSearchSettings(backend="brave", key="$SEARCH_KEY")
     monkeypatch.setenv("SEARCH_KEY", "s3cret")
-    assert secret("tools.web_search", "$SEARCH_KEY") == "s3cret"
-    assert secret("tools.web_search", "plain") == "plain"
-    assert secret("tools.web_search", None) == ""
+    check_web_search(chosen)
+    monkeypatch.setenv("SEARCH_KEY", "")
+    with pytest.raises(SettingsError, match=r"tools\.web_search\.key is missing"):
+        check_web_search(chosen)
 
 
 def test_a_file_is_checked_as_a_whole_and_its_secrets_are_not_shown(tmp_path: Path) -> None:

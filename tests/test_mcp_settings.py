@@ -76,7 +76,7 @@ def test_servers_are_programs_or_urls_with_secrets_from_the_environment(tmp_path
         ("[mcp]\nurl = 3", "unknown setting mcp.url (FILE, line 2). Did you mean mcp.urls?"),
         ("[mcp]\nmax_tools = 0", "mcp.max_tools must be a whole number, at least 1, not 0 (FILE, line 2)."),
         ("[mcp]\nservers = 1", "mcp.servers must be a table of the file: [mcp.servers.NAME] (FILE, line 2)"),
-        ('[mcp]\nhosts = ["http://a/b"]', "mcp.hosts must be hosts, such as"),
+        ('[mcp]\nhosts = ["http://a/b"]', "mcp.hosts must be hosts or networks, such as"),
         ("[mcp.servers.a]\ncommand = 3", "mcp.servers.a.command must be a text (FILE, line 2)."),
         (
             '[mcp.servers.a]\ncommand = "x"\n[mcp.servers.b]\ncomand = "secret"',

@@ -1,8 +1,6 @@
 """The built-in tools of the API that the gateway runs, as the settings ask for them."""
 
-import ipaddress
 import logging
-import os
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
 from importlib.util import find_spec
@@ -21,6 +19,7 @@ from antiphon.core.web_search import TYPES as WEB_SEARCH_TYPES
 from antiphon.gateway.checker import Checker
 from antiphon.logs import log
 from antiphon.setting_errors import SettingsError, did_you_mean, wrong_address
+from antiphon.setting_values import check_hosts, fill_variables
 from antiphon.settings import Settings
 from antiphon.tool_settings import WebSearchSettings
 from antiphon.tools.addresses import AddressPolicy
@@ -61,7 +60,7 @@ class HostedTools:
     def _backend(self, chosen: WebSearchSettings) -> Backend:
         if (service := SERVICES.get(chosen.backend or "")) is not None:
             url = chosen.url or service.url or ""
-            return HttpBackend(service, url, secret(WEB_SEARCH, chosen.key), self._opened, timeout=chosen.timeout)
+            return HttpBackend(service, url, _key(chosen), self._opened, timeout=chosen.timeout)
         assert chosen.mcp is not None
         assert chosen.tool is not None
         return McpBackend(self._call_mcp_tool, chosen.mcp, chosen.tool, chosen.argument)
@@ -112,8 +111,7 @@ def check_tools(settings: Settings) -> None:
 
 def check_web_search(chosen: WebSearchSettings) -> None:
     """What one setting alone does not show. Raises SettingsError."""
-    for host in chosen.page_hosts:
-        _check_host(host)
+    check_hosts(f"{WEB_SEARCH}.page_hosts", chosen.page_hosts)
     backend = chosen.backend or ("mcp" if chosen.mcp else None)
     if backend is None:
         raise SettingsError(f"{WEB_SEARCH}.backend is missing. It must be one of: {', '.join(SERVICES)}, mcp")
@@ -129,26 +127,12 @@ def check_web_search(chosen: WebSearchSettings) -> None:
         raise SettingsError(f"{WEB_SEARCH}.url is missing: the backend {backend} needs the address of the service")
     if chosen.url and wrong_address(chosen.url) is not None:
         raise SettingsError(f"{WEB_SEARCH}.url must be http://HOST:PORT or https://HOST, with a path or without one")
-    if service.needs_key and not chosen.key:
+    if not _key(chosen) and service.needs_key:
         raise SettingsError(f"{WEB_SEARCH}.key is missing: the backend {backend} needs one")
-    secret(WEB_SEARCH, chosen.key)
 
 
-def _check_host(host: str) -> None:
-    try:
-        if "/" in host:
-            ipaddress.ip_network(host, strict=False)
-    except ValueError:
-        raise SettingsError(f"{WEB_SEARCH}.page_hosts must be hosts or networks, such as 10.1.0.0/16, not {host!r}") from None
-
-
-def secret(table: str, given: str | None) -> str:
-    """A key as the settings have it, or from the environment."""
-    if given is None or not given.startswith("$"):
-        return given or ""
-    if not (value := os.environ.get(given[1:])):
-        raise SettingsError(f"{table}.key: the environment variable {given[1:]} is not set")
-    return value
+def _key(chosen: WebSearchSettings) -> str:
+    return fill_variables(f"{WEB_SEARCH}.key", chosen.key or "")
 
 
 def can_read_pages() -> bool:

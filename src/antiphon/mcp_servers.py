@@ -1,6 +1,5 @@
 """MCP as the settings have it: the operator's servers, which URLs requests may name, and limits."""
 
-import ipaddress
 import os
 import re
 from collections.abc import Collection, Mapping
@@ -10,6 +9,7 @@ from antiphon.client_keys import is_loopback
 from antiphon.http.keyring import ADMIN
 from antiphon.mcp_settings import McpServerSettings
 from antiphon.setting_errors import did_you_mean
+from antiphon.setting_values import check_hosts, fill_variables
 from antiphon.settings import Settings, SettingsError
 from antiphon.tools.addresses import AddressPolicy, url_complaint
 from antiphon.tools.mcp.definitions import HttpServer, McpLimits, OperatorServer, Pairs, StdioServer, Target
@@ -17,14 +17,11 @@ from antiphon.tools.mcp.session import TRUSTED, is_installed
 
 # It is the label in requests, and begins the names of functions.
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-# $NAME, as a whole value, or ${NAME} inside one.
-_VARIABLE = re.compile(r"^\$([A-Za-z_][A-Za-z0-9_]*)$|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 def check_mcp(settings: Settings, environment: Mapping[str, str] = os.environ) -> None:
     """Raises SettingsError for servers that cannot be used."""
-    for each in settings.mcp.hosts:
-        _check_host(each)
+    check_hosts("mcp.hosts", settings.mcp.hosts)
     for name, server in operator_servers(settings, environment).items():
         for key in sorted(server.keys - settings.keys.keys() - {ADMIN}):
             raise SettingsError(f"mcp.servers.{name}.keys: there is no key {key} in keys.{did_you_mean(key, settings.keys)}")
@@ -93,35 +90,5 @@ def _to_target(place: str, given: McpServerSettings, environment: Mapping[str, s
     return HttpServer(given.url, _filled(f"{place}.headers", given.headers, environment), is_trusted=True)
 
 
-def _path(given: str) -> str:
-    """~ is the home of the gateway's user. A command without a folder is searched for."""
-    return str(Path(given).expanduser()) if given.startswith("~") else given
-
-
 def _filled(place: str, values: Mapping[str, str], environment: Mapping[str, str]) -> Pairs:
-    return tuple(sorted((name, _fill(f"{place}.{name}", value, environment)) for name, value in values.items()))
-
-
-def _fill(place: str, value: str, environment: Mapping[str, str]) -> str:
-    """Values are secrets: messages name only the variable."""
-
-    def replace(found: re.Match[str]) -> str:
-        name = found[1] or found[2]
-        if name not in environment:
-            raise SettingsError(f"{place} needs the environment variable {name}, which is not set")
-        return environment[name]
-
-    return _VARIABLE.sub(replace, value)
-
-
-def _check_host(host: str) -> None:
-    try:
-        if "/" in host:
-            ipaddress.ip_network(host, strict=False)
-            return
-    except ValueError:
-        pass
-    if "/" in host or "@" in host or not host.strip() or any(letter.isspace() for letter in host):
-        raise SettingsError(
-            f"mcp.hosts must be hosts, such as tools.example.com, 10.0.0.5:8000, *.example.com or 10.1.0.0/16, not {host!r}"
-        )
+    return tuple(sorted((name, fill_variables(f"{place}.{name}", value, environment)) for name, value in values.items()))

@@ -14,7 +14,8 @@ class WebSearchSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     backend: Literal["searxng", "brave", "tavily", "mcp"] | None = None
     # The address of the search service, such as http://127.0.0.1:8888. SearXNG needs it, and must have JSON among its formats.
     url: str | None = None
-    # The key for the search service. "$NAME" is the value of the environment variable NAME. Brave and Tavily need one.
+    # The key for the search service. "$NAME" is the variable NAME of the gateway's environment; "${NAME}" may
+    # stand inside a text. Brave and Tavily need one.
     key: str | None = None
     # The name of the MCP server in `[mcp.servers]` that searches.
     mcp: str | None = None

@@ -52,6 +52,7 @@ def box_of(*tools: dict[str, Any], listing: Listing = TOOLS, labels: Sequence[st
         ({"headers": {"a": "b\nc"}}, "headers"),
         ({"headers": {"a b": "c"}}, "headers"),
         ({"headers": {"Host": "c"}}, "headers"),
+        ({"headers": {"Expect": "100-continue"}}, "headers"),
         ({"allowed_tools": "all"}, "allowed_tools"),
         ({"allowed_tools": [1]}, "allowed_tools[0]"),
         ({"allowed_tools": {"tool_names": "a"}}, "allowed_tools.tool_names"),

@@ -217,14 +217,10 @@ def _without_scope(address: str) -> str:
 # ---- connections -----------------------------------------------------------------------------------------------------
 
 
-async def resolve(policy: AddressPolicy, host: str, port: int) -> list[str]:
-    """The addresses of a host that may be connected to. Raises AddressRefused if it has none; OSError if it has no address."""
-    return [str(info["host"]) for info in await _resolve(policy, host, port)]
-
-
-async def _resolve(
+async def resolve(
     policy: AddressPolicy, host: str, port: int, family: socket.AddressFamily = socket.AF_UNSPEC
 ) -> list[ResolveResult]:
+    """The addresses of a host that may be connected to. Raises AddressRefused if it has none; OSError if it has no address."""
     allowed: list[ResolveResult] = []
     complaints: list[str] = []
     for address in await _addresses_of(host, port, family):
@@ -256,7 +252,7 @@ class _Resolver(AbstractResolver):
         self._policy = policy
 
     async def resolve(self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET) -> list[ResolveResult]:
-        return await _resolve(self._policy, host, port, family)
+        return await resolve(self._policy, host, port, family)
 
     async def close(self) -> None: ...
 

@@ -197,7 +197,7 @@ async def test_an_endpoint_of_another_origin_is_not_used() -> None:
     assert other.headers == []
 
 
-@pytest.mark.parametrize("name", ["Host", "content-length", "Transfer-Encoding"])
+@pytest.mark.parametrize("name", ["Host", "content-length", "Transfer-Encoding", "Expect"])
 async def test_headers_of_the_connection_cannot_be_set(name: str) -> None:
     failure = await failure_of(HttpServer("http://127.0.0.1:1/mcp", ((name, "1"),)))
     assert failure.message == f"The header {name} cannot be set."

@@ -16,8 +16,9 @@ Tool = dict[str, Any]
 # Names of HTTP headers; values have no line breaks. Nobody may end a header early and begin another.
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
-# The connection to a server is the gateway's own: these headers say how it is used.
-OWN_HEADERS = frozenset({"host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer"})
+# The connection to a server is the gateway's own: these headers say how it is used. Who could set them could hide a second
+# request in one.
+OWN_HEADERS = frozenset({"host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer", "expect"})
 
 
 class ToolFilter(Struct):

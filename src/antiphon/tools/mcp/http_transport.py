@@ -12,6 +12,7 @@ import httpx2
 import msgspec
 from yarl import URL
 
+from antiphon.core.mcp.definitions import OWN_HEADERS
 from antiphon.tools.addresses import AddressPolicy, AddressRefused, guarded_connector, url_complaint
 from antiphon.tools.mcp.definitions import HttpServer, McpLimits
 from antiphon.tools.mcp.failures import INVALID_ANSWER, McpFailure, too_large
@@ -21,8 +22,6 @@ from antiphon.tools.mcp.reports import REPORT, Lost, Report
 KEPT = 4.0
 # An error's body that is longer is not an error of JSON-RPC.
 LONGEST_ERROR = 64 * 1024
-# The connection's own. A request that could set them could hide a second request in it.
-RESERVED = frozenset({"host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer", "expect"})
 FAILED, NOT_OFFERED = 502, 405
 IDENTITY = "identity"
 
@@ -33,7 +32,7 @@ def make_client(server: HttpServer, policy: AddressPolicy, limits: McpLimits, st
     complaint = url_complaint(policy, server.url)
     if complaint is not None:
         raise McpFailure(f"The URL cannot be used: {complaint}.")
-    if reserved := sorted(name for name, _ in server.headers if name.lower() in RESERVED):
+    if reserved := sorted(name for name, _ in server.headers if name.lower() in OWN_HEADERS):
         raise McpFailure(f"The header {reserved[0]} cannot be set.")
     transport = GuardedTransport(policy, limits, stream)
     headers = {**dict(server.headers), "Accept-Encoding": IDENTITY}
@@ -78,7 +77,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         return httpx2.Response(answer.status, headers=_headers(answer), stream=body, request=request)
 
     async def _send(self, request: httpx2.Request) -> aiohttp.ClientResponse:
-        headers = [(name, value) for name, value in request.headers.multi_items() if name.lower() not in RESERVED]
+        headers = [(name, value) for name, value in request.headers.multi_items() if name.lower() not in OWN_HEADERS]
         url, body = URL(str(request.url), encoded=True), await request.aread() or None
         return await self._http.request(request.method, url, headers=headers, data=body, allow_redirects=False)
 
