@@ -71,7 +71,7 @@ async def test_the_model_sees_three_functions_and_numbered_results(engine: MockE
     (found,) = results(engine)
     assert found.startswith('Results for "capital of Italy":\n\n[1] The first page\nhttps://docs.example.com/a\nRome is the')
     assert "\n\n[2] Second & last\nhttps://example.org/b\n" in found
-    assert "Cite what you use by its number in brackets, such as [1]." in found
+    assert "Cite what you use by its number in brackets, after a space, such as [1]." in found
 
 
 async def test_the_model_cites_by_number_and_the_client_gets_links(engine: MockEngine, services: SearchServices) -> None:
