@@ -46,7 +46,7 @@ test: $(VENV)/installed-dev ## run the tests, but for the slow ones, the clients
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not slow and not clients and not browser" $(ARGS)
 
 # The tests that `make test` leaves out: every request of the model tests, and every kill of the crash test.
-test-models: $(VENV)/installed-dev ## run the slow tests, which repeat at full size what `make test` samples
+test-models: $(VENV)/installed-dev ## run the slow tests, which repeat at full size what `make test` samples, or install a fresh clone
 	$(BIN)/python -m pytest -m slow $(ARGS)
 
 test-clients: $(VENV)/installed-dev ## run clients that others wrote against the gateway; installs them (Node 20+, npm)

@@ -14,7 +14,7 @@ from support.commands import environment
 from support.streams import check_stream, parse
 
 ROOT = Path(__file__).parents[2]
-pytestmark = [pytest.mark.smollm2, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.smollm2, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")

@@ -29,6 +29,7 @@ async def test_a_cell_passes_behind_a_gateway_that_has_probed(
     assert client.asked
 
 
+@pytest.mark.slow
 @pytest.mark.asyncio(loop_scope="module")
 async def test_thirty_rounds_of_tools_stay_in_the_cache(subject: Subject, probed: GatewayUnderTest) -> None:
     client = client_of(subject, probed, streamed=True)

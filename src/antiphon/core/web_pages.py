@@ -10,7 +10,7 @@ from antiphon.core.search_results import clean, clean_page
 LONGEST_TEXT = 512 * 1024
 LONGEST_TITLE = 300
 
-NOT_INSTALLED = "this gateway does not read web pages. Its operator can change that with: pip install trafilatura"
+NOT_INSTALLED = "web pages are not read here. The operator can change that with: pip install trafilatura lxml_html_clean"
 NOT_HTML = "it is not a web page"
 NO_TEXT = "the page has no text. It may be made by a script"
 
