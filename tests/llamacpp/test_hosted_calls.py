@@ -37,14 +37,14 @@ async def loop(gateway: GatewayUnderTest, body: Body) -> Body:
 
 
 def fault(response: Body, first: str) -> str | None:
-    """What is wrong with the end of a loop. The last words of a weak model may go on until its tokens are used up; or there are
-    none."""
+    """What is wrong with the end of a loop. What a weak model writes last, words or a call, may go on until its tokens are used
+    up: then the response is incomplete, and so is that item alone."""
     output = response["output"]
     shown = ", ".join(f"{item['type']} {item['status']}" for item in output)
-    if not shown.startswith(f"{first} completed"):
+    if not shown.startswith(first) or any(item["status"] != "completed" for item in output[:-1]):
         return shown
     details = response["incomplete_details"] or {}
-    talks = details.get("reason") == "max_output_tokens" and output[-1]["type"] in ("message", "function_call")
+    talks = details.get("reason") == "max_output_tokens" and output[-1]["type"] in ("message", "function_call", first)
     return None if response["status"] == "completed" or talks else f"{shown}: {response['error']}"
 
 
