@@ -312,6 +312,27 @@ async def test_a_paused_body_stops_the_engine_and_a_resumed_one_goes_on(name: Tr
         assert (len(collected.data), collected.ends) == (1000 * len(piece), [None])
 
 
+async def test_what_comes_at_once_after_a_pause_is_received_to_its_end(name: TransportName, transport: Transport) -> None:
+    resumed = asyncio.Event()
+
+    async def answer(writer: asyncio.StreamWriter) -> None:
+        await written(CHUNKED, chunked(PIECES[0])[:-5])(writer)
+        await resumed.wait()
+        # Several chunks and the end in one read, and nothing after that.
+        writer.write(chunked(*PIECES[1:]))
+
+    async with client_of(name, transport, answer) as client:
+        body, collected = await client.ask(), Collected()
+        body.push(collected)
+        await collected.begun.wait()
+        body.pause()
+        body.resume()
+        resumed.set()
+        await collected.done.wait()
+        await body.finish(1)
+        assert (collected.data, collected.ends) == (TEXT, [None])
+
+
 async def test_a_body_that_ended_can_be_paused_and_resumed_all_the_same(name: TransportName, transport: Transport) -> None:
     async with client_of(name, transport, written(sized(TEXT))) as client:
         for _ in range(2):

@@ -40,6 +40,10 @@ class PushingConnection(ResponseHandler):
                 return
             self.between = None
         super().data_received(data)
+        if isinstance(self._payload, PushingReader) and not self._reading_paused and self.exception() is None:
+            # A parser that was paused between two chunks notices it in the next one, and keeps back what follows. aiohttp's own
+            # reader would ask for that when it is read from; nobody reads from a pushed one.
+            super().data_received(b"")
         if self.exception() is not None:
             self._fail_body()
         # A piece of the next chunk's size may have been read already.
