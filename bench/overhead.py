@@ -19,7 +19,19 @@ import msgspec
 from antiphon.settings import Settings
 from bench.page import keep
 from bench.processes import BenchFailed, cpu_seconds
-from bench.versions import MEASURES, WHOLE, Candidate, Measure, Version, measure_all, per_request, ratio, run_load, started
+from bench.versions import (
+    DELTAS,
+    MEASURES,
+    WHOLE,
+    Candidate,
+    Measure,
+    Version,
+    measure_all,
+    per_request,
+    ratio,
+    run_load,
+    started,
+)
 
 RESULTS = Path(__file__).parent / "results" / "overhead.json"
 # What can be switched on and off, as far as this version has it.
@@ -43,7 +55,7 @@ def _settings(on: set[str], name: str = "") -> str:
 
 def use_up_burst(version: Version) -> None:
     """From here on, the inspector records as many requests as its rate allows."""
-    run_load(version.paced_port, BURST, 1)
+    run_load(version.paced_port, BURST, DELTAS)
     per_request(version, WHOLE)
 
 
