@@ -211,7 +211,7 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     # How many answers of a model may call such tools in one response. Then it has to answer without tools.
     tool_rounds: Annotated[int, Meta(ge=1, le=1000)] = 10
-    # Seconds that one call of such a tool may take. Then it is stopped, and the model is told so.
+    # Seconds that one call of such a tool may take. Then it is stopped, and the model gets an error as its result.
     tool_timeout: Seconds = 60.0
     # MCP servers: a table of the file, see below.
     mcp: McpSettings = McpSettings()
