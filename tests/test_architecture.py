@@ -29,15 +29,19 @@ MAY_IMPORT: dict[str, set[str]] = {
     "store": {"store", "errors", "logs", "wire"},
     "engines": {"engines", "transport", "core", "dialects", "wire", "errors", "logs"},
     "embedded": {"embedded", "core", "errors", "logs"},
-    "tools": {"tools", "core", "wire", "logs", "__version__"},
-    "gateway": {"gateway", "tools", "store", "core", "dialects", "engines", "wire", "errors", "logs"},
+    "tools": {"tools", "containers", "vector_stores", "files", "core", "wire", "errors", "logs", "__version__"},
+    "files": {"files", "store", "core", "wire", "errors", "logs"},
+    "vector_stores": {"vector_stores", "files", "store", "core", "wire", "errors", "logs"},
+    "sandbox": {"sandbox", "logs"},
+    "containers": {"containers", "sandbox", "files", "store", "core", "wire", "errors", "logs"},
+    "gateway": {"gateway", "files", "tools", "store", "core", "dialects", "engines", "wire", "errors", "logs"},
     "background": {"background", "gateway", "store", "core", "wire", "errors", "logs"},
     "inspector": {"inspector", "gateway", "core", "wire", "errors"},
     "metrics": {"metrics", "gateway", "engines", "store", "core", "wire", "errors"},
     "traces": {"traces", "gateway", "engines", "core", "wire", "errors", "logs"},
     "http": {
         *("http", "background", "gateway", "inspector", "metrics", "transport", "core", "engines", "store", "wire", "errors"),
-        *("logs", "__version__"),
+        *("files", "vector_stores", "containers", "logs", "__version__"),
     },
 }
 

@@ -7,6 +7,7 @@ from typing import TypeVar
 import pytest
 from support.stores import BEGINNING, Clock, queued, record
 
+from antiphon.store.opened_files import files_in_memory
 from antiphon.store.sql.operations import Operation, Statement
 from antiphon.store.sql.recent_chains import Chain, RecentChains
 from antiphon.store.sql.store import SqlStore
@@ -53,7 +54,7 @@ async def database(tmp_path: Path, clock: Clock) -> AsyncIterator[WatchedDatabas
 
 
 async def test_a_chain_of_any_length_is_continued_with_one_small_query(database: WatchedDatabase) -> None:
-    store = SqlStore(database)
+    store = SqlStore(database, files_in_memory())
     await store.put(record("r0"))
     for number in range(1, 50):
         assert len(await store.chain("ada", f"r{number - 1}")) == number
@@ -63,7 +64,7 @@ async def test_a_chain_of_any_length_is_continued_with_one_small_query(database:
 
 
 async def test_a_background_response_extends_a_chain_too(database: WatchedDatabase) -> None:
-    store = SqlStore(database)
+    store = SqlStore(database, files_in_memory())
     await store.put(record("r0"))
     await store.chain("ada", "r0")
     await store.enqueue(queued("r1", parent="r0"), b"{}")
@@ -79,7 +80,7 @@ async def test_a_background_response_extends_a_chain_too(database: WatchedDataba
 
 
 async def test_a_response_that_another_gateway_deletes_is_removed_from_a_cached_chain(database: WatchedDatabase) -> None:
-    store, other = SqlStore(database), SqlStore(database)
+    store, other = SqlStore(database, files_in_memory()), SqlStore(database, files_in_memory())
     for number in range(4):
         await store.put(record(f"r{number}", parent=f"r{number - 1}" if number else None))
     assert len(await store.chain("ada", "r3")) == 4
@@ -88,7 +89,7 @@ async def test_a_response_that_another_gateway_deletes_is_removed_from_a_cached_
 
 
 async def test_a_deletion_by_another_owner_does_not_invalidate_a_cached_chain(database: WatchedDatabase) -> None:
-    store = SqlStore(database)
+    store = SqlStore(database, files_in_memory())
     await store.put(record("r0"))
     await store.put(record("b0", "bob"))
     await store.chain("ada", "r0")
@@ -99,7 +100,7 @@ async def test_a_deletion_by_another_owner_does_not_invalidate_a_cached_chain(da
 
 
 async def test_an_expired_response_is_removed_from_a_cached_chain(database: WatchedDatabase, clock: Clock) -> None:
-    store = SqlStore(database)
+    store = SqlStore(database, files_in_memory())
     await store.put(record("r0", expires_at=BEGINNING + 10))
     await store.put(record("r1", parent="r0"))
     assert len(await store.chain("ada", "r1")) == 2
@@ -108,7 +109,7 @@ async def test_an_expired_response_is_removed_from_a_cached_chain(database: Watc
 
 
 async def test_the_least_recently_used_chains_are_dropped(database: WatchedDatabase) -> None:
-    store = SqlStore(database)
+    store = SqlStore(database, files_in_memory())
     chains: dict[str, Chain] = {}
     for id in ("r0", "r1", "r2"):
         await store.put(record(id, output=b"x" * 1000))
@@ -123,7 +124,7 @@ async def test_the_least_recently_used_chains_are_dropped(database: WatchedDatab
 
 
 async def test_an_extended_chain_replaces_the_shorter_one(database: WatchedDatabase) -> None:
-    store = SqlStore(database)
+    store = SqlStore(database, files_in_memory())
     await store.put(record("r0"))
     recent = RecentChains()
     recent.add("ada", "r0", Chain(await store.chain("ada", "r0"), 0))
@@ -135,7 +136,7 @@ async def test_an_extended_chain_replaces_the_shorter_one(database: WatchedDatab
 
 
 async def test_a_chain_whose_responses_are_kept_longer_stays_complete(database: WatchedDatabase, clock: Clock) -> None:
-    store, other = SqlStore(database), SqlStore(database)
+    store, other = SqlStore(database, files_in_memory()), SqlStore(database, files_in_memory())
     await store.put(record("r0", expires_at=BEGINNING + 10))
     await store.put(record("r1", parent="r0"))
     for each in (store, other):

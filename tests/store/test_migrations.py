@@ -25,7 +25,8 @@ from support.postgres import PostgresServer
 from support.stores import Clock, record
 
 from antiphon.store import CannotOpen, Store, open_store
-from antiphon.store.postgres import SESSION, Timeouts, open_postgres
+from antiphon.store.opened_files import files_in_memory
+from antiphon.store.postgres import SCHEMA, Timeouts, open_postgres, session_of
 from antiphon.store.records import Conversation, Event, Item, Record
 from antiphon.store.sql.schema import BREAKS_OLDER, MIGRATIONS
 from antiphon.store.sql.store import SqlStore
@@ -132,7 +133,7 @@ async def test_an_older_gateway_does_all_it_did_after_a_newer_one_has_migrated(
     moment = ends[len(ends) // 2] if upgrade == "meanwhile" else 0
     async with open_postgres(url, Wakeups(), clock, migrations=MIGRATIONS[:version]):
         pass
-    connection = await asyncpg.connect(url, server_settings=SESSION)
+    connection = await asyncpg.connect(url, server_settings=session_of(SCHEMA))
     await replay(connection, statements[:moment])
     async with open_store(url, clock) as newer:
         # Its own work does not disturb the older one.
@@ -191,7 +192,7 @@ async def open_as(url: str, clock: Clock, migrations: tuple[tuple[str, ...], ...
     """What the gateway of another version does with the database."""
     if url.startswith("sqlite:"):
         async with open_sqlite(url.removeprefix("sqlite:"), Wakeups(), clock, migrations=migrations) as database:
-            await check_contents(SqlStore(database), clock)
+            await check_contents(SqlStore(database, files_in_memory()), clock)
     else:
         async with open_postgres(url, Wakeups(), clock, timeouts=Timeouts(open=0.0), migrations=migrations) as server:
-            await check_contents(SqlStore(server), clock)
+            await check_contents(SqlStore(server, files_in_memory()), clock)

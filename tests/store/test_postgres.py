@@ -29,6 +29,7 @@ from support.stores import (
 
 from antiphon.errors import StoreUnavailable
 from antiphon.store import CannotOpen, Store, open_store
+from antiphon.store.opened_files import files_in_memory
 from antiphon.store.postgres import Timeouts, open_postgres
 from antiphon.store.records import Record
 from antiphon.store.sql.schema import MIGRATIONS
@@ -160,7 +161,7 @@ async def test_no_operation_scans_a_table(url: str, clock: Clock) -> None:
 @pytest.mark.timeout(60)
 async def test_operations_of_a_server_that_hangs_time_out(server: PostgresServer, url: str) -> None:
     async with open_postgres(url, Wakeups(), timeouts=Timeouts(operation=0.5, cleanup=0.2)) as database:
-        store = SqlStore(database)
+        store = SqlStore(database, files_in_memory())
         await store.put(record("r1", expires_at=FAR_FUTURE))
         with suspended(server):
             operations: list[Awaitable[object]] = [

@@ -19,6 +19,7 @@ from support.stores import BEGINNING, DAY, Clock, conversation, events, item, it
 
 from antiphon.errors import StoreUnavailable
 from antiphon.store import CannotOpen, Store, default_url, open_store
+from antiphon.store.opened_files import files_in_memory
 from antiphon.store.records import Record
 from antiphon.store.sql import conversations, responses
 from antiphon.store.sql.operations import Operation
@@ -98,7 +99,7 @@ async def test_no_operation_scans_a_table(tmp_path: Path, clock: Clock) -> None:
     path = tmp_path / "responses.db"
     statements: list[str] = []
     async with open_sqlite(str(path), Wakeups(), clock, connect=connect_and_trace(statements)) as database:
-        store = SqlStore(database)
+        store = SqlStore(database, files_in_memory())
         statements.clear()
         await store.put(record("r1", parent="r0"))
         await store.chain("ada", "r1")
@@ -192,7 +193,7 @@ async def test_a_database_that_stays_locked_is_an_error(tmp_path: Path, clock: C
     path = tmp_path / "responses.db"
     impatient = partial(connect, busy_timeout=0.1)
     async with open_sqlite(str(path), Wakeups(), clock, connect=impatient) as database:
-        store = SqlStore(database)
+        store = SqlStore(database, files_in_memory())
         with closing(sqlite3.connect(path, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             with pytest.raises(StoreUnavailable) as error:
@@ -278,7 +279,7 @@ async def test_items_of_an_older_database_are_indexed_in_small_transactions(tmp_
         await database.write(put_as_before(queued("waiting")))
     statements: list[str] = []
     async with open_sqlite(str(path), Wakeups(), clock, connect=connect_and_trace(statements)) as database:
-        store = SqlStore(database)
+        store = SqlStore(database, files_in_memory())
         statements.clear()
         assert await store.index_items() == 220
         assert statements.count("COMMIT") >= 5
@@ -320,7 +321,7 @@ async def test_items_that_others_index_while_they_are_looked_for_are_found(
             return result
 
         monkeypatch.setattr(database, "read", read_and_lose_the_race)
-        assert (await SqlStore(database).find_items("ada", ["out_r1"])).keys() == {"out_r1"}
+        assert (await SqlStore(database, files_in_memory()).find_items("ada", ["out_r1"])).keys() == {"out_r1"}
 
 
 async def test_a_migration_that_fails_leaves_the_database_as_it_was(tmp_path: Path) -> None:

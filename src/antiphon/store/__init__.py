@@ -5,7 +5,9 @@ import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
+from antiphon.store.file_store import FileStore
 from antiphon.store.memory import MemoryStore
+from antiphon.store.opened_files import files_beside
 from antiphon.store.protocol import CannotOpen, IdTaken, Store
 from antiphon.store.sql.store import SqlStore
 from antiphon.store.sqlite import open_sqlite
@@ -21,6 +23,14 @@ def default_url(data_directory: Path) -> str:
 
 
 @contextlib.asynccontextmanager
+async def closing_files(files: FileStore) -> AsyncIterator[None]:
+    try:
+        yield
+    finally:
+        await files.close()
+
+
+@contextlib.asynccontextmanager
 async def open_store(url: str, clock: Callable[[], float] | None = None, *, poll: float = POLL_SECONDS) -> AsyncIterator[Store]:
     """The store at this URL, ready for use. Raises CannotOpen.
 
@@ -29,16 +39,20 @@ async def open_store(url: str, clock: Callable[[], float] | None = None, *, poll
     scheme, _, rest = url.partition(":")
     wakeups = Wakeups(poll)
     if scheme == "memory":
-        yield MemoryStore(clock or time.time, wakeups)
+        memory = MemoryStore(clock or time.time, wakeups)
+        async with closing_files(memory.files):
+            yield memory
     elif scheme == "sqlite" and rest:
-        async with open_sqlite(rest, wakeups, clock) as database:
-            yield SqlStore(database)
+        files = files_beside(rest, Wakeups(poll), clock)
+        async with open_sqlite(rest, wakeups, clock) as database, closing_files(files):
+            yield SqlStore(database, files)
     elif scheme in {"postgresql", "postgres"}:
         try:
-            from antiphon.store.postgres import open_postgres
+            from antiphon.store.postgres import files_in_postgres, open_postgres
         except ImportError:
             raise CannotOpen("the Postgres store needs the package asyncpg. Install it with: pip install asyncpg") from None
-        async with open_postgres(url, wakeups, clock) as server:
-            yield SqlStore(server)
+        files = files_in_postgres(url, Wakeups(poll), clock)
+        async with open_postgres(url, wakeups, clock) as server, closing_files(files):
+            yield SqlStore(server, files)
     else:
         raise CannotOpen(f"{url!r} is not the URL of a store; it must be one of: {SCHEMES}")

@@ -22,6 +22,7 @@ from antiphon.store.memory_tables import (
     size_of_record,
     whole_events,
 )
+from antiphon.store.opened_files import files_in_memory
 from antiphon.store.records import (
     NEWEST,
     PAGE_BYTES,
@@ -70,6 +71,7 @@ class MemoryStore:
         self._renamed: dict[str, str] = {}
         self._last_job_number = 0
         self._wakeups = wakeups or Wakeups()
+        self.files = files_in_memory(clock, self._wakeups)
 
     # --- Responses
 

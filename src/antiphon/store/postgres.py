@@ -13,14 +13,19 @@ import asyncpg
 
 from antiphon.errors import StoreUnavailable
 from antiphon.logs import log
+from antiphon.store.file_store import FileStore
+from antiphon.store.lazy_database import LazyDatabase
 from antiphon.store.listener import Listener
 from antiphon.store.postgres_long_values import read_long, write_long
 from antiphon.store.protocol import CannotOpen
 from antiphon.store.records import Record
 from antiphon.store.sql import responses, sweeper
+from antiphon.store.sql.database import Database
+from antiphon.store.sql.file_schema import FILE_MIGRATIONS
 from antiphon.store.sql.item_index import item_keys
 from antiphon.store.sql.operations import Change, LongRead, LongWrite, Many, Operation, Row, Wake
 from antiphon.store.sql.schema import MIGRATIONS, Migrations, note_oldest, pending
+from antiphon.store.sql.statements_for_one import SqliteOnly
 from antiphon.store.wakeups import Wakeups
 from antiphon.store.write_groups import WriteGroups
 
@@ -28,10 +33,9 @@ T = TypeVar("T")
 
 # The tables have a schema of their own, so that other programs can use the same database.
 SCHEMA = "antiphon"
-CHANNEL = "antiphon"
+FILE_SCHEMA = "antiphon_files"
 SESSION = {
     "application_name": "antiphon",
-    "search_path": SCHEMA,
     # Every statement has an index to use. Postgres caches plans: one made while a table is small must not scan it later.
     "enable_seqscan": "off",
 }
@@ -72,6 +76,10 @@ PERMANENT_ERRORS = (
 )
 
 
+def session_of(schema: str) -> dict[str, str]:
+    return {**SESSION, "search_path": schema}
+
+
 @dataclass(frozen=True, slots=True)
 class Timeouts:
     """In seconds."""
@@ -92,18 +100,26 @@ class PostgresDatabase:
     generation = 0
 
     def __init__(
-        self, url: str, wakeups: Wakeups, clock: Callable[[], float] | None, timeouts: Timeouts, migrations: Migrations
+        self,
+        url: str,
+        wakeups: Wakeups,
+        clock: Callable[[], float] | None,
+        timeouts: Timeouts,
+        migrations: Migrations,
+        schema: str,
     ) -> None:
         self.wakeups = wakeups
         self._url = url
         self._clock = clock
         self._timeouts = timeouts
         self._migrations = migrations
+        # Also the channel of its wakeups.
+        self._schema = schema
         # The server's time minus this machine's monotonic time.
         self._offset = 0.0
         self._pool: Any = None
         self._puts = WriteGroups(self._put_many)
-        self._listener = Listener(self._connect, CHANNEL, wakeups, self._set_clock)
+        self._listener = Listener(self._connect, schema, wakeups, self._set_clock)
 
     def clock(self) -> float:
         """The time of the server, so that all gateways agree."""
@@ -139,7 +155,7 @@ class PostgresDatabase:
             result = await run(connection, operation, topics)
             # In the transaction, so that Postgres sends the notifications only after the commit.
             for topic in topics:
-                await connection.execute("SELECT pg_notify($1, $2)", CHANNEL, topic)
+                await connection.execute("SELECT pg_notify($1, $2)", self._schema, topic)
             await connection.execute("COMMIT")
         for topic in topics:
             self.wakeups.wake(topic)
@@ -204,7 +220,7 @@ class PostgresDatabase:
         return {
             "dsn": self._url,
             "timeout": self._timeouts.connect,
-            "server_settings": SESSION,
+            "server_settings": session_of(self._schema),
         }
 
     async def _connect(self) -> Any:
@@ -223,7 +239,7 @@ class PostgresDatabase:
                 connection = await self._connect()
                 try:
                     await self._set_clock(connection)
-                    return await migrate(connection, self._migrations)
+                    return await migrate(connection, self._migrations, self._schema)
                 finally:
                     connection.terminate()
             except PERMANENT_ERRORS as error:
@@ -266,29 +282,30 @@ def _without_nul(values: Row) -> list[Any]:
     return [value.replace("\0", "\ufffd") if isinstance(value, str) else value for value in values]
 
 
-async def migrate(connection: Any, migrations: Migrations) -> None:
+async def migrate(connection: Any, migrations: Migrations, schema: str) -> None:
     async with connection.transaction():
         # Gateways that start at the same time migrate one after the other.
         await connection.execute("SELECT pg_advisory_xact_lock($1)", MIGRATION_LOCK)
         # Only if it is missing: a user without the permission to create a schema can use an existing one.
-        if not await connection.fetchval("SELECT 1 FROM pg_namespace WHERE nspname = $1", SCHEMA):
-            await connection.execute(f"CREATE SCHEMA {SCHEMA}")
-        if await connection.fetchval("SELECT to_regclass($1)", f"{SCHEMA}.version") is None:
+        if not await connection.fetchval("SELECT 1 FROM pg_namespace WHERE nspname = $1", schema):
+            await connection.execute(f"CREATE SCHEMA {schema}")
+        if await connection.fetchval("SELECT to_regclass($1)", f"{schema}.version") is None:
             await connection.execute("CREATE TABLE version (number bigint NOT NULL)")
             await connection.execute("INSERT INTO version VALUES (0)")
         version: int = await connection.fetchval("SELECT number FROM version")
-        needed = pending(version, await _oldest(connection), migrations, "the Postgres database")
+        needed = pending(version, await _oldest(connection, schema), migrations, "the Postgres database")
         for migration in needed:
             for statement in migration:
-                await connection.execute(statement)
+                if not isinstance(statement, SqliteOnly):
+                    await connection.execute(str(statement))
         if needed:
             for statement in note_oldest(migrations):
                 await connection.execute(statement)
             await connection.execute("UPDATE version SET number = $1", len(migrations))
 
 
-async def _oldest(connection: Any) -> int | None:
-    if await connection.fetchval("SELECT to_regclass($1)", f"{SCHEMA}.compatibility") is None:
+async def _oldest(connection: Any, schema: str) -> int | None:
+    if await connection.fetchval("SELECT to_regclass($1)", f"{schema}.compatibility") is None:
         return None
     oldest: int | None = await connection.fetchval("SELECT max(oldest) FROM compatibility")
     return oldest
@@ -302,11 +319,22 @@ async def open_postgres(
     *,
     timeouts: Timeouts | None = None,
     migrations: Migrations = MIGRATIONS,
+    schema: str = SCHEMA,
 ) -> AsyncIterator[PostgresDatabase]:
-    """`clock` and the keyword arguments are for tests."""
-    database = PostgresDatabase(url, wakeups, clock, timeouts or Timeouts(), migrations)
+    """`clock` and `timeouts` are for tests."""
+    database = PostgresDatabase(url, wakeups, clock, timeouts or Timeouts(), migrations, schema)
     await database.open()
     try:
         yield database
     finally:
         await database.close()
+
+
+def files_in_postgres(url: str, wakeups: Wakeups, clock: Callable[[], float] | None) -> FileStore:
+    """Their contents are there too: other gateways have other disks."""
+
+    def open() -> contextlib.AbstractAsyncContextManager[Database]:
+        return open_postgres(url, wakeups, clock, migrations=FILE_MIGRATIONS, schema=FILE_SCHEMA)
+
+    database = LazyDatabase(open, wakeups, clock or time.time)
+    return FileStore(database, lambda: None, lambda: True, database.close)

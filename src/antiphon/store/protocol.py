@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
+from antiphon.store.file_store import FileStore
 from antiphon.store.records import (
     PAGE_BYTES,
     Cancellation,
@@ -46,6 +47,8 @@ class Store(Protocol):
 
     # Whether stored data outlives the process.
     survives_restart: bool
+    # Uploaded files, and what is made of them.
+    files: FileStore
 
     async def check(self) -> None:
         """Raises StoreUnavailable if it is known that nothing can be stored. A server is not asked."""

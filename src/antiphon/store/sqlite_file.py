@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from antiphon.store.protocol import CannotOpen
 from antiphon.store.sql.schema import Migrations, note_oldest, pending
+from antiphon.store.sql.statements_for_one import PostgresOnly
 
 Connect: TypeAlias = Callable[[Path], sqlite3.Connection]
 
@@ -101,7 +102,8 @@ def _migrate(connection: sqlite3.Connection, path: Path, migrations: Migrations)
     needed = pending(version, _oldest(connection), migrations, str(path))
     for migration in needed:
         for statement in migration:
-            connection.execute(to_sqlite(statement))
+            if not isinstance(statement, PostgresOnly):
+                connection.execute(to_sqlite(statement))
     if needed:
         for statement in note_oldest(migrations):
             connection.execute(to_sqlite(statement))

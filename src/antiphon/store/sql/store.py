@@ -2,10 +2,10 @@
 
 from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol, TypeVar
 
 from msgspec import structs
 
+from antiphon.store.file_store import FileStore
 from antiphon.store.records import (
     PAGE_BYTES,
     Cancellation,
@@ -24,44 +24,16 @@ from antiphon.store.records import (
     Record,
 )
 from antiphon.store.sql import background, conversations, item_index, listings, owners, responses, sweeper
-from antiphon.store.sql.operations import Operation
+from antiphon.store.sql.database import ResponseDatabase
 from antiphon.store.sql.recent_chains import RecentChains
-from antiphon.store.wakeups import Wakeup, Wakeups
-
-T = TypeVar("T")
-
-
-class Database(Protocol):
-    """Runs operations. Raises StoreUnavailable if it cannot, or not in time."""
-
-    wakeups: Wakeups
-
-    @property
-    def generation(self) -> int:
-        """Changes when a database with other contents has taken the place of this one."""
-
-    async def check(self) -> None:
-        """Like `Store.check`."""
-
-    def clock(self) -> float: ...
-
-    async def read(self, operation: Operation[T]) -> T:
-        """Run an operation that changes nothing."""
-
-    async def write(self, operation: Operation[T]) -> T:
-        """Run an operation completely or not at all, and durably; then wake the subscribers."""
-
-    async def put(self, record: Record) -> None:
-        """Like `Store.put`; concurrent puts share a transaction."""
-
-    async def size(self, limit: int) -> int:
-        """The bytes in use: an estimate, unless that exceeds the limit; then the sum of the sizes that the sweeper uses."""
+from antiphon.store.wakeups import Wakeup
 
 
 class SqlStore:
     survives_restart = True
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: ResponseDatabase, files: FileStore) -> None:
+        self.files = files
         self._database = database
         self._now = database.clock
         self._recent = RecentChains()

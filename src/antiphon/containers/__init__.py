@@ -1,0 +1,1 @@
+"""Containers: a folder and a Python whose state lives on, for the code that models write."""

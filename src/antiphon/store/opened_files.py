@@ -1,0 +1,50 @@
+"""The files beside a store: in a temporary folder, or beside a SQLite file."""
+
+import contextlib
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+from antiphon.store.file_store import FileStore
+from antiphon.store.lazy_database import LazyDatabase
+from antiphon.store.sql.database import Database
+from antiphon.store.sql.file_schema import FILE_MIGRATIONS
+from antiphon.store.sqlite import open_sqlite
+from antiphon.store.wakeups import Wakeups
+
+# In the folder of the files.
+DATABASE = "files.db"
+
+
+def files_in_memory(clock: Callable[[], float] = time.time, wakeups: Wakeups | None = None) -> FileStore:
+    """Beside a store in memory: in a folder that is removed at the end."""
+    made: list[tempfile.TemporaryDirectory[str]] = []
+
+    def folder() -> Path:
+        if not made:
+            made.append(tempfile.TemporaryDirectory(prefix="antiphon-files-"))
+        return Path(made[0].name)
+
+    woken = wakeups or Wakeups()
+
+    @contextlib.asynccontextmanager
+    async def open() -> AsyncIterator[Database]:
+        async with open_sqlite(str(folder() / DATABASE), woken, clock, migrations=FILE_MIGRATIONS) as database:
+            yield database
+        made.pop().cleanup()
+
+    database = LazyDatabase(open, woken, clock)
+    return FileStore(database, folder, lambda: bool(made), database.close)
+
+
+def files_beside(path: str, wakeups: Wakeups, clock: Callable[[], float] | None) -> FileStore:
+    """Beside a SQLite file: responses.db has its files in responses.files."""
+    folder = Path(path).expanduser().with_suffix(".files")
+
+    def open() -> contextlib.AbstractAsyncContextManager[Database]:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return open_sqlite(str(folder / DATABASE), wakeups, clock, migrations=FILE_MIGRATIONS)
+
+    database = LazyDatabase(open, wakeups, clock or time.time)
+    return FileStore(database, lambda: folder, (folder / DATABASE).exists, database.close)

@@ -1,0 +1,1 @@
+"""Vector stores: files divided into chunks, indexed, and searched."""
