@@ -1,6 +1,7 @@
 """Uploaded files in requests: `input_file` and `input_image` with a `file_id`, on every way in."""
 
 import base64
+import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,13 @@ import pytest_asyncio
 from support.background import Background
 from support.engine import MockEngine, text
 from support.gateway import GatewayUnderTest, running_gateway
+from support.inspector import opened
 from support.pdfs import make_pdf, make_scan
 from support.postgres import PostgresServer
 from support.sockets import connected
 
+from antiphon.core.check_work import CheckOutcome
+from antiphon.core.exchange import Exchange
 from antiphon.http.app_keys import FILES
 from antiphon.store.file_records import FileRecord
 
@@ -141,6 +145,35 @@ async def test_a_history_keeps_the_id_and_gives_the_same_prompt(stored: GatewayU
     _, conversation = await stored.post({"items": asked(*parts)}, "/v1/conversations")
     await stored.create("Go on", conversation=conversation["id"])
     assert engine.last["messages"][0] == before[0]
+
+
+async def test_a_recorded_request_with_files_is_opened_as_it_was(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    file, picture = await uploaded(gateway), await uploaded(gateway, PNG + bytes(1000))
+    events = await gateway.stream(asked(part(file.id), image(picture.id)))
+    for each in (file, picture):
+        await gateway.app[FILES].delete("", each.id)
+    view = await opened(gateway, 1)
+    assert (view["exact"], view["inexact_reason"]) == (True, None)
+    assert [moment["event"] for moment in view["timeline"] if moment["kind"] == "event"] == events
+    assert SHOWN in view["asks"][0]["chat"]["messages"][0]["content"][1]["text"]
+
+
+async def test_a_long_text_is_converted_in_a_thread(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    file = await uploaded(gateway, b"word " * 200_000)
+    threads: list[str] = []
+    checked = Exchange.checked
+
+    def noted(exchange: Exchange, outcome: CheckOutcome) -> Any:
+        threads.append(threading.current_thread().name)
+        return checked(exchange, outcome)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Exchange, "checked", noted)
+        await gateway.create(asked(part(file.id)))
+        body = {"model": "mock", "input": asked(part(file.id))}
+        assert (await gateway.post(body, "/v1/responses/input_tokens"))[0] == 200
+    assert len(threads) == 2
+    assert all(name.startswith("large-request") for name in threads)
 
 
 # ---- files that are not there ----------------------------------------------------------------------------------------

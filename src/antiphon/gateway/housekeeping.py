@@ -3,7 +3,7 @@
 import asyncio
 import logging
 
-from antiphon.errors import StoreUnavailable
+from antiphon.errors import ApiError, StoreUnavailable
 from antiphon.files.library import FileLibrary
 from antiphon.logs import log
 from antiphon.store.protocol import Store
@@ -32,6 +32,6 @@ async def sweep_files(library: FileLibrary, interval: float = INTERVAL) -> None:
         try:
             if swept := await library.sweep():
                 log("files_swept", count=swept)
-        except (StoreUnavailable, OSError) as gone:
-            log("files_not_swept", level=logging.WARNING, reason=str(gone))
+        except (ApiError, OSError) as failed:
+            log("files_not_swept", level=logging.WARNING, reason=str(failed))
         await asyncio.sleep(interval)
