@@ -28,7 +28,7 @@ from antiphon.files.file_inputs import FileInputs
 from antiphon.files.library import FileLibrary
 from antiphon.files.limits import FileLimits
 from antiphon.gateway.admission import Admission, AdmissionLimits
-from antiphon.gateway.checker import Checker, read_file
+from antiphon.gateway.checker import Checker
 from antiphon.gateway.conversations import Conversations
 from antiphon.gateway.equipment import Equipment
 from antiphon.gateway.gateway import Gateway
@@ -285,7 +285,7 @@ def _make_gateway(
     library: FileLibrary,
 ) -> Gateway:
     recordings = inspector.recordings
-    files = FileInputs(library, partial(read_file, checker))
+    files = FileInputs(library, checker.run)
     timeouts = Timeouts(settings.heartbeat, settings.first_byte_timeout, settings.idle_timeout, settings.response_timeout)
     return Gateway(
         pool,

@@ -1,5 +1,5 @@
-"""Documents in a request that are not text, and uploaded files: reading them is slow work, which is done before the engine is
-asked."""
+"""Documents in a request that are not plain text, and uploaded files: reading them is slow work, which is done before the
+engine is asked."""
 
 import hashlib
 from collections.abc import Callable
@@ -22,16 +22,31 @@ NOT_READ = CheckOutcome()
 OWN_CODES = frozenset({NO_SUCH_FILE, "unsupported_file"})
 
 
-def digest_of(document: bytes) -> bytes:
-    return hashlib.blake2b(document, digest_size=16).digest()
+def digest_of(content: bytes, salt: bytes = b"") -> bytes:
+    return hashlib.blake2b(content, digest_size=16, salt=salt).digest()
 
 
 def work_digest(work: ReadWork) -> bytes:
     """An uploaded file is known by its id, and no document has the digest of an id."""
     if isinstance(work, DocumentWork):
-        return digest_of(work.document)
+        # The ending of its name may say how it is read.
+        ending = work.filename.rpartition(".")[2].lower()
+        return digest_of(work.document, ending.encode("utf-8", "replace")[: hashlib.blake2b.SALT_SIZE])
     person = b"stored image" if work.is_image else b"stored file"
     return hashlib.blake2b(work.id.encode(errors="surrogatepass"), digest_size=16, person=person).digest()
+
+
+# Documents that may look like text.
+DOCUMENTS = (b"%PDF-", b"{\\rtf")
+
+
+def plain_text(raw: bytes) -> str | None:
+    """Text goes as it is. None: it is a document, or text in another encoding."""
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return None
+    return None if "\0" in text or raw.startswith(DOCUMENTS) else text
 
 
 class Documents:
