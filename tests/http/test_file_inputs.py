@@ -12,6 +12,7 @@ from support.background import Background
 from support.engine import MockEngine, text
 from support.gateway import GatewayUnderTest, running_gateway
 from support.inspector import opened
+from support.office_files import make_docx, make_pptx, make_xlsx
 from support.pdfs import make_pdf, make_scan
 from support.postgres import PostgresServer
 from support.sockets import connected
@@ -90,6 +91,29 @@ async def test_a_pdf_is_read_and_a_scanned_one_is_sent_as_its_pages(gateway: Gat
     assert first["text"] == '<file name="a.pdf">\n[page 1]\nHello\n</file>'
     assert second["text"].startswith('<file name="b.pdf">\n(It has no text.')
     assert page["image_url"]["url"].startswith("data:image/jpeg;base64,")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.docx", make_docx()),
+        ("a.xlsx", make_xlsx()),
+        ("a.pptx", make_pptx()),
+        ("a.pdf", make_pdf("Hello")),
+        ("a.html", b"<p>Hello</p>"),
+        ("a.txt", "Größe".encode("cp1252")),
+        ("a.csv", "\ufeffa,b\n1,2\n".encode()),
+        ("empty.txt", b""),
+    ],
+)
+async def test_a_file_that_was_uploaded_is_read_like_one_in_the_request(
+    gateway: GatewayUnderTest, engine: MockEngine, name: str, content: bytes
+) -> None:
+    file = await uploaded(gateway, content, name)
+    await gateway.create(asked({"type": "input_file", "filename": name, "file_data": base64.b64encode(content).decode()}))
+    await gateway.create(asked(part(file.id)))
+    sent, stored = (request["messages"] for request in engine.requests)
+    assert sent == stored
 
 
 async def test_the_output_of_a_tool_may_name_files(gateway: GatewayUnderTest, engine: MockEngine) -> None:
