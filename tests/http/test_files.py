@@ -271,6 +271,7 @@ async def test_a_client_that_stops_sending_gets_a_408_and_leaves_nothing() -> No
     ("kind", "served"),
     [
         ("text/plain", "text/plain"),
+        ("Text/CSV; charset=latin-1", "text/csv"),
         ("image/png", "image/png"),
         ("text/html", "application/octet-stream"),
         ("image/svg+xml", "application/octet-stream"),
