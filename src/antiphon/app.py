@@ -27,6 +27,7 @@ from antiphon.engines.upstream import Engine, EngineOptions
 from antiphon.files.file_inputs import FileInputs
 from antiphon.files.library import FileLibrary
 from antiphon.files.limits import FileLimits
+from antiphon.files.texts import MOST_PROCESSES, OWN_PROCESSES, FileTexts
 from antiphon.gateway.admission import Admission, AdmissionLimits
 from antiphon.gateway.checker import Checker
 from antiphon.gateway.conversations import Conversations
@@ -162,7 +163,11 @@ def make_app(
     )
     app_inspector = _make_inspector(settings)
     library = FileLibrary(store.files, file_limits(settings), new_id)
-    gateway = _make_gateway(settings, pool, store, checker, extensions, app_inspector, library)
+    # Files take longer to read than what is checked while a client waits: they have processes of their own.
+    file_reader = extensions.checker or Checker(settings.files.text_timeout, MOST_PROCESSES, OWN_PROCESSES)
+    texts = FileTexts(file_reader.run)
+    files = FileInputs(library, texts.read_for_model)
+    gateway = _make_gateway(settings, pool, store, checker, extensions, app_inspector, files)
     gateway.attached = mcp.attached
     app = web.Application(
         middlewares=[counted, identified, traced, preflights, enveloped, checked, authenticated],
@@ -199,6 +204,7 @@ def make_app(
     app.cleanup_ctx.append(partial(_close_tools, hosted=hosted))
     if extensions.checker is None:
         app.cleanup_ctx.append(partial(_close_checker, checker=checker))
+        app.cleanup_ctx.append(partial(_close_checker, checker=file_reader))
     observability.join(app, {route.path for route in API_ROUTES})
     app.on_startup.append(_start_workers)
     app.on_shutdown.append(partial(_drain, within=settings.shutdown_timeout))
@@ -282,10 +288,9 @@ def _make_gateway(
     checker: Checker,
     extensions: Extensions,
     inspector: Inspector,
-    library: FileLibrary,
+    files: FileInputs,
 ) -> Gateway:
     recordings = inspector.recordings
-    files = FileInputs(library, checker.run)
     timeouts = Timeouts(settings.heartbeat, settings.first_byte_timeout, settings.idle_timeout, settings.response_timeout)
     return Gateway(
         pool,
