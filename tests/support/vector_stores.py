@@ -43,11 +43,15 @@ class SimpleTexts:
         self._texts: dict[str, str] = {}
         self._changed = asyncio.Condition()
         self.fails: dict[str, Exception] = {}
+        # For the first time only.
+        self.fails_once: dict[str, Exception] = {}
         # In the order in which they were asked for.
         self.asked: list[str] = []
 
     async def text_of(self, path: Path, filename: str, content_type: str | None, owner: str) -> str:
         self.asked.append(path.name)
+        if path.name in self.fails_once:
+            raise self.fails_once.pop(path.name)
         if path.name in self.fails:
             raise self.fails[path.name]
         async with self._changed:
@@ -104,6 +108,7 @@ class SimpleVectorStores:
         self, store: Store, options: IndexerOptions | None = None, limits: VectorStoreLimits | None = None, **parts: Any
     ) -> None:
         """`parts`: files, texts and index, if they are those of another one."""
+        self.store = store
         self.stored: FileStore = store.files
         self.files: SimpleFiles = parts.get("files") or SimpleFiles()
         self.texts: SimpleTexts = parts.get("texts") or SimpleTexts()
@@ -114,6 +119,11 @@ class SimpleVectorStores:
         self.indexer = Indexer(
             IndexerParts(name, self.stored, self.files, self.texts, self.index, options or IndexerOptions(retry_interval=0))
         )
+
+    @classmethod
+    def beside(cls, other: "SimpleVectorStores") -> "SimpleVectorStores":
+        """Another gateway with the same files."""
+        return cls(other.store, files=other.files, texts=other.texts, index=other.index)
 
     async def file(self, id: str, text: str = "some words", owner: str = "ada") -> str:
         await self.texts.set(**{id: text})
