@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from msgspec import structs
 from support.embedders import SubjectEmbedder
 from support.postgres import PostgresServer
 from support.stores import Clock
@@ -110,13 +111,13 @@ async def test_languages_without_spaces_are_found(index: ChunkIndex, text: str, 
     assert places(await index.search(["vs_1"], [query], WORDS))[0] == ("file-1", 1)
 
 
-@pytest.mark.parametrize(
-    "query",
-    [
-        '"', "'", "(((", "*", "NEAR(harbour x)", "harbour AND NOT harbour", "text : harbour", "harbour*", "^harbour", "a\0harbour",
-        "'; DROP TABLE chunks; --", "\ud800 harbour", "harbour:*", "!harbour & |", "{harbour}", "-harbour", "harbour " * 20_000, "",
-    ],
-)  # fmt: skip
+SYNTAX = (
+    *('"', "'", "(((", "*", "", "NEAR(harbour x)", "harbour AND NOT harbour", "text : harbour", "harbour*", "^harbour"),
+    *("a\0harbour", "'; DROP TABLE chunks; --", "\ud800 harbour", "harbour:*", "!harbour & |", "{harbour}", "-harbour"),
+)
+
+
+@pytest.mark.parametrize("query", [*SYNTAX, "harbour " * 20_000])
 async def test_a_query_is_words_and_never_syntax(index: ChunkIndex, query: str) -> None:
     await index.add("vs_1", "file-1", ["The harbour was rebuilt."])
     expected = [("file-1", 0)] if "harbour" in query else []
@@ -194,13 +195,13 @@ async def test_equals_are_found_in_the_order_of_the_file(index: ChunkIndex) -> N
         assert places(await index.search(["vs_1"], ["cat"], wanted)) == [("file-1", number) for number in range(5)]
 
 
-@pytest.mark.parametrize("weights", [{}, {"text_weight": 0.0}, {"embedding_weight": 0.0}])
-async def test_of_allowed_files_as_many_are_found_as_there_are(index: ChunkIndex, weights: dict[str, float]) -> None:
+@pytest.mark.parametrize("wanted", [Wanted(), WORDS, MEANING])
+async def test_of_allowed_files_as_many_are_found_as_there_are(index: ChunkIndex, wanted: Wanted) -> None:
     await index.add("vs_1", "file-many", ["cat cat cat"] * 300)
     await index.add("vs_1", "file-few", ["a cat, and much else that makes it longer", "another cat in a long text"])
     await index.add("vs_2", "file-few", ["the cat of another store"])
     allowed = frozenset({("vs_1", "file-few"), ("vs_1", "file-gone")})
-    found = await index.search(["vs_1", "vs_2"], ["cat"], Wanted(most=10, files=allowed, **weights))
+    found = await index.search(["vs_1", "vs_2"], ["cat"], structs.replace(wanted, files=allowed))
     assert sorted((each.store, each.file, each.number) for each in found) == [("vs_1", "file-few", 0), ("vs_1", "file-few", 1)]
 
 
