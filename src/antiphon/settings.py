@@ -10,6 +10,7 @@ from msgspec import Meta, Struct
 from antiphon.mcp_settings import McpSettings
 from antiphon.setting_errors import SettingsError as SettingsError
 from antiphon.tool_settings import ToolSettings
+from antiphon.vector_store_settings import VectorStoreSettings
 
 APP = "antiphon"
 PREFIX = "ANTIPHON_"
@@ -217,6 +218,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     mcp: McpSettings = McpSettings()
     # Built-in tools of the API: a table of the file for each, see below. One without a table is left out, with a notice.
     tools: ToolSettings = ToolSettings()
+    # Vector stores: a table of the file, see below.
+    vector_stores: VectorStoreSettings = VectorStoreSettings()
 
 
 def data_directory(settings: Settings) -> Path:
