@@ -59,6 +59,10 @@ GROUPS: dict[str, tuple[str, type]] = {
         "[Web search](web_search.md). Only the file can have these settings.",
         tool_settings.WebSearchSettings,
     ),
+    "[tools.file_search]": (
+        "[File search](file_search.md) by a tool of an MCP server. Only the file can have these settings.",
+        tool_settings.FileSearchSettings,
+    ),
     "[mcp]": ("[MCP servers](mcp.md). Only the file can have these settings.", mcp_settings.McpSettings),
     "[mcp.servers.NAME]": (
         'One server. Requests use it by its name: `{"type": "mcp", "server_label": "NAME"}`; `antiphon mcp` lists its tools.',

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from antiphon.core.attribute_filters import read_filter
 from antiphon.core.built_in_tools import FILE_SEARCH, FILE_SEARCH_PARAMETERS
 from antiphon.core.file_search_calls import KIND, FileSearchForm
 from antiphon.core.tools import TOOLS, Native, Toolbox, leave_out
@@ -67,6 +68,8 @@ def checked_tool(tool: Tool, where: str) -> FileSearchTool:
     if weights is not None and weights.embedding_weight == weights.text_weight == 0:
         place = f"{where}.ranking_options.hybrid_search"
         raise InvalidRequest(f"Invalid `{place}`: one of its weights must be above 0.", param=place, code="invalid_value")
+    if defined.filters is not None:
+        read_filter(defined.filters, f"{where}.filters")
     return defined
 
 

@@ -263,8 +263,8 @@ def file_search_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
 def _passages_to_words(item: Item) -> str:
     if item.get("status") == "failed":
         return SEARCH_FAILED
-    found = [f"{each.heading}:\n{each.shown_text}" for each in rows_to_results(item.get("results"))]
-    text = "\n\n".join(found)
+    found = rows_to_results(item.get("results"))
+    text = "\n\n".join(f"{each.heading}:\n{each.shown_text}" if each.heading else each.shown_text for each in found)
     return shortened(text, LONGEST_PASSAGES) if text else SEARCH_NOT_SHOWN
 
 

@@ -31,8 +31,9 @@ class FileSearchRunner(FileSearch):
 
     async def check(self, tool: dict[str, Any], where: str, owner: str) -> None:
         """Raises ApiError for a vector store that is not there, or not the owner's."""
+        defined = checked_tool(tool, where)
         try:
-            await self._backend.check(owner, checked_tool(tool, where))
+            await self._backend.check(owner, defined)
         except (NotFound, InvalidRequest) as wrong:
             raise type(wrong)(wrong.message, param=f"{where}.vector_store_ids", code=wrong.code) from None
 
