@@ -148,9 +148,9 @@ def naive(filter: dict[str, Any], attributes: dict[str, Any]) -> bool:
         return is_there and kind(found) == kind(value) and bool(found == value)
 
     if filter["type"] in ("in", "nin"):
-        return any(map(equals, wanted)) == (filter["type"] == "in")
+        return any(map(equals, wanted)) is (filter["type"] == "in")
     if filter["type"] in ("eq", "ne"):
-        return equals(wanted) == (filter["type"] == "eq")
+        return equals(wanted) is (filter["type"] == "eq")
     if not is_there or kind(found) != kind(wanted) or kind(found) == "boolean":
         return False
     below, same = bool(found < wanted), bool(found == wanted)
