@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import typer.main
 
-from antiphon import mcp_settings, settings, tool_settings, vector_store_settings
+from antiphon import file_settings, mcp_settings, settings, tool_settings, vector_store_settings
 from antiphon.cli.commands import app
 
 PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
@@ -59,6 +59,10 @@ GROUPS: dict[str, tuple[str, type]] = {
         "[Web search](web_search.md). Only the file can have these settings.",
         tool_settings.WebSearchSettings,
     ),
+    "[tools.file_search]": (
+        "[File search](file_search.md) by a tool of an MCP server. Only the file can have these settings.",
+        tool_settings.FileSearchSettings,
+    ),
     "[vector_stores]": (
         "[File search](file_search.md). Only the file can have these settings.",
         vector_store_settings.VectorStoreSettings,
@@ -68,6 +72,7 @@ GROUPS: dict[str, tuple[str, type]] = {
         'One server. Requests use it by its name: `{"type": "mcp", "server_label": "NAME"}`; `antiphon mcp` lists its tools.',
         mcp_settings.McpServerSettings,
     ),
+    "[files]": ("[Files](files.md) that clients upload. Only the file can have these settings.", file_settings.FileSettings),
 }
 
 
