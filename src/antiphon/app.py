@@ -21,11 +21,13 @@ from antiphon.core.knowledge import Model
 from antiphon.core.limits import RequestLimits
 from antiphon.core.model_names import ModelNames
 from antiphon.embedded.process import EngineProcess
+from antiphon.embedding_models import EmbeddingModels
 from antiphon.engines.examiner import DEFAULT_TIMES, Examiner, ProbeTimes
 from antiphon.engines.pool import ENGINE_RETRY_INTERVAL, Pool
 from antiphon.engines.upstream import Engine, EngineOptions
 from antiphon.files.library import FileLibrary
 from antiphon.files.limits import FileLimits
+from antiphon.files.texts import FileTexts
 from antiphon.gateway.admission import Admission, AdmissionLimits
 from antiphon.gateway.checker import Checker
 from antiphon.gateway.conversations import Conversations
@@ -90,7 +92,6 @@ from antiphon.tools.mcp.session import is_installed
 from antiphon.tools.runner import ToolRunner
 from antiphon.transport import LINGER, ConnectionOptions, Runner, transport_of
 from antiphon.vector_stores.attempts import DEFAULT_INDEXING, IndexerOptions
-from antiphon.vector_stores.limits import VectorStoreLimits
 
 DAY = 24 * 60 * 60
 EXAMINER = web.AppKey("examiner", Examiner)
@@ -169,7 +170,10 @@ def make_app(
     pool = Pool(_make_engines(settings, session, embedded), intervals.engine_retry, names)
     own = OwnAddresses()
     mcp = _make_mcp(settings, own)
-    hosted = HostedTools(settings, checker, {"mcp": mcp, **extensions.tools}, own)
+    library = FileLibrary(store.files, file_limits(settings), new_id)
+    models = EmbeddingModels(settings.vector_stores, pool, session)
+    retrieval = Retrieval(settings.vector_stores, store.files, library, FileTexts(checker.run), models, intervals.indexing)
+    hosted = HostedTools(settings, checker, {"mcp": mcp, **extensions.tools}, own, retrieval.stores)
     extensions = replace(
         extensions,
         tools=hosted.runners,
@@ -198,11 +202,9 @@ def make_app(
     app[OPENING] = ViewTurns(None, own_places=2, now=gateway.admission.now)
     app[LISTING] = ViewTurns(2, own_places=1, now=gateway.admission.now)
     app[CONVERSATIONS] = Conversations(store, retention=gateway.retention)
-    app[FILES] = library = FileLibrary(store.files, file_limits(settings), new_id)
-    gateway.owners.moving_too.append(library.move_owner)
-    app[RETRIEVAL] = retrieval = Retrieval(store, library, checker, VectorStoreLimits(), intervals.indexing)
+    app[FILES], app[RETRIEVAL] = library, retrieval
     app[VECTOR_STORES], app[STORE_FILES] = retrieval.stores, retrieval.store_files
-    gateway.owners.moving_too.append(retrieval.stores.move_owner)
+    gateway.owners.moving_too += [library.move_owner, retrieval.stores.move_owner]
     app[TRANSPORT] = transport_of(session)
     app[LIMITS] = _http_limits(settings, intervals)
     app[CONNECTIONS] = set()

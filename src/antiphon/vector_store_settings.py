@@ -29,3 +29,10 @@ class VectorStoreSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     embedding_timeout: Seconds = 60.0
     # The memory for vectors, in bytes. A store that needs more is read from the database for each search.
     memory: Annotated[int, Meta(ge=1024 * 1024)] = 512 * 1024 * 1024
+    # How many vector stores one key may have. One more gets a 400.
+    max_stores: Annotated[int, Meta(ge=1)] = 1_000
+    # How many files one vector store may have. One more gets a 400.
+    max_files: Annotated[int, Meta(ge=1)] = 10_000
+    # How many files this gateway indexes at once, the keys in turn. One key has all of these places but one. 0: this gateway
+    # indexes none, and leaves it to others that use the same store.
+    indexing_workers: Annotated[int, Meta(ge=0)] = 3

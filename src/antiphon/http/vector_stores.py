@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-import msgspec
 from aiohttp import web
 from msgspec import Struct
 
-from antiphon.core.validation import body_to_struct, convert_strings
+from antiphon.core.validation import convert_strings, read_struct
 from antiphon.http.answers import notice_header, to_json
 from antiphon.http.app_keys import GATEWAY, STORE_FILES, VECTOR_STORES
 from antiphon.http.keyring import ADMIN
@@ -171,9 +170,7 @@ async def list_batch(request: web.Request) -> web.Response:
 
 async def _body(request: web.Request, kind: type[T]) -> tuple[T, dict[str, str]]:
     """The body, and the header with the notice about what it has beside that."""
-    read = await request.read() or b"{}"
-    body = body_to_struct(read, kind, request.app[GATEWAY].environment.limits)
-    unknown = sorted(msgspec.json.decode(read).keys() - set(kind.__struct_encode_fields__))
+    body, unknown = read_struct(await request.read() or b"{}", kind, request.app[GATEWAY].environment.limits)
     return body, notice_header([f"field {name} is unknown and was left out" for name in unknown])
 
 
