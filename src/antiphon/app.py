@@ -27,7 +27,7 @@ from antiphon.engines.pool import ENGINE_RETRY_INTERVAL, Pool
 from antiphon.engines.upstream import Engine, EngineOptions
 from antiphon.files.library import FileLibrary
 from antiphon.files.limits import FileLimits
-from antiphon.files.texts import FileTexts
+from antiphon.files.texts import DEADLINE, MOST_PROCESSES, OWN_PROCESSES, FileTexts
 from antiphon.gateway.admission import Admission, AdmissionLimits
 from antiphon.gateway.checker import Checker
 from antiphon.gateway.conversations import Conversations
@@ -172,7 +172,9 @@ def make_app(
     mcp = _make_mcp(settings, own)
     library = FileLibrary(store.files, file_limits(settings), new_id)
     models = EmbeddingModels(settings.vector_stores, pool, session)
-    retrieval = Retrieval(settings.vector_stores, store.files, library, FileTexts(checker.run), models, intervals.indexing)
+    reader = extensions.checker or Checker(DEADLINE, MOST_PROCESSES, OWN_PROCESSES)
+    texts = FileTexts(partial(reader.run, patient=True))
+    retrieval = Retrieval(settings.vector_stores, store.files, library, texts, models, intervals.indexing)
     hosted = HostedTools(settings, checker, {"mcp": mcp, **extensions.tools}, own, retrieval.stores)
     extensions = replace(
         extensions,
@@ -218,6 +220,7 @@ def make_app(
     app.cleanup_ctx.append(partial(_close_tools, hosted=hosted))
     if extensions.checker is None:
         app.cleanup_ctx.append(partial(_close_checker, checker=checker))
+        app.cleanup_ctx.append(partial(_close_checker, checker=reader))
     observability.join(app, {route.path for route in API_ROUTES})
     app.on_startup.append(_start_workers)
     app.on_shutdown.append(partial(_drain, within=settings.shutdown_timeout))
