@@ -1,13 +1,15 @@
 """Vector stores: created, listed, changed, deleted and searched; their files, and batches of files."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
+import msgspec
 from aiohttp import web
 from msgspec import Struct
 
 from antiphon.core.validation import convert_strings, read_struct
-from antiphon.http.answers import notice_header, to_json
+from antiphon.http.answers import JSON, notice_header, to_json
 from antiphon.http.app_keys import GATEWAY, STORE_FILES, VECTOR_STORES
 from antiphon.http.keyring import ADMIN
 from antiphon.http.middlewares import OWNER
@@ -136,7 +138,9 @@ async def delete_file(request: web.Request) -> web.Response:
 async def file_content(request: web.Request) -> web.Response:
     id, file = request.match_info["id"], request.match_info["file_id"]
     texts = await request.app[STORE_FILES].content(await _owner_seen(request), id, file)
-    return to_json(FileContentPage(data=[TextContent(text) for text in texts]))
+    # A whole book takes a while.
+    body = await asyncio.to_thread(lambda: msgspec.json.encode(FileContentPage(data=[TextContent(text) for text in texts])))
+    return web.Response(body=body, content_type=JSON)
 
 
 # ---- batches ---------------------------------------------------------------------------------------------------------
