@@ -6,9 +6,10 @@ from typing import Literal, Protocol
 from antiphon.core.check_work import CheckOutcome, CheckWork, FileWork
 from antiphon.store.file_records import FileRecord
 
-# How many files are read at once, and how many of them may be of one owner.
-MOST_PROCESSES = 2
-OWN_PROCESSES = 1
+# How many files are read at once, and how many of them may be of one owner: more than are indexed, so that a request does not
+# wait until all files of its owner are.
+MOST_PROCESSES = 4
+OWN_PROCESSES = 3
 
 TOO_SLOW = "The file cannot be read: that takes too long, or too much memory."
 NO_TEXT = "it has no text, only images"
