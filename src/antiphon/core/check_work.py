@@ -34,16 +34,16 @@ class DocumentWork(Struct, frozen=True, tag="document"):
     """What is the text of a document, or what are the pages of a PDF, if they are images?"""
 
     document: bytes
-    # Its name. It says what kind of file it is where its content does not.
-    filename: str = ""
 
 
 class FileWork(Struct, frozen=True, tag="file"):
-    """What is the text of a file? Whoever runs this must be able to open it: `run_check()` is not."""
+    """What is the text of a file on the disk? Whoever runs this must be able to open it: `run_check()` is not."""
 
     path: str
     filename: str = ""
     content_type: str | None = None
+    # It is part of a request: see `file_texts.read_for_model()`.
+    is_for_model: bool = False
 
 
 class StoredFileWork(Struct, frozen=True, tag="stored_file"):
@@ -86,8 +86,6 @@ class CheckOutcome(Struct, frozen=True):
 # The code of a file that is not there, has expired, or is another owner's.
 NO_SUCH_FILE = "file_not_found"
 NO_FILES = CheckOutcome(complaint="there are no uploaded files here", code=NO_SUCH_FILE)
-# A file is read by a process that has it on its disk.
-UNREACHABLE = CheckOutcome(unfinished=True)
 
 
 def run_check(work: CheckWork) -> CheckOutcome:
@@ -100,10 +98,8 @@ def run_check(work: CheckWork) -> CheckOutcome:
     if isinstance(work, GrammarWork):
         return grammars.check(work.grammar, work.arguments)
     if isinstance(work, DocumentWork):
-        return file_texts.read(work.document, work.filename, longest=file_texts.LONGEST_IN_REQUEST)
-    if isinstance(work, FileWork):
-        return UNREACHABLE
-    if isinstance(work, StoredFileWork):
+        return file_texts.read_for_model(work.document)
+    if isinstance(work, FileWork | StoredFileWork):
         return NO_FILES
     if isinstance(work, PageWork):
         return (web_pages.read if work.is_html else web_pages.read_plain)(work.page, work.charset)

@@ -92,7 +92,7 @@ def _read_data(file: InputFile, where: str, read: ReadDocument) -> CheckOutcome:
             f"`{where}.file_data` must be base64 or a data URL.", param=f"{where}.file_data", code="invalid_value"
         ) from None
     text = plain_text(raw)
-    return CheckOutcome(text) if text is not None else read(DocumentWork(raw, file.filename or ""), f"{where}.file_data")
+    return CheckOutcome(text) if text is not None else read(DocumentWork(raw), f"{where}.file_data")
 
 
 def audio_part(part: Part, where: str, read: ReadDocument) -> list[Part]:

@@ -23,16 +23,14 @@ NOT_READ = CheckOutcome()
 OWN_CODES = frozenset({NO_SUCH_FILE, "unsupported_file"})
 
 
-def digest_of(content: bytes, salt: bytes = b"") -> bytes:
-    return hashlib.blake2b(content, digest_size=16, salt=salt).digest()
+def digest_of(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=16).digest()
 
 
 def work_digest(work: ReadWork) -> bytes:
     """An uploaded file is known by its id, and no document has the digest of an id."""
     if isinstance(work, DocumentWork):
-        # The ending of its name may say how it is read.
-        ending = work.filename.rpartition(".")[2].lower()
-        return digest_of(work.document, ending.encode("utf-8", "replace")[: hashlib.blake2b.SALT_SIZE])
+        return digest_of(work.document)
     person = b"stored image" if work.is_image else b"stored file"
     return hashlib.blake2b(work.id.encode(errors="surrogatepass"), digest_size=16, person=person).digest()
 

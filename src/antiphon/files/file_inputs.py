@@ -1,11 +1,12 @@
 """The uploaded files that requests name: what an engine gets of each."""
 
 import base64
+from pathlib import Path
 from typing import Protocol
 
 from msgspec import structs
 
-from antiphon.core.check_work import NO_SUCH_FILE, CheckOutcome, CheckWork, FileWork, StoredFileWork
+from antiphon.core.check_work import NO_SUCH_FILE, CheckOutcome, StoredFileWork
 from antiphon.core.documents import KnownDocuments, plain_text, work_digest
 from antiphon.core.quantities import counted
 from antiphon.files.contents import in_thread
@@ -30,16 +31,16 @@ IMAGES: tuple[tuple[bytes, bytes, str], ...] = (
 )
 
 
-class RunCheck(Protocol):
-    """Runs slow work in a process that can be killed."""
+class ReadText(Protocol):
+    """The text of a file, or the images on its pages; or a complaint."""
 
-    async def __call__(self, work: CheckWork, owner: str, *, patient: bool) -> CheckOutcome: ...
+    async def __call__(self, path: Path, record: FileRecord, *, patient: bool) -> CheckOutcome: ...
 
 
 class FileInputs:
-    def __init__(self, library: FileLibrary, run_check: RunCheck) -> None:
+    def __init__(self, library: FileLibrary, read_text: ReadText) -> None:
         self._library = library
-        self._run_check = run_check
+        self._read_text = read_text
         # By its id, which no other file ever has. Whose it is, and whether it is still there, is looked up each time.
         self._known = KnownDocuments()
 
@@ -64,8 +65,7 @@ class FileInputs:
                 text = await in_thread(lambda: plain_text(path.read_bytes()))
                 if text is not None:
                     return CheckOutcome(text)
-            work = FileWork(str(path), record.filename, record.content_type)
-            return await self._run_check(work, record.owner, patient=patient)
+            return await self._read_text(path, record, patient=patient)
 
     async def _image(self, record: FileRecord, most: int) -> CheckOutcome:
         if record.size > most:
