@@ -132,6 +132,21 @@ async def test_a_file_of_the_disk_and_one_of_the_memory_are_uploaded_alike(gatew
         assert (of_disk.filename, of_disk.bytes, of_memory.bytes) == ("a.txt", 4, 6)
 
 
+async def test_gateways_that_share_a_database_share_files(postgres: PostgresServer) -> None:
+    with postgres.shared_database() as url:
+        async with (
+            running_gateway(store=url) as one,
+            running_gateway(store=url) as other,
+            sdk(one) as here,
+            sdk(other) as there,
+        ):
+            made = await here.files.create(file=bytes(600_000), purpose="user_data")
+            assert await there.files.retrieve(made.id) == made
+            assert (await there.files.content(made.id)).content == bytes(600_000)
+            assert (await there.files.delete(made.id)).deleted
+            assert (await here.files.list()).data == []
+
+
 # ---- forms -----------------------------------------------------------------------------------------------------------
 
 
