@@ -95,6 +95,13 @@ async def test_an_error_that_may_pass_is_tried_again(working: SimpleVectorStores
     assert working.texts.asked == ["one", "one"]
 
 
+async def test_a_disk_that_cannot_be_read_is_tried_again(working: SimpleVectorStores) -> None:
+    await working.file("one")
+    working.texts.fails_once["one"] = OSError(28, "No space left on device")
+    store = await make(working, "one")
+    assert await working.ended(store, "one") == ["completed"]
+
+
 async def test_an_error_that_does_not_pass_fails_the_file_in_the_end(working: SimpleVectorStores) -> None:
     await working.file("one")
     working.texts.fails["one"] = EngineUnavailable("No embeddings now.")
