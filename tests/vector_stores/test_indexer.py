@@ -345,6 +345,15 @@ async def test_a_file_that_is_to_be_divided_in_another_way_is_indexed_anew(halfw
     assert len(await simple.store_files.content("ada", store, "one")) < 10
 
 
+async def test_what_is_not_indexed_yet_takes_no_place_among_the_results(halfway: Halfway) -> None:
+    simple, store, _ = halfway
+    await simple.file("two", "Paragraph, too")
+    await simple.store_files.add("ada", store, CreateStoreFile("two"))
+    await simple.ended(store, "two")
+    rows = await simple.stores.search("ada", [store], ["Paragraph"], SearchOptions(most=1))
+    assert [row.file_id for row in rows] == ["two"]
+
+
 async def test_chunks_that_come_too_late_are_not_found(halfway: Halfway) -> None:
     """Those of a gateway that does not know yet that the file was removed."""
     simple, store, _ = halfway
@@ -402,10 +411,10 @@ async def test_a_file_may_be_in_several_stores(working: SimpleVectorStores) -> N
 
 
 async def test_owners_take_turns(simple: SimpleVectorStores, clock: Clock) -> None:
-    owners = ("ada", "bob", "eve")
-    for owner in owners:
+    for owner in ("eve", "bob", "ada"):
         files = [simple.files.put(f"{owner}{number}", owner) for number in range(3)]
         await make(simple, *files, owner=owner)
+        clock.forward(1)
     claimed: list[str] = []
     for _ in range(9):
         file = await claim(simple, "gateway", clock, claimed[-1][:3] if claimed else None)
@@ -486,7 +495,10 @@ async def test_changes_at_the_same_time_leave_the_chunks_of_completed_files_and_
         for _ in range(15):
             await asyncio.gather(*(change(simple, random.choice(stores), random) for _ in range(4)))
         async with asyncio.timeout(60):
-            while any(each.indexer._running for each in (simple, *others)) or await simple.stored.database.read(unfinished()):
+            while True:
+                left = await simple.stored.database.read(unfinished())
+                if not left and not any(each.indexer._running for each in (simple, *others)):
+                    break
                 await asyncio.sleep(0.01)
     assert simple.index.chunks.keys() == await simple.stored.database.read(documents())
     for store in stores:
