@@ -91,6 +91,9 @@ class SimpleIndex:
         for key in [key for key in self.chunks if key[0] == store]:
             del self.chunks[key]
 
+    async def embed_later(self) -> int:
+        return 0
+
     async def search(self, stores: Sequence[str], queries: Sequence[str], wanted: Wanted) -> list[Found]:
         self.wanted.append(wanted)
         found = [

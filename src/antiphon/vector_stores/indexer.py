@@ -135,6 +135,8 @@ class Indexer:
             while not self._stopped and (found := await self._database.read(operations.discarded(DISCARDED_AT_ONCE))):
                 for store, document in found:
                     await self._remove(store, document)
+            while not self._stopped and await self._parts.index.embed_later():
+                pass
         except ApiError as away:
             log("not_removed", level=logging.WARNING, reason=away.message)
         except Exception as bug:

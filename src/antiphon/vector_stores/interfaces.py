@@ -35,4 +35,7 @@ class Index(Protocol):
 
     async def remove_store(self, store: str) -> None: ...
 
+    async def embed_later(self) -> int:
+        """Make some of the vectors that could not be made when chunks were added. How many."""
+
     async def search(self, stores: Sequence[str], queries: Sequence[str], wanted: Wanted) -> list[Found]: ...
