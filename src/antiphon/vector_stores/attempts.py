@@ -34,6 +34,9 @@ class IndexerOptions(Struct, frozen=True):
     chunks: int = 100
 
 
+DEFAULT_INDEXING = IndexerOptions()
+
+
 class IndexerParts(Struct, frozen=True):
     """What every attempt uses. `name`: of this gateway, among all that use the store."""
 
@@ -42,7 +45,7 @@ class IndexerParts(Struct, frozen=True):
     files: Files
     texts: Texts
     index: Index
-    options: IndexerOptions = IndexerOptions()
+    options: IndexerOptions = DEFAULT_INDEXING
 
 
 class IndexingAttempt:
