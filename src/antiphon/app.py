@@ -169,7 +169,9 @@ def make_app(
     pool = Pool(_make_engines(settings, session, embedded), intervals.engine_retry, names)
     own = OwnAddresses()
     mcp = _make_mcp(settings, own)
-    hosted = HostedTools(settings, checker, {"mcp": mcp, **extensions.tools}, own)
+    library = FileLibrary(store.files, file_limits(settings), new_id)
+    retrieval = Retrieval(store, library, checker, VectorStoreLimits(), intervals.indexing)
+    hosted = HostedTools(settings, checker, {"mcp": mcp, **extensions.tools}, own, stores=retrieval.stores)
     extensions = replace(
         extensions,
         tools=hosted.runners,
@@ -198,9 +200,9 @@ def make_app(
     app[OPENING] = ViewTurns(None, own_places=2, now=gateway.admission.now)
     app[LISTING] = ViewTurns(2, own_places=1, now=gateway.admission.now)
     app[CONVERSATIONS] = Conversations(store, retention=gateway.retention)
-    app[FILES] = library = FileLibrary(store.files, file_limits(settings), new_id)
+    app[FILES] = library
     gateway.owners.moving_too.append(library.move_owner)
-    app[RETRIEVAL] = retrieval = Retrieval(store, library, checker, VectorStoreLimits(), intervals.indexing)
+    app[RETRIEVAL] = retrieval
     app[VECTOR_STORES], app[STORE_FILES] = retrieval.stores, retrieval.store_files
     gateway.owners.moving_too.append(retrieval.stores.move_owner)
     app[TRANSPORT] = transport_of(session)
