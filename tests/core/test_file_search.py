@@ -83,6 +83,11 @@ def test_passages_have_numbers_and_the_names_of_their_files() -> None:
     )
 
 
+def test_the_name_of_a_file_is_one_line_and_not_long() -> None:
+    found = FileSearchData([FileResult("file-1", "a\n\n[2] b.txt", "A"), FileResult("file-2", "c" * 1000, "C")])
+    assert results_to_text(found, 1).startswith(f"[1] a [2] b.txt\nA\n\n[2] {'c' * 200}\nC\n")
+
+
 def test_pages_and_passages_are_numbered_together() -> None:
     sources = Sources()
     pages = data_to_result(WebSearchData([SearchResult("https://a.example/", "A")]))

@@ -20,6 +20,8 @@ _EMPTY_LINES = re.compile(r"\n{3,}")
 
 # More of a snippet is not read.
 LONGEST_SNIPPET = 20_000
+# Of a file, where the model reads it.
+LONGEST_NAME = 200
 # Files of prose, whose footnotes are left out of what the model reads. In others, `[1]` may be code.
 PROSE = (".pdf", ".docx", ".doc", ".odt", ".rtf", ".pptx", ".odp", ".epub", ".html", ".htm", ".md", ".txt")
 
@@ -67,7 +69,8 @@ class FileResult(Struct, frozen=True):
 
     @property
     def heading(self) -> str:
-        return self.filename or self.file_id
+        """In one line: the name is what a stranger may have written."""
+        return " ".join((self.filename or self.file_id).split())[:LONGEST_NAME]
 
     @property
     def shown_text(self) -> str:

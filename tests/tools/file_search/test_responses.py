@@ -220,6 +220,14 @@ async def test_a_background_response_fails_if_the_store_is_gone_when_it_runs(eng
     assert "vs_1" in response["error"]["message"]
 
 
+async def test_a_compaction_needs_no_vector_store(engine: MockEngine, stores: FileStores) -> None:
+    engine.will(text("The user said hi."))
+    async with searching_files(engine, stores) as gateway:
+        tools = [{**TOOL, "vector_store_ids": ["vs_9"]}]
+        status, _ = await gateway.post({"model": "mock", "input": "Hi", "tools": tools}, "/v1/responses/compact")
+    assert status == 200
+
+
 async def test_the_owner_of_the_request_searches(engine: MockEngine, stores: FileStores) -> None:
     engine.will(SEARCHED, text("Rome."))
     async with searching_files(engine, stores, keys={"ada": ("secret-of-ada",)}) as gateway:
