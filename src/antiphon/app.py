@@ -21,11 +21,13 @@ from antiphon.core.knowledge import Model
 from antiphon.core.limits import RequestLimits
 from antiphon.core.model_names import ModelNames
 from antiphon.embedded.process import EngineProcess
+from antiphon.embedding_models import EmbeddingModels
 from antiphon.engines.examiner import DEFAULT_TIMES, Examiner, ProbeTimes
 from antiphon.engines.pool import ENGINE_RETRY_INTERVAL, Pool
 from antiphon.engines.upstream import Engine, EngineOptions
 from antiphon.files.library import FileLibrary
 from antiphon.files.limits import FileLimits
+from antiphon.files.texts import DEADLINE, MOST_PROCESSES, OWN_PROCESSES, FileTexts
 from antiphon.gateway.admission import Admission, AdmissionLimits
 from antiphon.gateway.checker import Checker
 from antiphon.gateway.conversations import Conversations
@@ -90,7 +92,6 @@ from antiphon.tools.mcp.session import is_installed
 from antiphon.tools.runner import ToolRunner
 from antiphon.transport import LINGER, ConnectionOptions, Runner, transport_of
 from antiphon.vector_stores.attempts import DEFAULT_INDEXING, IndexerOptions
-from antiphon.vector_stores.limits import VectorStoreLimits
 
 DAY = 24 * 60 * 60
 EXAMINER = web.AppKey("examiner", Examiner)
@@ -170,7 +171,10 @@ def make_app(
     own = OwnAddresses()
     mcp = _make_mcp(settings, own)
     library = FileLibrary(store.files, file_limits(settings), new_id)
-    retrieval = Retrieval(store, library, checker, VectorStoreLimits(), intervals.indexing)
+    models = EmbeddingModels(settings.vector_stores, pool, session)
+    reader = extensions.checker or Checker(DEADLINE, MOST_PROCESSES, OWN_PROCESSES)
+    texts = FileTexts(partial(reader.run, patient=True))
+    retrieval = Retrieval(settings.vector_stores, store.files, library, texts, models, intervals.indexing)
     hosted = HostedTools(settings, checker, {"mcp": mcp, **extensions.tools}, own, stores=retrieval.stores)
     extensions = replace(
         extensions,
@@ -200,11 +204,9 @@ def make_app(
     app[OPENING] = ViewTurns(None, own_places=2, now=gateway.admission.now)
     app[LISTING] = ViewTurns(2, own_places=1, now=gateway.admission.now)
     app[CONVERSATIONS] = Conversations(store, retention=gateway.retention)
-    app[FILES] = library
-    gateway.owners.moving_too.append(library.move_owner)
-    app[RETRIEVAL] = retrieval
+    app[FILES], app[RETRIEVAL] = library, retrieval
     app[VECTOR_STORES], app[STORE_FILES] = retrieval.stores, retrieval.store_files
-    gateway.owners.moving_too.append(retrieval.stores.move_owner)
+    gateway.owners.moving_too += [library.move_owner, retrieval.stores.move_owner]
     app[TRANSPORT] = transport_of(session)
     app[LIMITS] = _http_limits(settings, intervals)
     app[CONNECTIONS] = set()
@@ -218,6 +220,7 @@ def make_app(
     app.cleanup_ctx.append(partial(_close_tools, hosted=hosted))
     if extensions.checker is None:
         app.cleanup_ctx.append(partial(_close_checker, checker=checker))
+        app.cleanup_ctx.append(partial(_close_checker, checker=reader))
     observability.join(app, {route.path for route in API_ROUTES})
     app.on_startup.append(_start_workers)
     app.on_shutdown.append(partial(_drain, within=settings.shutdown_timeout))

@@ -31,9 +31,19 @@ class DefinitionWork(Struct, frozen=True, tag="definition"):
 
 
 class DocumentWork(Struct, frozen=True, tag="document"):
-    """What is the text of a PDF, or what are its pages, if they are images?"""
+    """What is the text of a document, or what are the pages of a PDF, if they are images?"""
 
     document: bytes
+    # Its name. It says what kind of file it is where its content does not.
+    filename: str = ""
+
+
+class FileWork(Struct, frozen=True, tag="file"):
+    """What is the text of a file? Whoever runs this must be able to open it: `run_check()` is not."""
+
+    path: str
+    filename: str = ""
+    content_type: str | None = None
 
 
 class PageWork(Struct, frozen=True, tag="page"):
@@ -45,7 +55,7 @@ class PageWork(Struct, frozen=True, tag="page"):
     is_html: bool = True
 
 
-CheckWork = SchemaWork | GrammarWork | DefinitionWork | DocumentWork | PageWork
+CheckWork = SchemaWork | GrammarWork | DefinitionWork | DocumentWork | FileWork | PageWork
 
 
 class CheckOutcome(Struct, frozen=True):
@@ -59,19 +69,27 @@ class CheckOutcome(Struct, frozen=True):
     unfinished: bool = False
     # Of a web page.
     title: str = ""
+    # What kind of complaint it is, of a document: "unsupported_file" or "invalid_file".
+    code: str = ""
+
+
+# A file is read by a process that has it on its disk.
+UNREACHABLE = CheckOutcome(unfinished=True)
 
 
 def run_check(work: CheckWork) -> CheckOutcome:
     """Runs the work in place. There is no limit to the time that something of a client may take."""
     # Imported here: the libraries are large, and a process that hands the work on never needs them.
-    from antiphon.core import grammars, pdfs, schemas, web_pages
+    from antiphon.core import file_texts, grammars, schemas, web_pages
 
     if isinstance(work, SchemaWork):
         return schemas.check(work.schema, work.text, repair=work.repair)
     if isinstance(work, GrammarWork):
         return grammars.check(work.grammar, work.arguments)
     if isinstance(work, DocumentWork):
-        return pdfs.read(work.document)
+        return file_texts.read(work.document, work.filename, longest=file_texts.LONGEST_IN_REQUEST)
+    if isinstance(work, FileWork):
+        return UNREACHABLE
     if isinstance(work, PageWork):
         return (web_pages.read if work.is_html else web_pages.read_plain)(work.page, work.charset)
     compile_definition = grammars.complaint_about if isinstance(work.definition, Grammar) else schemas.complaint_about

@@ -12,9 +12,8 @@ from antiphon.wire.input_items import InputAudio, InputFile, InputImage
 
 Part = dict[str, Any]
 
-PDF = b"%PDF-"
-# Some PDF files have a few foreign bytes before their own.
-PDF_HEAD = 1024
+# Documents that may look like text.
+DOCUMENTS = (b"%PDF-", b"{\\rtf")
 SCANNED = "(It has no text. The images on its pages follow: {count}.)"
 
 
@@ -53,24 +52,16 @@ def file_part(part: Part, where: str, read: ReadDocument) -> list[Part]:
             param=f"{where}.file_data",
             code="missing_required_parameter",
         )
-    head, _, data = file.file_data.rpartition(",")
     try:
-        raw = base64.b64decode(data, validate=True)
+        raw = base64.b64decode(file.file_data.rpartition(",")[2], validate=True)
     except (binascii.Error, ValueError):
         raise InvalidRequest(
             f"`{where}.file_data` must be base64 or a data URL.", param=f"{where}.file_data", code="invalid_value"
         ) from None
     text, images = _decoded(raw), tuple[str, ...]()
-    if raw.startswith(PDF) or (text is None and PDF in raw[:PDF_HEAD]):
-        outcome = read(raw, f"{where}.file_data")
+    if text is None or raw.startswith(DOCUMENTS):
+        outcome = read(raw, f"{where}.file_data", file.filename or "")
         text, images = outcome.text, outcome.images
-    if text is None:
-        kind = head.removeprefix("data:").partition(";")[0] or "binary"
-        raise InvalidRequest(
-            f"`{where}` is a file of type {kind}. Only text files and PDF files can be sent to the engine.",
-            param=f"{where}.file_data",
-            code="unsupported_file",
-        )
     name = file.filename or "file"
     if images:
         text = SCANNED.format(count=len(images))
@@ -81,7 +72,7 @@ def file_part(part: Part, where: str, read: ReadDocument) -> list[Part]:
 
 
 def _decoded(raw: bytes) -> str | None:
-    """None: it is no text."""
+    """Text goes as it is. None: it is none, or in another encoding."""
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -108,7 +99,7 @@ CONVERTERS: dict[str, Callable[[Part, str, ReadDocument], list[Part]]] = {
 
 
 def content_to_parts(content: str | list[Part], where: str, read: ReadDocument) -> list[Part]:
-    """`read`: the text or the pages of a document that is not text."""
+    """`read`: the text or the pages of a document that is not plain text."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
     return [each for at, part in enumerate(content) for each in _part(part, f"{where}[{at}]", read)]

@@ -1,4 +1,4 @@
-"""Documents in a request that are not text: reading them is slow work, which is done before the engine is asked."""
+"""Documents in a request that are not plain text: reading them is slow work, which is done before the engine is asked."""
 
 import hashlib
 from collections.abc import Callable
@@ -10,14 +10,22 @@ from antiphon.errors import InvalidRequest
 # How many characters of documents are remembered.
 MOST_CHARACTERS = 16 * 1024 * 1024
 
-# The text or the pages of a document, by its bytes and its path in the request.
-ReadDocument = Callable[[bytes, str], CheckOutcome]
+# The text or the pages of a document, by its bytes, its path in the request, and its name.
+ReadDocument = Callable[[bytes, str, str], CheckOutcome]
 
 NOT_READ = CheckOutcome()
+# What a kind of complaint is called in an error. The others are about this one file, not about its kind.
+CODES = {"unsupported_file": "unsupported_file"}
 
 
-def digest_of(document: bytes) -> bytes:
-    return hashlib.blake2b(document, digest_size=16).digest()
+def digest_of(content: bytes, salt: bytes = b"") -> bytes:
+    return hashlib.blake2b(content, digest_size=16, salt=salt).digest()
+
+
+def document_digest(work: DocumentWork) -> bytes:
+    """The ending of its name may say how it is read."""
+    ending = work.filename.rpartition(".")[2].lower()
+    return digest_of(work.document, ending.encode("utf-8", "replace")[: hashlib.blake2b.SALT_SIZE])
 
 
 class Documents:
@@ -29,11 +37,12 @@ class Documents:
         self.unread: list[DocumentWork] = []
         self.notices: list[str] = []
 
-    def read(self, document: bytes, where: str) -> CheckOutcome:
+    def read(self, document: bytes, where: str, filename: str) -> CheckOutcome:
         """Empty as long as it was not read."""
-        outcome = self._outcome_of(digest_of(document))
+        work = DocumentWork(document, filename)
+        outcome = self._outcome_of(document_digest(work))
         if outcome is None:
-            self.unread.append(DocumentWork(document))
+            self.unread.append(work)
             return NOT_READ
         if outcome.images:
             self.notices.append(f"`{where}`: the PDF has no text, the images on its pages take its place")
@@ -41,7 +50,7 @@ class Documents:
             return outcome
         problem = f"`{where}` cannot be read: {outcome.complaint}."
         if not is_stored(where):
-            raise InvalidRequest(problem, param=where, code="unreadable_file")
+            raise InvalidRequest(problem, param=where, code=CODES.get(outcome.code, "unreadable_file"))
         self.notices.append(problem)
         return CheckOutcome(f"(This file cannot be read: {outcome.complaint}.)")
 

@@ -12,7 +12,7 @@ from antiphon.core.check_work import CheckOutcome, DefinitionWork, DocumentWork
 from antiphon.core.compaction import TRIGGER, items_to_window
 from antiphon.core.constraints import strict_facts
 from antiphon.core.dialect import Dialect
-from antiphon.core.documents import Documents, digest_of
+from antiphon.core.documents import Documents, document_digest
 from antiphon.core.enforcement import Rejection
 from antiphon.core.environment import Environment
 from antiphon.core.knowledge import EngineKnowledge
@@ -196,7 +196,7 @@ class Question:
     def done(self, work: DocumentWork | DefinitionWork, outcome: CheckOutcome) -> None:
         """What was not finished may be on a machine that is less busy: it is known for this request only."""
         if isinstance(work, DocumentWork):
-            self._read(digest_of(work.document), outcome)
+            self._read(document_digest(work), outcome)
         else:
             self._define(work.definition, outcome)
 
@@ -218,7 +218,7 @@ class Question:
     def _knows(self, work: DocumentWork | DefinitionWork) -> bool:
         """It was done before, for this request or for another."""
         if isinstance(work, DocumentWork):
-            return self._outcome_of(digest_of(work.document)) is not None
+            return self._outcome_of(document_digest(work)) is not None
         return work.definition in self._defined or work.definition in self._environment.definitions
 
     def _outcome_of(self, digest: bytes) -> CheckOutcome | None:

@@ -1,5 +1,6 @@
 """Vector stores: created, listed, changed, deleted and searched; their files, and batches of files."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -7,8 +8,8 @@ import msgspec
 from aiohttp import web
 from msgspec import Struct
 
-from antiphon.core.validation import body_to_struct, convert_strings
-from antiphon.http.answers import notice_header, to_json
+from antiphon.core.validation import convert_strings, read_struct
+from antiphon.http.answers import JSON, notice_header, to_json
 from antiphon.http.app_keys import GATEWAY, STORE_FILES, VECTOR_STORES
 from antiphon.http.keyring import ADMIN
 from antiphon.http.middlewares import OWNER
@@ -137,7 +138,9 @@ async def delete_file(request: web.Request) -> web.Response:
 async def file_content(request: web.Request) -> web.Response:
     id, file = request.match_info["id"], request.match_info["file_id"]
     texts = await request.app[STORE_FILES].content(await _owner_seen(request), id, file)
-    return to_json(FileContentPage(data=[TextContent(text) for text in texts]))
+    # A whole book takes a while.
+    body = await asyncio.to_thread(lambda: msgspec.json.encode(FileContentPage(data=[TextContent(text) for text in texts])))
+    return web.Response(body=body, content_type=JSON)
 
 
 # ---- batches ---------------------------------------------------------------------------------------------------------
@@ -171,9 +174,7 @@ async def list_batch(request: web.Request) -> web.Response:
 
 async def _body(request: web.Request, kind: type[T]) -> tuple[T, dict[str, str]]:
     """The body, and the header with the notice about what it has beside that."""
-    read = await request.read() or b"{}"
-    body = body_to_struct(read, kind, request.app[GATEWAY].environment.limits)
-    unknown = sorted(msgspec.json.decode(read).keys() - set(kind.__struct_encode_fields__))
+    body, unknown = read_struct(await request.read() or b"{}", kind, request.app[GATEWAY].environment.limits)
     return body, notice_header([f"field {name} is unknown and was left out" for name in unknown])
 
 

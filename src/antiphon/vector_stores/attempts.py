@@ -22,7 +22,7 @@ BUG = "The file could not be indexed because of an error in the gateway. Its log
 
 
 class IndexerOptions(Struct, frozen=True):
-    # Files that one gateway indexes at once.
+    # Files that one gateway indexes at once. One owner has all of these places but one.
     workers: int = 3
     # Seconds after which a file of a gateway that has died is taken over.
     lease: float = 30.0
