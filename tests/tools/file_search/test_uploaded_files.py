@@ -1,7 +1,8 @@
 """file_search over files that were uploaded: from the upload to the citation, with every part real but the model."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from support.background import Background
 from support.engine import MockEngine, answer, call, text
 from support.gateway import GatewayUnderTest, running_gateway
 from support.pdfs import make_pdf
+from support.postgres import PostgresServer
 
 SEARCHED = answer(call("file_search", '{"queries": ["How is the filter cleaned?"]}'), finish="tool_calls")
 MANUAL = "The filter is cleaned with warm water, once a month."
@@ -73,6 +75,25 @@ async def test_a_document_is_uploaded_searched_and_cited(gateway: GatewayUnderTe
     assert isinstance(cited, AnnotationFileCitation)
     assert (cited.file_id, cited.filename, cited.index) == (file_id, name, len("With warm water"))
     assert response.output_text == "With warm water."
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+async def test_either_database_is_searched(
+    kind: str, engine: MockEngine, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    engine.will(SEARCHED, text("With warm water [1]."))
+    async with AsyncExitStack() as resources:
+        url = f"sqlite:{tmp_path / 'responses.db'}"
+        if kind == "postgres":
+            server: PostgresServer = request.getfixturevalue("postgres")
+            url = resources.enter_context(server.shared_database())
+        gateway = await resources.enter_async_context(running_gateway(engine, store=url))
+        client = await resources.enter_async_context(client_of(gateway))
+        store, file_id = await make_store(client, "manual.pdf", year=2026)
+        filters = {"type": "eq", "key": "year", "value": 2026}
+        response: Any = await client.responses.create(model="mock", input="How?", tools=[tool(store, filters=filters)])
+    assert MANUAL in shown_to_model(engine)
+    assert [each.file_id for each in response.output[-1].content[0].annotations] == [file_id]
 
 
 async def test_files_are_left_out_by_their_attributes(gateway: GatewayUnderTest, engine: MockEngine) -> None:
