@@ -33,9 +33,8 @@ _MARK = regex.compile(
     rf"(?P<space>[ ]?)(?:(?P<mark>\[(?P<list>{_LIST})\]|\[\^(?P<note>{_NUMBER})\]|【(?P<lens>{_NUMBER}){_NAMED}】)"
     rf"|\((?P<group>{_GROUP})\))"
 )
-_BRACKETS = regex.compile(rf"\({_GROUP}\)")
-# Of marks in brackets, in characters.
-LONGEST_GROUP = 110
+# What marks begin with, after the space or the bracket before them.
+_BEGINNING = re.compile(r"[\[【]")
 _NAME = re.compile("†[^】]*")
 _DIGITS = re.compile("[0-9]+")
 # A `[` that follows one of these, or a letter or digit, is an index: `a[1]`, `f(x)[1]`, `a[0][1]`; or it is escaped.
@@ -163,14 +162,13 @@ class CitationMarks:
 
     def _read(self, text: str, *, is_end: bool) -> list[TextDelta]:
         deltas: list[TextDelta] = []
-        at, end = 0, len(text) if is_end else _open_brackets(text)
-        self._rest = text[end:]
-        while (found := _MARK.search(text, at, end, partial=not is_end and end == len(text))) is not None:
+        at = 0
+        self._rest = ""
+        while (found := _next_mark(text, at, is_end=is_end)) is not None:
             self._pass_on(text[at : found.start()])
             at = found.start()
             if found.partial:
-                rest = text[at:]
-                self._rest = rest if rest and self._may_be_mark(rest) else ""
+                self._rest = text[at:] if self._may_be_mark(text[at:]) else ""
                 break
             if found["group"] is not None:
                 at = self._read_brackets(found, text, deltas)
@@ -185,9 +183,6 @@ class CitationMarks:
             else:
                 self._pass_on(found[0])
         self._pass_on(text[at : len(text) - len(self._rest)])
-        if end < len(text) and not self._may_be_mark(self._rest):
-            self._pass_on(self._rest)
-            self._rest = ""
         self._show_text(deltas)
         return deltas
 
@@ -292,15 +287,25 @@ class CitationMarks:
         return is_cited
 
 
-def _open_brackets(text: str) -> int:
-    """Where brackets begin in which there may be nothing but marks, with the space before them, and that are still open at the
-    end of the text; or the length of the text."""
-    at = text.find("(", max(0, len(text) - LONGEST_GROUP))
-    while at >= 0:
-        if (found := _BRACKETS.fullmatch(text, at, partial=True)) is not None and found.partial:
-            return at - 1 if text[max(0, at - 1)] == " " else at
-        at = text.find("(", at + 1)
-    return len(text)
+def _next_mark(text: str, at: int, *, is_end: bool) -> regex.Match[str] | None:
+    """The first mark, or what may become one at the end of the text. Marks are rare: the pattern is tried only where a bracket
+    is, and in front of it."""
+    for beginning in _BEGINNING.finditer(text, at):
+        place = beginning.start()
+        before = max(at, place - 2 if text[place - 1 : place] == "(" else place - 1)
+        for start in range(before, place + 1):
+            if (found := _MARK.match(text, start, partial=not is_end)) is not None:
+                return found
+    end = _last_word_end(text, at)
+    return None if is_end or end == len(text) else _MARK.match(text, end, partial=True)
+
+
+def _last_word_end(text: str, at: int) -> int:
+    """Where the end of the text may begin a mark that has no bracket yet: a space, or brackets around it."""
+    end = len(text)
+    if end > at and text[end - 1] == "(":
+        end -= 1
+    return end - 1 if end > at and text[end - 1] == " " else end
 
 
 class _AnySources(Sources):

@@ -62,6 +62,8 @@ class FileResult(Struct, frozen=True):
     text: str
     score: float = 0.0
     attributes: dict[str, Any] | None = None
+    # What the model reads in place of the text. None: the text.
+    shown: str | None = None
 
     @property
     def source(self) -> FileSource:
@@ -74,7 +76,14 @@ class FileResult(Struct, frozen=True):
 
     @property
     def shown_text(self) -> str:
-        return without_marks(self.text) if self.filename.lower().endswith(PROSE) else self.text
+        return self.text if self.shown is None else self.shown
+
+
+def without_own_marks(result: FileResult) -> FileResult:
+    """For the model, prose has no footnotes that could be taken for our numbers. It may take long: a result can have many."""
+    if not result.filename.lower().endswith(PROSE) or (shown := without_marks(result.text)) == result.text:
+        return result
+    return structs.replace(result, shown=shown)
 
 
 class WebSearchData(Struct, frozen=True):

@@ -10,6 +10,7 @@ from support.file_stores import FileStores, searching_files
 from support.sockets import connected
 from support.streams import check_stream
 
+from antiphon.errors import ApiError, InvalidRequest, StoreUnavailable
 from antiphon.vector_stores.found import SearchOptions
 
 TOOL = {"type": "file_search", "vector_store_ids": ["vs_1"]}
@@ -188,6 +189,23 @@ async def test_a_vector_store_that_is_not_there_is_refused_before_anything_is_se
         assert "vs_9" in body["error"]["message"]
         await gateway.gateway.drain(30)
     assert engine.requests == []
+
+
+@pytest.mark.parametrize(
+    ("refusal", "status", "param"),
+    [
+        (InvalidRequest("The vector store vs_1 has expired.", code="vector_store_expired"), 400, "tools[0].vector_store_ids"),
+        (StoreUnavailable("The store does not answer."), 503, None),
+    ],
+)
+async def test_other_reasons_are_passed_on_as_they_are(
+    refusal: ApiError, status: int, param: str | None, engine: MockEngine, stores: FileStores
+) -> None:
+    stores.refusal = refusal
+    async with searching_files(engine, stores) as gateway:
+        answered, body = await gateway.post({"model": "mock", "input": "Hi", "tools": [TOOL], "stream": True})
+    assert (answered, body["error"]["param"]) == (status, param)
+    assert (body["error"]["message"], body["error"]["code"]) == (refusal.message, refusal.code)
 
 
 async def test_over_a_websocket_it_is_an_error_and_the_connection_stays(engine: MockEngine, stores: FileStores) -> None:
