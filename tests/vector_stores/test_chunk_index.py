@@ -349,3 +349,11 @@ async def test_any_text_is_taken_and_removed_completely(index: ChunkIndex, store
         assert ("file-1", 1) in places(found), text[:100]
         await index.remove_store(f"vs_{number}")
     assert set((await everything_left(store)).values()) == {0}
+
+
+async def test_a_chunk_of_another_store_is_not_shown_even_if_its_id_is_known(index: ChunkIndex, store: Store) -> None:
+    """Two terms may be the same number by chance."""
+    await index.add("vs_1", "file-1", ["the harbour"])
+    await index.add("vs_2", "file-2", ["a secret"])
+    shown = await store.files.database.read(chunks.found(["vs_1"], [1, 2]))
+    assert [row.file for row in shown.values()] == ["file-1"]
