@@ -365,6 +365,14 @@ async def test_chunks_that_come_too_late_are_not_found(halfway: Halfway) -> None
     assert await found(simple, store, "Paragraph 5 ") == []
 
 
+async def test_vectors_that_are_missing_are_made_later(simple: SimpleVectorStores) -> None:
+    await simple.file("one")
+    await make(simple, "one")
+    simple.index.without_vector = 3
+    async with indexed(simple):
+        await until(lambda: not simple.index.without_vector)
+
+
 # ---- the same file again ---------------------------------------------------------------------------------------------
 
 
