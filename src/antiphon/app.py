@@ -25,9 +25,10 @@ from antiphon.embedding_models import EmbeddingModels
 from antiphon.engines.examiner import DEFAULT_TIMES, Examiner, ProbeTimes
 from antiphon.engines.pool import ENGINE_RETRY_INTERVAL, Pool
 from antiphon.engines.upstream import Engine, EngineOptions
+from antiphon.files.file_inputs import FileInputs
 from antiphon.files.library import FileLibrary
 from antiphon.files.limits import FileLimits
-from antiphon.files.texts import DEADLINE, MOST_PROCESSES, OWN_PROCESSES, FileTexts
+from antiphon.files.texts import MOST_PROCESSES, OWN_PROCESSES, FileTexts
 from antiphon.gateway.admission import Admission, AdmissionLimits
 from antiphon.gateway.checker import Checker
 from antiphon.gateway.conversations import Conversations
@@ -172,8 +173,9 @@ def make_app(
     mcp = _make_mcp(settings, own)
     library = FileLibrary(store.files, file_limits(settings), new_id)
     models = EmbeddingModels(settings.vector_stores, pool, session)
-    reader = extensions.checker or Checker(DEADLINE, MOST_PROCESSES, OWN_PROCESSES)
-    texts = FileTexts(partial(reader.run, patient=True))
+    # Files take longer to read than what is checked while a client waits: they have processes of their own.
+    file_reader = extensions.checker or Checker(settings.files.text_timeout, MOST_PROCESSES, OWN_PROCESSES)
+    texts = FileTexts(file_reader.run)
     retrieval = Retrieval(settings.vector_stores, store.files, library, texts, models, intervals.indexing)
     hosted = HostedTools(settings, checker, {"mcp": mcp, **extensions.tools}, own, stores=retrieval.stores)
     extensions = replace(
@@ -182,7 +184,8 @@ def make_app(
         observers=[*extensions.observers, *observability.observers(pool)],
     )
     app_inspector = _make_inspector(settings)
-    gateway = _make_gateway(settings, pool, store, checker, extensions, app_inspector)
+    files = FileInputs(library, texts.read_for_model)
+    gateway = _make_gateway(settings, pool, store, checker, extensions, app_inspector, files)
     gateway.attached = mcp.attached
     app = web.Application(
         middlewares=[counted, identified, traced, preflights, enveloped, checked, authenticated],
@@ -203,7 +206,7 @@ def make_app(
     app[NEEDS_KEY] = settings.inspector is None and not is_loopback(settings.host)
     app[OPENING] = ViewTurns(None, own_places=2, now=gateway.admission.now)
     app[LISTING] = ViewTurns(2, own_places=1, now=gateway.admission.now)
-    app[CONVERSATIONS] = Conversations(store, retention=gateway.retention)
+    app[CONVERSATIONS] = Conversations(store, retention=gateway.retention, files=library)
     app[FILES], app[RETRIEVAL] = library, retrieval
     app[VECTOR_STORES], app[STORE_FILES] = retrieval.stores, retrieval.store_files
     gateway.owners.moving_too += [library.move_owner, retrieval.stores.move_owner]
@@ -220,7 +223,7 @@ def make_app(
     app.cleanup_ctx.append(partial(_close_tools, hosted=hosted))
     if extensions.checker is None:
         app.cleanup_ctx.append(partial(_close_checker, checker=checker))
-        app.cleanup_ctx.append(partial(_close_checker, checker=reader))
+        app.cleanup_ctx.append(partial(_close_checker, checker=file_reader))
     observability.join(app, {route.path for route in API_ROUTES})
     app.on_startup.append(_start_workers)
     app.on_shutdown.append(partial(_drain, within=settings.shutdown_timeout))
@@ -314,7 +317,13 @@ def _make_inspector(settings: Settings) -> Inspector:
 
 
 def _make_gateway(
-    settings: Settings, pool: Pool, store: Store, checker: Checker, extensions: Extensions, inspector: Inspector
+    settings: Settings,
+    pool: Pool,
+    store: Store,
+    checker: Checker,
+    extensions: Extensions,
+    inspector: Inspector,
+    files: FileInputs,
 ) -> Gateway:
     recordings = inspector.recordings
     timeouts = Timeouts(settings.heartbeat, settings.first_byte_timeout, settings.idle_timeout, settings.response_timeout)
@@ -322,7 +331,7 @@ def _make_gateway(
         pool,
         store,
         make_environment(settings, extensions.tools),
-        Equipment(timeouts, WriteBatch(), checker, extensions.tools, settings.tool_timeout),
+        Equipment(timeouts, WriteBatch(), checker, extensions.tools, settings.tool_timeout, files),
         Admission(admission_limits(settings)),
         retention=int(settings.retention_days * DAY),
         owners=Owners(store, earlier_owners(settings)),

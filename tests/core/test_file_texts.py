@@ -18,7 +18,7 @@ from support.pdfs import make_pdf, make_scan
 
 from antiphon.core import file_texts
 from antiphon.core.check_work import CheckOutcome, DocumentWork, FileWork, run_check
-from antiphon.core.file_texts import read
+from antiphon.core.file_texts import read, read_for_model
 from antiphon.core.readers import encodings, zip_parts
 from antiphon.core.readers.dates import serial_to_text
 from antiphon.core.readers.source import Source, TextParts
@@ -272,10 +272,20 @@ def test_without_the_library_the_complaint_says_what_to_install(monkeypatch: pyt
     assert f"pip install {missing}" in complaint
 
 
-def test_a_document_in_a_request_is_read_with_its_name_and_a_file_only_by_a_process_that_has_it() -> None:
-    assert run_check(DocumentWork(make_docx(), "a.docx")).text.startswith("[header]")
-    assert run_check(DocumentWork("<p>Größe".encode("cp1252"), "a.html")).text == "Größe"
-    assert run_check(FileWork("/nowhere")) == CheckOutcome(unfinished=True)
+def test_a_text_in_a_request_stays_as_it_is() -> None:
+    """It may be what the request is about."""
+    for text in ("<html><p>Größe</p>\r\n ", "From: ann\n\nHello\n", ""):
+        assert read_for_model(text.encode("utf-16")) == CheckOutcome(text)
+    assert read_for_model(GERMAN.encode("cp1252")) == CheckOutcome(GERMAN)
+    assert read_for_model(make_docx()) == read(make_docx())
+    assert read_for_model(office_files.RTF) == read(office_files.RTF)
+    assert read_for_model(b"\0\1\2").code == "unsupported_file"
+    assert read_for_model(saved(docx.Document())).code == "invalid_file"
+
+
+def test_a_document_is_read_in_place_and_a_file_only_where_it_is() -> None:
+    assert run_check(DocumentWork(make_docx())).text.startswith("[header]")
+    assert run_check(FileWork("/nowhere")).complaint == "there are no uploaded files here"
 
 
 # ---- what somebody made to do harm -----------------------------------------------------------------------------------
@@ -427,5 +437,5 @@ def test_a_sample_of_a_long_text_is_enough() -> None:
 
 
 def test_every_kind_has_its_reader() -> None:
-    assert set(file_texts.READERS) == {"pdf", "zip", "ole", "rtf", "html", "mail", "text"}
+    assert set(file_texts.READERS) == {"pdf", "zip", "ole", "rtf", "html", "mail", "text", "text as it is"}
     assert set(file_texts.ZIPPED) == {"docx", "pptx", "xlsx", "odf"}

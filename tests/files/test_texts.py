@@ -1,7 +1,6 @@
 """The texts of stored files: read from the disk, in processes that are killed when that takes too long."""
 
 from collections.abc import AsyncIterator
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from support.pdfs import make_pdf, make_scan
 from antiphon.core.check_work import CheckOutcome, CheckWork, FileWork
 from antiphon.files.texts import TOO_SLOW, FileTexts, UnreadableFile
 from antiphon.gateway.checker import Checker
+from antiphon.store.file_records import FileRecord
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -23,7 +23,7 @@ async def checker() -> AsyncIterator[Checker]:
 
 @pytest.fixture
 def texts(checker: Checker) -> FileTexts:
-    return FileTexts(partial(checker.run, patient=True))
+    return FileTexts(checker.run)
 
 
 def stored(folder: Path, content: bytes) -> Path:
@@ -72,7 +72,7 @@ async def test_a_file_that_is_gone_is_an_error_of_the_server(texts: FileTexts, t
 
 async def test_a_file_that_takes_too_long_is_given_up_and_the_next_is_read(tmp_path: Path) -> None:
     checker = Checker(deadline=1.0, most_processes=1)
-    texts = FileTexts(partial(checker.run, patient=True))
+    texts = FileTexts(checker.run)
     try:
         # Each of its letters is a command: it takes minutes.
         endless = stored(tmp_path, make_pdf("a) Tj (b" * 2_000_000))
@@ -85,12 +85,18 @@ async def test_a_file_that_takes_too_long_is_given_up_and_the_next_is_read(tmp_p
 
 
 async def test_the_work_names_the_file_and_does_not_contain_it(tmp_path: Path) -> None:
-    seen: list[tuple[CheckWork, str]] = []
+    seen: list[tuple[CheckWork, str, bool]] = []
 
-    async def run(work: CheckWork, owner: str) -> CheckOutcome:
-        seen.append((work, owner))
+    async def run(work: CheckWork, owner: str, *, patient: bool) -> CheckOutcome:
+        seen.append((work, owner, patient))
         return CheckOutcome("text")
 
     path = tmp_path / "content"
-    assert await FileTexts(run).text_of(path, "a.txt", "text/plain", "ann") == "text"
-    assert seen == [(FileWork(str(path), "a.txt", "text/plain"), "ann")]
+    texts = FileTexts(run)
+    assert await texts.text_of(path, "a.txt", "text/plain", "ann") == "text"
+    record = FileRecord(id="file-1", owner="bob", created_at=0, size=1, purpose="user_data", filename="b.txt")
+    assert await texts.read_for_model(path, record, patient=False) == CheckOutcome("text")
+    assert seen == [
+        (FileWork(str(path), "a.txt", "text/plain"), "ann", True),
+        (FileWork(str(path), "b.txt", None, is_for_model=True), "bob", False),
+    ]

@@ -79,7 +79,7 @@ async def test_a_pdf_is_read_once_and_gives_the_same_prompt_when_it_is_continued
         before = engine.last["messages"]
         await gateway.create("Go on", previous_response_id=first["id"])
     assert engine.last["messages"][: len(before)] == before
-    assert checker.work == [DocumentWork(DOCUMENT, "a.pdf"), DocumentWork(make_pdf("More"), "a.pdf")]
+    assert checker.work == [DocumentWork(DOCUMENT), DocumentWork(make_pdf("More"))]
 
 
 @pytest.mark.parametrize(
@@ -144,14 +144,6 @@ async def test_documents_of_every_kind_are_sent_as_their_text(
     sent = engine.last["messages"][-1]["content"]
     assert sent.startswith(f'Read.\n<file name="{name}">\n')
     assert words in sent
-
-
-async def test_the_same_bytes_under_another_name_may_be_another_document(gateway: GatewayUnderTest, engine: MockEngine) -> None:
-    page = "<p>Größe</p>".encode("cp1252")
-    await gateway.create(asked(file_part(page, filename="a.html"), file_part(page, filename="a.txt")))
-    sent = engine.last["messages"][-1]["content"]
-    assert '"a.html">\nGröße\n</file>' in sent
-    assert '"a.txt">\n<p>Größe</p>\n</file>' in sent
 
 
 async def test_a_page_in_a_request_stays_as_it_is(gateway: GatewayUnderTest, engine: MockEngine) -> None:

@@ -255,6 +255,15 @@ async def test_a_client_that_leaves_in_the_middle_leaves_nothing(gateway: Gatewa
     assert (await gateway.get("/v1/files"))[1]["data"] == []
 
 
+async def test_a_client_that_stops_sending_gets_a_408_and_leaves_nothing() -> None:
+    given = form(PURPOSE, ("file", ("a", bytes(800_000))))
+    request = post(given["data"], b"Content-Type: " + given["headers"]["Content-Type"].encode(), path=b"/v1/files")
+    async with running_gateway(body_timeout=0.3) as gateway, dialled(gateway) as client:
+        await client.send(request[: len(request) // 2])
+        assert (await client.answer()).status == 408
+        assert nothing_left(gateway)
+
+
 # ---- contents --------------------------------------------------------------------------------------------------------
 
 

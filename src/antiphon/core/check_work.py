@@ -34,16 +34,26 @@ class DocumentWork(Struct, frozen=True, tag="document"):
     """What is the text of a document, or what are the pages of a PDF, if they are images?"""
 
     document: bytes
-    # Its name. It says what kind of file it is where its content does not.
-    filename: str = ""
 
 
 class FileWork(Struct, frozen=True, tag="file"):
-    """What is the text of a file? Whoever runs this must be able to open it: `run_check()` is not."""
+    """What is the text of a file on the disk? Whoever runs this must be able to open it: `run_check()` is not."""
 
     path: str
     filename: str = ""
     content_type: str | None = None
+    # It is part of a request: see `file_texts.read_for_model()`.
+    is_for_model: bool = False
+
+
+class StoredFileWork(Struct, frozen=True, tag="stored_file"):
+    """What is in an uploaded file: its text, or the image that it is? Whoever runs this must know the files of the request's
+    owner: `run_check()` does not."""
+
+    id: str
+    is_image: bool = False
+    # The largest image, in bytes.
+    most_bytes: int = 0
 
 
 class PageWork(Struct, frozen=True, tag="page"):
@@ -55,7 +65,7 @@ class PageWork(Struct, frozen=True, tag="page"):
     is_html: bool = True
 
 
-CheckWork = SchemaWork | GrammarWork | DefinitionWork | DocumentWork | FileWork | PageWork
+CheckWork = SchemaWork | GrammarWork | DefinitionWork | DocumentWork | FileWork | StoredFileWork | PageWork
 
 
 class CheckOutcome(Struct, frozen=True):
@@ -67,14 +77,15 @@ class CheckOutcome(Struct, frozen=True):
     images: tuple[str, ...] = ()
     # The work did not come to an end: killed at its deadline, or its process died.
     unfinished: bool = False
-    # Of a web page.
+    # Of a web page; of an uploaded file, its name.
     title: str = ""
-    # What kind of complaint it is, of a document: "unsupported_file" or "invalid_file".
+    # What kind of complaint it is, of a document: "unsupported_file" or "invalid_file"; of an uploaded file also NO_SUCH_FILE.
     code: str = ""
 
 
-# A file is read by a process that has it on its disk.
-UNREACHABLE = CheckOutcome(unfinished=True)
+# The code of a file that is not there, has expired, or is another owner's.
+NO_SUCH_FILE = "file_not_found"
+NO_FILES = CheckOutcome(complaint="there are no uploaded files here", code=NO_SUCH_FILE)
 
 
 def run_check(work: CheckWork) -> CheckOutcome:
@@ -87,9 +98,9 @@ def run_check(work: CheckWork) -> CheckOutcome:
     if isinstance(work, GrammarWork):
         return grammars.check(work.grammar, work.arguments)
     if isinstance(work, DocumentWork):
-        return file_texts.read(work.document, work.filename, longest=file_texts.LONGEST_IN_REQUEST)
-    if isinstance(work, FileWork):
-        return UNREACHABLE
+        return file_texts.read_for_model(work.document)
+    if isinstance(work, FileWork | StoredFileWork):
+        return NO_FILES
     if isinstance(work, PageWork):
         return (web_pages.read if work.is_html else web_pages.read_plain)(work.page, work.charset)
     compile_definition = grammars.complaint_about if isinstance(work.definition, Grammar) else schemas.complaint_about

@@ -5,15 +5,14 @@ import binascii
 from collections.abc import Callable
 from typing import Any
 
-from antiphon.core.documents import ReadDocument
+from antiphon.core.check_work import CheckOutcome, DocumentWork, StoredFileWork
+from antiphon.core.documents import ReadDocument, plain_text
 from antiphon.core.validation import convert
 from antiphon.errors import InvalidRequest, quoted
 from antiphon.wire.input_items import InputAudio, InputFile, InputImage
 
 Part = dict[str, Any]
 
-# Documents that may look like text.
-DOCUMENTS = (b"%PDF-", b"{\\rtf")
 SCANNED = "(It has no text. The images on its pages follow: {count}.)"
 
 
@@ -31,13 +30,13 @@ def refusal_part(part: Part, where: str, read: ReadDocument) -> list[Part]:
 
 def image_part(part: Part, where: str, read: ReadDocument) -> list[Part]:
     image = convert(part, InputImage, where)
-    if not image.image_url:
-        raise InvalidRequest(
-            f"`{where}` needs `image_url`, a URL or a data URL: there are no stored files here.",
-            param=f"{where}.image_url",
-            code="missing_required_parameter",
-        )
-    url: Part = {"url": image.image_url}
+    given = _only_one(where, {"image_url": image.image_url, "file_id": image.file_id})
+    if given == "file_id":
+        outcome = read(StoredFileWork(image.file_id or "", is_image=True), f"{where}.file_id")
+        if not outcome.images:
+            # It was not read yet; or it cannot be, and the model is told why.
+            return [{"type": "text", "text": outcome.text}]
+    url: Part = {"url": image.image_url if given == "image_url" else outcome.images[0]}
     # "original" exists only in the Responses API, and "auto" is what engines do without it.
     if image.detail in ("low", "high"):
         url["detail"] = image.detail
@@ -46,23 +45,20 @@ def image_part(part: Part, where: str, read: ReadDocument) -> list[Part]:
 
 def file_part(part: Part, where: str, read: ReadDocument) -> list[Part]:
     file = convert(part, InputFile, where)
-    if file.file_data is None:
+    given = _only_one(where, {"file_data": file.file_data, "file_id": file.file_id, "file_url": file.file_url})
+    if given == "file_url":
         raise InvalidRequest(
-            f"`{where}` needs `file_data`: the content of a file must be in the request.",
-            param=f"{where}.file_data",
-            code="missing_required_parameter",
+            f"`{where}.file_url` cannot be used: no files are fetched from addresses here. Send `file_data`, or upload the "
+            "file and send its `file_id`.",
+            param=f"{where}.file_url",
+            code="unsupported_parameter",
         )
-    try:
-        raw = base64.b64decode(file.file_data.rpartition(",")[2], validate=True)
-    except (binascii.Error, ValueError):
-        raise InvalidRequest(
-            f"`{where}.file_data` must be base64 or a data URL.", param=f"{where}.file_data", code="invalid_value"
-        ) from None
-    text, images = _decoded(raw), tuple[str, ...]()
-    if text is None or raw.startswith(DOCUMENTS):
-        outcome = read(raw, f"{where}.file_data", file.filename or "")
-        text, images = outcome.text, outcome.images
-    name = file.filename or "file"
+    if given == "file_id":
+        outcome = read(StoredFileWork(file.file_id or ""), f"{where}.file_id")
+    else:
+        outcome = _read_data(file, where, read)
+    text, images = outcome.text, outcome.images
+    name = file.filename or outcome.title or "file"
     if images:
         text = SCANNED.format(count=len(images))
     return [
@@ -71,13 +67,32 @@ def file_part(part: Part, where: str, read: ReadDocument) -> list[Part]:
     ]
 
 
-def _decoded(raw: bytes) -> str | None:
-    """Text goes as it is. None: it is none, or in another encoding."""
+def _only_one(where: str, members: dict[str, str | None]) -> str:
+    """The name of the member that is there. It must be one of them."""
+    # An empty file is a file.
+    given = [name for name, value in members.items() if value or (value == "" and name == "file_data")]
+    if len(given) == 1:
+        return given[0]
+    names = ", ".join(f"`{name}`" for name in members)
+    if given:
+        raise InvalidRequest(
+            f"`{where}` must have one of {names}, not several.",
+            param=f"{where}.{given[1]}",
+            code="mutually_exclusive_parameters",
+        )
+    first = next(iter(members))
+    raise InvalidRequest(f"`{where}` must have one of: {names}.", param=f"{where}.{first}", code="missing_required_parameter")
+
+
+def _read_data(file: InputFile, where: str, read: ReadDocument) -> CheckOutcome:
     try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        return None
-    return None if "\0" in text else text
+        raw = base64.b64decode((file.file_data or "").rpartition(",")[2], validate=True)
+    except (binascii.Error, ValueError):
+        raise InvalidRequest(
+            f"`{where}.file_data` must be base64 or a data URL.", param=f"{where}.file_data", code="invalid_value"
+        ) from None
+    text = plain_text(raw)
+    return CheckOutcome(text) if text is not None else read(DocumentWork(raw), f"{where}.file_data")
 
 
 def audio_part(part: Part, where: str, read: ReadDocument) -> list[Part]:

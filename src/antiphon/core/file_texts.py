@@ -41,7 +41,16 @@ def read(
     """Never raises. The complaint completes "the file cannot be read: …". The images are those of a scanned PDF, which has
     no text."""
     source = make_source(file, filename, content_type, longest)
-    kind = kinds.kind_of(source)
+    return _read(source, kinds.kind_of(source))
+
+
+def read_for_model(file: BinaryIO | bytes, content_type: str | None = None, longest: int = LONGEST_IN_REQUEST) -> CheckOutcome:
+    """A file in a request. A page, a mail and the like stay as they are: they may be what the request is about."""
+    source = make_source(file, "", content_type, longest)
+    return _read(source, kinds.document_kind(source) or "text as it is")
+
+
+def _read(source: Source, kind: str) -> CheckOutcome:
     try:
         return READERS[kind](source)
     except Unreadable as problem:
@@ -64,10 +73,14 @@ def make_source(file: BinaryIO | bytes, filename: str, content_type: str | None,
 
 
 def _whole(text: str) -> CheckOutcome:
-    """Without what no text has: zeros, and halves of characters."""
-    whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace") if not text.isascii() else text
-    text = _LINE_ENDS.sub("\n", whole.replace("\0", "")).strip()
+    text = _LINE_ENDS.sub("\n", _clean(text)).strip()
     return CheckOutcome(text) if text else CheckOutcome(complaint=NO_TEXT, code="invalid_file")
+
+
+def _clean(text: str) -> str:
+    """Without what no text has: zeros, and halves of characters."""
+    text = text.replace("\0", "")
+    return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def _reads_text(read: Callable[[Source], str]) -> Callable[[Source], CheckOutcome]:
@@ -96,12 +109,12 @@ def _read_ole(source: Source) -> CheckOutcome:
     raise Unreadable("unsupported_file", OLD_OFFICE)
 
 
-def _read_plain(source: Source) -> CheckOutcome:
+def _decoded(source: Source) -> str:
     text = encodings.read(source)
-    if text is not None:
-        return _whole(text)
-    what = kinds.binary_name(source.head(kinds.HEAD))
-    raise Unreadable("unsupported_file", BINARY.format(what=what) if what else UNKNOWN)
+    if text is None:
+        what = kinds.binary_name(source.head(kinds.HEAD))
+        raise Unreadable("unsupported_file", BINARY.format(what=what) if what else UNKNOWN)
+    return text
 
 
 READERS: dict[str, Callable[[Source], CheckOutcome]] = {
@@ -111,7 +124,8 @@ READERS: dict[str, Callable[[Source], CheckOutcome]] = {
     "rtf": _reads_text(rtf.read),
     "html": _reads_text(html.read),
     "mail": _reads_text(mail.read),
-    "text": _read_plain,
+    "text": _reads_text(_decoded),
+    "text as it is": lambda source: CheckOutcome(_clean(_decoded(source))),
 }
 # What a ZIP file may be.
 ZIPPED: dict[str, Callable[[Source, str, ZipParts], str]] = {

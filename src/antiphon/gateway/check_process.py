@@ -54,6 +54,8 @@ def read_file(work: FileWork) -> CheckOutcome:
     from antiphon.core import file_texts
 
     with open(work.path, "rb") as file:
+        if work.is_for_model:
+            return file_texts.read_for_model(file, work.content_type)
         return file_texts.read(file, work.filename, work.content_type)
 
 

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from typing import Protocol
 
-from antiphon.errors import StoreUnavailable
+from antiphon.errors import ApiError, StoreUnavailable
 from antiphon.logs import log
 from antiphon.store.protocol import Store
 
@@ -37,6 +37,6 @@ async def sweep_files(library: Swept, interval: float = INTERVAL, kind: str = "f
         try:
             if swept := await library.sweep():
                 log(f"{kind}_swept", count=swept)
-        except (StoreUnavailable, OSError) as gone:
-            log(f"{kind}_not_swept", level=logging.WARNING, reason=str(gone))
+        except (ApiError, OSError) as failed:
+            log(f"{kind}_not_swept", level=logging.WARNING, reason=str(failed))
         await asyncio.sleep(interval)

@@ -24,7 +24,7 @@ _ALT = re.compile(r"""\balt\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s'">]+))""", re.IGN
 # Elements whose content is no markup, and is not shown.
 RAW = frozenset(("script", "style", "iframe", "noembed", "noframes", "xmp"))
 _RAW_ENDS = {name: re.compile(f"</{name}", re.IGNORECASE) for name in RAW}
-HIDDEN = frozenset("head template noscript svg math object select datalist".split())
+HIDDEN = frozenset("template noscript svg math object select datalist".split())
 # Elements that begin and end a line.
 BLOCKS = frozenset(
     """
@@ -61,7 +61,7 @@ def html_to_text(markup: str, source: Source) -> str:
     while token := _TOKEN.match(markup, at):
         at = token.end()
         if (text := token["text"]) is not None:
-            page.write(unescape(text))
+            page.write(unescape(text) if "&" in text else text)
         elif (name := token["end"]) is not None:
             page.end(name.lower())
         elif (name := token["start"]) is not None:
@@ -75,40 +75,38 @@ def html_to_text(markup: str, source: Source) -> str:
 class PageText:
     def __init__(self, parts: TextParts) -> None:
         self.parts = parts
-        # How many elements are open that hide what is in them, by name. Pages forget to close them.
-        self._hidden: dict[str, int] = {}
-        self._in_title = False
+        # The open elements that hide what is in them.
+        self._hiding: set[str] = set()
         self._preformatted = 0
         # How many line ends the text has now at its end: two are a line of space. At its beginning none is needed.
         self._line_ends = 2
         self._prefix = ""
 
     def start(self, tag: str, attributes: str) -> None:
-        if tag == "body":
-            self._hidden.clear()
-        if tag in HIDDEN:
-            self._hidden[tag] = 0 if attributes.endswith("/") else self._hidden.get(tag, 0) + 1
-        elif tag in BLOCKS:
-            self._in_title = tag == "title"
+        if tag in BLOCKS:
+            if tag == "body":
+                # Some pages do not close what is in their head.
+                self._hiding.clear()
             self._break(2 if tag in SPACED else 1)
             self._prefix = PREFIXES.get(tag, self._prefix)
             self._preformatted += tag == "pre"
+        elif tag in HIDDEN and not attributes.endswith("/"):
+            self._hiding.add(tag)
         elif tag in CELLS and not self._line_ends:
             self.write(" | ")
         elif tag == "img" and (alt := _ALT.search(attributes)):
             self.write(unescape(next(filter(None, alt.groups()), "")))
 
     def end(self, tag: str) -> None:
-        if tag in HIDDEN:
-            self._hidden.pop(tag, None)
-        elif tag in BLOCKS:
-            self._in_title = False
+        if tag in BLOCKS:
             self._preformatted -= tag == "pre" and self._preformatted > 0
             self._break(2 if tag in SPACED else 1)
             self._prefix = ""
+        else:
+            self._hiding.discard(tag)
 
     def write(self, text: str) -> None:
-        if self._is_hidden():
+        if self._hiding:
             return
         if not self._preformatted:
             text = _SPACES.sub(" ", text)
@@ -120,11 +118,7 @@ class PageText:
         self.parts.add(text)
         self._line_ends = 1 if text.endswith("\n") else 0
 
-    def _is_hidden(self) -> bool:
-        """The title is in the head, which has no other text."""
-        return any(self._hidden.values()) and not (self._in_title and set(self._hidden) <= {"head"})
-
     def _break(self, line_ends: int) -> None:
-        if self._line_ends < line_ends and not self._is_hidden():
+        if self._line_ends < line_ends and not self._hiding:
             self.parts.add("\n" * (line_ends - self._line_ends))
             self._line_ends = line_ends

@@ -1,7 +1,5 @@
 """What kind of file it is: by its content where that says so, else by its name and type."""
 
-from collections.abc import Iterator
-
 from antiphon.core.readers import encodings
 from antiphon.core.readers.open_document import CONTENT
 from antiphon.core.readers.source import Source
@@ -11,10 +9,8 @@ HEAD = 4096
 PDF = b"%PDF-"
 # Some PDF files have a few foreign bytes before their own.
 PDF_HEAD = 1024
-ZIP = b"PK\x03\x04"
-RTF = b"{\\rtf"
-# Documents of old office programs, and those with a password of new ones.
-OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+# How documents begin. "ole": those of old office programs, and those with a password of new ones.
+MARKS = ((PDF, "pdf"), (b"PK\x03\x04", "zip"), (b"{\\rtf", "rtf"), (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "ole"))
 # The folder of the main part → the kind.
 OFFICE = {"word": "docx", "ppt": "pptx", "xl": "xlsx"}
 OPEN_DOCUMENT = b"application/vnd.oasis.opendocument."
@@ -63,24 +59,23 @@ BINARY: tuple[tuple[int, bytes, str], ...] = (
 
 def kind_of(source: Source) -> str:
     """The name of a row in `file_texts.READERS`. What nothing is known of may be text."""
+    return document_kind(source) or _markup_kind(source) or "text"
+
+
+def document_kind(source: Source) -> str | None:
+    """By its content. None: it may be text, or nothing that is known."""
     head = source.head(HEAD)
-    return next(_kinds(source, head), "text")
+    if PDF in head[:PDF_HEAD] and not head.startswith(PDF) and not encodings.is_utf8(head):
+        return "pdf"
+    return next((kind for mark, kind in MARKS if head.startswith(mark)), None)
 
 
-def _kinds(source: Source, head: bytes) -> Iterator[str]:
-    name, start = source.filename.lower(), head.lstrip()[:16].lower()
-    if head.startswith(PDF) or (PDF in head[:PDF_HEAD] and not encodings.is_utf8(head)):
-        yield "pdf"
-    if head.startswith(ZIP):
-        yield "zip"
-    if head.startswith(OLE):
-        yield "ole"
-    if head.startswith(RTF):
-        yield "rtf"
+def _markup_kind(source: Source) -> str | None:
+    """A kind of text."""
+    name, start = source.filename.lower(), source.head(HEAD).lstrip()[:16].lower()
     if name.endswith(HTML_NAMES) or source.content_type in HTML_TYPES or start.startswith(HTML_BEGINNINGS):
-        yield "html"
-    if name.endswith(MAIL_NAMES) or source.content_type in MAIL_TYPES:
-        yield "mail"
+        return "html"
+    return "mail" if name.endswith(MAIL_NAMES) or source.content_type in MAIL_TYPES else None
 
 
 def main_part(parts: ZipParts) -> tuple[str, str] | None:

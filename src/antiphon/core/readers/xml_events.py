@@ -7,6 +7,8 @@ from xml.parsers import expat
 from antiphon.core.readers.source import Unreadable
 
 PIECE = 64 * 1024
+# How many names of elements are remembered.
+MOST_NAMES = 10_000
 
 Attributes = dict[str, str]
 Start = Callable[[str, Attributes], None]
@@ -22,10 +24,12 @@ def read_xml(file: BinaryIO, start: Start, end: End | None = None, data: Callabl
     parser = expat.ParserCreate()
     parser.buffer_text = True
     parser.StartDoctypeDeclHandler = _refuse
-    parser.StartElementHandler = lambda name, attributes: start(local(name), attributes)
+    # A document has few names, many times.
+    names = LocalNames()
+    parser.StartElementHandler = lambda name, attributes: start(names[name], attributes)
     if end is not None:
         close = end
-        parser.EndElementHandler = lambda name: close(local(name))
+        parser.EndElementHandler = lambda name: close(names[name])
     if data is not None:
         parser.CharacterDataHandler = data
     try:
@@ -34,6 +38,14 @@ def read_xml(file: BinaryIO, start: Start, end: End | None = None, data: Callabl
         parser.Parse(b"", True)
     except expat.ExpatError as malformed:
         raise MalformedXml(str(malformed)) from None
+
+
+class LocalNames(dict[str, str]):
+    def __missing__(self, name: str) -> str:
+        short = local(name)
+        if len(self) < MOST_NAMES:
+            self[name] = short
+        return short
 
 
 def local(name: str) -> str:
