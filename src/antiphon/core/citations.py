@@ -261,7 +261,7 @@ class CitationMarks:
         return found.start("group")
 
     def _cite(self, sources: list[Citable], space: str, written: str, deltas: list[TextDelta]) -> None:
-        """`written`: what the model wrote for it, without the space before it."""
+        """`written`: what the model wrote for it. `space`: the one that it begins with."""
         before = space or self._last
         at_line_start = not space and (self._markdown.line_start or self._last.isspace())
         for source in sources:
@@ -282,9 +282,10 @@ class CitationMarks:
     def _is_cited_here(self, source: Citable) -> bool:
         """Two passages of one file are one citation in one place."""
         annotation = source.annotation(0, 0)
-        is_cited = annotation in self._cited_here
+        if annotation in self._cited_here:
+            return True
         self._cited_here.append(annotation)
-        return is_cited
+        return False
 
 
 def _next_mark(text: str, at: int, *, is_end: bool) -> regex.Match[str] | None:

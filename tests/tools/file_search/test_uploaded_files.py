@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from agents import Agent, FileSearchTool, OpenAIConversationsSession, OpenAIResponsesModel, RunConfig, Runner
 from openai import AsyncOpenAI, NotFoundError
 from openai.types import VectorStore
 from openai.types.responses.response_output_text import AnnotationFileCitation
@@ -94,6 +95,26 @@ async def test_either_database_is_searched(
         response: Any = await client.responses.create(model="mock", input="How?", tools=[tool(store, filters=filters)])
     assert MANUAL in shown_to_model(engine)
     assert [each.file_id for each in response.output[-1].content[0].annotations] == [file_id]
+
+
+async def test_an_agent_searches_in_a_conversation(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    again = answer(call("file_search", '{"queries": ["pump oil"]}', id="b"), finish="tool_calls")
+    engine.will(SEARCHED, text("With warm water [1]."), again, text("It needs oil [1]."))
+    async with client_of(gateway) as client:
+        store, file_id = await make_store(client, "manual.pdf")
+        model = OpenAIResponsesModel(model="mock", openai_client=client)
+        searches = FileSearchTool(vector_store_ids=[store.id], include_search_results=True)
+        agent = Agent(name="Librarian", tools=[searches], model=model)
+        session = OpenAIConversationsSession(openai_client=client)
+        quiet = RunConfig(tracing_disabled=True)
+        first = await Runner.run(agent, "How is the filter cleaned?", session=session, run_config=quiet)
+        second: Any = Runner.run_streamed(agent, "And the pump?", session=session, run_config=quiet)
+        assert [event async for event in second.stream_events()]
+    assert (first.final_output, second.final_output) == ("With warm water.", "It needs oil.")
+    cited = second.new_items[-1].raw_item.content[0].annotations
+    assert [each.file_id for each in cited] == [file_id]
+    roles = [message["role"] for message in engine.last["messages"]]
+    assert roles == ["user", "assistant", "tool", "assistant", "user", "assistant", "tool"]
 
 
 async def test_files_are_left_out_by_their_attributes(gateway: GatewayUnderTest, engine: MockEngine) -> None:
