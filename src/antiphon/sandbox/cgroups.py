@@ -19,8 +19,8 @@ NEEDED = ("memory", "pids")
 # Used where they are there. Without a freezer, nothing is paused between runs.
 USEFUL_V1 = ("freezer", "cpu")
 USEFUL_V2 = ("cpu",)
-# A busy sandbox gets little of a busy machine: an eighth of what the gateway gets.
-SHARES_V1, WEIGHT_V2 = 128, 12
+# On a busy machine, all processes of a sandbox together get half of what one of the gateway's gets.
+SHARES_V1, WEIGHT_V2 = 512, 50
 # How long the kernel may take to end processes that were killed, in seconds.
 PATIENCE = 5.0
 
@@ -48,14 +48,18 @@ class Cgroup:
             _write(memory / "memory.limit_in_bytes", limits.memory)
             with contextlib.suppress(FileNotFoundError):  # a kernel that does not count swap
                 _write(memory / "memory.memsw.limit_in_bytes", limits.memory)
-            if (cpu := self._folders.get("cpu")) is not None:
-                _write(cpu / "cpu.shares", SHARES_V1)
             return
         _write(memory / "memory.max", limits.memory)
         with contextlib.suppress(FileNotFoundError):
             _write(memory / "memory.swap.max", 0)
+
+    def give_way(self) -> None:
+        """From now on, others come first where the machine is busy."""
         with contextlib.suppress(OSError):
-            _write(memory / "cpu.weight", WEIGHT_V2)
+            if self._version == 2:
+                _write(self._folders["pids"] / "cpu.weight", WEIGHT_V2)
+            elif (cpu := self._folders.get("cpu")) is not None:
+                _write(cpu / "cpu.shares", SHARES_V1)
 
     def memory_kills(self) -> int:
         """How many processes the kernel has killed because the memory was used up."""

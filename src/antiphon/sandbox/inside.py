@@ -29,6 +29,7 @@ import types
 from typing import Any
 
 READY, IMAGE, DONE, SHELL = b"R", b"I", b"D", b"S"
+NICE = 5  # from the first code on, not while this starts
 STOCK = ("numpy", "pandas", "matplotlib")
 DATA = "/mnt/data"
 # Settings of notebooks that mean nothing here.
@@ -258,6 +259,13 @@ def no_input(prompt: object = "") -> str:
     raise RuntimeError("input() is not available: nobody can answer. Write the value into the code.")
 
 
+def close_all_but(kept: set[int]) -> None:
+    """What was opened on the way here is of no use to the code."""
+    for number in {int(name) for name in os.listdir("/proc/self/fd")} - kept:
+        with contextlib.suppress(OSError):
+            os.close(number)
+
+
 class Capture:
     """The beginning of what a command writes to one of its outputs. The rest is read, and left out."""
 
@@ -328,7 +336,7 @@ def main() -> None:
     logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
     sys.modules["_notebook"] = sys.modules["__main__"]
     connection = socket.socket(fileno=os.dup(int(sys.argv[1])))
-    os.close(int(sys.argv[1]))
+    close_all_but({0, 1, 2, connection.fileno()})
     sys.argv = [""]
     os.chdir(DATA)  # the folder is its user's, so only the user may enter it
     sys.path[0] = ""  # the folder that it is in, not that of this file
@@ -337,6 +345,7 @@ def main() -> None:
     notebook = Notebook(gateway)
     globals()["show_figures"] = notebook.show_figures
     signal.signal(signal.SIGINT, gateway.interrupt)
+    os.nice(NICE)
     gateway.listen()
     gateway.answer(READY)
     for command in gateway.commands():

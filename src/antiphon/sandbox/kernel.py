@@ -69,6 +69,7 @@ class Kernel:
         output, output_inside = os.pipe()
         for end in (ours.fileno(), output):
             os.set_blocking(end, False)
+        _widen(output)
         try:
             process = await sandbox.start(
                 [str(theirs.fileno())], folder, limits, output=output_inside, pass_fds=[theirs.fileno()]
@@ -99,6 +100,7 @@ class Kernel:
             output, images = Output(self._limits.output), list[bytes]()
             command = {"do": "run", "code": code, "images": self._limits.images}
             failed, timed_out, note = True, False, ""
+            before = self._process.cgroup.processes()
             try:
                 async with self._at_work(output):
                     token = await self._send(command)
@@ -108,6 +110,8 @@ class Kernel:
                         timed_out = True
                         await self._send({"do": "interrupt", "token": token}, token)
                         await self._result(token, images, GRACE)
+                        if self._process.cgroup.processes() - before:
+                            raise TimeoutError from None  # what it has started goes on
                         note = f"[The code was stopped after {seconds:g} seconds. Variables are kept.]"
             except (TimeoutError, _Ended, _Full) as ended:
                 note = await self._end(ended, f"The code was ended after {seconds:g} seconds.")
@@ -148,7 +152,8 @@ class Kernel:
         output = Output(4096)
         try:
             async with self._at_work(output):
-                await self._result("", [], START_TIME, READY)
+                await self._result("", [], START_TIME)
+            self._process.cgroup.give_way()
         except (TimeoutError, _Ended, _Full) as failed:
             reason = str(failed) if isinstance(failed, _Full) else output.text().strip() or "no reason was given"
             await self._shut()
@@ -238,7 +243,7 @@ class Kernel:
                 raise _Ended from failed
         return token
 
-    async def _result(self, token: str, images: list[bytes], seconds: float, last: bytes = b"") -> bytes:
+    async def _result(self, token: str, images: list[bytes], seconds: float) -> bytes:
         """The end of what was asked for. Images go to `images`. Answers to other commands are left out."""
         async with asyncio.timeout(seconds):
             while True:
@@ -282,6 +287,14 @@ class Kernel:
         if isinstance(ended, _Full):
             await asyncio.to_thread(folders.shrink, self._folder, self._limits)
         return f"[{reason} Variables are lost; files in /mnt/data are kept.]"
+
+
+def _widen(pipe: int) -> None:
+    """More fits into it, so a long output is read in fewer pieces."""
+    with contextlib.suppress(ImportError, AttributeError, OSError):
+        import fcntl
+
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, MOST_IN_PIPE)
 
 
 def _joined(logs: str, note: str) -> str:

@@ -19,7 +19,6 @@ def main(order: dict[str, Any]) -> None:
     for path in order["cgroups"]:
         with open(path, "w") as procs:
             procs.write("0")
-    os.nice(order["nice"])
     for name, value in order["rlimits"].items():
         kind = getattr(resource, name)
         most = resource.getrlimit(kind)[1]

@@ -28,7 +28,6 @@ USER = 1000
 # Users that nobody has: above those that systemd hands out, below the last one that all programs can store.
 FIRST_UID, UIDS = 1_900_000_000, 100_000_000
 
-NICE = 10
 OPEN_FILES = 1024
 LAUNCHER = Path(__file__).with_name("launcher.py")
 # What runs inside, and the names there.
@@ -110,7 +109,6 @@ class Sandbox:
         cgroup = self._cgroups.create(f"{os.getpid()}-{secrets.token_hex(6)}", limits)
         order = {
             "cgroups": cgroup.procs,
-            "nice": NICE,
             "rlimits": {"RLIMIT_CORE": 0, "RLIMIT_NOFILE": OPEN_FILES, "RLIMIT_FSIZE": limits.disk},
             "uid": uid,
             "command": self._command(arguments, folder, limits, uid),
