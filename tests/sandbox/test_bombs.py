@@ -134,6 +134,8 @@ async def test_a_child_that_is_killed_for_its_memory_does_not_end_the_interprete
     code = "import os, subprocess\nsubprocess.run(['python3', '-c', \"b'x' * 300_000_000\"]).returncode"
     assert await result_of(kernel, code) == "-9"
     assert await result_of(kernel, "1 + 1") == "2"
+    run = await kernel.run("import os; os._exit(1)", 10)
+    assert (run.failed, run.out_of_memory) == (True, False)
 
 
 # ---- time --------------------------------------------------------------------------------------------------------------

@@ -141,13 +141,16 @@ class Cgroups:
         """The empty groups of gateways that were killed. Those with processes cannot be removed, and stay."""
         for parent in set(self._parents.values()):
             for folder in parent.glob(f"{PREFIX}*"):
+                gateway = folder.name.removeprefix(PREFIX).partition("-")[0]
                 with contextlib.suppress(OSError):
-                    folder.rmdir()
+                    # A living one may just have made it.
+                    if not Path("/proc", gateway).exists():
+                        folder.rmdir()
 
 
 ADVICE = (
-    "Run the gateway as a systemd service with `Delegate=memory pids cpu`, or as root where /sys/fs/cgroup is writable "
-    "(a container needs `--cgroupns=private` and a writable /sys/fs/cgroup)."
+    "Start the gateway with `systemd-run --user --scope -p Delegate=yes`, as a systemd service with `Delegate=yes`, or as "
+    "root; in a container, /sys/fs/cgroup must be writable."
 )
 
 
@@ -203,42 +206,34 @@ def _writable(found: dict[str, Path]) -> dict[str, Path]:
 
 
 def _delegated(own: Path) -> Path:
-    """A folder of version 2 whose children have the controllers. A group with processes has none such, so the gateway moves
-    down into a leaf of its own, if nobody else is in its group."""
-    for folder in (own, own.parent):
-        if _gives(folder) and os.access(folder, os.W_OK):
-            return folder
-    if not os.access(own, os.W_OK):
-        raise NoCgroups(f"the gateway may not make control groups in {own}. {ADVICE}")
-    missing = [name for name in NEEDED if name not in _words(own / "cgroup.controllers")]
-    if missing:
-        raise NoCgroups(f"the control group {own} has no controller for {' and '.join(missing)}. {ADVICE}")
-    _move_down(own)
-    try:
-        _write(own / "cgroup.subtree_control", " ".join(f"+{name}" for name in NEEDED))
-    except OSError as failed:
-        raise NoCgroups(f"memory and processes cannot be limited in {own}: {failed}. {ADVICE}") from failed
-    with contextlib.suppress(OSError):
-        _write(own / "cgroup.subtree_control", " ".join(f"+{name}" for name in USEFUL_V2))
-    return own
+    """A folder of version 2 whose children have the controllers: the gateway's own group, or else the one above it."""
+    if _gives(own) or _divided(own):
+        return own
+    if _gives(own.parent):
+        return own.parent
+    raise NoCgroups(f"the gateway may not limit memory and processes in its control group {own}. {ADVICE}")
 
 
 def _gives(folder: Path) -> bool:
-    return all(name in _words(folder / "cgroup.subtree_control") for name in NEEDED)
+    enabled = _words(folder / "cgroup.subtree_control")
+    return os.access(folder, os.W_OK) and all(name in enabled for name in NEEDED)
 
 
-def _move_down(own: Path) -> None:
-    others = {int(pid) for pid in _words(own / "cgroup.procs")} - _family()
-    if others:
-        raise NoCgroups(f"other processes than the gateway's are in its control group {own}. {ADVICE}")
+def _divided(own: Path) -> bool:
+    """A group with processes gives its children no controllers. So the gateway moves down into a leaf, if it is alone."""
+    there, processes = _words(own / "cgroup.controllers"), {int(pid) for pid in _words(own / "cgroup.procs")}
+    if not os.access(own, os.W_OK) or not all(name in there for name in NEEDED) or processes - _family():
+        return False
     leaf = own / OWN_LEAF
     try:
         leaf.mkdir(exist_ok=True)
-        for pid in _words(own / "cgroup.procs"):
+        for pid in processes:
             with contextlib.suppress(ProcessLookupError):
                 _write(leaf / "cgroup.procs", pid)
-    except OSError as failed:
-        raise NoCgroups(f"the gateway cannot move into {leaf}: {failed}. {ADVICE}") from failed
+        _write(own / "cgroup.subtree_control", " ".join(f"+{name}" for name in (*NEEDED, *USEFUL_V2) if name in there))
+    except OSError:
+        return False
+    return True
 
 
 def _family() -> set[int]:
@@ -264,7 +259,7 @@ def _words(path: Path) -> Iterable[str]:
 
 def _write(path: Path, value: object) -> None:
     # Without O_CREAT: a file that is missing is then said to be.
-    descriptor = os.open(path, os.O_WRONLY)
+    descriptor = os.open(path, os.O_WRONLY | os.O_TRUNC)
     try:
         os.write(descriptor, str(value).encode())
     finally:

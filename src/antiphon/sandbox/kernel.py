@@ -60,6 +60,7 @@ class Kernel:
         self._turn = asyncio.Lock()
         self._alive = True
         self._out_of_memory = False
+        self._memory_kills = 0  # before the run: also children are killed, and the interpreter goes on
         self._reading: Output | None = None
 
     @classmethod
@@ -67,8 +68,8 @@ class Kernel:
         """`folder` is /mnt/data inside. Raises KernelFailed."""
         ours, theirs = socket.socketpair()
         output, output_inside = os.pipe()
-        for end in (ours.fileno(), output):
-            os.set_blocking(end, False)
+        ours.setblocking(False)
+        os.set_blocking(output, False)
         _widen(output)
         try:
             process = await sandbox.start(
@@ -174,6 +175,7 @@ class Kernel:
             full.append(await self._filled())
             here.cancel()
 
+        self._memory_kills = self._process.cgroup.memory_kills()
         self._process.cgroup.pause(False)
         self._reading = output
         loop.add_reader(self._output_end, self._read_output, output)
@@ -274,11 +276,12 @@ class Kernel:
 
     async def _end(self, ended: Exception, too_late: str) -> str:
         """Ends everything inside, and says why for the logs."""
+        kept = "files in /mnt/data are kept"
         if isinstance(ended, TimeoutError):
             reason = too_late
         elif isinstance(ended, _Full):
-            reason = f"{ended} The code was ended; what was written last was removed."
-        elif self._process.cgroup.memory_kills():
+            reason, kept = f"{ended} The code was ended.", "of the files in /mnt/data, those that were changed last are removed"
+        elif self._process.cgroup.memory_kills() > self._memory_kills:
             self._out_of_memory = True
             reason = f"The code used more than {_size(self._limits.memory)} of memory and was ended."
         else:
@@ -286,7 +289,7 @@ class Kernel:
         await self._shut()
         if isinstance(ended, _Full):
             await asyncio.to_thread(folders.shrink, self._folder, self._limits)
-        return f"[{reason} Variables are lost; files in /mnt/data are kept.]"
+        return f"[{reason} Variables are lost; {kept}.]"
 
 
 def _widen(pipe: int) -> None:

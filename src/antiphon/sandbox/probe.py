@@ -141,11 +141,9 @@ async def open_sandbox(python: str | None = None, packages: Sequence[Path] | Non
 
 async def probe(sandbox: Sandbox) -> str | None:
     """The reason why it does not hold here. Takes less than two seconds, and leaves nothing behind."""
-    outside = Path(tempfile.mkdtemp(prefix="antiphon-probe-"))
+    outside = await asyncio.to_thread(_outside)
+    folder, file = outside / "data", outside / "outside"
     try:
-        folder, file = outside / "data", outside / "outside"
-        folder.mkdir()
-        file.write_text("nobody inside sees this")
         with socket.create_server(("127.0.0.1", 0)) as listener:
             facts = {"port": listener.getsockname()[1], "file": str(file), "pid": os.getpid(), "processes": LIMITS.processes}
             return await _probe(sandbox, folder, facts)
@@ -169,6 +167,15 @@ async def _probe(sandbox: Sandbox, folder: Path, facts: dict[str, object]) -> st
     finally:
         await kernel.close()
     return None
+
+
+def _outside() -> Path:
+    """A folder for the code, and a file beside it."""
+    outside = Path(tempfile.mkdtemp(prefix="antiphon-probe-"))
+    outside.chmod(0o755)  # what hides the file must not be a missing right to look
+    (outside / "data").mkdir()
+    (outside / "outside").write_text("nobody inside sees this")
+    return outside
 
 
 def _made(python: str | None, packages: Sequence[Path] | None) -> Sandbox:

@@ -94,6 +94,7 @@ class Sandbox:
         self._bwrap = shutil.which("bwrap") or "bwrap"
         self._interpreter = _checked(Path(os.path.realpath(python or sys.executable)))
         self._packages = list(_own_packages() if packages is None else packages)
+        self._system = [*_system_folders(), *_etc(), *self._python()]
 
     async def start(
         self,
@@ -105,7 +106,7 @@ class Sandbox:
         pass_fds: Sequence[int] = (),
     ) -> SandboxProcess:
         """Starts the program for notebooks with `arguments`; `folder` is /mnt/data inside. What it prints goes to `output`."""
-        uid = _owner(folder) if os.geteuid() == 0 else None
+        uid = await asyncio.to_thread(_owner, folder) if os.geteuid() == 0 else None
         cgroup = self._cgroups.create(f"{os.getpid()}-{secrets.token_hex(6)}", limits)
         order = {
             "cgroups": cgroup.procs,
@@ -150,10 +151,8 @@ class Sandbox:
         ]
         return [
             *_folders("/mnt", "/opt", "/etc", "/etc/fonts", "/opt/notebook", "/opt/packages"),
-            *_system_folders(),
-            *self._python(),
+            *self._system,
             *programs,
-            *_etc(),
             *("--proc", "/proc", "--dev", "/dev"),
             *("--perms", "1777", "--size", temporary, "--tmpfs", "/tmp"),
             *("--perms", "1777", "--size", temporary, "--tmpfs", "/dev/shm"),
