@@ -240,14 +240,23 @@ async def test_a_file_that_is_too_large_is_not_written(kernel: Kernel, folder: P
     assert folders.usage(folder, SMALL).size <= SMALL.disk
 
 
+UNLINKED = """
+files = []
+while True:
+    files.append(open('nameless', 'wb')); os.unlink('nameless')
+    files[-1].write(b'x' * 1_000_000); files[-1].flush(); time.sleep(0.01)
+"""
+
+
 @pytest.mark.parametrize(
     "code",
     [
         "number = 0\nwhile True:\n    number += 1\n    open(f'big{number}', 'wb').write(b'x' * 1_000_000); time.sleep(0.01)",
         "number = 0\nwhile True:\n    number += 1\n    open(f'small{number}', 'wb').close(); time.sleep(0.001)",
+        UNLINKED,
         "while True:\n    os.mkdir('deeper'); os.chdir('deeper'); time.sleep(0.001)",
     ],
-    ids=["bytes", "files", "depth"],
+    ids=["bytes", "files", "unlinked", "depth"],
 )
 async def test_a_disk_bomb_is_ended_and_what_it_wrote_is_removed(kernel: Kernel, folder: Path, code: str) -> None:
     folders.write_file(folder, "upload.csv", [b"1,2,3"])

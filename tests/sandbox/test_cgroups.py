@@ -116,6 +116,10 @@ def test_version_2_is_paused_killed_and_asked_for_its_kills(tmp_path: Path) -> N
     group = Cgroup({"memory": tmp_path, "pids": tmp_path}, 2)
     group.pause(True)
     assert (tmp_path / "cgroup.freeze").read_text() == "1"
+    (tmp_path / "cgroup.events").write_text("populated 1\nfrozen 0\n")
+    assert not group.is_paused()
+    (tmp_path / "cgroup.events").write_text("populated 1\nfrozen 1\n")
+    assert group.is_paused()
     group.give_way()
     assert (tmp_path / "cpu.weight").read_text() == "50"
     group.kill()

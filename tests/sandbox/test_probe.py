@@ -118,6 +118,20 @@ async def test_a_limit_that_does_not_hold_is_found(limits: dict[str, int], reaso
     assert reason in found
 
 
+class NeverPaused(Cgroups):
+    def create(self, name: str, limits: SandboxLimits) -> Cgroup:
+        group = super().create(name, limits)
+        group.pause = lambda paused: None  # type: ignore[method-assign]
+        return group
+
+
+async def test_code_that_cannot_be_paused_is_found() -> None:
+    here = find_cgroups()
+    found = await probe(Sandbox(NeverPaused(here._parents, here._version)))
+    assert found is not None
+    assert "what code leaves running cannot be paused" in found
+
+
 async def test_what_bubblewrap_cannot_do_is_explained() -> None:
     refused = WithoutProtection(
         find_cgroups(), lambda command: ["/bin/sh", "-c", 'echo "bwrap: Can\'t mount proc on /newroot/proc" >&2']

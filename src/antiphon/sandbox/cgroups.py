@@ -16,9 +16,9 @@ from antiphon.sandbox.limits import SandboxLimits
 PREFIX = "antiphon-sandbox-"
 OWN_LEAF = "antiphon-gateway"
 NEEDED = ("memory", "pids")
-# Used where they are there. Without a freezer, nothing is paused between runs.
-USEFUL_V1 = ("freezer", "cpu")
-USEFUL_V2 = ("cpu",)
+# Pauses what code has left running. In version 2, every group can be paused.
+NEEDED_V1 = (*NEEDED, "freezer")
+USEFUL = ("cpu",)
 # On a busy machine, all processes of a sandbox together get half of what one of the gateway's gets.
 SHARES_V1, WEIGHT_V2 = 512, 50
 # How long the kernel may take to end processes that were killed, in seconds.
@@ -74,8 +74,16 @@ class Cgroup:
         with contextlib.suppress(OSError):
             if self._version == 2:
                 _write(self._folders["pids"] / "cgroup.freeze", int(paused))
-            elif (freezer := self._folders.get("freezer")) is not None:
-                _write(freezer / "freezer.state", "FROZEN" if paused else "THAWED")
+            else:
+                _write(self._folders["freezer"] / "freezer.state", "FROZEN" if paused else "THAWED")
+
+    def is_paused(self) -> bool:
+        """Whether the kernel has stopped everything inside."""
+        with contextlib.suppress(OSError):
+            if self._version == 2:
+                return "frozen 1" in (self._folders["pids"] / "cgroup.events").read_text().splitlines()
+            return (self._folders["freezer"] / "freezer.state").read_text().strip() == "FROZEN"
+        return False
 
     def processes(self) -> set[int]:
         with contextlib.suppress(OSError):
@@ -160,8 +168,8 @@ def find_cgroups(process: Path = Path("/proc/self")) -> Cgroups:
         mounts, own = _mounts((process / "mountinfo").read_text()), _own_groups((process / "cgroup").read_text())
     except OSError as failed:
         raise NoCgroups(f"control groups cannot be found: {failed}. {ADVICE}") from failed
-    found = {name: _folder(mounts[name], own[name]) for name in (*NEEDED, *USEFUL_V1) if name in mounts and name in own}
-    if all(name in found for name in NEEDED):
+    found = {name: _folder(mounts[name], own[name]) for name in (*NEEDED_V1, *USEFUL) if name in mounts and name in own}
+    if all(name in found for name in NEEDED_V1):
         return Cgroups(_writable(found), 1)
     if "" in mounts and "" in own:
         parent = _delegated(_folder(mounts[""], own[""]))
@@ -199,7 +207,7 @@ def _folder(mount: tuple[str, Path], path: str) -> Path:
 
 
 def _writable(found: dict[str, Path]) -> dict[str, Path]:
-    for name in NEEDED:
+    for name in NEEDED_V1:
         if not os.access(found[name], os.W_OK):
             raise NoCgroups(f"the gateway may not make control groups in {found[name]}. {ADVICE}")
     return {name: folder for name, folder in found.items() if os.access(folder, os.W_OK)}
@@ -230,7 +238,7 @@ def _divided(own: Path) -> bool:
         for pid in processes:
             with contextlib.suppress(ProcessLookupError):
                 _write(leaf / "cgroup.procs", pid)
-        _write(own / "cgroup.subtree_control", " ".join(f"+{name}" for name in (*NEEDED, *USEFUL_V2) if name in there))
+        _write(own / "cgroup.subtree_control", " ".join(f"+{name}" for name in (*NEEDED, *USEFUL) if name in there))
     except OSError:
         return False
     return True

@@ -17,6 +17,7 @@ from antiphon.sandbox.limits import GIB, MIB, SandboxLimits
 from antiphon.sandbox.output import PAUSE, PIECE, Output
 from antiphon.sandbox.results import KernelRun, ShellRun
 from antiphon.sandbox.sandbox import Sandbox, SandboxProcess
+from antiphon.sandbox.unlinked import unlinked_bytes
 
 # An answer: the token of its command, its kind, its size.
 TOKEN_BYTES = 16
@@ -91,6 +92,10 @@ class Kernel:
     @property
     def is_alive(self) -> bool:
         return self._alive and not self._process.has_ended
+
+    @property
+    def is_paused(self) -> bool:
+        return self._process.cgroup.is_paused()
 
     async def run(self, code: str, seconds: float) -> KernelRun:
         """Runs code like a notebook's cell. Code that takes too long is interrupted and keeps its variables; if it goes on
@@ -200,15 +205,20 @@ class Kernel:
         while True:
             try:
                 free = shutil.disk_usage(self._folder).free
-                used = await asyncio.to_thread(folders.usage, self._folder, self._limits)
+                full = await asyncio.to_thread(self._is_over)
             except OSError:
                 return "The folder /mnt/data is gone."
             if free < KEEP_FREE:
                 return "The disk of this machine is almost full."
-            if used.exceeds(self._limits):
+            if full:
                 most = f"{_size(self._limits.disk)} or {self._limits.files} files"
                 return f"There is more in /mnt/data than it has room for ({most})."
             await asyncio.sleep(MEASURE_EVERY)
+
+    def _is_over(self) -> bool:
+        used = folders.usage(self._folder, self._limits)
+        unlinked = unlinked_bytes(self._process.cgroup.processes(), self._folder)
+        return used.exceeds(self._limits) or used.size + unlinked > self._limits.disk
 
     def _read_output(self, output: Output, once: bool = False) -> bool:
         """Whether something was read."""
