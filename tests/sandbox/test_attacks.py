@@ -3,6 +3,7 @@
 import asyncio
 import os
 import socket
+import sys
 from pathlib import Path
 
 import pytest
@@ -249,6 +250,14 @@ for path in glob.glob('/proc/*/environ') + glob.glob('/proc/*/cmdline'):
 """
     async with kernel_in(sandbox, folder) as kernel:
         assert await result_of(kernel, code) == "(False, True)"
+
+
+async def test_the_list_of_processes_shows_no_path_of_this_machine(kernel: Kernel, folder: Path) -> None:
+    code = "import glob\nprint([open(path).read() for path in glob.glob('/proc/[0-9]*/cmdline')])"
+    shown = await result_of(kernel, code)
+    assert "bwrap" in shown
+    assert str(folder) not in shown
+    assert sys.prefix not in shown
 
 
 async def test_only_its_own_processes_exist(kernel: Kernel) -> None:

@@ -132,13 +132,21 @@ async def test_code_that_cannot_be_paused_is_found() -> None:
     assert "what code leaves running cannot be paused" in found
 
 
-async def test_what_bubblewrap_cannot_do_is_explained() -> None:
-    refused = WithoutProtection(
-        find_cgroups(), lambda command: ["/bin/sh", "-c", 'echo "bwrap: Can\'t mount proc on /newroot/proc" >&2']
-    )
-    found = await probe(refused)
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ("bwrap: Can't mount proc on /newroot/proc: Operation not permitted", "/proc cannot be mounted inside. In a container"),
+        ("bwrap: No permissions to create new namespace", "user namespaces are switched off here. Allow them"),
+        ("bwrap: something else", "The sandbox could not be started: bwrap: something else"),
+    ],
+)
+async def test_what_bubblewrap_cannot_do_is_explained(tmp_path: Path, words: str, reason: str) -> None:
+    refusing = tmp_path / "bwrap"
+    refusing.write_text(f'#!/bin/sh\necho "{words}" >&2\nexit 1\n')
+    refusing.chmod(0o755)
+    found = await probe(WithoutProtection(find_cgroups(), lambda command: [str(refusing), *command[1:]]))
     assert found is not None
-    assert "/proc cannot be mounted inside. In a container" in found
+    assert reason in found
 
 
 def no_program(name: str) -> None:

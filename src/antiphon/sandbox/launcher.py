@@ -28,14 +28,20 @@ def main(order: dict[str, Any]) -> None:
     arguments = [_argument(part) for part in order["command"]]
     if order["uid"] is not None:
         arguments = [str(_user_namespace(order["uid"])) if part == "{userns}" else part for part in arguments]
-    os.execv(arguments[0], arguments)
+    # Paths of this machine are not left in the list of processes, which is visible inside.
+    program = arguments.index("--")
+    hidden = _file("\0".join(arguments[1:program]).encode())
+    os.execv(arguments[0], [arguments[0], "--args", hidden, *arguments[program:]])
 
 
 def _argument(part: str | dict[str, str]) -> str:
     """A text or bytes in hexadecimal become a file in memory, and the argument its number."""
     if isinstance(part, str):
         return part
-    content = bytes.fromhex(part["hex"]) if "hex" in part else part["text"].encode()
+    return _file(bytes.fromhex(part["hex"]) if "hex" in part else part["text"].encode())
+
+
+def _file(content: bytes) -> str:
     file = os.memfd_create("content", 0)
     os.write(file, content)
     os.lseek(file, 0, os.SEEK_SET)
