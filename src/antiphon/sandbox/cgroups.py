@@ -65,7 +65,7 @@ class Cgroup:
         """How many processes the kernel has killed because the memory was used up."""
         name = "memory.oom_control" if self._version == 1 else "memory.events"
         with contextlib.suppress(OSError):
-            found = re.search(r"^oom_kill (\d+)", (self._folders["memory"] / name).read_text(), re.MULTILINE)
+            found = re.search(r"^oom_kill (\d+)", (self._folders["memory"] / name).read_text(encoding="utf-8"), re.MULTILINE)
             return int(found[1]) if found else 0
         return 0
 
@@ -81,13 +81,13 @@ class Cgroup:
         """Whether the kernel has stopped everything inside."""
         with contextlib.suppress(OSError):
             if self._version == 2:
-                return "frozen 1" in (self._folders["pids"] / "cgroup.events").read_text().splitlines()
-            return (self._folders["freezer"] / "freezer.state").read_text().strip() == "FROZEN"
+                return "frozen 1" in (self._folders["pids"] / "cgroup.events").read_text(encoding="utf-8").splitlines()
+            return (self._folders["freezer"] / "freezer.state").read_text(encoding="utf-8").strip() == "FROZEN"
         return False
 
     def processes(self) -> set[int]:
         with contextlib.suppress(OSError):
-            return {int(line) for line in (self._folders["pids"] / "cgroup.procs").read_text().split()}
+            return {int(line) for line in (self._folders["pids"] / "cgroup.procs").read_text(encoding="utf-8").split()}
         return set()
 
     def kill(self) -> None:
@@ -165,7 +165,10 @@ ADVICE = (
 def find_cgroups(process: Path = Path("/proc/self")) -> Cgroups:
     """Where the gateway may make groups. Raises NoCgroups."""
     try:
-        mounts, own = _mounts((process / "mountinfo").read_text()), _own_groups((process / "cgroup").read_text())
+        mounts, own = (
+            _mounts((process / "mountinfo").read_text(encoding="utf-8")),
+            _own_groups((process / "cgroup").read_text(encoding="utf-8")),
+        )
     except OSError as failed:
         raise NoCgroups(f"control groups cannot be found: {failed}. {ADVICE}") from failed
     found = {name: _folder(mounts[name], own[name]) for name in (*NEEDED_V1, *USEFUL) if name in mounts and name in own}
@@ -255,13 +258,13 @@ def _family() -> set[int]:
 
 def _parent(process: Path) -> int:
     with contextlib.suppress(OSError, ValueError, IndexError):
-        return int((process / "stat").read_text().rpartition(")")[2].split()[1])
+        return int((process / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()[1])
     return 0
 
 
 def _words(path: Path) -> Iterable[str]:
     with contextlib.suppress(OSError):
-        return path.read_text().split()
+        return path.read_text(encoding="utf-8").split()
     return []
 
 

@@ -7,7 +7,6 @@ empty environment. What it is to do comes as JSON, as its only argument.
 import ctypes
 import json
 import os
-import resource
 import sys
 from typing import Any
 
@@ -15,9 +14,11 @@ CLONE_NEWUSER = 0x10000000
 
 
 def main(order: dict[str, Any]) -> None:
+    import resource  # only Unix has it
+
     # Zero is the process that writes.
     for path in order["cgroups"]:
-        with open(path, "w") as procs:
+        with open(path, "w", encoding="ascii") as procs:
             procs.write("0")
     for name, value in order["rlimits"].items():
         kind = getattr(resource, name)
@@ -68,7 +69,7 @@ def _user_namespace(uid: int) -> int:
     if os.read(ready, 1) != b"1":
         os._exit(1)
     for kind in ("uid_map", "gid_map"):
-        with open(f"/proc/{child}/{kind}", "w") as file:
+        with open(f"/proc/{child}/{kind}", "w", encoding="ascii") as file:
             file.write(f"0 0 1\n1000 {uid} 1\n")
     namespace = os.open(f"/proc/{child}/ns/user", os.O_RDONLY)
     os.set_inheritable(namespace, True)

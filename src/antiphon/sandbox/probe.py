@@ -195,7 +195,7 @@ def _outside() -> Path:
     outside = Path(tempfile.mkdtemp(prefix="antiphon-probe-"))
     outside.chmod(0o755)  # what hides the file must not be a missing right to look
     (outside / "data").mkdir()
-    (outside / "outside").write_text("nobody inside sees this")
+    (outside / "outside").write_text("nobody inside sees this", encoding="utf-8")
     return outside
 
 
