@@ -12,7 +12,7 @@ import pytest
 from support.bubblewrap import SMALL, kernel_in, result_of
 
 from antiphon.sandbox import folder as folders
-from antiphon.sandbox.kernel import Kernel
+from antiphon.sandbox.kernel import PNG, Kernel
 from antiphon.sandbox.sandbox import Sandbox
 
 # ---- processes ---------------------------------------------------------------------------------------------------------
@@ -221,12 +221,27 @@ async def test_output_that_a_child_keeps_open_does_not_delay_the_end_of_a_run(ke
     assert time.monotonic() - begun < 20
 
 
+SHOW = "import sys\nshow = sys.modules['_notebook'].show_figures.__self__.image\n"
+
+
 async def test_too_many_and_too_large_images_are_left_out(kernel: Kernel) -> None:
-    code = "class Picture:\n    def _repr_png_(self): return b'png'\n"
-    code += "import sys\nfor _ in range(5): sys.modules['_notebook'].show_figures.__self__.image(b'png')"
-    run = await kernel.run(code, 10)
-    assert run.images == [b"png"] * SMALL.images
+    run = await kernel.run(f"{SHOW}for _ in range(5): show({PNG!r})", 10)
+    assert run.images == [PNG] * SMALL.images
     assert "Only the first 3 images are shown" in run.logs
+    run = await kernel.run(f"show({PNG!r} + b'x' * {SMALL.image_bytes})", 20)
+    assert run.images == []
+    assert "An image of 8,388,616 bytes is left out" in run.logs
+    assert kernel.is_alive
+
+
+async def test_what_is_not_an_image_is_not_taken_for_one(kernel: Kernel) -> None:
+    run = await kernel.run(f"{SHOW}show(b'<script>alert(1)</script>')", 10)
+    assert (run.images, run.failed) == ([], False)
+
+
+async def test_a_command_may_print_what_json_makes_longer(kernel: Kernel) -> None:
+    run = await kernel.shell("head -c 2000000 /dev/zero", 20, 2_000_000)
+    assert run.stdout == "\0" * 2_000_000
 
 
 # ---- disk --------------------------------------------------------------------------------------------------------------
@@ -331,7 +346,7 @@ async def test_a_gateway_that_is_killed_leaves_nothing_running(folder: Path) -> 
 import asyncio, sys
 from pathlib import Path
 from support.bubblewrap import SMALL, real_sandbox
-from antiphon.sandbox.kernel import Kernel
+from antiphon.sandbox.kernel import PNG, Kernel
 async def main():
     kernel = await Kernel.start(await real_sandbox(), Path(sys.argv[1]), SMALL)
     await kernel.run("open('begun', 'w').close()\\nwhile True: pass", 60)

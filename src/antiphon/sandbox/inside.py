@@ -26,6 +26,7 @@ import threading
 import time
 import traceback
 import types
+import warnings
 from typing import Any
 
 READY, IMAGE, DONE, SHELL = b"R", b"I", b"D", b"S"
@@ -91,16 +92,16 @@ class Notebook:
         self._process = os.getpid()
         self._cells = 0
         self._images = 0
-        self._most_images = 0
+        self._most_images = self._image_bytes = 0
         self._user = types.ModuleType("__main__")
         self._user.__dict__.update(__builtins__=builtins, _notebook_line=run_line)
         sys.modules["__main__"] = self._user
         # The output as it was given to us, for code that closes or replaces it.
         self._output = os.dup(1)
 
-    def run(self, source: str, most_images: int) -> bool:
+    def run(self, source: str, most_images: int, image_bytes: int) -> bool:
         """Whether it ended without an error."""
-        self._images, self._most_images = 0, most_images
+        self._images, self._most_images, self._image_bytes = 0, most_images, image_bytes
         self._take_output()
         signal.signal(signal.SIGINT, self._gateway.interrupt)
         worked = False
@@ -180,6 +181,9 @@ class Notebook:
         return as_png(value)
 
     def image(self, png: bytes) -> None:
+        if len(png) > self._image_bytes:
+            print(f"[An image of {len(png):,} bytes is left out: at most {self._image_bytes:,} are shown. Draw a smaller one.]")
+            return
         self._images += 1
         if self._images <= self._most_images:
             self._gateway.answer(IMAGE, png)
@@ -332,6 +336,8 @@ def read_all(process: Any, captures: list[Capture], ends: float) -> bool:
 def main() -> None:
     import logging
 
+    # That code forks is no news, and the thread beside it does nothing in the copy.
+    warnings.filterwarnings("ignore", ".*multi-threaded, use of fork", DeprecationWarning)
     # "Building the font cache" is of no use to a model.
     logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
     sys.modules["_notebook"] = sys.modules["__main__"]
@@ -351,7 +357,7 @@ def main() -> None:
     for command in gateway.commands():
         gateway.running = command["token"]
         if command["do"] == "run":
-            worked = notebook.run(command["code"], command["images"])
+            worked = notebook.run(command["code"], command["images"], command["image_bytes"])
             gateway.answer(DONE, b"1" if worked else b"0")
         else:
             outcome = run_shell(command["command"], command["seconds"], command["most_output"])

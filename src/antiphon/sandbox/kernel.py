@@ -23,6 +23,7 @@ from antiphon.sandbox.unlinked import unlinked_bytes
 TOKEN_BYTES = 16
 HEAD_BYTES = TOKEN_BYTES + 5
 READY, IMAGE, DONE, SHELL = b"R", b"I", b"D", b"S"
+PNG = b"\x89PNG\r\n\x1a\n"
 
 # Seconds. Packages are not imported before code asks for them, so a start is quick on a machine that is not overloaded.
 START_TIME = 20.0
@@ -104,7 +105,7 @@ class Kernel:
             if not self.is_alive:
                 return KernelRun("The interpreter has ended.", failed=True)
             output, images = Output(self._limits.output), list[bytes]()
-            command = {"do": "run", "code": code, "images": self._limits.images}
+            command = {"do": "run", "code": code, "images": self._limits.images, "image_bytes": self._limits.image_bytes}
             failed, timed_out, note = True, False, ""
             before = self._process.cgroup.processes()
             try:
@@ -133,7 +134,9 @@ class Kernel:
             order = {"do": "shell", "command": command, "seconds": seconds, "most_output": most_output}
             try:
                 async with self._at_work(output):
-                    result = await self._result(await self._send(order), [], seconds + GRACE)
+                    # JSON writes one byte with up to six.
+                    most = 2 * 6 * most_output + self._limits.image_bytes
+                    result = await self._result(await self._send(order), [], seconds + GRACE, most)
                 return msgspec.json.decode(result, type=ShellRun)
             except (TimeoutError, _Ended, _Full, msgspec.DecodeError) as ended:
                 note = await self._end(ended, f"The command was ended after {seconds:g} seconds.")
@@ -255,20 +258,22 @@ class Kernel:
                 raise _Ended from failed
         return token
 
-    async def _result(self, token: str, images: list[bytes], seconds: float) -> bytes:
+    async def _result(self, token: str, images: list[bytes], seconds: float, most: int | None = None) -> bytes:
         """The end of what was asked for. Images go to `images`. Answers to other commands are left out."""
+        most = self._limits.image_bytes if most is None else most
         async with asyncio.timeout(seconds):
             while True:
                 head = await self._receive(HEAD_BYTES)
                 kind, size = head[TOKEN_BYTES : TOKEN_BYTES + 1], int.from_bytes(head[-4:], "big")
-                if size > self._limits.image_bytes or kind not in (READY, IMAGE, DONE, SHELL):
+                if size > most or kind not in (READY, IMAGE, DONE, SHELL):
                     raise _Ended
                 body = await self._receive(size)
                 if head[:TOKEN_BYTES].decode("latin-1").strip() != token:
                     continue
                 if kind != IMAGE:
                     return body
-                if len(images) < self._limits.images:
+                # Code may send what it likes: only what begins like an image is taken for one.
+                if len(images) < self._limits.images and body.startswith(PNG):
                     images.append(body)
 
     async def _receive(self, size: int) -> bytes:
