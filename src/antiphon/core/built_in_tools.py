@@ -48,6 +48,8 @@ APPLY_PATCH_PARAMETERS = {
     "anyOf": [_operation(*WRITES, diff=TEXT), _operation(*DELETES)],
 }
 
+# Kinds of tool whose arguments mean something however they are written.
+UNCHECKED = frozenset({"code_interpreter"})
 # Kind of tool → what its calls must follow. A model may write a command as one line for a shell, and a patch like the item of
 # the API, with the operation in a member of its own.
 CALLS: dict[str, Parameters] = {

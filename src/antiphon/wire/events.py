@@ -231,6 +231,27 @@ class WebSearchCallCompleted(CallEvent, tag="response.web_search_call.completed"
     pass
 
 
+class CodeInterpreterCallInProgress(CallEvent, tag="response.code_interpreter_call.in_progress"):
+    pass
+
+
+class CodeInterpreterCallCodeDelta(CallEvent, tag="response.code_interpreter_call_code.delta"):
+    delta: str
+    obfuscation: str | UnsetType = UNSET
+
+
+class CodeInterpreterCallCodeDone(CallEvent, tag="response.code_interpreter_call_code.done"):
+    code: str
+
+
+class CodeInterpreterCallInterpreting(CallEvent, tag="response.code_interpreter_call.interpreting"):
+    pass
+
+
+class CodeInterpreterCallCompleted(CallEvent, tag="response.code_interpreter_call.completed"):
+    pass
+
+
 # The events whose `delta` is a piece of text.
 DeltaEvent = (
     OutputTextDelta
@@ -242,6 +263,7 @@ DeltaEvent = (
     | CustomToolCallInputDelta
     | McpCallArgumentsDelta
     | ShellCallCommandDelta
+    | CodeInterpreterCallCodeDelta
 )
 # Every event, by its `type`.
 StreamEvent = (
@@ -278,5 +300,9 @@ StreamEvent = (
     | WebSearchCallInProgress
     | WebSearchCallSearching
     | WebSearchCallCompleted
+    | CodeInterpreterCallInProgress
+    | CodeInterpreterCallCodeDone
+    | CodeInterpreterCallInterpreting
+    | CodeInterpreterCallCompleted
     | DeltaEvent
 )

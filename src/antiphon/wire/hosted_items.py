@@ -4,8 +4,8 @@ from typing import Any, Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
-# "calling" and "searching": the tool runs now.
-HostedStatus = Literal["in_progress", "calling", "searching", "completed", "incomplete", "failed"]
+# "calling", "searching" and "interpreting": the tool runs now.
+HostedStatus = Literal["in_progress", "calling", "searching", "interpreting", "completed", "incomplete", "failed"]
 
 
 class McpTool(Struct):
@@ -72,6 +72,15 @@ class WebSearchCall(Struct, tag="web_search_call"):
     results: list[dict[str, Any]] | UnsetType = UNSET
 
 
+class CodeInterpreterCall(Struct, tag="code_interpreter_call"):
+    id: str
+    status: HostedStatus
+    container_id: str
+    code: str | None
+    # Only where the request includes them.
+    outputs: list[dict[str, Any]] | None
+
+
 class ToolSearchOutput(Struct, tag="tool_search_output"):
     """What a search by the server found."""
 
@@ -82,4 +91,4 @@ class ToolSearchOutput(Struct, tag="tool_search_output"):
     execution: str = "server"
 
 
-HostedItem = McpListTools | McpCall | McpApprovalRequest | WebSearchCall | ToolSearchOutput
+HostedItem = McpListTools | McpCall | McpApprovalRequest | WebSearchCall | CodeInterpreterCall | ToolSearchOutput
