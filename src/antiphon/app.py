@@ -15,6 +15,7 @@ from antiphon import __version__
 from antiphon.background.attempts import RETRY_INTERVAL, BackgroundOptions
 from antiphon.background.workers import Workers
 from antiphon.client_keys import earlier_owners, is_loopback, key_owners, needs_key
+from antiphon.containers.kernels import Kernels
 from antiphon.core.environment import Environment
 from antiphon.core.event_style import PADDED_TO, REASONING_EVENTS
 from antiphon.core.knowledge import Model
@@ -37,8 +38,10 @@ from antiphon.gateway.seal import load_key, make_sealer
 from antiphon.gateway.sinks import WriteBatch
 from antiphon.gateway.view_turns import ViewTurns
 from antiphon.gateway.watch import Timeouts
+from antiphon.gateway_containers import make_containers
 from antiphon.hosted_tools import HostedTools
 from antiphon.http import (
+    containers,
     conversations,
     engine_routes,
     inspector,
@@ -48,7 +51,7 @@ from antiphon.http import (
     stored,
     websocket,
 )
-from antiphon.http.app_keys import CONVERSATIONS, GATEWAY, KEYRING, LIMITS, TRANSPORT, HttpLimits
+from antiphon.http.app_keys import CONTAINERS, CONVERSATIONS, GATEWAY, KEYRING, LIMITS, TRANSPORT, HttpLimits
 from antiphon.http.cors import CROSS_ORIGIN, CrossOrigin, preflights
 from antiphon.http.inspector import INSPECTOR, NEEDS_KEY, OPENING
 from antiphon.http.inspector_engines import DESCRIPTION, GatewayDescription
@@ -131,6 +134,8 @@ class Extensions:
     # A checker that others use too; it is not closed with the application.
     checker: Checker | None = None
     intervals: Intervals = DEFAULT_INTERVALS
+    # What runs code, in place of the sandbox.
+    kernels: Kernels | None = None
 
 
 NO_EXTENSIONS = Extensions()
@@ -150,7 +155,8 @@ def make_app(
     pool = Pool(_make_engines(settings, session, embedded), intervals.engine_retry, names)
     own = OwnAddresses()
     mcp = _make_mcp(settings, own)
-    hosted = HostedTools(settings, checker, {"mcp": mcp, **extensions.tools}, own)
+    code = make_containers(settings, extensions.kernels)
+    hosted = HostedTools(settings, checker, {"mcp": mcp, **extensions.tools}, own, code)
     extensions = replace(
         extensions,
         tools=hosted.runners,
@@ -179,6 +185,7 @@ def make_app(
     app[OPENING] = ViewTurns(None, own_places=2, now=gateway.admission.now)
     app[LISTING] = ViewTurns(2, own_places=1, now=gateway.admission.now)
     app[CONVERSATIONS] = Conversations(store, retention=gateway.retention)
+    app[CONTAINERS] = code
     app[TRANSPORT] = transport_of(session)
     app[LIMITS] = _http_limits(settings, intervals)
     app[CONNECTIONS] = set()
@@ -190,6 +197,7 @@ def make_app(
     app.cleanup_ctx.append(partial(_watch, store_max_bytes=settings.store_max_bytes))
     app.cleanup_ctx.append(_close_mcp)
     app.cleanup_ctx.append(partial(_close_tools, hosted=hosted))
+    app.cleanup_ctx.append(_watch_containers)
     if extensions.checker is None:
         app.cleanup_ctx.append(partial(_close_checker, checker=checker))
     observability.join(app, {route.path for route in API_ROUTES})
@@ -215,6 +223,7 @@ API_ROUTES = [
     web.get("/v1/conversations/{id}/items", conversations.list_items),
     web.get("/v1/conversations/{id}/items/{item_id}", conversations.retrieve_item),
     web.delete("/v1/conversations/{id}/items/{item_id}", conversations.delete_item),
+    *containers.routes(),
     web.get("/v1/models", engine_routes.models),
     web.get("/v1/models/{id:.+}", engine_routes.model),
     web.post("/v1/chat/completions", passed_through),
@@ -394,6 +403,20 @@ async def _watch(app: web.Application, store_max_bytes: int) -> AsyncIterator[No
 async def _close_tools(app: web.Application, hosted: HostedTools) -> AsyncIterator[None]:
     yield
     await hosted.close()
+
+
+async def _watch_containers(app: web.Application) -> AsyncIterator[None]:
+    code = app[CONTAINERS]
+    if code is None:
+        yield
+        return
+    code.current_owner = app[GATEWAY].owners.current
+    watching = asyncio.create_task(code.watch())
+    yield
+    watching.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await watching
+    await code.close()
 
 
 async def _close_checker(app: web.Application, checker: Checker) -> AsyncIterator[None]:

@@ -10,7 +10,9 @@ import aiohttp
 import msgspec
 from msgspec import structs
 
+from antiphon.containers.containers import Containers
 from antiphon.core.check_work import CheckOutcome, CheckWork
+from antiphon.core.code_interpreter_calls import KIND as CODE_INTERPRETER
 from antiphon.core.mcp.servers import McpServer
 from antiphon.core.steps import ToolCall
 from antiphon.core.tools import ToolResult
@@ -23,6 +25,7 @@ from antiphon.setting_values import check_hosts, fill_variables
 from antiphon.settings import Settings
 from antiphon.tool_settings import WebSearchSettings
 from antiphon.tools.addresses import AddressPolicy
+from antiphon.tools.code_interpreter.runner import CodeInterpreterRunner
 from antiphon.tools.runner import ToolContext, ToolRunner
 from antiphon.tools.web_search.backends import Backend, HttpBackend, McpBackend
 from antiphon.tools.web_search.pages import PageReader
@@ -36,17 +39,22 @@ class HostedTools:
     """The runners by the types of their tools, and what they use. `close()` it at the end."""
 
     def __init__(
-        self, settings: Settings, checker: Checker, given: Mapping[str, ToolRunner], own: Collection[tuple[str, int]]
+        self,
+        settings: Settings,
+        checker: Checker,
+        given: Mapping[str, ToolRunner],
+        own: Collection[tuple[str, int]],
+        containers: Containers | None = None,
     ) -> None:
         """`given`: the tools that there are already. They count first, and one of them may serve another. `own`: where the
-        gateway listens."""
+        gateway listens. `containers`: where code is run; None if it is not."""
         self._settings = settings
         self._checker = checker
         self._given = given
         self._own = own
         self._session: aiohttp.ClientSession | None = None
         self._closing: list[Callable[[], Awaitable[None]]] = []
-        self.runners: Mapping[str, ToolRunner] = {**self._web_search(), **given}
+        self.runners: Mapping[str, ToolRunner] = {**self._web_search(), **code_tools(containers), **given}
 
     def _web_search(self) -> Mapping[str, ToolRunner]:
         chosen = self._settings.tools.web_search
@@ -95,6 +103,10 @@ class HostedTools:
             await close()
         if self._session is not None:
             await self._session.close()
+
+
+def code_tools(containers: Containers | None) -> Mapping[str, ToolRunner]:
+    return {} if containers is None else {CODE_INTERPRETER: CodeInterpreterRunner(containers)}
 
 
 def check_tools(settings: Settings) -> None:

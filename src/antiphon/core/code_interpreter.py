@@ -13,10 +13,10 @@ from antiphon.core.tools import TOOLS, Native, Toolbox, leave_out
 from antiphon.core.validation import convert
 from antiphon.errors import InvalidRequest
 from antiphon.wire.chat import ChatFunction
+from antiphon.wire.containers import MemoryLimit, NetworkPolicy
 
 Tool = dict[str, Any]
 Item = dict[str, Any]
-MemoryLimit = Literal["1g", "4g", "16g", "64g"]
 # The smallest first.
 MEMORY: dict[str, int] = {size: int(size[:-1]) * 2**30 for size in ("1g", "4g", "16g", "64g")}
 
@@ -31,10 +31,6 @@ WORDS = (
     f"answer as [NAME]({LINK}NAME)."
 )
 PARAMETERS = parameters({"code": {**TEXT, "description": "The Python code to run."}}, "code")
-
-
-class NetworkPolicy(Struct, frozen=True):
-    type: Literal["disabled", "allowlist"]
 
 
 class AutoContainer(Struct, frozen=True):

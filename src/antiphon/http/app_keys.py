@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from aiohttp import web
 
+from antiphon.containers.containers import Containers
 from antiphon.gateway.conversations import Conversations
 from antiphon.gateway.gateway import Gateway
 from antiphon.http.keyring import Keyring
@@ -28,4 +29,6 @@ KEYRING = web.AppKey("keyring", Keyring)
 GATEWAY = web.AppKey("gateway", Gateway)
 CONVERSATIONS = web.AppKey("conversations", Conversations)
 TRANSPORT = web.AppKey("transport", Transport)
+# None: the settings switch them off.
+CONTAINERS: web.AppKey[Containers | None] = web.AppKey("containers")
 LIMITS = web.AppKey("limits", HttpLimits)

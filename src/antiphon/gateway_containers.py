@@ -1,0 +1,22 @@
+"""The containers of a gateway, as the settings ask for them."""
+
+from pathlib import Path
+
+from antiphon.containers.containers import ContainerLimits, Containers
+from antiphon.containers.kernels import Kernels
+from antiphon.containers.sandbox_kernels import SandboxKernels
+from antiphon.gateway.ids import new_id
+from antiphon.settings import Settings, cache_directory
+
+
+def make_containers(settings: Settings, kernels: Kernels | None = None) -> Containers | None:
+    """None: the settings switch them off. `kernels`: what runs code, in place of the sandbox."""
+    chosen = settings.containers
+    if not chosen.enabled:
+        return None
+    limits = ContainerLimits(
+        chosen.most, chosen.most_per_key, memory=chosen.memory_limit, seconds=chosen.seconds, disk=chosen.disk_bytes
+    )
+    folder = Path(chosen.folder) if chosen.folder else cache_directory(settings) / "containers"
+    made = kernels or SandboxKernels(limits.disk, packages=chosen.packages)
+    return Containers(made, limits, folder, new_id)
