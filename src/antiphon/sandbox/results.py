@@ -10,6 +10,7 @@ class KernelRun(Struct, frozen=True):
     images: list[bytes] = []  # PNG
     failed: bool = False  # an exception, a run that took too long, or an interpreter that ended
     timed_out: bool = False
+    out_of_memory: bool = False
 
 
 class ShellRun(Struct, frozen=True):
