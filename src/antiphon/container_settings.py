@@ -24,7 +24,8 @@ class ContainerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     seconds: Seconds = 60.0
     # The most bytes of the files in one container.
     disk_bytes: Annotated[int, Meta(ge=1024 * 1024)] = 1024 * 1024 * 1024
-    # A folder with Python packages that code may import, beside those of the extra `code`.
+    # A folder with Python packages that code may import. If it is not set: those that are installed beside the gateway, such as
+    # the extra `code`.
     packages: str | None = None
     # The folder for the files of containers. If it is not set: one in `cache_dir`.
     folder: str | None = None

@@ -6,6 +6,7 @@ from antiphon.containers.containers import ContainerLimits, Containers
 from antiphon.containers.kernels import Kernels
 from antiphon.containers.sandbox_kernels import SandboxKernels
 from antiphon.gateway.ids import new_id
+from antiphon.sandbox.limits import SandboxLimits
 from antiphon.settings import Settings, cache_directory
 
 
@@ -18,5 +19,6 @@ def make_containers(settings: Settings, kernels: Kernels | None = None) -> Conta
         chosen.most, chosen.most_per_key, memory=chosen.memory_limit, seconds=chosen.seconds, disk=chosen.disk_bytes
     )
     folder = Path(chosen.folder) if chosen.folder else cache_directory(settings) / "containers"
-    made = kernels or SandboxKernels(limits.disk, packages=chosen.packages)
-    return Containers(made, limits, folder, new_id)
+    bounds = SandboxLimits(disk=limits.disk, seconds=limits.seconds)
+    sandbox = kernels or SandboxKernels(bounds, packages=Path(chosen.packages) if chosen.packages else None)
+    return Containers(sandbox, limits, folder, new_id)

@@ -52,6 +52,8 @@ class ScriptedKernels:
         # Set it to an event: a run sets that, and then takes for ever.
         self.waits: asyncio.Event | None = None
 
+    def begin(self) -> None: ...
+
     async def complaint(self) -> str | None:
         return self._reason
 

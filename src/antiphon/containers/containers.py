@@ -205,6 +205,7 @@ class Containers:
         return len(idle)
 
     async def watch(self, interval: float = SWEEP_INTERVAL) -> None:
+        self.kernels.begin()
         await asyncio.to_thread(remove_leftovers, self._folder)
         while True:
             await asyncio.sleep(interval)

@@ -20,6 +20,9 @@ class Kernel(Protocol):
 
 
 class Kernels(Protocol):
+    def begin(self) -> None:
+        """Finds out whether code can be run here, in the background."""
+
     async def complaint(self) -> str | None:
         """Why code cannot be run here. It waits until that is known."""
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.engine import MockEngine, answer, call, text
+from support.engine import MockEngine, answer, call, chunk, text
 from support.kernels import ScriptedKernels, interpreting, prints
 
 from antiphon.container_settings import ContainerSettings
@@ -123,8 +123,9 @@ async def test_code_arrives_in_pieces_while_the_model_writes(
     engine: MockEngine, kernels: ScriptedKernels, tmp_path: Path
 ) -> None:
     whole = json.dumps({"code": 'print("ä\\n")\nx = 1'})
-    pieces = [call("python", whole[:4])] + [call(None, letter, id=None) for letter in whole[4:]]
-    engine.will(answer(*pieces, finish="tool_calls"), text("Done."))
+    first = {"index": 0, "id": "a", "type": "function", "function": {"name": "python", "arguments": ""}}
+    pieces = [first, *({"index": 0, "function": {"arguments": letter}} for letter in whole)]
+    engine.will(answer(*(chunk({"tool_calls": [piece]}) for piece in pieces), finish="tool_calls"), text("Done."))
     async with interpreting(engine, kernels, tmp_path) as gateway:
         events = await gateway.stream(tools=[TOOL])
     deltas = [event["delta"] for event in events if event["type"] == "response.code_interpreter_call_code.delta"]
