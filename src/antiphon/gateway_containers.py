@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from antiphon.containers.containers import ContainerLimits, Containers
+from antiphon.containers.containers import ContainerLimits, Containers, Uploads
 from antiphon.containers.kernels import Kernels
 from antiphon.containers.sandbox_kernels import SandboxKernels
 from antiphon.gateway.ids import new_id
@@ -10,7 +10,7 @@ from antiphon.sandbox.limits import SandboxLimits
 from antiphon.settings import Settings, cache_directory
 
 
-def make_containers(settings: Settings, kernels: Kernels | None = None) -> Containers | None:
+def make_containers(settings: Settings, uploads: Uploads, kernels: Kernels | None = None) -> Containers | None:
     """None: the settings switch them off. `kernels`: what runs code, in place of the sandbox."""
     chosen = settings.containers
     if not chosen.enabled:
@@ -21,4 +21,4 @@ def make_containers(settings: Settings, kernels: Kernels | None = None) -> Conta
     folder = Path(chosen.folder) if chosen.folder else cache_directory(settings) / "containers"
     bounds = SandboxLimits(disk=limits.disk, seconds=limits.seconds)
     sandbox = kernels or SandboxKernels(bounds, packages=Path(chosen.packages) if chosen.packages else None)
-    return Containers(sandbox, limits, folder, new_id)
+    return Containers(sandbox, limits, folder, new_id, uploads)

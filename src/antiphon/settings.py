@@ -8,6 +8,7 @@ import platformdirs
 from msgspec import Meta, Struct
 
 from antiphon.container_settings import ContainerSettings
+from antiphon.file_settings import FileSettings
 from antiphon.mcp_settings import McpSettings
 from antiphon.setting_errors import SettingsError as SettingsError
 from antiphon.tool_settings import ToolSettings
@@ -220,6 +221,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     tools: ToolSettings = ToolSettings()
     # Containers, in which code of models runs: a table of the file, see below.
     containers: ContainerSettings = ContainerSettings()
+    # Uploaded files: a table of the file, see below.
+    files: FileSettings = FileSettings()
 
 
 def data_directory(settings: Settings) -> Path:

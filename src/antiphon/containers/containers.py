@@ -35,7 +35,6 @@ LOCK = "lock"
 
 FULL = "There are too many containers here now: at most {most} at a time{whose}. Delete one, or wait until one has expired."
 NO_SUCH_FILE = "there is no file {id}"
-NO_FILES = "this gateway keeps no files"
 DISK_FULL = "The files of a container may have {most} together, and there is no room for {name}."
 
 
@@ -81,8 +80,8 @@ class Containers:
         limits: ContainerLimits,
         folder: Path,
         new_id: Callable[[str], str],
+        uploads: Uploads,
         *,
-        uploads: Uploads | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
         """`folder`: where the folders of containers are made; other gateways may use the same one."""
@@ -284,8 +283,6 @@ class Containers:
         """Raises InvalidRequest for one that is not there, or another owner's. `where`: the path of the list."""
         if not ids:
             return ()
-        if self.uploads is None:
-            raise InvalidRequest(f"Invalid `{where}`: {NO_FILES}.", param=where, code="unsupported_parameter")
         found = await self.uploads.find(owner, set(ids))
         for at, id in enumerate(ids):
             if id not in found:
@@ -300,7 +297,6 @@ class Containers:
             async with self._in_use(container):
                 known = container.files.get(container.copied.get(record.id, ""))
                 if known is None:
-                    assert self.uploads is not None
                     name = free_name(clean_name(record.filename), container.files)
                     known = await self._write(container, name, self.uploads.read(record), "user")
                     container.copied[record.id] = known.name

@@ -5,6 +5,7 @@ from typing import NamedTuple
 from aiohttp import web
 
 from antiphon.containers.containers import Containers
+from antiphon.files.library import FileLibrary
 from antiphon.gateway.conversations import Conversations
 from antiphon.gateway.gateway import Gateway
 from antiphon.http.keyring import Keyring
@@ -28,6 +29,7 @@ class HttpLimits(NamedTuple):
 KEYRING = web.AppKey("keyring", Keyring)
 GATEWAY = web.AppKey("gateway", Gateway)
 CONVERSATIONS = web.AppKey("conversations", Conversations)
+FILES = web.AppKey("files", FileLibrary)
 TRANSPORT = web.AppKey("transport", Transport)
 # None: the settings switch them off.
 CONTAINERS: web.AppKey[Containers | None] = web.AppKey("containers")

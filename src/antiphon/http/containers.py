@@ -1,11 +1,10 @@
 """Containers: created, listed, retrieved and deleted, and their files."""
 
 import mimetypes
-from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
-from aiohttp import BodyPartReader, web
+from aiohttp import web
 
 from antiphon.containers.container import Container, ContainerFile
 from antiphon.containers.containers import MINUTES, ContainerExpired, Containers
@@ -15,7 +14,9 @@ from antiphon.core.validation import body_to_struct
 from antiphon.errors import InvalidRequest, NotFound, quoted
 from antiphon.http.answers import to_json
 from antiphon.http.app_keys import CONTAINERS, GATEWAY
+from antiphon.http.files import BYTES, GUARDED, SAFE_TYPES, disposition_of
 from antiphon.http.middlewares import OWNER
+from antiphon.http.multipart import form_parts
 from antiphon.http.pages import cut, query_to_page, to_list
 from antiphon.wire.containers import (
     AddFile,
@@ -85,14 +86,11 @@ async def _add_file(request: web.Request, containers: Containers, container: Con
     if request.content_type != "multipart/form-data":
         body = body_to_struct(await request.read() or b"{}", AddFile, request.app[GATEWAY].environment.limits)
         return await _copy(request, containers, container, body.file_id)
-    reader = await request.multipart()
-    while (part := await reader.next()) is not None:
-        if not isinstance(part, BodyPartReader):
-            continue
+    async for part in form_parts(request):
         if part.name == "file_id":
-            return await _copy(request, containers, container, (await part.text())[:1000])
+            return await _copy(request, containers, container, await part.text())
         if part.name == "file":
-            return await containers.add(container, part.filename or "file", _pieces(part))
+            return await containers.add(container, part.filename or "file", part.pieces())
     raise InvalidRequest(NO_FILE, param="file", code="missing_required_parameter")
 
 
@@ -100,11 +98,6 @@ async def _copy(request: web.Request, containers: Containers, container: Contain
     records = await containers.check_uploads(request[OWNER], [id], "file_id")
     (file,) = await containers.copy(container, records)
     return file
-
-
-async def _pieces(part: BodyPartReader) -> AsyncIterator[bytes]:
-    while piece := await part.read_chunk(64 * 1024):
-        yield piece
 
 
 async def list_files(request: web.Request) -> web.Response:
@@ -136,10 +129,10 @@ async def file_content(request: web.Request) -> web.StreamResponse:
         first = await anext(pieces, b"")
     except FileNotFoundError:
         raise _file_not_found(container.id, file.id) from None
-    # A browser must not take what a model wrote for a page of ours.
-    headers = {"X-Content-Type-Options": "nosniff", "Content-Disposition": "attachment", "Content-Security-Policy": "sandbox"}
-    answer = web.StreamResponse(headers=headers)
-    answer.content_type = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
+    disposition = f"attachment; {disposition_of(file.name.rpartition('/')[2])}"
+    answer = web.StreamResponse(headers={**GUARDED, "Content-Disposition": disposition})
+    guessed = mimetypes.guess_type(file.name)[0]
+    answer.content_type = guessed if guessed in SAFE_TYPES else BYTES
     await answer.prepare(request)
     if first:
         await answer.write(first)
