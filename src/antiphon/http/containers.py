@@ -102,7 +102,9 @@ async def _copy(request: web.Request, containers: Containers, container: Contain
 
 async def list_files(request: web.Request) -> web.Response:
     (_, container), page = await _container(request), query_to_page(request.query)
-    objects = [msgspec.to_builtins(_file_to_object(container, file)) for file in container.files.values()]
+    # Ids sort in the order in which they were made.
+    files = sorted(container.files.values(), key=lambda file: file.id)
+    objects = [msgspec.to_builtins(_file_to_object(container, file)) for file in files]
     return to_json(to_list(cut(objects, page), page))
 
 
