@@ -25,10 +25,11 @@ from antiphon.embedded.process import EngineProcess
 from antiphon.engines.examiner import DEFAULT_TIMES, Examiner, ProbeTimes
 from antiphon.engines.pool import ENGINE_RETRY_INTERVAL, Pool
 from antiphon.engines.upstream import Engine, EngineOptions
+from antiphon.files.file_inputs import FileInputs
 from antiphon.files.library import FileLibrary
 from antiphon.files.limits import FileLimits
 from antiphon.gateway.admission import Admission, AdmissionLimits
-from antiphon.gateway.checker import Checker
+from antiphon.gateway.checker import Checker, read_file
 from antiphon.gateway.conversations import Conversations
 from antiphon.gateway.equipment import Equipment
 from antiphon.gateway.gateway import Gateway
@@ -167,7 +168,7 @@ def make_app(
         observers=[*extensions.observers, *observability.observers(pool)],
     )
     app_inspector = _make_inspector(settings)
-    gateway = _make_gateway(settings, pool, store, checker, extensions, app_inspector)
+    gateway = _make_gateway(settings, pool, store, checker, extensions, app_inspector, library)
     gateway.attached = mcp.attached
     app = web.Application(
         middlewares=[counted, identified, traced, preflights, enveloped, checked, authenticated],
@@ -188,7 +189,7 @@ def make_app(
     app[NEEDS_KEY] = settings.inspector is None and not is_loopback(settings.host)
     app[OPENING] = ViewTurns(None, own_places=2, now=gateway.admission.now)
     app[LISTING] = ViewTurns(2, own_places=1, now=gateway.admission.now)
-    app[CONVERSATIONS] = Conversations(store, retention=gateway.retention)
+    app[CONVERSATIONS] = Conversations(store, retention=gateway.retention, files=library)
     app[CONTAINERS] = code
     app[FILES] = library
     gateway.owners.moving_too.append(library.move_owner)
@@ -284,15 +285,22 @@ def _make_inspector(settings: Settings) -> Inspector:
 
 
 def _make_gateway(
-    settings: Settings, pool: Pool, store: Store, checker: Checker, extensions: Extensions, inspector: Inspector
+    settings: Settings,
+    pool: Pool,
+    store: Store,
+    checker: Checker,
+    extensions: Extensions,
+    inspector: Inspector,
+    library: FileLibrary,
 ) -> Gateway:
     recordings = inspector.recordings
+    files = FileInputs(library, partial(read_file, checker))
     timeouts = Timeouts(settings.heartbeat, settings.first_byte_timeout, settings.idle_timeout, settings.response_timeout)
     return Gateway(
         pool,
         store,
         make_environment(settings, extensions.tools),
-        Equipment(timeouts, WriteBatch(), checker, extensions.tools, settings.tool_timeout),
+        Equipment(timeouts, WriteBatch(), checker, extensions.tools, settings.tool_timeout, files),
         Admission(admission_limits(settings)),
         retention=int(settings.retention_days * DAY),
         owners=Owners(store, earlier_owners(settings)),

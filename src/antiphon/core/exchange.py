@@ -27,10 +27,11 @@ from antiphon.core.answer_reader import AnswerReader
 from antiphon.core.answer_style import request_to_style
 from antiphon.core.auto_compaction import AutoCompaction, request_to_summary_request
 from antiphon.core.calls import CallState
-from antiphon.core.check_work import CheckOutcome, CheckWork, DefinitionWork, DocumentWork
+from antiphon.core.check_work import CheckOutcome, CheckWork, DefinitionWork
 from antiphon.core.checks import wants_json
 from antiphon.core.citations import Sources
 from antiphon.core.code_interpreter_calls import KIND as CODE_INTERPRETER
+from antiphon.core.documents import ReadWork
 from antiphon.core.enforcement import Enforcement, Rejection
 from antiphon.core.environment import Environment
 from antiphon.core.event_style import NO_CONTAINERS
@@ -144,7 +145,7 @@ class Exchange:
         self.answer = AnswerReader(self._output, self._sequence)
         self._lessons = AnswerLessons(self._question, self._enforcement, self._output, self.answer, self._usage, environment)
         # The work that has to be done before the engine is asked.
-        self._preparing: DocumentWork | DefinitionWork | None = None
+        self._preparing: ReadWork | DefinitionWork | None = None
         # The calls of tools that run now, how much of each result there is room for, and what came of those before.
         self._running: dict[str, CallState] = {}
         self._room = 0

@@ -27,7 +27,7 @@ from antiphon.gateway.client_protocol import PROTOCOLS, RESPONSES, ClientProtoco
 from antiphon.gateway.deadlines import in_time
 from antiphon.gateway.equipment import Equipment
 from antiphon.gateway.ids import new_id
-from antiphon.gateway.large_requests import LARGE_BODY, run_aside
+from antiphon.gateway.large_requests import LARGE_BODY, is_large, run_aside
 from antiphon.gateway.observers import NO_HEADERS, Arrival, MakeObserver, arrive, make_observers, tell
 from antiphon.gateway.owners import Owners
 from antiphon.gateway.read_request import ReadRequest
@@ -290,7 +290,8 @@ class Gateway:
     async def check_definitions(self, exchange: Exchange, owner: str, *, large: bool) -> None:
         """Raises for a schema that cannot be compiled, where no engine is going to be asked."""
         while isinstance(step := exchange.step, Check):
-            outcome = await self.equipment.checker.run(step.work, owner)
+            outcome = await self.equipment.run_check(step.work, owner)
+            large = large or is_large(outcome)
             await run_aside(partial(exchange.checked, outcome), large=large)
         if exchange.error is not None:
             raise exchange.error

@@ -82,6 +82,15 @@ async def test_an_uploaded_table_is_read_and_a_picture_comes_back_as_a_file(engi
     assert "prices.csv" not in engine.last["messages"][-1]["content"]
 
 
+async def test_a_file_that_a_message_brings_is_in_the_container(engine: MockEngine, tmp_path: Path) -> None:
+    engine.will(coded("open('/mnt/data/note.txt').read()"), text("Hello."))
+    async with interpreting(engine, None, tmp_path) as gateway:
+        note = await upload(gateway, "note.txt", b"Hello from a file.")
+        parts = [{"type": "input_text", "text": "Read it."}, {"type": "input_file", "file_id": note}]
+        response = await gateway.create([{"role": "user", "content": parts}], tools=[TOOL], include=INCLUDE)
+    assert logs(response) == ["'Hello from a file.'\n"]
+
+
 async def test_links_out_of_a_container_are_not_followed(engine: MockEngine, tmp_path: Path) -> None:
     secret = tmp_path / "secret.txt"
     secret.write_text("nobody sees this")
