@@ -5,12 +5,18 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+from support.background import Background
 from support.engine import MockEngine, answer, call, chunk, text
+from support.inspector import opened, rows
 from support.kernels import ScriptedKernels, interpreting, prints
 
 from antiphon.container_settings import ContainerSettings
+from antiphon.core.recording_file import file_to_recording
+from antiphon.core.rerun import run_again
 from antiphon.sandbox.results import KernelRun
+from antiphon.store import open_store
 
 TOOL = {"type": "code_interpreter", "container": {"type": "auto"}}
 INCLUDE = ["code_interpreter_call.outputs"]
@@ -386,3 +392,45 @@ async def test_an_image_is_a_file_too(engine: MockEngine, kernels: ScriptedKerne
             assert (content.status, content.content_type) == (200, "image/png")
             assert await content.read() == PNG
     assert "- image.png\n- image_2.png" in results(engine)[0]
+
+
+# ---- what else a response can be -------------------------------------------------------------------------------------
+
+
+async def test_a_call_of_a_gateway_that_died_is_not_run_again(
+    engine: MockEngine, kernels: ScriptedKernels, tmp_path: Path
+) -> None:
+    engine.will(coded("pay()"))
+    kernels.waits = asyncio.Event()
+    async with (
+        open_store(f"sqlite:{tmp_path / 'responses.db'}") as store,
+        interpreting(engine, kernels, tmp_path, shares=store, background_workers=0) as idle,
+    ):
+        background = Background(idle)
+        async with interpreting(engine, kernels, tmp_path, shares=store, shutdown_timeout=0.05):
+            id = (await background.create(tools=[TOOL]))["id"]
+            await kernels.waits.wait()
+        kernels.waits = None
+        engine.will(coded("pay()", id="b"), text("It may have been paid."))
+        async with interpreting(engine, kernels, tmp_path, shares=store):
+            response = await background.ended(id)
+    assert [kernel.runs for kernel in kernels.started] == [["pay()"]]
+    assert [item.get("status") for item in response["output"]] == ["failed", "completed"]
+
+
+async def test_the_inspector_runs_it_again_exactly(engine: MockEngine, kernels: ScriptedKernels, tmp_path: Path) -> None:
+    engine.will(coded("save()"), text("See sandbox:/mnt/data/plot.csv"))
+    kernels.scripts["save()"] = prints("saved", PNG, plot__csv="a,b")
+    async with interpreting(engine, kernels, tmp_path) as gateway:
+        await gateway.stream(tools=[TOOL], include=INCLUDE)
+        (row,) = await rows(gateway)
+        view = await opened(gateway, row["number"])
+        async with gateway.client.get(f"{gateway.url}/inspector/requests/{row['number']}/recording") as answered:
+            recording = file_to_recording(await answered.read())
+    assert (row["tool_calls"], view["exact"]) == (1, True)
+    again = run_again(recording)
+    assert again.trouble is None
+    assert again.response is not None
+    item, message = msgspec.to_builtins(again.response.output)
+    assert item["outputs"][0]["logs"] == "saved"
+    assert message["content"][0]["annotations"][0]["filename"] == "plot.csv"
