@@ -7,6 +7,7 @@ import {
   OpenAIResponsesCompactionSession,
   Runner,
   applyPatchTool,
+  codeInterpreterTool,
   hostedMcpTool,
   shellTool,
   tool,
@@ -164,6 +165,17 @@ async function hostedServer(url, approve, stream) {
   return { text: result.finalOutput, items: result.newItems.map(({ type, rawItem }) => rawItem.name ?? type) };
 }
 
+// Code that the gateway runs: the second run finds the container of the first in the history.
+async function codeInterpreter(url, stream) {
+  const modelSettings = { providerData: { include: ['code_interpreter_call.outputs'] } };
+  const analyst = new Agent({ name: 'Analyst', model: 'mock', tools: [codeInterpreterTool()], modelSettings });
+  const first = await runner(url).run(analyst, 'Plot it', { stream });
+  if (stream) await collect(first);
+  const second = await runner(url).run(analyst, [...first.history, { role: 'user', content: 'Again' }]);
+  const items = first.newItems.map(({ type, rawItem }) => rawItem.name ?? type);
+  return { texts: [first.finalOutput, second.finalOutput], items };
+}
+
 async function webSocket(url) {
   const providerOptions = { openAIClient: client(url) };
   return await withResponsesWebSocketSession(
@@ -193,5 +205,7 @@ await play({
   hostedServerApproved: (url) => hostedServer(url, true, false),
   hostedServerApprovedStreamed: (url) => hostedServer(url, true, true),
   hostedServerRefused: (url) => hostedServer(url, false, false),
+  codeInterpreter: (url) => codeInterpreter(url, false),
+  codeInterpreterStreamed: (url) => codeInterpreter(url, true),
   webSocket,
 });
