@@ -13,6 +13,8 @@ from msgspec import structs
 from antiphon.containers.containers import Containers
 from antiphon.core.check_work import CheckOutcome, CheckWork
 from antiphon.core.code_interpreter_calls import KIND as CODE_INTERPRETER
+from antiphon.core.hosted_shell import KIND as HOSTED_SHELL
+from antiphon.core.hosted_shell import TYPE as SHELL
 from antiphon.core.mcp.servers import McpServer
 from antiphon.core.steps import ToolCall
 from antiphon.core.tools import ToolResult
@@ -26,6 +28,7 @@ from antiphon.settings import Settings
 from antiphon.tool_settings import WebSearchSettings
 from antiphon.tools.addresses import AddressPolicy
 from antiphon.tools.code_interpreter.runner import CodeInterpreterRunner
+from antiphon.tools.code_interpreter.shell import HostedShellRunner, ShellChooser
 from antiphon.tools.runner import ToolContext, ToolRunner
 from antiphon.tools.web_search.backends import Backend, HttpBackend, McpBackend
 from antiphon.tools.web_search.pages import PageReader
@@ -106,7 +109,10 @@ class HostedTools:
 
 
 def code_tools(containers: Containers | None) -> Mapping[str, ToolRunner]:
-    return {} if containers is None else {CODE_INTERPRETER: CodeInterpreterRunner(containers)}
+    if containers is None:
+        return {}
+    shell: dict[str, ToolRunner] = {SHELL: ShellChooser(containers), HOSTED_SHELL: HostedShellRunner(containers)}
+    return {CODE_INTERPRETER: CodeInterpreterRunner(containers), **shell}
 
 
 def check_tools(settings: Settings) -> None:

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.core.citations import CitedText, Sources
-from antiphon.core.code_results import CodeData, CodeFile, data_to_result
+from antiphon.core.code_results import CodeFile
 from antiphon.core.deltas import CitedDelta, TextDelta
 
 NAMES = ["plot.png", "plot.png.bak", "a b (1).csv", "sub/deep.txt", "ä.txt", "plot"]
@@ -20,7 +20,7 @@ PARTS = [
 def sources() -> Sources:
     made = Sources()
     files = [CodeFile(f"cfile_{at}", name) for at, name in enumerate(NAMES)]
-    made.add_files(data_to_result(CodeData("cntr_1", files=files)))
+    made.add_files("cntr_1", files)
     return made
 
 

@@ -19,7 +19,7 @@ from antiphon.core.code_interpreter import MEMORY
 from antiphon.core.quantities import counted
 from antiphon.errors import InvalidRequest, RateLimited, quoted
 from antiphon.logs import log
-from antiphon.sandbox.results import KernelRun
+from antiphon.sandbox.results import KernelRun, ShellRun
 from antiphon.store.file_records import FileRecord
 
 # Seconds between two looks for containers that have been idle too long.
@@ -234,18 +234,33 @@ class Containers:
         """A run that is cancelled ends the container's Python: its variables are lost, its files are not."""
         async with self._in_use(container):
             seconds = self.limits.seconds
-            try:
-                async with asyncio.timeout(seconds + GRACE):
-                    kernel = await self._kernel(container)
-                    result = await kernel.run(code, seconds)
-            except BaseException:
-                await asyncio.shield(_stop(container))
-                raise
-            if not kernel.is_alive:
-                await _stop(container)
+            async with self._running(container, seconds) as kernel:
+                result = await kernel.run(code, seconds)
             written = await self._look(container, "assistant")
             written += [await self._keep_image(container, image) for image in result.images]
             return Run(result, written, list(container.files.values()))
+
+    async def run_commands(
+        self, container: Container, commands: Sequence[str], seconds: float, most_output: int
+    ) -> list[ShellRun]:
+        """Shell commands, one after another. `seconds`, and `most_output` in characters: of each."""
+        async with self._in_use(container):
+            async with self._running(container, seconds * len(commands)) as kernel:
+                ran = [await kernel.shell(command, seconds, most_output) for command in commands]
+            await self._look(container, "assistant")
+            return ran
+
+    @asynccontextmanager
+    async def _running(self, container: Container, seconds: float) -> AsyncIterator[Kernel]:
+        try:
+            async with asyncio.timeout(seconds + GRACE):
+                kernel = await self._kernel(container)
+                yield kernel
+        except BaseException:
+            await asyncio.shield(_stop(container))
+            raise
+        if not kernel.is_alive:
+            await _stop(container)
 
     async def _kernel(self, container: Container) -> Kernel:
         if container.kernel is None or not container.kernel.is_alive:

@@ -3,7 +3,8 @@
 from pathlib import Path
 from typing import Protocol
 
-from antiphon.sandbox.results import KernelRun, ShellRun
+from antiphon.sandbox.results import KernelRun as KernelRun
+from antiphon.sandbox.results import ShellRun as ShellRun
 
 
 class Kernel(Protocol):

@@ -13,12 +13,11 @@ from urllib.parse import quote, urlsplit
 import regex
 from msgspec import Struct, structs
 
-from antiphon.core.code_results import data_of as code_data_of
+from antiphon.core.code_results import CodeFile
 from antiphon.core.deltas import Citation, CitedDelta, Delta, TextDelta
 from antiphon.core.file_links import ContainerFile, FileLinks
 from antiphon.core.text_calls import CallFinder
 from antiphon.core.text_calls.markdown import MarkdownWithTildes
-from antiphon.core.tools import ToolResult
 
 # Of a source that is shown as a link.
 LONGEST_URL = 2048
@@ -125,10 +124,10 @@ class Sources:
         self._sources += (structs.replace(source, number=number) for number, source in enumerate(sources, first))
         return first
 
-    def add_files(self, result: ToolResult) -> None:
-        """The files that there are after code was run."""
-        if (data := code_data_of(result)) is not None:
-            self.files = {file.name: ContainerFile(data.container_id, file.id, file.name) for file in data.files}
+    def add_files(self, container_id: str, files: Iterable[CodeFile]) -> None:
+        """All files that a container has now."""
+        others = {name: file for name, file in self.files.items() if file.container_id != container_id}
+        self.files = others | {file.name: ContainerFile(container_id, file.id, file.name) for file in files}
 
     def get(self, number: int) -> Citable | None:
         return self._sources[number - 1] if 1 <= number <= len(self._sources) else None

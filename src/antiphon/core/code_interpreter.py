@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Literal
 
-import msgspec
 from msgspec import Meta, Struct
 
 from antiphon.core.built_in_tools import TEXT, parameters
@@ -74,8 +73,15 @@ def _is_meant(tool: Tool) -> bool:
 
 def containers_in(items: Sequence[Item]) -> list[str]:
     """The containers that earlier calls ran in, the latest first."""
-    found = (item.get("container_id") for item in reversed(items) if item.get("type") == "code_interpreter_call")
+    found = (_container_of(item) for item in reversed(items))
     return list(dict.fromkeys(id for id in found if isinstance(id, str) and id))
+
+
+def _container_of(item: Item) -> Any:
+    kind, environment = item.get("type"), item.get("environment")
+    if kind == "shell_call" and isinstance(environment, dict):
+        return environment.get("container_id")
+    return item.get("container_id") if kind == "code_interpreter_call" else None
 
 
 def files_in(items: Sequence[Item]) -> list[str]:
@@ -106,9 +112,3 @@ class CodeInterpreter:
         # Code may do anything: running it twice is not running it once.
         if box.add(native, ChatFunction("", WORDS, PARAMETERS), where):
             box.not_idempotent.add(native)
-
-
-def read_auto(tool: Tool) -> AutoContainer:
-    """Of a definition that was checked."""
-    container = msgspec.convert(tool, CodeInterpreterTool).container
-    return container if isinstance(container, AutoContainer) else AutoContainer("auto")

@@ -30,13 +30,15 @@ from antiphon.core.calls import CallState
 from antiphon.core.check_work import CheckOutcome, CheckWork, DefinitionWork
 from antiphon.core.checks import wants_json
 from antiphon.core.citations import Sources
-from antiphon.core.code_interpreter_calls import KIND as CODE_INTERPRETER
+from antiphon.core.container_data import container_data
 from antiphon.core.documents import ReadWork
 from antiphon.core.enforcement import Enforcement, Rejection
 from antiphon.core.environment import Environment
 from antiphon.core.event_style import NO_CONTAINERS
 from antiphon.core.fast_path import AnyEvent
 from antiphon.core.finish_reasons import COMPLETED, OUT_OF_TOKENS, ending_of
+from antiphon.core.hosted_shell import KIND as HOSTED_SHELL
+from antiphon.core.hosted_shell import result_to_state
 from antiphon.core.item_sequence import ItemSequence
 from antiphon.core.knowledge import EngineKnowledge
 from antiphon.core.lifecycle import Lifecycle
@@ -419,9 +421,12 @@ class Exchange:
         if call is None:
             # It came too late: the response was aborted.
             return self._emitted()
-        if call.native.kind == CODE_INTERPRETER:
-            self.sources.add_files(result)
+        if (data := container_data(call.native.kind, result)) is not None:
+            self.sources.add_files(data.container_id, data.files)
         call.result = bounded(numbered(call.native.kind, result, self.sources, self._room), self._room)
+        if call.native.kind == HOSTED_SHELL:
+            state = result_to_state(self._environment.new_id("sho"), call.call_id, call.arguments_to_run, result)
+            self._sequence.insert_after(call, state)
         if result.notice:
             self._tool_notices[result.notice] = None
         self._sequence.resume()

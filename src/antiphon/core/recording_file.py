@@ -18,6 +18,9 @@ from antiphon.core.drawn import Drawn
 from antiphon.core.environment import Environment, GatewayTool
 from antiphon.core.event_style import REASONING_EVENTS
 from antiphon.core.help import HelpSetting
+from antiphon.core.hosted_shell import KIND as HOSTED_SHELL
+from antiphon.core.hosted_shell import TYPE as SHELL
+from antiphon.core.hosted_shell import HostedShell, ShellDefinition
 from antiphon.core.knowledge import KnownFacts
 from antiphon.core.mcp.mcp_tools import McpTools
 from antiphon.core.mcp.servers import Listing
@@ -160,7 +163,9 @@ def _to_environment(settings: RecordedSettings, tools: Mapping[str, GatewayTool]
     if settings.web_search is not None:
         built_in |= dict.fromkeys(WEB_SEARCH_TYPES, WebSearch(opens_pages=settings.web_search))
     if settings.code_interpreter is not None:
-        built_in[CODE_INTERPRETER] = CodeInterpreter(most_memory=settings.code_interpreter)
+        memory = settings.code_interpreter
+        built_in[CODE_INTERPRETER] = CodeInterpreter(most_memory=memory)
+        built_in |= {SHELL: ShellDefinition(most_memory=memory), HOSTED_SHELL: HostedShell()}
     return Environment(
         new_id=lambda prefix: prefix,
         now=lambda: 0.0,

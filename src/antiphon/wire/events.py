@@ -252,6 +252,16 @@ class CodeInterpreterCallCompleted(CallEvent, tag="response.code_interpreter_cal
     pass
 
 
+class ShellCallOutputContentDelta(CallEvent, tag="response.shell_call_output_content.delta"):
+    command_index: int
+    delta: dict[str, str]
+
+
+class ShellCallOutputContentDone(CallEvent, tag="response.shell_call_output_content.done"):
+    command_index: int
+    output: list[dict[str, Any]]
+
+
 # The events whose `delta` is a piece of text.
 DeltaEvent = (
     OutputTextDelta
@@ -304,5 +314,7 @@ StreamEvent = (
     | CodeInterpreterCallCodeDone
     | CodeInterpreterCallInterpreting
     | CodeInterpreterCallCompleted
+    | ShellCallOutputContentDelta
+    | ShellCallOutputContentDone
     | DeltaEvent
 )

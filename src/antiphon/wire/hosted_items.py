@@ -81,6 +81,16 @@ class CodeInterpreterCall(Struct, tag="code_interpreter_call"):
     outputs: list[dict[str, Any]] | None
 
 
+class ShellCallOutput(Struct, tag="shell_call_output"):
+    """What commands printed that the gateway ran."""
+
+    id: str
+    call_id: str
+    output: list[dict[str, Any]]
+    status: HostedStatus
+    max_output_length: int | None = None
+
+
 class ToolSearchOutput(Struct, tag="tool_search_output"):
     """What a search by the server found."""
 
@@ -91,4 +101,6 @@ class ToolSearchOutput(Struct, tag="tool_search_output"):
     execution: str = "server"
 
 
-HostedItem = McpListTools | McpCall | McpApprovalRequest | WebSearchCall | CodeInterpreterCall | ToolSearchOutput
+HostedItem = (
+    McpListTools | McpCall | McpApprovalRequest | WebSearchCall | CodeInterpreterCall | ShellCallOutput | ToolSearchOutput
+)

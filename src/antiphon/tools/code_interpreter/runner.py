@@ -13,7 +13,6 @@ from antiphon.core.code_interpreter import (
     AutoContainer,
     CodeInterpreter,
     CodeInterpreterTool,
-    containers_in,
     files_in,
     offered_tool,
 )
@@ -22,19 +21,13 @@ from antiphon.core.code_results import CodeData, CodeFile, data_to_result
 from antiphon.core.request_fields import request_to_items
 from antiphon.core.steps import ToolCall
 from antiphon.core.tools import TOOLS, ToolResult
-from antiphon.errors import InvalidRequest, quoted
+from antiphon.tools.code_interpreter.choice import check_here, chosen_container, named_container, opened_container
 from antiphon.tools.runner import ToolContext
 from antiphon.wire.responses import CreateResponse
 
 Item = dict[str, Any]
 
 NO_CODE = "The call needs `code`: the Python code to run."
-NOT_HERE = "Invalid `{where}`: code cannot be run here. {reason}"
-# The first words are OpenAI's. Whether there was such a container, and whose, is not said.
-EXPIRED = (
-    "Container is expired. `{where}` names {id}, which is not here any more. Create another container, or send "
-    '{{"type": "auto"}}.'
-)
 # Bytes of all images of one call in its outputs. All of them are files of the container, too.
 MOST_IMAGE_BYTES = 8 * 1024 * 1024
 
@@ -51,27 +44,21 @@ class CodeInterpreterRunner(CodeInterpreter):
 
     # ---- before the exchange -----------------------------------------------------------------------------------------
 
-    async def container_for(self, request: CreateResponse, history: Sequence[Item], owner: str) -> str | None:
-        """The id of the container that calls will run in. One that is made by itself is only made when code is run. Raises
+    async def container_for(
+        self, request: CreateResponse, history: Sequence[Item], owner: str, other: str | None
+    ) -> str | None:
+        """The id of the container that calls will run in. `other`: that of another tool of the request. Raises
         InvalidRequest."""
         offered = offered_tool(request.tools or ())
         if offered is None:
             return None
         at, tool = offered
-        await self._check(f"{TOOLS}[{at}]")
+        where = f"{TOOLS}[{at}]"
+        await check_here(self._containers, where)
         if isinstance(tool.container, AutoContainer):
-            await self._containers.check_uploads(owner, tool.container.file_ids or (), f"{TOOLS}[{at}].container.file_ids")
-            known = containers_in([*history, *request_to_items(request)])
-            return next((id for id in known if self._containers.get(owner, id) is not None), self._containers.new_id("cntr"))
-        if self._containers.get(owner, tool.container) is None:
-            where = f"{TOOLS}[{at}].container"
-            message = EXPIRED.format(where=where, id=quoted(tool.container))
-            raise InvalidRequest(message, param=where, code="container_expired")
-        return tool.container
-
-    async def _check(self, where: str) -> None:
-        if (reason := await self._containers.complaint()) is not None:
-            raise InvalidRequest(NOT_HERE.format(where=where, reason=reason), param=where, code="unsupported_tool")
+            await self._containers.check_uploads(owner, tool.container.file_ids or (), f"{where}.container.file_ids")
+            return chosen_container(self._containers, request, history, owner, other)
+        return named_container(self._containers, tool.container, owner, f"{where}.container")
 
     # ---- a call ------------------------------------------------------------------------------------------------------
 
@@ -79,19 +66,14 @@ class CodeInterpreterRunner(CodeInterpreter):
         code = without_fence(_code(call))
         if not code.strip():
             return ToolResult(NO_CODE, failed=True)
-        container = await self._container(context)
+        tool = _tool(context)
+        auto = tool.container if isinstance(tool.container, AutoContainer) else AutoContainer("auto")
+        container = await opened_container(self._containers, context.containers[KIND], context.owner, auto.memory_limit)
         await self._containers.copy(
             container, await self._containers.check_uploads(context.owner, _uploads(context), "file_ids")
         )
         ran = await self._containers.run(container, code)
         return data_to_result(await asyncio.to_thread(_to_data, container, ran), failed=ran.result.timed_out)
-
-    async def _container(self, context: ToolContext) -> Container:
-        id, tool = context.containers[KIND], _tool(context)
-        if (there := self._containers.get(context.owner, id)) is not None:
-            return there
-        auto = tool.container if isinstance(tool.container, AutoContainer) else AutoContainer("auto")
-        return await self._containers.create(context.owner, "auto", id=id, memory_limit=auto.memory_limit or "1g", is_auto=True)
 
 
 def _uploads(context: ToolContext) -> list[str]:
