@@ -21,12 +21,14 @@ from antiphon.core.tools import ToolResult
 from antiphon.core.web_pages import NOT_INSTALLED
 from antiphon.core.web_search import TYPES as WEB_SEARCH_TYPES
 from antiphon.gateway.checker import Checker
+from antiphon.gateway.ids import new_id
 from antiphon.logs import log
 from antiphon.setting_errors import SettingsError, did_you_mean, wrong_address
 from antiphon.setting_values import check_hosts, fill_variables
 from antiphon.settings import Settings
-from antiphon.tool_settings import WebSearchSettings
+from antiphon.tool_settings import CodeInterpreterSettings, WebSearchSettings
 from antiphon.tools.addresses import AddressPolicy
+from antiphon.tools.code_interpreter.mcp_runner import McpInterpreterRunner
 from antiphon.tools.code_interpreter.runner import CodeInterpreterRunner
 from antiphon.tools.code_interpreter.shell import HostedShellRunner, ShellChooser
 from antiphon.tools.runner import ToolContext, ToolRunner
@@ -36,6 +38,7 @@ from antiphon.tools.web_search.runner import WebSearchRunner
 from antiphon.tools.web_search.services import SERVICES
 
 WEB_SEARCH = "tools.web_search"
+INTERPRETER = "tools.code_interpreter"
 
 
 class HostedTools:
@@ -57,7 +60,12 @@ class HostedTools:
         self._own = own
         self._session: aiohttp.ClientSession | None = None
         self._closing: list[Callable[[], Awaitable[None]]] = []
-        self.runners: Mapping[str, ToolRunner] = {**self._web_search(), **code_tools(containers), **given}
+        self.runners: Mapping[str, ToolRunner] = {
+            **self._web_search(),
+            **code_tools(containers),
+            **self._interpreter(),
+            **given,
+        }
 
     def _web_search(self) -> Mapping[str, ToolRunner]:
         chosen = self._settings.tools.web_search
@@ -67,6 +75,14 @@ class HostedTools:
         runner = WebSearchRunner(self._backend(chosen), self._pages(chosen))
         self._closing.append(runner.close)
         return dict.fromkeys(WEB_SEARCH_TYPES, runner)
+
+    def _interpreter(self) -> Mapping[str, ToolRunner]:
+        """A server that runs code takes the place of the sandbox."""
+        chosen = self._settings.tools.code_interpreter
+        if chosen is None or chosen.mcp is None or chosen.tool is None:
+            return {}
+        runner = McpInterpreterRunner(self._call_mcp_tool, chosen.mcp, chosen.tool, chosen.argument, new_id)
+        return {CODE_INTERPRETER: runner}
 
     def _backend(self, chosen: WebSearchSettings) -> Backend:
         if (service := SERVICES.get(chosen.backend or "")) is not None:
@@ -117,14 +133,26 @@ def code_tools(containers: Containers | None) -> Mapping[str, ToolRunner]:
 
 def check_tools(settings: Settings) -> None:
     """Raises SettingsError for tools that cannot be run."""
-    chosen = settings.tools.web_search
-    if chosen is None:
-        return
-    check_web_search(chosen)
+    web, code = settings.tools.web_search, settings.tools.code_interpreter
+    if web is not None:
+        check_web_search(web)
+        _check_server(WEB_SEARCH, web.mcp, settings)
+    if code is not None:
+        check_interpreter(code)
+        _check_server(INTERPRETER, code.mcp, settings)
+
+
+def _check_server(table: str, name: str | None, settings: Settings) -> None:
     servers = settings.mcp.servers
-    if chosen.mcp is not None and chosen.mcp not in servers:
-        problem = f"{WEB_SEARCH}.mcp: there is no [mcp.servers.{chosen.mcp}]"
-        raise SettingsError(f"{problem}.{did_you_mean(chosen.mcp, servers)}")
+    if name is not None and name not in servers:
+        raise SettingsError(f"{table}.mcp: there is no [mcp.servers.{name}].{did_you_mean(name, servers)}")
+
+
+def check_interpreter(chosen: CodeInterpreterSettings) -> None:
+    """What one setting alone does not show. Raises SettingsError."""
+    missing = "tool" if chosen.mcp else "mcp"
+    if bool(chosen.mcp) != bool(chosen.tool):
+        raise SettingsError(f"{INTERPRETER}.{missing} is missing: it takes the name of an MCP server and of its tool")
 
 
 def check_web_search(chosen: WebSearchSettings) -> None:

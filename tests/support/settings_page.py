@@ -59,6 +59,10 @@ GROUPS: dict[str, tuple[str, type]] = {
         "[Web search](web_search.md). Only the file can have these settings.",
         tool_settings.WebSearchSettings,
     ),
+    "[tools.code_interpreter]": (
+        "[Code](code_interpreter.md) that an MCP server runs. Only the file can have these settings.",
+        tool_settings.CodeInterpreterSettings,
+    ),
     "[containers]": (
         "[Containers](code_interpreter.md), in which code of models runs. Only the file can have these settings.",
         container_settings.ContainerSettings,

@@ -63,7 +63,7 @@ class CodeInterpreterRunner(CodeInterpreter):
     # ---- a call ------------------------------------------------------------------------------------------------------
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolResult:
-        code = without_fence(_code(call))
+        code = without_fence(code_of(call))
         if not code.strip():
             return ToolResult(NO_CODE, failed=True)
         tool = _tool(context)
@@ -88,7 +88,7 @@ def _tool(context: ToolContext) -> CodeInterpreterTool:
     return CodeInterpreterTool(AutoContainer("auto")) if offered is None else offered[1]
 
 
-def _code(call: ToolCall) -> str:
+def code_of(call: ToolCall) -> str:
     code: str = msgspec.json.decode(call.arguments)["code"]
     return code
 
