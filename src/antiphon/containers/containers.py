@@ -5,7 +5,7 @@ import logging
 import os
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, Protocol
@@ -132,7 +132,7 @@ class Containers:
         return found if found is not None and self._is_of(found, owner) else None
 
     def _is_of(self, container: Container, owner: str) -> bool:
-        return self.current_owner(container.owner) == owner
+        return self.current_owner(container.owner) == self.current_owner(owner)
 
     # ---- made and removed --------------------------------------------------------------------------------------------
 
@@ -160,15 +160,17 @@ class Containers:
             return container
 
     def _make_room(self, owner: str) -> None:
+        self.sweep()
         limits, own = self.limits, self.of_owner(owner)
-        if len(own) >= limits.most_per_owner:
-            # Nobody has asked for these by name. The one that was used longest ago gives way.
-            idle = [each for each in own if each.is_auto and not each.users]
-            if not idle:
-                raise RateLimited(FULL.format(most=limits.most_per_owner, whose=" for one key"), retry_after=60)
-            self._expire(min(idle, key=lambda each: each.last_active_at))
-        elif len(self._containers) >= limits.most:
-            raise RateLimited(FULL.format(most=limits.most, whose=""), retry_after=60)
+        is_own_limit = len(own) >= limits.most_per_owner
+        if not is_own_limit and len(self._containers) < limits.most:
+            return
+        # Nobody has asked for these by name. The one that was used longest ago gives way.
+        idle = [each for each in own if each.is_auto and not each.users]
+        if not idle:
+            most, whose = (limits.most_per_owner, " for one key") if is_own_limit else (limits.most, "")
+            raise RateLimited(FULL.format(most=most, whose=whose), retry_after=60)
+        self._expire(min(idle, key=lambda each: each.last_active_at))
 
     async def delete(self, owner: str, id: str) -> bool:
         container = self.seen(owner, id)
@@ -291,8 +293,11 @@ class Containers:
 
     async def add(self, container: Container, filename: str, content: AsyncIterator[bytes]) -> ContainerFile:
         """An upload. One that has the name of another file takes its place."""
-        async with self._in_use(container):
-            return await self._write(container, clean_name(filename), content, "user")
+        name = clean_name(filename)
+        with container.used(self._now()):
+            # A client that is slow does not keep code from running.
+            async with self._received(container, name, content) as number, self._in_use(container):
+                return await self._place(container, number, name, "user")
 
     async def check_uploads(self, owner: str, ids: Sequence[str], where: str) -> Sequence[FileRecord]:
         """Raises InvalidRequest for one that is not there, or another owner's. `where`: the path of the list."""
@@ -305,24 +310,38 @@ class Containers:
                 raise InvalidRequest(problem, param=f"{where}[{at}]", code="file_not_found")
         return [found[id] for id in dict.fromkeys(ids)]
 
+    async def bring(self, container: Container, owner: str, ids: Sequence[str]) -> None:
+        """Copies uploaded files that are not there yet."""
+        new = [id for id in ids if container.copied.get(id) not in container.files]
+        await self.copy(container, await self.check_uploads(owner, new, "file_ids"))
+
     async def copy(self, container: Container, records: Sequence[FileRecord]) -> list[ContainerFile]:
         """Uploaded files, each once."""
-        copied: list[ContainerFile] = []
-        for record in records:
-            async with self._in_use(container):
-                known = container.files.get(container.copied.get(record.id, ""))
-                if known is None:
-                    name = free_name(clean_name(record.filename), container.files)
-                    known = await self._write(container, name, self.uploads.read(record), "user")
-                    container.copied[record.id] = known.name
-                copied.append(known)
-        return copied
+        return [await self._copy(container, record) for record in records]
+
+    async def _copy(self, container: Container, record: FileRecord) -> ContainerFile:
+        async with self._in_use(container):
+            known = container.files.get(container.copied.get(record.id, ""))
+            if known is None:
+                name = free_name(clean_name(record.filename), container.files)
+                known = await self._write(container, name, self.uploads.read(record), "user")
+                container.copied[record.id] = known.name
+            return known
 
     async def _write(self, container: Container, name: str, content: AsyncIterator[bytes], source: Source) -> ContainerFile:
+        async with self._received(container, name, content) as number:
+            return await self._place(container, number, name, source)
+
+    @asynccontextmanager
+    async def _received(self, container: Container, name: str, content: AsyncIterator[bytes]) -> AsyncIterator[str]:
+        """The number of a new upload, once all of it has come. Raises InvalidRequest if there is no room for it."""
         folder, number = container.folder, self.new_id("upload")
         other = container.files.get(name)
         room = self.limits.disk - container.bytes + (other.size if other is not None else 0)
-        file = await asyncio.to_thread(folder.begin_upload, number)
+        try:
+            file = await asyncio.to_thread(folder.begin_upload, number)
+        except FileNotFoundError:
+            raise ContainerExpired from None
         try:
             async for piece in content:
                 room -= len(piece)
@@ -331,17 +350,21 @@ class Containers:
                     raise InvalidRequest(message, param="file", code="container_full")
                 await asyncio.to_thread(file.write, piece)
             await asyncio.to_thread(file.close)
-            try:
-                await asyncio.to_thread(folder.end_upload, number, name)
-            except FileExistsError:
-                problem = f"The container has a folder with the name {quoted(name)}: give the file another one."
-                raise InvalidRequest(problem, param="file", code="invalid_value") from None
+            yield number
         finally:
             file.close()
             await asyncio.to_thread(folder.drop_upload, number)
-        changed = await self._look(container, source)
-        written = next((each for each in changed if each.name == name), None) or container.files.get(name)
-        if written is None:
+
+    async def _place(self, container: Container, number: str, name: str, source: Source) -> ContainerFile:
+        try:
+            await asyncio.to_thread(container.folder.end_upload, number, name)
+        except FileExistsError:
+            problem = f"The container has a folder with the name {quoted(name)}: give the file another one."
+            raise InvalidRequest(problem, param="file", code="invalid_value") from None
+        except FileNotFoundError:
+            raise ContainerExpired from None
+        await self._look(container, source)
+        if (written := container.files.get(name)) is None:
             raise InvalidRequest("The file is gone: code in the container has removed it.", param="file", code="file_not_found")
         return written
 
@@ -350,7 +373,7 @@ class Containers:
             await asyncio.to_thread(container.folder.delete, file.name)
             container.files.pop(file.name, None)
 
-    async def read(self, container: Container, file: ContainerFile) -> AsyncIterator[bytes]:
+    async def read(self, container: Container, file: ContainerFile) -> AsyncGenerator[bytes]:
         """Raises FileNotFoundError: code has removed it, or put something else in its place."""
         with container.used(self._now()):
             opened = await asyncio.to_thread(container.folder.open, file.name)

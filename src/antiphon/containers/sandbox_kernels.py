@@ -44,9 +44,9 @@ class SandboxKernels:
     async def _probe(self) -> str | None:
         reason = NOT_LINUX if sys.platform != "linux" else await self._probe_linux()
         if reason is None:
-            log("sandbox_holds")
+            log("sandbox_holds", level=logging.DEBUG)
         else:
-            log("sandbox_does_not_hold", level=logging.WARNING, reason=reason)
+            log("sandbox_does_not_hold", reason=reason)
         return reason
 
     async def _probe_linux(self) -> str | None:

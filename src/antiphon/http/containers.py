@@ -1,6 +1,8 @@
 """Containers: created, listed, retrieved and deleted, and their files."""
 
 import mimetypes
+from collections.abc import AsyncIterator
+from contextlib import aclosing
 from typing import Any
 
 import msgspec
@@ -43,7 +45,12 @@ async def create(request: web.Request) -> web.Response:
     records = await containers.check_uploads(owner, body.file_ids or (), "file_ids")
     minutes = MINUTES if body.expires_after is None else body.expires_after.minutes
     made = await containers.create(owner, body.name, minutes=minutes, memory_limit=body.memory_limit or "1g")
-    await containers.copy(made, records)
+    try:
+        await containers.copy(made, records)
+    except BaseException:
+        # Half of it is of no use.
+        await containers.delete(owner, made.id)
+        raise
     return to_json(_to_object(made))
 
 
@@ -126,7 +133,13 @@ async def delete_file(request: web.Request) -> web.Response:
 async def file_content(request: web.Request) -> web.StreamResponse:
     containers, container = await _container(request)
     file = _file(request, container)
-    pieces = containers.read(container, file)
+    async with aclosing(containers.read(container, file)) as pieces:
+        return await _send_file(request, container, file, pieces)
+
+
+async def _send_file(
+    request: web.Request, container: Container, file: ContainerFile, pieces: AsyncIterator[bytes]
+) -> web.StreamResponse:
     try:
         first = await anext(pieces, b"")
     except FileNotFoundError:
@@ -136,6 +149,8 @@ async def file_content(request: web.Request) -> web.StreamResponse:
     guessed = mimetypes.guess_type(file.name)[0]
     answer.content_type = guessed if guessed in SAFE_TYPES else BYTES
     await answer.prepare(request)
+    if request.method == "HEAD":
+        return answer
     if first:
         await answer.write(first)
     async for piece in pieces:

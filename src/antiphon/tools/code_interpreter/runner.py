@@ -69,9 +69,7 @@ class CodeInterpreterRunner(CodeInterpreter):
         tool = _tool(context)
         auto = tool.container if isinstance(tool.container, AutoContainer) else AutoContainer("auto")
         container = await opened_container(self._containers, context.containers[KIND], context.owner, auto.memory_limit)
-        await self._containers.copy(
-            container, await self._containers.check_uploads(context.owner, _uploads(context), "file_ids")
-        )
+        await self._containers.bring(container, context.owner, _uploads(context))
         ran = await self._containers.run(container, code)
         return data_to_result(await asyncio.to_thread(_to_data, container, ran), failed=ran.result.timed_out)
 

@@ -76,7 +76,7 @@ class HostedShellRunner(HostedShell):
         auto = offered[1] if offered is not None and isinstance(offered[1], AutoEnvironment) else AutoEnvironment()
         container = await opened_container(self._containers, context.containers[TYPE], context.owner, auto.memory_limit)
         ids = list(dict.fromkeys([*(auto.file_ids or ()), *files_in(request_to_items(context.request))]))
-        await self._containers.copy(container, await self._containers.check_uploads(context.owner, ids, "file_ids"))
+        await self._containers.bring(container, context.owner, ids)
         most = min(action["max_output_length"] or USUAL_OUTPUT, MOST_OUTPUT)
         seconds = self._seconds(action["timeout_ms"])
         ran = await self._containers.run_commands(container, commands[:MOST_COMMANDS], seconds, max(1, most))
