@@ -16,11 +16,11 @@ from antiphon.sandbox.limits import SandboxLimits
 PREFIX = "antiphon-sandbox-"
 OWN_LEAF = "antiphon-gateway"
 NEEDED = ("memory", "pids")
-# Used where they are there. Without a freezer, nothing is paused between runs.
-USEFUL_V1 = ("freezer", "cpu")
-USEFUL_V2 = ("cpu",)
-# A busy sandbox gets little of a busy machine: an eighth of what the gateway gets.
-SHARES_V1, WEIGHT_V2 = 128, 12
+# Pauses what code has left running. In version 2, every group can be paused.
+NEEDED_V1 = (*NEEDED, "freezer")
+USEFUL = ("cpu",)
+# On a busy machine, all processes of a sandbox together get half of what one of the gateway's gets.
+SHARES_V1, WEIGHT_V2 = 512, 50
 # How long the kernel may take to end processes that were killed, in seconds.
 PATIENCE = 5.0
 
@@ -48,20 +48,24 @@ class Cgroup:
             _write(memory / "memory.limit_in_bytes", limits.memory)
             with contextlib.suppress(FileNotFoundError):  # a kernel that does not count swap
                 _write(memory / "memory.memsw.limit_in_bytes", limits.memory)
-            if (cpu := self._folders.get("cpu")) is not None:
-                _write(cpu / "cpu.shares", SHARES_V1)
             return
         _write(memory / "memory.max", limits.memory)
         with contextlib.suppress(FileNotFoundError):
             _write(memory / "memory.swap.max", 0)
+
+    def give_way(self) -> None:
+        """From now on, others come first where the machine is busy."""
         with contextlib.suppress(OSError):
-            _write(memory / "cpu.weight", WEIGHT_V2)
+            if self._version == 2:
+                _write(self._folders["pids"] / "cpu.weight", WEIGHT_V2)
+            elif (cpu := self._folders.get("cpu")) is not None:
+                _write(cpu / "cpu.shares", SHARES_V1)
 
     def memory_kills(self) -> int:
         """How many processes the kernel has killed because the memory was used up."""
         name = "memory.oom_control" if self._version == 1 else "memory.events"
         with contextlib.suppress(OSError):
-            found = re.search(r"^oom_kill (\d+)", (self._folders["memory"] / name).read_text(), re.MULTILINE)
+            found = re.search(r"^oom_kill (\d+)", (self._folders["memory"] / name).read_text(encoding="utf-8"), re.MULTILINE)
             return int(found[1]) if found else 0
         return 0
 
@@ -70,12 +74,20 @@ class Cgroup:
         with contextlib.suppress(OSError):
             if self._version == 2:
                 _write(self._folders["pids"] / "cgroup.freeze", int(paused))
-            elif (freezer := self._folders.get("freezer")) is not None:
-                _write(freezer / "freezer.state", "FROZEN" if paused else "THAWED")
+            else:
+                _write(self._folders["freezer"] / "freezer.state", "FROZEN" if paused else "THAWED")
+
+    def is_paused(self) -> bool:
+        """Whether the kernel has stopped everything inside."""
+        with contextlib.suppress(OSError):
+            if self._version == 2:
+                return "frozen 1" in (self._folders["pids"] / "cgroup.events").read_text(encoding="utf-8").splitlines()
+            return (self._folders["freezer"] / "freezer.state").read_text(encoding="utf-8").strip() == "FROZEN"
+        return False
 
     def processes(self) -> set[int]:
         with contextlib.suppress(OSError):
-            return {int(line) for line in (self._folders["pids"] / "cgroup.procs").read_text().split()}
+            return {int(line) for line in (self._folders["pids"] / "cgroup.procs").read_text(encoding="utf-8").split()}
         return set()
 
     def kill(self) -> None:
@@ -137,24 +149,30 @@ class Cgroups:
         """The empty groups of gateways that were killed. Those with processes cannot be removed, and stay."""
         for parent in set(self._parents.values()):
             for folder in parent.glob(f"{PREFIX}*"):
+                gateway = folder.name.removeprefix(PREFIX).partition("-")[0]
                 with contextlib.suppress(OSError):
-                    folder.rmdir()
+                    # A living one may just have made it.
+                    if not Path("/proc", gateway).exists():
+                        folder.rmdir()
 
 
 ADVICE = (
-    "Run the gateway as a systemd service with `Delegate=memory pids cpu`, or as root where /sys/fs/cgroup is writable "
-    "(a container needs `--cgroupns=private` and a writable /sys/fs/cgroup)."
+    "Start the gateway with `systemd-run --user --scope -p Delegate=yes`, as a systemd service with `Delegate=yes`, or as "
+    "root; in a container, /sys/fs/cgroup must be writable."
 )
 
 
 def find_cgroups(process: Path = Path("/proc/self")) -> Cgroups:
     """Where the gateway may make groups. Raises NoCgroups."""
     try:
-        mounts, own = _mounts((process / "mountinfo").read_text()), _own_groups((process / "cgroup").read_text())
+        mounts, own = (
+            _mounts((process / "mountinfo").read_text(encoding="utf-8")),
+            _own_groups((process / "cgroup").read_text(encoding="utf-8")),
+        )
     except OSError as failed:
         raise NoCgroups(f"control groups cannot be found: {failed}. {ADVICE}") from failed
-    found = {name: _folder(mounts[name], own[name]) for name in (*NEEDED, *USEFUL_V1) if name in mounts and name in own}
-    if all(name in found for name in NEEDED):
+    found = {name: _folder(mounts[name], own[name]) for name in (*NEEDED_V1, *USEFUL) if name in mounts and name in own}
+    if all(name in found for name in NEEDED_V1):
         return Cgroups(_writable(found), 1)
     if "" in mounts and "" in own:
         parent = _delegated(_folder(mounts[""], own[""]))
@@ -192,49 +210,41 @@ def _folder(mount: tuple[str, Path], path: str) -> Path:
 
 
 def _writable(found: dict[str, Path]) -> dict[str, Path]:
-    for name in NEEDED:
+    for name in NEEDED_V1:
         if not os.access(found[name], os.W_OK):
             raise NoCgroups(f"the gateway may not make control groups in {found[name]}. {ADVICE}")
     return {name: folder for name, folder in found.items() if os.access(folder, os.W_OK)}
 
 
 def _delegated(own: Path) -> Path:
-    """A folder of version 2 whose children have the controllers. A group with processes has none such, so the gateway moves
-    down into a leaf of its own, if nobody else is in its group."""
-    for folder in (own, own.parent):
-        if _gives(folder) and os.access(folder, os.W_OK):
-            return folder
-    if not os.access(own, os.W_OK):
-        raise NoCgroups(f"the gateway may not make control groups in {own}. {ADVICE}")
-    missing = [name for name in NEEDED if name not in _words(own / "cgroup.controllers")]
-    if missing:
-        raise NoCgroups(f"the control group {own} has no controller for {' and '.join(missing)}. {ADVICE}")
-    _move_down(own)
-    try:
-        _write(own / "cgroup.subtree_control", " ".join(f"+{name}" for name in NEEDED))
-    except OSError as failed:
-        raise NoCgroups(f"memory and processes cannot be limited in {own}: {failed}. {ADVICE}") from failed
-    with contextlib.suppress(OSError):
-        _write(own / "cgroup.subtree_control", " ".join(f"+{name}" for name in USEFUL_V2))
-    return own
+    """A folder of version 2 whose children have the controllers: the gateway's own group, or else the one above it."""
+    if _gives(own) or _divided(own):
+        return own
+    if _gives(own.parent):
+        return own.parent
+    raise NoCgroups(f"the gateway may not limit memory and processes in its control group {own}. {ADVICE}")
 
 
 def _gives(folder: Path) -> bool:
-    return all(name in _words(folder / "cgroup.subtree_control") for name in NEEDED)
+    enabled = _words(folder / "cgroup.subtree_control")
+    return os.access(folder, os.W_OK) and all(name in enabled for name in NEEDED)
 
 
-def _move_down(own: Path) -> None:
-    others = {int(pid) for pid in _words(own / "cgroup.procs")} - _family()
-    if others:
-        raise NoCgroups(f"other processes than the gateway's are in its control group {own}. {ADVICE}")
+def _divided(own: Path) -> bool:
+    """A group with processes gives its children no controllers. So the gateway moves down into a leaf, if it is alone."""
+    there, processes = _words(own / "cgroup.controllers"), {int(pid) for pid in _words(own / "cgroup.procs")}
+    if not os.access(own, os.W_OK) or not all(name in there for name in NEEDED) or processes - _family():
+        return False
     leaf = own / OWN_LEAF
     try:
         leaf.mkdir(exist_ok=True)
-        for pid in _words(own / "cgroup.procs"):
+        for pid in processes:
             with contextlib.suppress(ProcessLookupError):
                 _write(leaf / "cgroup.procs", pid)
-    except OSError as failed:
-        raise NoCgroups(f"the gateway cannot move into {leaf}: {failed}. {ADVICE}") from failed
+        _write(own / "cgroup.subtree_control", " ".join(f"+{name}" for name in (*NEEDED, *USEFUL) if name in there))
+    except OSError:
+        return False
+    return True
 
 
 def _family() -> set[int]:
@@ -248,19 +258,19 @@ def _family() -> set[int]:
 
 def _parent(process: Path) -> int:
     with contextlib.suppress(OSError, ValueError, IndexError):
-        return int((process / "stat").read_text().rpartition(")")[2].split()[1])
+        return int((process / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()[1])
     return 0
 
 
 def _words(path: Path) -> Iterable[str]:
     with contextlib.suppress(OSError):
-        return path.read_text().split()
+        return path.read_text(encoding="utf-8").split()
     return []
 
 
 def _write(path: Path, value: object) -> None:
     # Without O_CREAT: a file that is missing is then said to be.
-    descriptor = os.open(path, os.O_WRONLY)
+    descriptor = os.open(path, os.O_WRONLY | os.O_TRUNC)
     try:
         os.write(descriptor, str(value).encode())
     finally:

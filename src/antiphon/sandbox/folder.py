@@ -18,8 +18,16 @@ from antiphon.sandbox.limits import SandboxLimits
 
 # A tree that is deeper than this was made to be.
 DEEPEST = 32
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+def _flags(*names: str) -> int:
+    """Windows has few of them, and imports this module all the same."""
+    return sum(getattr(os, name, 0) for name in names)
+
+
+_FOLDER = _flags("O_RDONLY", "O_DIRECTORY", "O_NOFOLLOW", "O_CLOEXEC")
+_FILE = _flags("O_RDONLY", "O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC")
+_NEW_FILE = _flags("O_WRONLY", "O_CREAT", "O_EXCL", "O_NOFOLLOW", "O_CLOEXEC")
 
 
 class FolderFile(Struct, frozen=True):
@@ -72,7 +80,7 @@ def write_file(folder: Path, name: str, pieces: Iterable[bytes]) -> FolderFile:
     root = os.open(folder, _FOLDER)
     temporary = f".{secrets.token_hex(8)}.part"
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644, dir_fd=root)
+        descriptor = os.open(temporary, _NEW_FILE, 0o644, dir_fd=root)
         try:
             with os.fdopen(descriptor, "wb") as file:
                 for piece in pieces:

@@ -26,9 +26,11 @@ import threading
 import time
 import traceback
 import types
+import warnings
 from typing import Any
 
 READY, IMAGE, DONE, SHELL = b"R", b"I", b"D", b"S"
+NICE = 5  # from the first code on, not while this starts
 STOCK = ("numpy", "pandas", "matplotlib")
 DATA = "/mnt/data"
 # Settings of notebooks that mean nothing here.
@@ -90,16 +92,16 @@ class Notebook:
         self._process = os.getpid()
         self._cells = 0
         self._images = 0
-        self._most_images = 0
+        self._most_images = self._image_bytes = 0
         self._user = types.ModuleType("__main__")
         self._user.__dict__.update(__builtins__=builtins, _notebook_line=run_line)
         sys.modules["__main__"] = self._user
         # The output as it was given to us, for code that closes or replaces it.
         self._output = os.dup(1)
 
-    def run(self, source: str, most_images: int) -> bool:
+    def run(self, source: str, most_images: int, image_bytes: int) -> bool:
         """Whether it ended without an error."""
-        self._images, self._most_images = 0, most_images
+        self._images, self._most_images, self._image_bytes = 0, most_images, image_bytes
         self._take_output()
         signal.signal(signal.SIGINT, self._gateway.interrupt)
         worked = False
@@ -179,6 +181,9 @@ class Notebook:
         return as_png(value)
 
     def image(self, png: bytes) -> None:
+        if len(png) > self._image_bytes:
+            print(f"[An image of {len(png):,} bytes is left out: at most {self._image_bytes:,} are shown. Draw a smaller one.]")
+            return
         self._images += 1
         if self._images <= self._most_images:
             self._gateway.answer(IMAGE, png)
@@ -258,6 +263,13 @@ def no_input(prompt: object = "") -> str:
     raise RuntimeError("input() is not available: nobody can answer. Write the value into the code.")
 
 
+def close_all_but(kept: set[int]) -> None:
+    """What was opened on the way here is of no use to the code."""
+    for number in {int(name) for name in os.listdir("/proc/self/fd")} - kept:
+        with contextlib.suppress(OSError):
+            os.close(number)
+
+
 class Capture:
     """The beginning of what a command writes to one of its outputs. The rest is read, and left out."""
 
@@ -324,11 +336,13 @@ def read_all(process: Any, captures: list[Capture], ends: float) -> bool:
 def main() -> None:
     import logging
 
+    # That code forks is no news, and the thread beside it does nothing in the copy.
+    warnings.filterwarnings("ignore", ".*multi-threaded, use of fork", DeprecationWarning)
     # "Building the font cache" is of no use to a model.
     logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
     sys.modules["_notebook"] = sys.modules["__main__"]
     connection = socket.socket(fileno=os.dup(int(sys.argv[1])))
-    os.close(int(sys.argv[1]))
+    close_all_but({0, 1, 2, connection.fileno()})
     sys.argv = [""]
     os.chdir(DATA)  # the folder is its user's, so only the user may enter it
     sys.path[0] = ""  # the folder that it is in, not that of this file
@@ -337,12 +351,13 @@ def main() -> None:
     notebook = Notebook(gateway)
     globals()["show_figures"] = notebook.show_figures
     signal.signal(signal.SIGINT, gateway.interrupt)
+    os.nice(NICE)
     gateway.listen()
     gateway.answer(READY)
     for command in gateway.commands():
         gateway.running = command["token"]
         if command["do"] == "run":
-            worked = notebook.run(command["code"], command["images"])
+            worked = notebook.run(command["code"], command["images"], command["image_bytes"])
             gateway.answer(DONE, b"1" if worked else b"0")
         else:
             outcome = run_shell(command["command"], command["seconds"], command["most_output"])

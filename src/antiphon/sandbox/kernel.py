@@ -17,11 +17,13 @@ from antiphon.sandbox.limits import GIB, MIB, SandboxLimits
 from antiphon.sandbox.output import PAUSE, PIECE, Output
 from antiphon.sandbox.results import KernelRun, ShellRun
 from antiphon.sandbox.sandbox import Sandbox, SandboxProcess
+from antiphon.sandbox.unlinked import unlinked_bytes
 
 # An answer: the token of its command, its kind, its size.
 TOKEN_BYTES = 16
 HEAD_BYTES = TOKEN_BYTES + 5
 READY, IMAGE, DONE, SHELL = b"R", b"I", b"D", b"S"
+PNG = b"\x89PNG\r\n\x1a\n"
 
 # Seconds. Packages are not imported before code asks for them, so a start is quick on a machine that is not overloaded.
 START_TIME = 20.0
@@ -60,6 +62,7 @@ class Kernel:
         self._turn = asyncio.Lock()
         self._alive = True
         self._out_of_memory = False
+        self._memory_kills = 0  # before the run: also children are killed, and the interpreter goes on
         self._reading: Output | None = None
 
     @classmethod
@@ -67,8 +70,9 @@ class Kernel:
         """`folder` is /mnt/data inside. Raises KernelFailed."""
         ours, theirs = socket.socketpair()
         output, output_inside = os.pipe()
-        for end in (ours.fileno(), output):
-            os.set_blocking(end, False)
+        ours.setblocking(False)
+        os.set_blocking(output, False)
+        _widen(output)
         try:
             process = await sandbox.start(
                 [str(theirs.fileno())], folder, limits, output=output_inside, pass_fds=[theirs.fileno()]
@@ -90,6 +94,10 @@ class Kernel:
     def is_alive(self) -> bool:
         return self._alive and not self._process.has_ended
 
+    @property
+    def is_paused(self) -> bool:
+        return self._process.cgroup.is_paused()
+
     async def run(self, code: str, seconds: float) -> KernelRun:
         """Runs code like a notebook's cell. Code that takes too long is interrupted and keeps its variables; if it goes on
         regardless, everything inside is ended. So it is if the run is cancelled."""
@@ -97,8 +105,9 @@ class Kernel:
             if not self.is_alive:
                 return KernelRun("The interpreter has ended.", failed=True)
             output, images = Output(self._limits.output), list[bytes]()
-            command = {"do": "run", "code": code, "images": self._limits.images}
+            command = {"do": "run", "code": code, "images": self._limits.images, "image_bytes": self._limits.image_bytes}
             failed, timed_out, note = True, False, ""
+            before = self._process.cgroup.processes()
             try:
                 async with self._at_work(output):
                     token = await self._send(command)
@@ -108,6 +117,8 @@ class Kernel:
                         timed_out = True
                         await self._send({"do": "interrupt", "token": token}, token)
                         await self._result(token, images, GRACE)
+                        if self._process.cgroup.processes() - before:
+                            raise TimeoutError from None  # what it has started goes on
                         note = f"[The code was stopped after {seconds:g} seconds. Variables are kept.]"
             except (TimeoutError, _Ended, _Full) as ended:
                 note = await self._end(ended, f"The code was ended after {seconds:g} seconds.")
@@ -123,7 +134,9 @@ class Kernel:
             order = {"do": "shell", "command": command, "seconds": seconds, "most_output": most_output}
             try:
                 async with self._at_work(output):
-                    result = await self._result(await self._send(order), [], seconds + GRACE)
+                    # JSON writes one byte with up to six.
+                    most = 2 * 6 * most_output + self._limits.image_bytes
+                    result = await self._result(await self._send(order), [], seconds + GRACE, most)
                 return msgspec.json.decode(result, type=ShellRun)
             except (TimeoutError, _Ended, _Full, msgspec.DecodeError) as ended:
                 note = await self._end(ended, f"The command was ended after {seconds:g} seconds.")
@@ -148,7 +161,8 @@ class Kernel:
         output = Output(4096)
         try:
             async with self._at_work(output):
-                await self._result("", [], START_TIME, READY)
+                await self._result("", [], START_TIME)
+            self._process.cgroup.give_way()
         except (TimeoutError, _Ended, _Full) as failed:
             reason = str(failed) if isinstance(failed, _Full) else output.text().strip() or "no reason was given"
             await self._shut()
@@ -169,6 +183,7 @@ class Kernel:
             full.append(await self._filled())
             here.cancel()
 
+        self._memory_kills = self._process.cgroup.memory_kills()
         self._process.cgroup.pause(False)
         self._reading = output
         loop.add_reader(self._output_end, self._read_output, output)
@@ -193,15 +208,20 @@ class Kernel:
         while True:
             try:
                 free = shutil.disk_usage(self._folder).free
-                used = await asyncio.to_thread(folders.usage, self._folder, self._limits)
+                full = await asyncio.to_thread(self._is_over)
             except OSError:
                 return "The folder /mnt/data is gone."
             if free < KEEP_FREE:
                 return "The disk of this machine is almost full."
-            if used.exceeds(self._limits):
+            if full:
                 most = f"{_size(self._limits.disk)} or {self._limits.files} files"
                 return f"There is more in /mnt/data than it has room for ({most})."
             await asyncio.sleep(MEASURE_EVERY)
+
+    def _is_over(self) -> bool:
+        used = folders.usage(self._folder, self._limits)
+        unlinked = unlinked_bytes(self._process.cgroup.processes(), self._folder)
+        return used.exceeds(self._limits) or used.size + unlinked > self._limits.disk
 
     def _read_output(self, output: Output, once: bool = False) -> bool:
         """Whether something was read."""
@@ -238,20 +258,22 @@ class Kernel:
                 raise _Ended from failed
         return token
 
-    async def _result(self, token: str, images: list[bytes], seconds: float, last: bytes = b"") -> bytes:
+    async def _result(self, token: str, images: list[bytes], seconds: float, most: int | None = None) -> bytes:
         """The end of what was asked for. Images go to `images`. Answers to other commands are left out."""
+        most = self._limits.image_bytes if most is None else most
         async with asyncio.timeout(seconds):
             while True:
                 head = await self._receive(HEAD_BYTES)
                 kind, size = head[TOKEN_BYTES : TOKEN_BYTES + 1], int.from_bytes(head[-4:], "big")
-                if size > self._limits.image_bytes or kind not in (READY, IMAGE, DONE, SHELL):
+                if size > most or kind not in (READY, IMAGE, DONE, SHELL):
                     raise _Ended
                 body = await self._receive(size)
                 if head[:TOKEN_BYTES].decode("latin-1").strip() != token:
                     continue
                 if kind != IMAGE:
                     return body
-                if len(images) < self._limits.images:
+                # Code may send what it likes: only what begins like an image is taken for one.
+                if len(images) < self._limits.images and body.startswith(PNG):
                     images.append(body)
 
     async def _receive(self, size: int) -> bytes:
@@ -269,11 +291,12 @@ class Kernel:
 
     async def _end(self, ended: Exception, too_late: str) -> str:
         """Ends everything inside, and says why for the logs."""
+        kept = "files in /mnt/data are kept"
         if isinstance(ended, TimeoutError):
             reason = too_late
         elif isinstance(ended, _Full):
-            reason = f"{ended} The code was ended; what was written last was removed."
-        elif self._process.cgroup.memory_kills():
+            reason, kept = f"{ended} The code was ended.", "of the files in /mnt/data, those that were changed last are removed"
+        elif self._process.cgroup.memory_kills() > self._memory_kills:
             self._out_of_memory = True
             reason = f"The code used more than {_size(self._limits.memory)} of memory and was ended."
         else:
@@ -281,7 +304,15 @@ class Kernel:
         await self._shut()
         if isinstance(ended, _Full):
             await asyncio.to_thread(folders.shrink, self._folder, self._limits)
-        return f"[{reason} Variables are lost; files in /mnt/data are kept.]"
+        return f"[{reason} Variables are lost; {kept}.]"
+
+
+def _widen(pipe: int) -> None:
+    """More fits into it, so a long output is read in fewer pieces."""
+    with contextlib.suppress(ImportError, AttributeError, OSError):
+        import fcntl
+
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, MOST_IN_PIPE)
 
 
 def _joined(logs: str, note: str) -> str:

@@ -7,7 +7,6 @@ empty environment. What it is to do comes as JSON, as its only argument.
 import ctypes
 import json
 import os
-import resource
 import sys
 from typing import Any
 
@@ -15,11 +14,12 @@ CLONE_NEWUSER = 0x10000000
 
 
 def main(order: dict[str, Any]) -> None:
+    import resource  # only Unix has it
+
     # Zero is the process that writes.
     for path in order["cgroups"]:
-        with open(path, "w") as procs:
+        with open(path, "w", encoding="ascii") as procs:
             procs.write("0")
-    os.nice(order["nice"])
     for name, value in order["rlimits"].items():
         kind = getattr(resource, name)
         most = resource.getrlimit(kind)[1]
@@ -29,14 +29,20 @@ def main(order: dict[str, Any]) -> None:
     arguments = [_argument(part) for part in order["command"]]
     if order["uid"] is not None:
         arguments = [str(_user_namespace(order["uid"])) if part == "{userns}" else part for part in arguments]
-    os.execv(arguments[0], arguments)
+    # Paths of this machine are not left in the list of processes, which is visible inside.
+    program = arguments.index("--")
+    hidden = _file("\0".join(arguments[1:program]).encode())
+    os.execv(arguments[0], [arguments[0], "--args", hidden, *arguments[program:]])
 
 
 def _argument(part: str | dict[str, str]) -> str:
     """A text or bytes in hexadecimal become a file in memory, and the argument its number."""
     if isinstance(part, str):
         return part
-    content = bytes.fromhex(part["hex"]) if "hex" in part else part["text"].encode()
+    return _file(bytes.fromhex(part["hex"]) if "hex" in part else part["text"].encode())
+
+
+def _file(content: bytes) -> str:
     file = os.memfd_create("content", 0)
     os.write(file, content)
     os.lseek(file, 0, os.SEEK_SET)
@@ -63,7 +69,7 @@ def _user_namespace(uid: int) -> int:
     if os.read(ready, 1) != b"1":
         os._exit(1)
     for kind in ("uid_map", "gid_map"):
-        with open(f"/proc/{child}/{kind}", "w") as file:
+        with open(f"/proc/{child}/{kind}", "w", encoding="ascii") as file:
             file.write(f"0 0 1\n1000 {uid} 1\n")
     namespace = os.open(f"/proc/{child}/ns/user", os.O_RDONLY)
     os.set_inheritable(namespace, True)

@@ -1,7 +1,7 @@
 """What code prints: its beginning and its end, however much it is."""
 
 # A run that prints without end is read slowly once its output is long enough: the rest is thrown away, and other work goes on.
-PIECE = 65536
+PIECE = 1024 * 1024
 PAUSE = 0.002  # seconds
 
 

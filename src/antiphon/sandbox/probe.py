@@ -109,11 +109,19 @@ def attempt(it):
         return count < it['processes']
     finally:
         os.close(ends)
+        for _ in range(count): os.wait()
     return False
 """,
         "the number of processes is not limited, so a fork bomb would stop this machine",
     ),
 )
+
+# A copy of the interpreter that never ends.
+LEFT_RUNNING = """
+import os
+pid = os.fork()
+while pid == 0: pass
+"""
 
 # What bubblewrap says where it cannot work, and what helps.
 FAILURES = (
@@ -141,11 +149,9 @@ async def open_sandbox(python: str | None = None, packages: Sequence[Path] | Non
 
 async def probe(sandbox: Sandbox) -> str | None:
     """The reason why it does not hold here. Takes less than two seconds, and leaves nothing behind."""
-    outside = Path(tempfile.mkdtemp(prefix="antiphon-probe-"))
+    outside = await asyncio.to_thread(_outside)
+    folder, file = outside / "data", outside / "outside"
     try:
-        folder, file = outside / "data", outside / "outside"
-        folder.mkdir()
-        file.write_text("nobody inside sees this")
         with socket.create_server(("127.0.0.1", 0)) as listener:
             facts = {"port": listener.getsockname()[1], "file": str(file), "pid": os.getpid(), "processes": LIMITS.processes}
             return await _probe(sandbox, folder, facts)
@@ -162,6 +168,11 @@ async def _probe(sandbox: Sandbox, folder: Path, facts: dict[str, object]) -> st
             run = await kernel.run(f"{attempt.code}\nattempt({facts!r})", SECONDS)
             if run.logs.strip() != "True":
                 return f"The sandbox does not hold here: {attempt.otherwise}. {_last_line(run.logs)}".strip()
+        run = await kernel.run(LEFT_RUNNING, SECONDS)
+        if run.failed or not await _comes_to_rest(kernel):
+            return (
+                "The sandbox does not hold here: what code leaves running cannot be paused (the kernel needs CONFIG_FREEZER)."
+            )
         # Last, for it ends the interpreter.
         run = await kernel.run(f"len(b'x' * {2 * LIMITS.memory})", SECONDS)
         if kernel.is_alive or not run.out_of_memory:
@@ -169,6 +180,23 @@ async def _probe(sandbox: Sandbox, folder: Path, facts: dict[str, object]) -> st
     finally:
         await kernel.close()
     return None
+
+
+async def _comes_to_rest(kernel: Kernel) -> bool:
+    for _ in range(100):
+        if kernel.is_paused:
+            return True
+        await asyncio.sleep(0.01)
+    return False
+
+
+def _outside() -> Path:
+    """A folder for the code, and a file beside it."""
+    outside = Path(tempfile.mkdtemp(prefix="antiphon-probe-"))
+    outside.chmod(0o755)  # what hides the file must not be a missing right to look
+    (outside / "data").mkdir()
+    (outside / "outside").write_text("nobody inside sees this", encoding="utf-8")
+    return outside
 
 
 def _made(python: str | None, packages: Sequence[Path] | None) -> Sandbox:

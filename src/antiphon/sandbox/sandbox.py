@@ -28,7 +28,6 @@ USER = 1000
 # Users that nobody has: above those that systemd hands out, below the last one that all programs can store.
 FIRST_UID, UIDS = 1_900_000_000, 100_000_000
 
-NICE = 10
 OPEN_FILES = 1024
 LAUNCHER = Path(__file__).with_name("launcher.py")
 # What runs inside, and the names there.
@@ -95,6 +94,7 @@ class Sandbox:
         self._bwrap = shutil.which("bwrap") or "bwrap"
         self._interpreter = _checked(Path(os.path.realpath(python or sys.executable)))
         self._packages = list(_own_packages() if packages is None else packages)
+        self._system = [*_system_folders(), *_etc(), *self._python()]
 
     async def start(
         self,
@@ -106,11 +106,10 @@ class Sandbox:
         pass_fds: Sequence[int] = (),
     ) -> SandboxProcess:
         """Starts the program for notebooks with `arguments`; `folder` is /mnt/data inside. What it prints goes to `output`."""
-        uid = _owner(folder) if os.geteuid() == 0 else None
+        uid = await asyncio.to_thread(_owner, folder) if os.geteuid() == 0 else None
         cgroup = self._cgroups.create(f"{os.getpid()}-{secrets.token_hex(6)}", limits)
         order = {
             "cgroups": cgroup.procs,
-            "nice": NICE,
             "rlimits": {"RLIMIT_CORE": 0, "RLIMIT_NOFILE": OPEN_FILES, "RLIMIT_FSIZE": limits.disk},
             "uid": uid,
             "command": self._command(arguments, folder, limits, uid),
@@ -152,10 +151,8 @@ class Sandbox:
         ]
         return [
             *_folders("/mnt", "/opt", "/etc", "/etc/fonts", "/opt/notebook", "/opt/packages"),
-            *_system_folders(),
-            *self._python(),
+            *self._system,
             *programs,
-            *_etc(),
             *("--proc", "/proc", "--dev", "/dev"),
             *("--perms", "1777", "--size", temporary, "--tmpfs", "/tmp"),
             *("--perms", "1777", "--size", temporary, "--tmpfs", "/dev/shm"),

@@ -1,0 +1,40 @@
+"""A real sandbox, probed once, and an interpreter in it for each test."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from support.bubblewrap import kernel_in, real_sandbox
+
+from antiphon.sandbox.kernel import Kernel
+from antiphon.sandbox.sandbox import Sandbox
+
+GROUPS = Path("/sys/fs/cgroup")
+
+
+@pytest.fixture(scope="session")
+def sandbox() -> Sandbox:
+    return asyncio.run(real_sandbox())
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """What is /mnt/data inside."""
+    made = tmp_path / "data"
+    made.mkdir()
+    return made
+
+
+@pytest_asyncio.fixture
+async def kernel(sandbox: Sandbox, folder: Path) -> AsyncIterator[Kernel]:
+    async with kernel_in(sandbox, folder) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left() -> Iterator[None]:
+    yield
+    assert list(GROUPS.rglob(f"antiphon-sandbox-{os.getpid()}-*")) == []

@@ -1,0 +1,121 @@
+"""The folder of a sandbox, seen from outside. What code can put there is in test_attacks.py; here are names and sizes."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+from support.bubblewrap import SMALL
+
+from antiphon.sandbox import folder as folders
+from antiphon.sandbox.limits import SandboxLimits
+
+
+@pytest.mark.parametrize(
+    ("sent", "name"),
+    [
+        ("report.csv", "report.csv"),
+        ("Größe 1.csv", "Größe 1.csv"),
+        ("../../etc/passwd", "passwd"),
+        ("/etc/shadow", "shadow"),
+        ("C:\\Users\\me\\data.xlsx", "data.xlsx"),
+        ("folder/", "folder"),
+        ("..", "file"),
+        (".", "file"),
+        ("", "file"),
+        ("a\0b\nc\x1b[31m.txt", "abc[31m.txt"),
+        ("\ud800.txt", ".txt"),
+        ("x" * 500, "x" * 200),
+    ],
+)
+def test_the_name_of_an_upload_is_one_part_of_a_path(sent: str, name: str) -> None:
+    assert folders.file_name(sent) == name
+    assert folders.file_name(name) == name
+
+
+@pytest.mark.parametrize("name", ["../out", "/etc/passwd", "a/b", "..", ".", "", "a\0b"])
+def test_no_other_name_is_written(folder: Path, name: str) -> None:
+    with pytest.raises(folders.NotAFile):
+        folders.write_file(folder, name, [b"x"])
+    assert sorted(path.name for path in folder.parent.iterdir()) == ["data"]
+    assert list(folder.iterdir()) == []
+
+
+def test_a_file_is_whole_or_not_there(folder: Path) -> None:
+    def pieces() -> list[bytes]:
+        raise ValueError("the client is gone")
+
+    with pytest.raises(ValueError, match="gone"):
+        folders.write_file(folder, "a.txt", (piece for number in range(2) for piece in ([b"x"] if number == 0 else pieces())))
+    assert list(folder.iterdir()) == []
+    folders.write_file(folder, "a.txt", [b"one"])
+    written = folders.write_file(folder, "a.txt", [b"two", b"!"])
+    assert (written.path, written.size) == ("a.txt", 4)
+    assert [path.name for path in folder.iterdir()] == ["a.txt"]
+
+
+def test_a_folder_of_that_name_is_not_replaced(folder: Path) -> None:
+    (folder / "taken").mkdir()
+    with pytest.raises(folders.NotAFile):
+        folders.write_file(folder, "taken", [b"x"])
+    assert [path.name for path in folder.iterdir()] == ["taken"]
+
+
+def test_another_content_has_another_time(folder: Path) -> None:
+    first = folders.write_file(folder, "a.txt", [b"one"])
+    assert folders.list_files(folder) == [first]
+    (folder / "a.txt").write_text("two")
+    os.utime(folder / "a.txt", ns=(0, 0))
+    assert folders.list_files(folder)[0].changed > first.changed
+
+
+def test_a_link_in_place_of_the_folder_itself_is_not_followed(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "secret").write_text("key")
+    folder.rmdir()
+    folder.symlink_to(tmp_path / "elsewhere")
+    assert folders.list_files(folder) == []
+    with pytest.raises((folders.NotAFile, OSError)):
+        folders.open_file(folder, "secret")
+
+
+def test_deleting_a_link_leaves_what_it_points_to(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "target").write_text("kept")
+    (folder / "link").symlink_to(tmp_path / "target")
+    assert folders.delete_file(folder, "link")
+    assert not folders.delete_file(folder, "link")
+    assert not folders.delete_file(folder, "../target")
+    assert (tmp_path / "target").read_text() == "kept"
+
+
+def test_removing_a_folder_removes_nothing_else(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "kept").write_text("kept")
+    (folder / "link").symlink_to(tmp_path / "outside")
+    (folder / "below").mkdir()
+    (folder / "below" / "link").symlink_to(tmp_path / "outside")
+    folders.remove_folder(folder)
+    folders.remove_folder(folder)  # it is gone already
+    assert not folder.exists()
+    assert (tmp_path / "outside" / "kept").read_text() == "kept"
+
+
+def test_what_is_counted_are_blocks_so_a_sparse_file_is_small(folder: Path) -> None:
+    with (folder / "sparse").open("wb") as file:
+        file.truncate(100 * SMALL.disk)
+    assert not folders.usage(folder, SMALL).exceeds(SMALL)
+
+
+def test_what_was_changed_last_is_removed_first(folder: Path) -> None:
+    limits = SandboxLimits(disk=100_000, files=10)
+    for name in ("first", "second", "third"):
+        folders.write_file(folder, name, [os.urandom(40_000)])
+    folders.shrink(folder, limits)
+    assert sorted(path.name for path in folder.iterdir()) == ["first", "second"]
+
+
+def test_files_that_are_put_there_belong_to_the_folders_owner(folder: Path) -> None:
+    os.chown(folder, 1_900_000_123, 1_900_000_123)
+    folders.write_file(folder, "a.txt", [b"x"])
+    status = (folder / "a.txt").stat()
+    assert (status.st_uid, status.st_gid, stat.S_IMODE(status.st_mode)) == (1_900_000_123, 1_900_000_123, 0o644)
