@@ -4,13 +4,11 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from antiphon.containers.folder import ContainerFolder
 from antiphon.containers.kernels import Kernel
-
-if TYPE_CHECKING:
-    from antiphon.sandbox.folder import FolderFile
+from antiphon.sandbox.folder import FolderFile
 
 Source = Literal["user", "assistant"]
 
@@ -70,7 +68,7 @@ class Container:
         return sum(file.size for file in self.files.values())
 
     def note_files(
-        self, files: "Iterable[FolderFile]", source: Source | None, now: float, new_id: Callable[[str], str]
+        self, files: Iterable[FolderFile], source: Source | None, now: float, new_id: Callable[[str], str]
     ) -> list[ContainerFile]:
         """The files as they are now. Those that are new or have changed come from this source, and are returned. `source`: None
         if nothing has changed but what the system says of them."""

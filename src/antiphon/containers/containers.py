@@ -13,12 +13,13 @@ from typing import BinaryIO, NamedTuple, Protocol
 from msgspec import Struct
 
 from antiphon.containers.container import Container, ContainerFile, Source
-from antiphon.containers.folder import ContainerFolder, clean_name, free_name, remove_tree
+from antiphon.containers.folder import ContainerFolder, clean_name, free_name
 from antiphon.containers.kernels import Kernel, Kernels
 from antiphon.core.code_interpreter import MEMORY
 from antiphon.core.quantities import counted
 from antiphon.errors import InvalidRequest, RateLimited, quoted
 from antiphon.logs import log
+from antiphon.sandbox.folder import remove_folder
 from antiphon.sandbox.results import KernelRun, ShellRun
 from antiphon.store.file_records import FileRecord
 
@@ -219,7 +220,7 @@ class Containers:
             await asyncio.wait(set(self._tasks))
         await self.kernels.close()
         if self._own is not None:
-            await asyncio.to_thread(remove_tree, self._own)
+            await asyncio.to_thread(remove_folder, self._own)
         if self._lock is not None:
             self._lock.close()
 
@@ -415,7 +416,7 @@ def remove_leftovers(folder: Path) -> int:
     """What gateways that were killed have left. How many there were."""
     left = list(_leftovers(folder))
     for own in left:
-        remove_tree(own)
+        remove_folder(own)
     return len(left)
 
 

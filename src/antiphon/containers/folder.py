@@ -2,11 +2,18 @@
 
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
-# What is imported where it is used is not there on every system.
-if TYPE_CHECKING:
-    from antiphon.sandbox.folder import FolderFile
+from antiphon.sandbox.folder import (
+    FolderFile,
+    NotAFile,
+    delete_file,
+    file_name,
+    list_files,
+    open_file,
+    remove_folder,
+    write_file,
+)
 
 # More files of one container are not seen.
 MOST_FILES = 2_000
@@ -28,27 +35,19 @@ class ContainerFolder:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def remove(self) -> None:
-        from antiphon.sandbox.folder import remove_folder
-
         remove_folder(self._base)
 
-    def files(self) -> "list[FolderFile]":
-        from antiphon.sandbox.folder import list_files
-
+    def files(self) -> list[FolderFile]:
         return list_files(self.data, MOST_FILES)
 
     def open(self, name: str) -> BinaryIO:
         """Raises FileNotFoundError: there is no plain file of this name."""
-        from antiphon.sandbox.folder import NotAFile, open_file
-
         try:
             return open_file(self.data, name)
         except NotAFile:
             raise FileNotFoundError(name) from None
 
     def delete(self, name: str) -> None:
-        from antiphon.sandbox.folder import delete_file
-
         delete_file(self.data, name)
 
     # ---- uploads -----------------------------------------------------------------------------------------------------
@@ -59,8 +58,6 @@ class ContainerFolder:
     def end_upload(self, number: str, name: str) -> None:
         """Puts it in its place. Whatever has this name is replaced, and not followed if it is a link. Raises FileExistsError if
         that is a folder."""
-        from antiphon.sandbox.folder import NotAFile, write_file
-
         try:
             with (self._incoming / number).open("rb") as file:
                 write_file(self.data, name, iter(lambda: file.read(PIECE), b""))
@@ -73,15 +70,7 @@ class ContainerFolder:
 
 def clean_name(filename: str) -> str:
     """The name that an uploaded file has in a container: one that stays in its folder, whatever it was before."""
-    from antiphon.sandbox.folder import file_name
-
     return file_name(filename)
-
-
-def remove_tree(folder: Path) -> None:
-    from antiphon.sandbox.folder import remove_folder
-
-    remove_folder(folder)
 
 
 def free_name(name: str, taken: Collection[str]) -> str:

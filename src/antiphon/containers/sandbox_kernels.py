@@ -2,21 +2,17 @@
 
 import asyncio
 import logging
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import structs
 
 from antiphon.containers.kernels import Kernel
 from antiphon.logs import log
+from antiphon.sandbox.kernel import Kernel as SandboxKernel
 from antiphon.sandbox.limits import SandboxLimits
+from antiphon.sandbox.probe import NoSandbox, open_sandbox
+from antiphon.sandbox.sandbox import Sandbox
 
-# What is imported where it is used is not there on every system.
-if TYPE_CHECKING:
-    from antiphon.sandbox.sandbox import Sandbox
-
-NOT_LINUX = "Code runs in a sandbox of Linux, and this is another system."
 FAILED = "The sandbox could not be probed: {reason}"
 
 
@@ -42,33 +38,21 @@ class SandboxKernels:
         return await asyncio.shield(self._probing)
 
     async def _probe(self) -> str | None:
-        reason = NOT_LINUX if sys.platform != "linux" else await self._probe_linux()
+        reason = None
+        try:
+            self._sandbox = await open_sandbox(packages=None if self._packages is None else [self._packages])
+        except NoSandbox as missing:
+            reason = str(missing)
+        except Exception as failed:
+            # Whatever it is: nothing is run without a sandbox that holds.
+            reason = FAILED.format(reason=str(failed) or type(failed).__name__)
         if reason is None:
             log("sandbox_holds", level=logging.DEBUG)
         else:
             log("sandbox_does_not_hold", reason=reason)
         return reason
 
-    async def _probe_linux(self) -> str | None:
-        from antiphon.sandbox.cgroups import NoCgroups, find_cgroups
-        from antiphon.sandbox.probe import probe
-        from antiphon.sandbox.sandbox import Sandbox
-
-        try:
-            cgroups = await asyncio.to_thread(find_cgroups)
-            sandbox = Sandbox(cgroups, packages=None if self._packages is None else [self._packages])
-            reason = await probe(sandbox)
-        except NoCgroups as missing:
-            return str(missing)
-        except Exception as failed:
-            # Whatever it is: nothing is run without a sandbox that holds.
-            return FAILED.format(reason=str(failed) or type(failed).__name__)
-        self._sandbox = sandbox if reason is None else None
-        return reason
-
     async def start(self, folder: Path, memory: int) -> Kernel:
-        from antiphon.sandbox.kernel import Kernel as SandboxKernel
-
         if (reason := await self.complaint()) is not None or self._sandbox is None:
             raise RuntimeError(reason)
         return await SandboxKernel.start(self._sandbox, folder, structs.replace(self._limits, memory=memory))

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.bubblewrap import bubblewrap
 from support.engine import MockEngine, answer, call, text
 from support.kernels import ScriptedKernels, interpreting, prints
 
@@ -159,6 +160,7 @@ async def test_what_a_container_cannot_have_is_refused_with_its_field(
 
 
 async def test_commands_run_in_the_real_sandbox(engine: MockEngine, tmp_path: Path) -> None:
+    bubblewrap()
     engine.will(ran("echo hello > a.txt; pwd", "cat a.txt"), text("See sandbox:/mnt/data/a.txt"))
     async with interpreting(engine, None, tmp_path) as gateway:
         response = await gateway.create(tools=[TOOL])

@@ -4,7 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from aiohttp import FormData
+from support.bubblewrap import bubblewrap
 from support.engine import MockEngine, answer, call, text
 from support.gateway import GatewayUnderTest
 from support.kernels import interpreting
@@ -42,6 +44,11 @@ async def upload(gateway: GatewayUnderTest, name: str, content: bytes) -> str:
     async with gateway.client.post(gateway.url + "/v1/files", data=form) as answered:
         id: str = (await answered.json())["id"]
     return id
+
+
+@pytest.fixture(autouse=True)
+def installed() -> None:
+    bubblewrap()
 
 
 async def test_state_lives_on_between_calls_and_responses_and_errors_are_in_the_logs(
