@@ -15,6 +15,7 @@ from antiphon import __version__
 from antiphon.background.attempts import RETRY_INTERVAL, BackgroundOptions
 from antiphon.background.workers import Workers
 from antiphon.client_keys import earlier_owners, is_loopback, key_owners, needs_key
+from antiphon.containers.kernels import Kernels
 from antiphon.core.environment import Environment
 from antiphon.core.event_style import PADDED_TO, REASONING_EVENTS
 from antiphon.core.knowledge import Model
@@ -42,8 +43,10 @@ from antiphon.gateway.seal import load_key, make_sealer
 from antiphon.gateway.sinks import WriteBatch
 from antiphon.gateway.view_turns import ViewTurns
 from antiphon.gateway.watch import Timeouts
+from antiphon.gateway_containers import make_containers
 from antiphon.hosted_tools import HostedTools
 from antiphon.http import (
+    containers,
     conversations,
     engine_routes,
     files,
@@ -56,6 +59,7 @@ from antiphon.http import (
     websocket,
 )
 from antiphon.http.app_keys import (
+    CONTAINERS,
     CONVERSATIONS,
     FILES,
     GATEWAY,
@@ -152,6 +156,8 @@ class Extensions:
     # A checker that others use too; it is not closed with the application.
     checker: Checker | None = None
     intervals: Intervals = DEFAULT_INTERVALS
+    # What runs code, in place of the sandbox.
+    kernels: Kernels | None = None
 
 
 NO_EXTENSIONS = Extensions()
@@ -177,7 +183,8 @@ def make_app(
     file_reader = extensions.checker or Checker(settings.files.text_timeout, MOST_PROCESSES, OWN_PROCESSES)
     texts = FileTexts(file_reader.run)
     retrieval = Retrieval(settings.vector_stores, store.files, library, texts, models, intervals.indexing)
-    hosted = HostedTools(settings, checker, {"mcp": mcp, **extensions.tools}, own, stores=retrieval.stores)
+    code = make_containers(settings, library, extensions.kernels)
+    hosted = HostedTools(settings, checker, {"mcp": mcp, **extensions.tools}, own, stores=retrieval.stores, containers=code)
     extensions = replace(
         extensions,
         tools=hosted.runners,
@@ -207,7 +214,7 @@ def make_app(
     app[OPENING] = ViewTurns(None, own_places=2, now=gateway.admission.now)
     app[LISTING] = ViewTurns(2, own_places=1, now=gateway.admission.now)
     app[CONVERSATIONS] = Conversations(store, retention=gateway.retention, files=library)
-    app[FILES], app[RETRIEVAL] = library, retrieval
+    app[FILES], app[RETRIEVAL], app[CONTAINERS] = library, retrieval, code
     app[VECTOR_STORES], app[STORE_FILES] = retrieval.stores, retrieval.store_files
     gateway.owners.moving_too += [library.move_owner, retrieval.stores.move_owner]
     app[TRANSPORT] = transport_of(session)
@@ -221,6 +228,7 @@ def make_app(
     app.cleanup_ctx.append(partial(_watch, store_max_bytes=settings.store_max_bytes))
     app.cleanup_ctx.append(_close_mcp)
     app.cleanup_ctx.append(partial(_close_tools, hosted=hosted))
+    app.cleanup_ctx.append(_watch_containers)
     if extensions.checker is None:
         app.cleanup_ctx.append(partial(_close_checker, checker=checker))
         app.cleanup_ctx.append(partial(_close_checker, checker=file_reader))
@@ -247,6 +255,7 @@ API_ROUTES = [
     web.get("/v1/conversations/{id}/items", conversations.list_items),
     web.get("/v1/conversations/{id}/items/{item_id}", conversations.retrieve_item),
     web.delete("/v1/conversations/{id}/items/{item_id}", conversations.delete_item),
+    *containers.routes(),
     web.post("/v1/files", files.create),
     web.get("/v1/files", files.list_files),
     web.get("/v1/files/{id}", files.retrieve),
@@ -459,6 +468,20 @@ async def _watch(app: web.Application, store_max_bytes: int) -> AsyncIterator[No
 async def _close_tools(app: web.Application, hosted: HostedTools) -> AsyncIterator[None]:
     yield
     await hosted.close()
+
+
+async def _watch_containers(app: web.Application) -> AsyncIterator[None]:
+    code = app[CONTAINERS]
+    if code is None:
+        yield
+        return
+    code.current_owner = app[GATEWAY].owners.current
+    watching = asyncio.create_task(code.watch())
+    yield
+    watching.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await watching
+    await code.close()
 
 
 async def _close_checker(app: web.Application, checker: Checker) -> AsyncIterator[None]:

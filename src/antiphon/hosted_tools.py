@@ -10,20 +10,28 @@ import aiohttp
 import msgspec
 from msgspec import structs
 
+from antiphon.containers.containers import Containers
 from antiphon.core.check_work import CheckOutcome, CheckWork
+from antiphon.core.code_interpreter_calls import KIND as CODE_INTERPRETER
 from antiphon.core.file_search_calls import KIND as FILE_SEARCH_TYPE
+from antiphon.core.hosted_shell import KIND as HOSTED_SHELL
+from antiphon.core.hosted_shell import TYPE as SHELL
 from antiphon.core.mcp.servers import McpServer
 from antiphon.core.steps import ToolCall
 from antiphon.core.tools import ToolResult
 from antiphon.core.web_pages import NOT_INSTALLED
 from antiphon.core.web_search import TYPES as WEB_SEARCH_TYPES
 from antiphon.gateway.checker import Checker
+from antiphon.gateway.ids import new_id
 from antiphon.logs import log
 from antiphon.setting_errors import SettingsError, did_you_mean, wrong_address
 from antiphon.setting_values import check_hosts, fill_variables
 from antiphon.settings import Settings
-from antiphon.tool_settings import FileSearchSettings, WebSearchSettings
+from antiphon.tool_settings import CodeInterpreterSettings, FileSearchSettings, WebSearchSettings
 from antiphon.tools.addresses import AddressPolicy
+from antiphon.tools.code_interpreter.mcp_runner import McpInterpreterRunner
+from antiphon.tools.code_interpreter.runner import CodeInterpreterRunner
+from antiphon.tools.code_interpreter.shell import HostedShellRunner, ShellChooser
 from antiphon.tools.file_search.backends import McpBackend as McpFileBackend
 from antiphon.tools.file_search.backends import SearchesStores, StoreBackend
 from antiphon.tools.file_search.runner import FileSearchRunner
@@ -36,6 +44,7 @@ from antiphon.tools.web_search.services import SERVICES
 
 WEB_SEARCH = "tools.web_search"
 FILE_SEARCH = "tools.file_search"
+INTERPRETER = "tools.code_interpreter"
 
 
 class HostedTools:
@@ -48,9 +57,10 @@ class HostedTools:
         given: Mapping[str, ToolRunner],
         own: Collection[tuple[str, int]],
         stores: SearchesStores | None = None,
+        containers: Containers | None = None,
     ) -> None:
         """`given`: the tools that there are already. They count first, and one of them may serve another. `own`: where the
-        gateway listens. `stores`: the vector stores."""
+        gateway listens. `stores`: the vector stores. `containers`: where code is run; None if it is not."""
         self._settings = settings
         self._checker = checker
         self._given = given
@@ -58,7 +68,13 @@ class HostedTools:
         self._stores = stores
         self._session: aiohttp.ClientSession | None = None
         self._closing: list[Callable[[], Awaitable[None]]] = []
-        self.runners: Mapping[str, ToolRunner] = {**self._web_search(), **self._file_search(), **given}
+        self.runners: Mapping[str, ToolRunner] = {
+            **self._web_search(),
+            **self._file_search(),
+            **code_tools(containers),
+            **self._interpreter(),
+            **given,
+        }
 
     def _web_search(self) -> Mapping[str, ToolRunner]:
         chosen = self._settings.tools.web_search
@@ -68,6 +84,14 @@ class HostedTools:
         runner = WebSearchRunner(self._backend(chosen), self._pages(chosen))
         self._closing.append(runner.close)
         return dict.fromkeys(WEB_SEARCH_TYPES, runner)
+
+    def _interpreter(self) -> Mapping[str, ToolRunner]:
+        """A server that runs code takes the place of the sandbox."""
+        chosen = self._settings.tools.code_interpreter
+        if chosen is None or chosen.mcp is None or chosen.tool is None:
+            return {}
+        runner = McpInterpreterRunner(self._call_mcp_tool, chosen.mcp, chosen.tool, chosen.argument, new_id)
+        return {CODE_INTERPRETER: runner}
 
     def _backend(self, chosen: WebSearchSettings) -> Backend:
         if (service := SERVICES.get(chosen.backend or "")) is not None:
@@ -117,15 +141,25 @@ class HostedTools:
             await self._session.close()
 
 
+def code_tools(containers: Containers | None) -> Mapping[str, ToolRunner]:
+    if containers is None:
+        return {}
+    shell: dict[str, ToolRunner] = {SHELL: ShellChooser(containers), HOSTED_SHELL: HostedShellRunner(containers)}
+    return {CODE_INTERPRETER: CodeInterpreterRunner(containers), **shell}
+
+
 def check_tools(settings: Settings) -> None:
     """Raises SettingsError for tools that cannot be run."""
-    web, files = settings.tools.web_search, settings.tools.file_search
+    web, files, code = settings.tools.web_search, settings.tools.file_search, settings.tools.code_interpreter
     if web is not None:
         check_web_search(web)
         _check_server(WEB_SEARCH, web.mcp, settings)
     if files is not None:
         check_file_search(files)
         _check_server(FILE_SEARCH, files.mcp, settings)
+    if code is not None:
+        check_interpreter(code)
+        _check_server(INTERPRETER, code.mcp, settings)
 
 
 def _check_server(table: str, name: str | None, settings: Settings) -> None:
@@ -139,6 +173,13 @@ def check_file_search(chosen: FileSearchSettings) -> None:
     missing = "tool" if chosen.mcp else "mcp"
     if bool(chosen.mcp) != bool(chosen.tool):
         raise SettingsError(f"{FILE_SEARCH}.{missing} is missing: it takes the name of an MCP server and of its tool")
+
+
+def check_interpreter(chosen: CodeInterpreterSettings) -> None:
+    """What one setting alone does not show. Raises SettingsError."""
+    missing = "tool" if chosen.mcp else "mcp"
+    if bool(chosen.mcp) != bool(chosen.tool):
+        raise SettingsError(f"{INTERPRETER}.{missing} is missing: it takes the name of an MCP server and of its tool")
 
 
 def check_web_search(chosen: WebSearchSettings) -> None:

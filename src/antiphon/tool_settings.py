@@ -49,8 +49,20 @@ class FileSearchSettings(Struct, frozen=True, kw_only=True, forbid_unknown_field
     stores_argument: str | None = None
 
 
+class CodeInterpreterSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The table `[tools.code_interpreter]`."""
+
+    # The name of the MCP server in `[mcp.servers]` that runs code. If it is not set: code runs in `[containers]`.
+    mcp: str | None = None
+    # The tool of that server.
+    tool: str | None = None
+    # The argument of that tool that has the code.
+    argument: str = "code"
+
+
 class ToolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The tables `[tools.TYPE]`: tools of the API that the gateway runs."""
 
     web_search: WebSearchSettings | None = None
     file_search: FileSearchSettings | None = None
+    code_interpreter: CodeInterpreterSettings | None = None

@@ -29,12 +29,13 @@ STREAMED = {
     "function_call": ("arguments", "response.function_call_arguments"),
     "custom_tool_call": ("input", "response.custom_tool_call_input"),
     "mcp_call": ("arguments", "response.mcp_call_arguments"),
+    "code_interpreter_call": ("code", "response.code_interpreter_call_code"),
 }
 # Items that are whole when they are added.
 WHOLE = {"mcp_approval_request"}
 
 # Calls of tools that the gateway runs.
-RUN_HERE = {"mcp_call", "web_search_call", "file_search_call"}
+RUN_HERE = {"mcp_call", "web_search_call", "file_search_call", "code_interpreter_call"}
 
 Event = dict[str, Any]
 
@@ -127,6 +128,7 @@ class ItemWatch:
         self.open_part: str | None = None
         self.finished: set[str] = set()
         self.parts: list[dict[str, Any]] = []
+        self.printed: dict[str, str] = {}
 
     def see(self, event: Event) -> None:
         kind = event["type"]
@@ -142,6 +144,8 @@ class ItemWatch:
             assert self.open_part == key
             self.open_part = None
             self.parts.append(event["part"])
+        elif kind.startswith("response.shell_call_output_content."):
+            self._see_output(event)
         elif kind.endswith(".delta"):
             assert event["delta"] != "", "no empty deltas"
             assert key not in self.finished
@@ -149,8 +153,18 @@ class ItemWatch:
         elif kind.endswith(".done") and "part" not in event:
             assert key not in self.finished
             self.finished.add(key)
-            whole = next(event[name] for name in ("text", "arguments", "refusal", "input", "command") if name in event)
+            whole = next(event[name] for name in ("text", "arguments", "refusal", "input", "command", "code") if name in event)
             assert "".join(self.deltas.get(key, [])) == whole
+
+    def _see_output(self, event: Event) -> None:
+        """What a command printed comes in one piece."""
+        if "delta" in event:
+            self.printed = event["delta"]
+            return
+        (output,) = event["output"]
+        assert {name: output[name] for name in ("stdout", "stderr") if output[name]} == self.printed
+        self.printed = {}
+        self.parts.append(output)
 
     def finish(self, done: Event) -> None:
         item = done["item"]
@@ -165,6 +179,8 @@ class ItemWatch:
             assert item[member] == "".join(self.deltas.get(f"{kind}/0", []))
         elif "content" in item:
             assert item["content"] == self.parts
+        elif item["type"] == "shell_call_output":
+            assert item["output"] == self.parts
 
 
 def _sdk_knows(event: Event) -> None:

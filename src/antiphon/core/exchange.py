@@ -13,7 +13,7 @@ One response may take many engine answers: a repair, a lesson learned, a truncat
 this one object. A compaction of the history is an exchange of its own, `compaction`. Usage is the sum over all of them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from functools import partial
 from typing import Any
@@ -30,11 +30,15 @@ from antiphon.core.calls import CallState
 from antiphon.core.check_work import CheckOutcome, CheckWork, DefinitionWork
 from antiphon.core.checks import wants_json
 from antiphon.core.citations import Sources
+from antiphon.core.container_data import container_data
 from antiphon.core.documents import ReadWork
 from antiphon.core.enforcement import Enforcement, Rejection
 from antiphon.core.environment import Environment
+from antiphon.core.event_style import NO_CONTAINERS
 from antiphon.core.fast_path import AnyEvent
 from antiphon.core.finish_reasons import COMPLETED, OUT_OF_TOKENS, ending_of
+from antiphon.core.hosted_shell import KIND as HOSTED_SHELL
+from antiphon.core.hosted_shell import result_to_state
 from antiphon.core.item_sequence import ItemSequence
 from antiphon.core.knowledge import EngineKnowledge
 from antiphon.core.lifecycle import Lifecycle
@@ -111,12 +115,15 @@ class Exchange:
         notices: Sequence[str] = (),
         attached: Sequence[Item] = (),
         runs_tools: bool = True,
+        containers: Mapping[str, str] = NO_CONTAINERS,
     ) -> None:
         """`engines`: those that may be asked, the best first. `history`: stored items before the request's own input.
         `compact`: the answer is one sealed summary of the conversation. `asks_again`: an answer that is rejected, or that the
         engine failed at, may be asked for once more. `first_engine`: the number of the engine to begin with. `notices`: what
         was changed before the exchange began. `attached`: tools that the operator adds to those of the request. `runs_tools`:
-        servers are asked for their tools, and approved calls are run, before the engine is asked."""
+        servers are asked for their tools, and approved calls are run, before the engine is asked. `containers`: that tools run
+        code in, by the types of the tools."""
+        self.containers = containers
         self.request = request
         self._engines = engines
         self._earlier_notices = notices
@@ -174,7 +181,7 @@ class Exchange:
         return Output(
             self._sequence,
             new_id=self._environment.new_id,
-            style=request_to_style(self.request, self._question, self._environment),
+            style=request_to_style(self.request, self._question, self._environment, self.containers),
             enforcement=self._enforcement,
             usage=self._usage,
             forms=self._environment.forms,
@@ -414,7 +421,12 @@ class Exchange:
         if call is None:
             # It came too late: the response was aborted.
             return self._emitted()
+        if (data := container_data(call.native.kind, result)) is not None:
+            self.sources.add_files(data.container_id, data.files)
         call.result = bounded(numbered(call.native.kind, result, self.sources, self._room), self._room)
+        if call.native.kind == HOSTED_SHELL:
+            state = result_to_state(self._environment.new_id("sho"), call.call_id, call.arguments_to_run, result)
+            self._sequence.insert_after(call, state)
         if result.notice:
             self._tool_notices[result.notice] = None
         self._sequence.resume()

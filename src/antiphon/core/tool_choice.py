@@ -13,7 +13,17 @@ from antiphon.core.deferred_choice import choice_key, deferred_keys
 from antiphon.core.dialect import Dialect
 from antiphon.core.offered_tools import tools_as_sent
 from antiphon.core.tool_echo import flat
-from antiphon.core.tools import CLIENT_SEARCH, DEFINITIONS, HOSTED_KINDS, INNER, SERVER_SEARCH, Define, Native, Toolbox
+from antiphon.core.tools import (
+    CLIENT_SEARCH,
+    DEFINITIONS,
+    HOSTED_KINDS,
+    INNER,
+    RUN_HERE,
+    SERVER_SEARCH,
+    Define,
+    Native,
+    Toolbox,
+)
 from antiphon.core.validation import convert
 from antiphon.errors import InvalidRequest, quoted
 from antiphon.wire.chat import ChatFunction, ChatTool
@@ -232,9 +242,9 @@ def _engine_names(choice: Choice, among: Choosable, where: str) -> list[str]:
     """The functions that a choice names: those of one tool, all of a namespace, or all of a tool that the gateway runs. None:
     a tool that is still deferred."""
     box, meant = among.box, _meant(choice)
-    if meant == CLIENT_SEARCH and SERVER_SEARCH in box.names:
-        meant = SERVER_SEARCH
-    if meant in box.names and (meant.kind in DEFINITIONS or meant == SERVER_SEARCH):
+    here = RUN_HERE.get(meant)
+    meant = here if here in box.names else meant
+    if meant in box.names and (meant.kind in DEFINITIONS or meant == here):
         return box.functions_of(meant)
     if meant.kind == "namespace":
         names = among.by_namespace.get(meant.name, [])

@@ -382,7 +382,7 @@ def shell_tool(box: Toolbox, tool: Tool, where: str, namespace: str | None = Non
     if environment.skills:
         lines = [f"- {skill.name} ({skill.path}): {skill.description}" for skill in environment.skills]
         words = "\n".join([f"{words}\n\n{built_in_tools.SKILLS}", *lines])
-    box.add(Native("shell", "shell"), ChatFunction("", words, built_in_tools.SHELL_PARAMETERS), where)
+    box.add(CLIENT_SHELL, ChatFunction("", words, built_in_tools.SHELL_PARAMETERS), where)
 
 
 def built_in(kind: str, description: str, parameters: dict[str, Any]) -> Callable[..., None]:
@@ -417,6 +417,11 @@ DEFINITIONS: dict[str, Define] = {
 # The searches of the client and of the gateway.
 CLIENT_SEARCH = Native("tool_search", "tool_search")
 SERVER_SEARCH = Native("server_tool_search", "tool_search")
+# The shells of the client and of the gateway.
+CLIENT_SHELL = Native("shell", "shell")
+HOSTED_SHELL = Native("hosted_shell", "shell")
+# The tools of the client that the gateway may run in its place.
+RUN_HERE = {CLIENT_SEARCH: SERVER_SEARCH, CLIENT_SHELL: HOSTED_SHELL}
 INNER: dict[str, Define] = {"function": function_tool, "custom": custom_tool}
 CALLED_BY_PROGRAMS = frozenset({*INNER, "shell", "apply_patch"})
 

@@ -36,6 +36,7 @@ from antiphon.gateway.recorder import ResponseRecorder
 from antiphon.gateway.run import ResponseRun
 from antiphon.gateway.sealed_requests import to_stored_request
 from antiphon.gateway.tool_checks import check_tools
+from antiphon.gateway.tool_containers import tool_containers
 from antiphon.store.protocol import Store
 from antiphon.store.records import Record
 from antiphon.wire.responses import CreateResponse
@@ -224,6 +225,7 @@ class Gateway:
                 created_at=recorder.created_at,
                 notices=[*read.notices, *chosen.notices, *recorder.notices],
                 attached=() if compact else self.attached(recorder.owner, (read.request.model, chosen.model)),
+                containers=await tool_containers(self.equipment.tools, read.request, history, recorder.owner),
             )
             patient = bool(read.request.background)
             exchange = await self.aside(make_exchange, recorder.owner, large=large, patient=patient)
@@ -276,6 +278,7 @@ class Gateway:
             created_at=recorder.created_at,
             notices=[*read.notices, *([chosen.notice] if chosen.notice else ()), *recorder.notices],
             attached=self.attached(recorder.owner, (request.model, chosen.model)),
+            containers=await tool_containers(self.equipment.tools, request, history, recorder.owner),
         )
         large = read.is_large(history)
         exchange = await self.aside(make_exchange, recorder.owner, large=large)

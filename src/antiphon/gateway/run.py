@@ -340,7 +340,13 @@ class ResponseRun:
     def _tool_calls(self) -> ToolCalls:
         if self._tools is None:
             exchange = self._exchange
-            context = ToolContext(self.owner or "", self.response.id, exchange.request, server_of=exchange.server_of)
+            context = ToolContext(
+                self.owner or "",
+                self.response.id,
+                exchange.request,
+                server_of=exchange.server_of,
+                containers=exchange.containers,
+            )
             equipment = self._equipment
             self._tools = ToolCalls(equipment.tools, context, self.recorder, self._observers, timeout=equipment.tool_timeout)
         return self._tools

@@ -243,6 +243,37 @@ class FileSearchCallCompleted(CallEvent, tag="response.file_search_call.complete
     pass
 
 
+class CodeInterpreterCallInProgress(CallEvent, tag="response.code_interpreter_call.in_progress"):
+    pass
+
+
+class CodeInterpreterCallCodeDelta(CallEvent, tag="response.code_interpreter_call_code.delta"):
+    delta: str
+    obfuscation: str | UnsetType = UNSET
+
+
+class CodeInterpreterCallCodeDone(CallEvent, tag="response.code_interpreter_call_code.done"):
+    code: str
+
+
+class CodeInterpreterCallInterpreting(CallEvent, tag="response.code_interpreter_call.interpreting"):
+    pass
+
+
+class CodeInterpreterCallCompleted(CallEvent, tag="response.code_interpreter_call.completed"):
+    pass
+
+
+class ShellCallOutputContentDelta(CallEvent, tag="response.shell_call_output_content.delta"):
+    command_index: int
+    delta: dict[str, str]
+
+
+class ShellCallOutputContentDone(CallEvent, tag="response.shell_call_output_content.done"):
+    command_index: int
+    output: list[dict[str, Any]]
+
+
 # The events whose `delta` is a piece of text.
 DeltaEvent = (
     OutputTextDelta
@@ -254,6 +285,7 @@ DeltaEvent = (
     | CustomToolCallInputDelta
     | McpCallArgumentsDelta
     | ShellCallCommandDelta
+    | CodeInterpreterCallCodeDelta
 )
 # Every event, by its `type`.
 StreamEvent = (
@@ -293,5 +325,11 @@ StreamEvent = (
     | FileSearchCallInProgress
     | FileSearchCallSearching
     | FileSearchCallCompleted
+    | CodeInterpreterCallInProgress
+    | CodeInterpreterCallCodeDone
+    | CodeInterpreterCallInterpreting
+    | CodeInterpreterCallCompleted
+    | ShellCallOutputContentDelta
+    | ShellCallOutputContentDone
     | DeltaEvent
 )

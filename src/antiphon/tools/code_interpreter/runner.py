@@ -1,0 +1,106 @@
+"""Runs the calls of `code_interpreter`: Python in a container."""
+
+import asyncio
+import base64
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from antiphon.containers.container import Container
+from antiphon.containers.containers import Containers, Run
+from antiphon.core.code_interpreter import (
+    AutoContainer,
+    CodeInterpreter,
+    CodeInterpreterTool,
+    files_in,
+    offered_tool,
+)
+from antiphon.core.code_interpreter_calls import KIND, without_fence
+from antiphon.core.code_results import CodeData, CodeFile, data_to_result
+from antiphon.core.request_fields import request_to_items
+from antiphon.core.steps import ToolCall
+from antiphon.core.tools import TOOLS, ToolResult
+from antiphon.tools.code_interpreter.choice import check_here, chosen_container, named_container, opened_container
+from antiphon.tools.runner import ToolContext
+from antiphon.wire.responses import CreateResponse
+
+Item = dict[str, Any]
+
+NO_CODE = "The call needs `code`: the Python code to run."
+# Bytes of all images of one call in its outputs. All of them are files of the container, too.
+MOST_IMAGE_BYTES = 8 * 1024 * 1024
+
+
+class CodeInterpreterRunner(CodeInterpreter):
+    """Follows `ToolRunner`."""
+
+    # A run has its own, and may have to wait for the one before it.
+    has_own_timeouts = True
+
+    def __init__(self, containers: Containers) -> None:
+        super().__init__(most_memory=containers.limits.memory)
+        self._containers = containers
+
+    # ---- before the exchange -----------------------------------------------------------------------------------------
+
+    async def container_for(
+        self, request: CreateResponse, history: Sequence[Item], owner: str, other: str | None
+    ) -> str | None:
+        """The id of the container that calls will run in. `other`: that of another tool of the request. Raises
+        InvalidRequest."""
+        offered = offered_tool(request.tools or ())
+        if offered is None:
+            return None
+        at, tool = offered
+        where = f"{TOOLS}[{at}]"
+        await check_here(self._containers, where)
+        if isinstance(tool.container, AutoContainer):
+            await self._containers.check_uploads(owner, tool.container.file_ids or (), f"{where}.container.file_ids")
+            return chosen_container(self._containers, request, history, owner, other)
+        return named_container(self._containers, tool.container, owner, f"{where}.container")
+
+    # ---- a call ------------------------------------------------------------------------------------------------------
+
+    async def run(self, call: ToolCall, context: ToolContext) -> ToolResult:
+        code = without_fence(code_of(call))
+        if not code.strip():
+            return ToolResult(NO_CODE, failed=True)
+        tool = _tool(context)
+        auto = tool.container if isinstance(tool.container, AutoContainer) else AutoContainer("auto")
+        container = await opened_container(self._containers, context.containers[KIND], context.owner, auto.memory_limit)
+        await self._containers.bring(container, context.owner, _uploads(context))
+        ran = await self._containers.run(container, code)
+        return data_to_result(await asyncio.to_thread(_to_data, container, ran), failed=ran.result.timed_out)
+
+
+def _uploads(context: ToolContext) -> list[str]:
+    """The files of the tool, and those that the request's messages bring."""
+    tool = _tool(context)
+    named = tool.container.file_ids or [] if isinstance(tool.container, AutoContainer) else []
+    return list(dict.fromkeys([*named, *files_in(request_to_items(context.request))]))
+
+
+def _tool(context: ToolContext) -> CodeInterpreterTool:
+    offered = offered_tool(context.request.tools or ())
+    return CodeInterpreterTool(AutoContainer("auto")) if offered is None else offered[1]
+
+
+def code_of(call: ToolCall) -> str:
+    code: str = msgspec.json.decode(call.arguments)["code"]
+    return code
+
+
+def _to_data(container: Container, ran: Run) -> CodeData:
+    room, images = MOST_IMAGE_BYTES, []
+    for image in ran.result.images:
+        room -= len(image)
+        if room >= 0:
+            images.append(f"data:image/png;base64,{base64.b64encode(image).decode()}")
+    return CodeData(
+        container.id,
+        ran.result.logs,
+        images,
+        [CodeFile(file.id, file.name) for file in ran.files],
+        [file.name for file in ran.written],
+    )
