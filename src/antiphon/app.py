@@ -24,12 +24,14 @@ from antiphon.embedded.process import EngineProcess
 from antiphon.engines.examiner import DEFAULT_TIMES, Examiner, ProbeTimes
 from antiphon.engines.pool import ENGINE_RETRY_INTERVAL, Pool
 from antiphon.engines.upstream import Engine, EngineOptions
+from antiphon.files.library import FileLibrary
+from antiphon.files.limits import FileLimits
 from antiphon.gateway.admission import Admission, AdmissionLimits
 from antiphon.gateway.checker import Checker
 from antiphon.gateway.conversations import Conversations
 from antiphon.gateway.equipment import Equipment
 from antiphon.gateway.gateway import Gateway
-from antiphon.gateway.housekeeping import sweep_store
+from antiphon.gateway.housekeeping import sweep_files, sweep_store
 from antiphon.gateway.ids import new_id
 from antiphon.gateway.observers import MakeObserver
 from antiphon.gateway.owners import Owners
@@ -41,6 +43,7 @@ from antiphon.hosted_tools import HostedTools
 from antiphon.http import (
     conversations,
     engine_routes,
+    files,
     inspector,
     inspector_engines,
     inspector_stored,
@@ -48,7 +51,7 @@ from antiphon.http import (
     stored,
     websocket,
 )
-from antiphon.http.app_keys import CONVERSATIONS, GATEWAY, KEYRING, LIMITS, TRANSPORT, HttpLimits
+from antiphon.http.app_keys import CONVERSATIONS, FILES, GATEWAY, KEYRING, LIMITS, TRANSPORT, HttpLimits
 from antiphon.http.cors import CROSS_ORIGIN, CrossOrigin, preflights
 from antiphon.http.inspector import INSPECTOR, NEEDS_KEY, OPENING
 from antiphon.http.inspector_engines import DESCRIPTION, GatewayDescription
@@ -57,7 +60,7 @@ from antiphon.http.keyring import Keyring
 from antiphon.http.metrics import counted, metrics
 from antiphon.http.middlewares import TOO_SLOW, add_headers, answer_unrouted, authenticated, enveloped, identified
 from antiphon.http.passed_through import OPEN_ANSWERS, OpenAnswers, passed_through
-from antiphon.http.paths import under_all_paths
+from antiphon.http.paths import is_upload, under_all_paths
 from antiphon.http.readiness import LIFETIME, READINESS, Readiness
 from antiphon.http.request_headers import ALLOWED_HOSTS, AllowedHosts, checked, protect
 from antiphon.http.traces import traced
@@ -179,6 +182,8 @@ def make_app(
     app[OPENING] = ViewTurns(None, own_places=2, now=gateway.admission.now)
     app[LISTING] = ViewTurns(2, own_places=1, now=gateway.admission.now)
     app[CONVERSATIONS] = Conversations(store, retention=gateway.retention)
+    app[FILES] = library = FileLibrary(store.files, file_limits(settings), new_id)
+    gateway.owners.moving_too.append(library.move_owner)
     app[TRANSPORT] = transport_of(session)
     app[LIMITS] = _http_limits(settings, intervals)
     app[CONNECTIONS] = set()
@@ -215,6 +220,11 @@ API_ROUTES = [
     web.get("/v1/conversations/{id}/items", conversations.list_items),
     web.get("/v1/conversations/{id}/items/{item_id}", conversations.retrieve_item),
     web.delete("/v1/conversations/{id}/items/{item_id}", conversations.delete_item),
+    web.post("/v1/files", files.create),
+    web.get("/v1/files", files.list_files),
+    web.get("/v1/files/{id}", files.retrieve),
+    web.delete("/v1/files/{id}", files.delete),
+    web.get("/v1/files/{id}/content", files.content),
     web.get("/v1/models", engine_routes.models),
     web.get("/v1/models/{id:.+}", engine_routes.model),
     web.post("/v1/chat/completions", passed_through),
@@ -295,7 +305,7 @@ def _http_limits(settings: Settings, intervals: Intervals) -> HttpLimits:
 
 def _connection_options(settings: Settings, intervals: Intervals) -> ConnectionOptions:
     timeouts = settings.header_timeout, settings.body_timeout, settings.send_timeout
-    return ConnectionOptions(*timeouts, answer_unrouted, TOO_SLOW, intervals.linger)
+    return ConnectionOptions(*timeouts, answer_unrouted, TOO_SLOW, intervals.linger, is_upload)
 
 
 def _store_kind(settings: Settings) -> str:
@@ -305,6 +315,10 @@ def _store_kind(settings: Settings) -> str:
 
 def request_limits(settings: Settings) -> RequestLimits:
     return RequestLimits(**{name: getattr(settings, f"max_{name}") for name in RequestLimits.__struct_fields__})
+
+
+def file_limits(settings: Settings) -> FileLimits:
+    return FileLimits(settings.files.max_file_bytes, settings.files.key_bytes, settings.files.max_bytes)
 
 
 def admission_limits(settings: Settings) -> AdmissionLimits:
@@ -378,6 +392,7 @@ async def _watch(app: web.Application, store_max_bytes: int) -> AsyncIterator[No
     tasks = [
         asyncio.create_task(gateway.pool.watch()),
         asyncio.create_task(sweep_store(gateway.store, store_max_bytes)),
+        asyncio.create_task(sweep_files(app[FILES])),
         asyncio.create_task(gateway.owners.watch()),
     ]
     yield

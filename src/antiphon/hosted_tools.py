@@ -11,6 +11,7 @@ import msgspec
 from msgspec import structs
 
 from antiphon.core.check_work import CheckOutcome, CheckWork
+from antiphon.core.file_search_calls import KIND as FILE_SEARCH_TYPE
 from antiphon.core.mcp.servers import McpServer
 from antiphon.core.steps import ToolCall
 from antiphon.core.tools import ToolResult
@@ -21,8 +22,12 @@ from antiphon.logs import log
 from antiphon.setting_errors import SettingsError, did_you_mean, wrong_address
 from antiphon.setting_values import check_hosts, fill_variables
 from antiphon.settings import Settings
-from antiphon.tool_settings import WebSearchSettings
+from antiphon.tool_settings import FileSearchSettings, WebSearchSettings
 from antiphon.tools.addresses import AddressPolicy
+from antiphon.tools.file_search.backends import McpBackend as McpFileBackend
+from antiphon.tools.file_search.backends import SearchesStores, StoreBackend
+from antiphon.tools.file_search.runner import FileSearchRunner
+from antiphon.tools.mcp_search import McpSearch
 from antiphon.tools.runner import ToolContext, ToolRunner
 from antiphon.tools.web_search.backends import Backend, HttpBackend, McpBackend
 from antiphon.tools.web_search.pages import PageReader
@@ -30,23 +35,30 @@ from antiphon.tools.web_search.runner import WebSearchRunner
 from antiphon.tools.web_search.services import SERVICES
 
 WEB_SEARCH = "tools.web_search"
+FILE_SEARCH = "tools.file_search"
 
 
 class HostedTools:
     """The runners by the types of their tools, and what they use. `close()` it at the end."""
 
     def __init__(
-        self, settings: Settings, checker: Checker, given: Mapping[str, ToolRunner], own: Collection[tuple[str, int]]
+        self,
+        settings: Settings,
+        checker: Checker,
+        given: Mapping[str, ToolRunner],
+        own: Collection[tuple[str, int]],
+        stores: SearchesStores | None = None,
     ) -> None:
         """`given`: the tools that there are already. They count first, and one of them may serve another. `own`: where the
-        gateway listens."""
+        gateway listens. `stores`: the vector stores."""
         self._settings = settings
         self._checker = checker
         self._given = given
         self._own = own
+        self._stores = stores
         self._session: aiohttp.ClientSession | None = None
         self._closing: list[Callable[[], Awaitable[None]]] = []
-        self.runners: Mapping[str, ToolRunner] = {**self._web_search(), **given}
+        self.runners: Mapping[str, ToolRunner] = {**self._web_search(), **self._file_search(), **given}
 
     def _web_search(self) -> Mapping[str, ToolRunner]:
         chosen = self._settings.tools.web_search
@@ -63,7 +75,15 @@ class HostedTools:
             return HttpBackend(service, url, _key(chosen), self._opened, timeout=chosen.timeout)
         assert chosen.mcp is not None
         assert chosen.tool is not None
-        return McpBackend(self._call_mcp_tool, chosen.mcp, chosen.tool, chosen.argument)
+        return McpBackend(McpSearch(self._call_mcp_tool, chosen.mcp, chosen.tool, chosen.argument))
+
+    def _file_search(self) -> Mapping[str, ToolRunner]:
+        chosen = self._settings.tools.file_search or FileSearchSettings()
+        check_file_search(chosen)
+        if chosen.mcp is not None and chosen.tool is not None:
+            searched = McpSearch(self._call_mcp_tool, chosen.mcp, chosen.tool, chosen.argument)
+            return {FILE_SEARCH_TYPE: FileSearchRunner(McpFileBackend(searched, chosen.stores_argument))}
+        return {FILE_SEARCH_TYPE: FileSearchRunner(StoreBackend(self._stores))} if self._stores is not None else {}
 
     def _pages(self, chosen: WebSearchSettings) -> PageReader | None:
         if not chosen.pages:
@@ -99,14 +119,26 @@ class HostedTools:
 
 def check_tools(settings: Settings) -> None:
     """Raises SettingsError for tools that cannot be run."""
-    chosen = settings.tools.web_search
-    if chosen is None:
-        return
-    check_web_search(chosen)
+    web, files = settings.tools.web_search, settings.tools.file_search
+    if web is not None:
+        check_web_search(web)
+        _check_server(WEB_SEARCH, web.mcp, settings)
+    if files is not None:
+        check_file_search(files)
+        _check_server(FILE_SEARCH, files.mcp, settings)
+
+
+def _check_server(table: str, name: str | None, settings: Settings) -> None:
     servers = settings.mcp.servers
-    if chosen.mcp is not None and chosen.mcp not in servers:
-        problem = f"{WEB_SEARCH}.mcp: there is no [mcp.servers.{chosen.mcp}]"
-        raise SettingsError(f"{problem}.{did_you_mean(chosen.mcp, servers)}")
+    if name is not None and name not in servers:
+        raise SettingsError(f"{table}.mcp: there is no [mcp.servers.{name}].{did_you_mean(name, servers)}")
+
+
+def check_file_search(chosen: FileSearchSettings) -> None:
+    """What one setting alone does not show. Raises SettingsError."""
+    missing = "tool" if chosen.mcp else "mcp"
+    if bool(chosen.mcp) != bool(chosen.tool):
+        raise SettingsError(f"{FILE_SEARCH}.{missing} is missing: it takes the name of an MCP server and of its tool")
 
 
 def check_web_search(chosen: WebSearchSettings) -> None:

@@ -13,13 +13,13 @@ from aiohttp import web
 from msgspec import structs
 
 from antiphon import logs, settings
-from antiphon.app import EXAMINER, MCP, OWN_ADDRESSES, admission_limits, engine_options, request_limits
+from antiphon.app import EXAMINER, MCP, OWN_ADDRESSES, admission_limits, engine_options, file_limits, request_limits
 from antiphon.client_keys import earlier_owners, key_owners, metrics_readers
 from antiphon.core.limits import RequestLimits
 from antiphon.dialects import BY_NAME
 from antiphon.engines.upstream import Engine
 from antiphon.hosted_tools import check_tools
-from antiphon.http.app_keys import GATEWAY, KEYRING
+from antiphon.http.app_keys import FILES, GATEWAY, KEYRING
 from antiphon.http.metrics import METRICS_KEYS
 from antiphon.mcp_servers import address_policy, check_mcp, mcp_limits, operator_servers
 from antiphon.setting_sources import load
@@ -111,6 +111,10 @@ def _change_mcp(running: Running, new: Settings) -> None:
     running.app[MCP].change(operator_servers(new), address_policy(new, own), mcp_limits(new))
 
 
+async def _use_files(running: Running, old: Settings, new: Settings) -> None:
+    running.app[FILES].limits = file_limits(new)
+
+
 async def _use_log_settings(running: Running, old: Settings, new: Settings) -> None:
     logs.configure(new.log_level, new.log_format)
 
@@ -124,6 +128,7 @@ PARTS = (
     Part(ENGINE_OPTIONS | {"upstream"}, _use_engines),
     Part(ADMISSION_LIMITS | REQUEST_LIMITS, _use_limits),
     Part(frozenset({"mcp", "tool_timeout"}), _use_tools),
+    Part(frozenset({"files"}), _use_files),
     Part(frozenset({"log_level", "log_format"}), _use_log_settings),
 )
 

@@ -129,4 +129,10 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "OpenAI has null for an error without a code; on a WebSocket, Open Responses has no null.",
         values=(None,),
     ),
+    Deviation(
+        OPENAI,
+        r"(data\[\]\.)?purpose",
+        "Files are uploaded for evals, too; the file object of the document and of the SDK has no such purpose.",
+        values=("evals",),
+    ),
 )

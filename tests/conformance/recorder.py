@@ -18,6 +18,7 @@ from conformance.validators import JSON, Document, Schema, documents
 
 from antiphon.core import sse
 from antiphon.errors import ApiError
+from antiphon.http.multipart import FormPart, PartStart
 from antiphon.http.websocket import Connection
 from antiphon.wire import UNREADABLE
 
@@ -37,6 +38,8 @@ class Recorder:
         self.violations: list[str] = []
         # Encoded values that were valid: many tests emit the same ones.
         self._valid: set[int] = set()
+        # The names of the fields of the form that is being read.
+        self.fields: list[str] = []
 
     def begin(self, test: str) -> None:
         self.test = test
@@ -54,7 +57,8 @@ class Recorder:
         if name == CREATE:
             self.create(body or b"")
             return
-        for parameter in (*(each.partition("[")[0] for each in query), *_object(body or b"")):
+        fields, self.fields = self.fields, []
+        for parameter in (*(each.partition("[")[0] for each in (*query, *fields)), *_object(body or b"")):
             self.saw("parameter", f"{name} {parameter}")
 
     def create(self, body: bytes) -> None:
@@ -177,6 +181,7 @@ def to_route(method: str, path: str) -> str | None:
 def listen() -> None:
     """For the rest of the process."""
     encode, receive, send_error = sse._to_json, Connection._receive, Connection._send_error
+    begin_part = FormPart.__init__
 
     def encoded(value: Any) -> bytes:
         data = encode(value)
@@ -193,6 +198,11 @@ def listen() -> None:
         RECORDER.websocket_error(msgspec.json.encode({"type": "error", "status": error.status, **error.envelope()}))
         send_error(connection, error)
 
+    def began(part: FormPart, start: PartStart, *more: Any) -> None:
+        RECORDER.fields.append(start.name)
+        begin_part(part, start, *more)
+
+    FormPart.__init__ = began  # type: ignore[assignment, method-assign]
     sse._to_json = encoded
     Connection._receive = received  # type: ignore[assignment, method-assign]
     Connection._send_error = sent_error  # type: ignore[assignment, method-assign]

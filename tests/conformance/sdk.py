@@ -29,6 +29,8 @@ WRAPPERS = (typing.Annotated, typing.Required, typing.NotRequired)
 NOT_ROUTES = {"parse"}
 NOT_PARAMETERS = {"extra_headers", "extra_query", "extra_body", "timeout"}
 OF_MODELS = ("GET /models/", "DELETE /models/")
+# What stands for a parameter that cannot be a string.
+DUMMIES: dict[str, Any] = {"items": [], "file": b""}
 # Its parameters are the request fields.
 CREATE = "POST /responses"
 
@@ -96,9 +98,8 @@ def _routes() -> dict[str, set[str]]:
 
     with httpx2.Client(transport=httpx2.MockTransport(answer)) as http:
         client = openai.OpenAI(api_key="none", base_url="http://test", http_client=http)
-        for method in (
-            method for resource in (client.responses, client.conversations, client.models) for method in _methods(resource)
-        ):
+        resources = client.responses, client.conversations, client.models, client.files
+        for method in (method for resource in resources for method in _methods(resource)):
             parameters = inspect.signature(method).parameters
             required = {name: _dummy(name) for name, parameter in parameters.items() if parameter.default is parameter.empty}
             method(**required)
@@ -109,7 +110,7 @@ def _routes() -> dict[str, set[str]]:
 
 
 def _dummy(name: str) -> Any:
-    return [] if name == "items" else ID
+    return DUMMIES.get(name, ID)
 
 
 def _methods(resource: Any) -> Iterator[Any]:

@@ -1,5 +1,6 @@
 """The model cites a source by its number: the client sees a link, and an annotation that points at it."""
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -14,7 +15,7 @@ from support.operations import CopiedText, assert_linear, count_calls, count_cop
 from support.streams import SDK_EVENT
 from support.toy_tool import DICE, Dice
 
-from antiphon.core.citations import LONGEST_URL, CitationMarks, CitedText, FileSource, Source, Sources
+from antiphon.core.citations import LONGEST_URL, CitationMarks, CitedText, FileSource, Source, Sources, without_marks
 from antiphon.core.deltas import CallDelta, CitedDelta, TextDelta
 from antiphon.core.exchange import Exchange
 from antiphon.core.knowledge import EngineKnowledge
@@ -29,14 +30,15 @@ SEINE = Source(0, "https://www.seine.fr/paris", "The Seine")
 RHINE = Source(0, "http://rhine.example:8080/basel?a=1", "The Rhine")
 SCRIPT = Source(0, "javascript:alert(1)", "Not a page")
 NOTES = FileSource(0, "file-1", "notes.txt")
+OTHER = FileSource(0, "file-2", "other.txt")
 A = "([seine.fr](https://www.seine.fr/paris))"
 B = "([rhine.example](http://rhine.example:8080/basel?a=1))"
 
 
 def make_sources(*sources: Source | FileSource) -> Sources:
-    """1: the Seine. 2: the Rhine. 3: what cannot be linked. 4: a file."""
+    """1: the Seine. 2: the Rhine. 3: what cannot be linked. 4 and 5: files."""
     made = Sources()
-    made.add(sources or (SEINE, RHINE, SCRIPT, NOTES))
+    made.add(sources or (SEINE, RHINE, SCRIPT, NOTES, OTHER))
     return made
 
 
@@ -80,6 +82,18 @@ MARKS = {
     "```\ncode\n```\n[1]": f"```\ncode\n```\n{A}",
     "a[0] and [1]": f"a[0] and {A}",
     "[1](https://x.example) and [1]": f"[1](https://x.example) and {A}",
+    # Right behind a word.
+    "Paris[1].": f"Paris {A}.",
+    "Paris[1]": f"Paris {A}",
+    "Paris[1] is": f"Paris {A} is",
+    "in the city[1], too": f"in the city {A}, too",
+    "the USA[1][2].": f"the USA {A} {B}.",
+    "(Paris[1])": f"(Paris {A})",
+    "a well-known fact[1, 2];": f"a well-known fact {A} {B};",
+    "São Paulo[1]\n": f"São Paulo {A}\n",
+    "~~~\ncode\n~~~\n[1]": f"~~~\ncode\n~~~\n{A}",
+    "~~gone~~ [1]": f"~~gone~~ {A}",
+    "~~~\n`\n~~~~\nParis [1]": f"~~~\n`\n~~~~\nParis {A}",
 }
 NO_MARKS = [
     "Paris",
@@ -112,6 +126,28 @@ NO_MARKS = [
     "[1]: https://x.example",
     "  [1]: https://x.example",
     "a[1]",
+    "xs[1]",
+    "row[1]",
+    "x2[1]",
+    "items[1].",
+    "Items[1].",
+    "myRows[1].",
+    "self.rows[1].",
+    "o.city[1].",
+    "$city[1]",
+    "city_[1]",
+    "city[1]=2",
+    "city[1]x",
+    "city[1]+1",
+    "Paris[9]",
+    "Paris[1](https://x.example)",
+    "`Paris[1]`",
+    "a" * 50 + "[1]",
+    "~~~\n[1]\n~~~",
+    "~~~\nParis[1]\n~~",
+    "~~~~\n[1]\n~~~\n[1]",
+    "~~~ python\n```\n[1]",
+    "```\n~~~\n[1]\n```",
     "items_[1]",
     "f(x)[1]",
     "a[0][1]",
@@ -158,6 +194,9 @@ PIECES = [
     ":",
     "`",
     "```",
+    "~~~",
+    "Paris",
+    "[4]",
     "\n",
     " ",
     "a",
@@ -177,7 +216,10 @@ def test_any_split_of_any_text_gives_the_same(pieces: list[str], data: st.DataOb
     assert shown(pieces) == shown(split) == whole
     text, annotations = whole
     for each in annotations:
-        assert text[each["start_index"] : each["end_index"]] in (A, B)
+        if each["type"] == "file_citation":
+            assert 0 <= each["index"] <= len(text)
+        else:
+            assert text[each["start_index"] : each["end_index"]] in (A, B)
 
 
 # ---- what is buffered --------------------------------------------------------------------------------------------------
@@ -204,7 +246,8 @@ def buffered(written: str) -> str:
         "Paris【1†sour": "【1†sour",
         # None of these can become a mark.
         "Paris [a": "",
-        "Paris[1": "",
+        "Paris[1": "[1",
+        "rows[1": "",
         "Paris [1 ": " ",
         "Paris [9]": "",
         "Paris [12345": "",
@@ -302,6 +345,64 @@ def test_the_mark_of_a_file_is_cut_out(written: str) -> None:
     for pieces in ([written], list(written)):
         citation = {"type": "file_citation", "index": 5, "file_id": "file-1", "filename": "notes.txt"}
         assert shown(pieces) == ("Paris.", [citation])
+
+
+CUT_OUT = {
+    "Paris [4] is old.": ("Paris is old.", [5]),
+    "Paris [4][4].": ("Paris.", [5]),
+    "Paris [4] [4].": ("Paris.", [5]),
+    "Paris [4][5].": ("Paris.", [5, 5]),
+    "Paris [4, 5].": ("Paris.", [5, 5]),
+    "Paris [4] is old [4].": ("Paris is old.", [5, 12]),
+    "Paris ([4]).": ("Paris.", [5]),
+    "Paris (【4】).": ("Paris.", [5]),
+    "Paris ([4, 5]).": ("Paris.", [5, 5]),
+    "([4]) Paris": ("Paris", [0]),
+    "Paris ([4] and more)": ("Paris ( and more)", [7]),
+    "Paris (see [4]).": ("Paris (see).", [10]),
+    "Paris ([4": ("Paris ([4", []),
+    "f([4])": ("f()", [2]),
+    "Paris [4, 4].": ("Paris.", [5]),
+    "Paris[4].": ("Paris.", [5]),
+    "Paris. [4]\nRome.": ("Paris.\nRome.", [6]),
+    "[4] Paris.": ("Paris.", [0]),
+    "Sources:\n[4] notes.txt\n[4] notes.txt": ("Sources:\nnotes.txt\nnotes.txt", [9, 19]),
+    "Paris  [4] is": ("Paris  is", [6]),
+    "a [4]": ("a", [1]),
+    "rows[4]": ("rows[4]", []),
+    "Paris [6].": ("Paris [6].", []),
+    "`[4]` [4]": ("`[4]`", [5]),
+}
+
+
+@pytest.mark.parametrize(("written", "expected"), CUT_OUT.items(), ids=CUT_OUT)
+def test_the_space_before_the_mark_of_a_file_goes_with_it(written: str, expected: tuple[str, list[int]]) -> None:
+    for pieces in ([written], list(written), [written[:7], written[7:]]):
+        whole, annotations = shown(pieces)
+        assert (whole, [each["index"] for each in annotations]) == expected
+
+
+IN_TEXT = ["Paris", " [4]", "[4]", " ", ".", "\n", "`", "a", "[9]", "é", "😀", "【4】", "(", ")"]
+
+
+@given(st.lists(st.sampled_from(IN_TEXT), max_size=30), st.data())
+def test_the_place_of_a_file_is_exact_however_the_text_is_split(pieces: list[str], data: st.DataObject) -> None:
+    written = "".join(pieces)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(written)), max_size=6)))
+    split = [written[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(written)], strict=True)]
+    text, annotations = shown([written])
+    assert shown(split) == (text, annotations)
+    assert [each["index"] for each in annotations] == sorted(each["index"] for each in annotations)
+    # Nothing is lost but marks, and spaces and brackets around them.
+    assert len(annotations) <= written.count("[4]") + written.count("【4】")
+    assert all(written.count(each) == text.count(each) for each in ("Paris", "[9]", "😀"))
+    bare = re.compile(r"\[4\]|【4】|[ ()]")
+    assert bare.sub("", text) == bare.sub("", written)
+
+
+def test_footnotes_of_a_document_are_left_out_and_code_is_not() -> None:
+    document = "Rome is old [12]. So is Paris[3].\n```\nx = rows[1] + [2]\n```\nSee `a[1]` and rows[1]."
+    assert without_marks(document) == "Rome is old. So is Paris.\n```\nx = rows[1] + [2]\n```\nSee `a[1]` and rows[1]."
 
 
 # ---- in text with calls ------------------------------------------------------------------------------------------------

@@ -130,7 +130,7 @@ def test_an_action_that_is_not_known_has_no_function() -> None:
 
 def test_results_are_numbered_from_the_next_number_of_the_response() -> None:
     sources = Sources()
-    first, second = (numbered(data_to_result(FOUND), sources) for _ in range(2))
+    first, second = (numbered("web_search", data_to_result(FOUND), sources, 10_000) for _ in range(2))
     assert first.output == data_to_result(FOUND).output
     assert "[3] A\nhttps://a.example/\nabout A\n\n[4] B\nhttps://b.example/\n\n" in second.output
     assert "such as [3]." in second.output
@@ -140,7 +140,7 @@ def test_results_are_numbered_from_the_next_number_of_the_response() -> None:
 def test_a_failure_and_nothing_found_take_no_numbers() -> None:
     sources = Sources()
     for result in (ToolResult("no", failed=True), data_to_result(WebSearchData(words="Nothing."))):
-        assert numbered(result, sources) is result
+        assert numbered("web_search", result, sources, 10_000) is result
     assert len(sources) == 0
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import typer.main
 
-from antiphon import mcp_settings, settings, tool_settings
+from antiphon import file_settings, mcp_settings, settings, tool_settings
 from antiphon.cli.commands import app
 
 PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
@@ -59,11 +59,16 @@ GROUPS: dict[str, tuple[str, type]] = {
         "[Web search](web_search.md). Only the file can have these settings.",
         tool_settings.WebSearchSettings,
     ),
+    "[tools.file_search]": (
+        "[File search](file_search.md) by a tool of an MCP server. Only the file can have these settings.",
+        tool_settings.FileSearchSettings,
+    ),
     "[mcp]": ("[MCP servers](mcp.md). Only the file can have these settings.", mcp_settings.McpSettings),
     "[mcp.servers.NAME]": (
         'One server. Requests use it by its name: `{"type": "mcp", "server_label": "NAME"}`; `antiphon mcp` lists its tools.',
         mcp_settings.McpServerSettings,
     ),
+    "[files]": ("[Files](files.md) that clients upload. Only the file can have these settings.", file_settings.FileSettings),
 }
 
 

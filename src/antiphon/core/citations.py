@@ -1,7 +1,8 @@
 """Citations: the model cites a source by its number, the client sees a link and an annotation that points at it.
 
 A mark such as `[1]` may be split over any pieces of the stream. Only what may still become a mark is buffered, which is never
-much. Nothing is a mark in code, in a link, as an index, or with a number that is not a source's.
+much. Nothing is a mark in code, in a link, as an index, or with a number that is not a source's. The mark of a page becomes a
+link; that of a file is cut out, with the space that belongs to it.
 """
 
 import re
@@ -14,7 +15,7 @@ from msgspec import Struct, structs
 
 from antiphon.core.deltas import Citation, CitedDelta, Delta, TextDelta
 from antiphon.core.text_calls import CallFinder
-from antiphon.core.text_calls.markdown import MarkdownState
+from antiphon.core.text_calls.markdown import MarkdownWithTildes
 
 # Of a source that is shown as a link.
 LONGEST_URL = 2048
@@ -22,16 +23,31 @@ LONGEST_URL = 2048
 _UNSAFE_IN_URL = re.compile(r"""[\x00-\x20\x7f()<>\[\]{}\\^`|"]|\s""")
 _UNSAFE_IN_TEXT = re.compile(r"([\\\[\]`*<>|])")
 
-# `[1]`, `[1, 2]`, `[^1]`, `【1】`, `【1†source】`, each with a space before it.
+# `[1]`, `[1, 2]`, `[^1]`, `【1】`, `【1†source】`, each with a space or a bracket before it.
 _NUMBER = "[0-9]{1,4}"
 _MARK = regex.compile(
-    rf"(?P<space>[ ]?)(?P<mark>\[(?P<list>{_NUMBER}(?:,[ ]?{_NUMBER}){{0,15}})\]"
+    rf"(?P<space>[ ]?)(?P<open>\(?)(?P<mark>\[(?P<list>{_NUMBER}(?:,[ ]?{_NUMBER}){{0,15}})\]"
     rf"|\[\^(?P<note>{_NUMBER})\]"
     rf"|【(?P<lens>{_NUMBER})(?:†[^】【\[`\n]{{0,80}})?】)"
 )
 _DIGITS = re.compile("[0-9]+")
 # A `[` that follows one of these, or a letter or digit, is an index: `a[1]`, `f(x)[1]`, `a[0][1]`; or it is escaped.
 _BEFORE_INDEX = frozenset("_)]\\")
+# Unless that is the end of a word: `Paris[1].` cites, and `rows[1]`, `a[1]`, `x2[1]`, `o.rows[1]` and `myRows[1]` do not.
+LONGEST_WORD = 40
+_WORD = re.compile(rf"(?:^|[\s(\[{{\"'“‘«*,—–-])(?P<word>[^\W\d_]{{2,{LONGEST_WORD - 1}}})$")
+# Shorter words without a capital are names of variables as often as not.
+SHORTEST_WORD = 4
+# Longer ones that are, too.
+NAMES = frozenset(
+    "args argv array arrays board buffer bytes cells char chars children column columns cols data dict elem element "
+    "elements entries field fields grid index indices item items keys lines list lists match matches matrix memory "
+    "node nodes nums numbers object objects options params parts path paths pixels points queue result results row "
+    "rows self stack string strings table text token tokens tree tuple tuples value values vals vars vector vectors "
+    "words".split()
+)
+# What may follow a mark behind a word: nothing that continues an expression.
+_AFTER_WORD = frozenset(".,;:!?)]}\"'”’»*[【—–-")
 # No space belongs between these and a link.
 _OPENING = frozenset("([{\"'“‘«「『（【")
 
@@ -120,10 +136,15 @@ class CitationMarks:
         self._text: list[str] = []
         # The end of the text so far, if it may be the beginning of a mark; or a mark, until it is known what follows it.
         self._rest = ""
-        self._markdown = MarkdownState()
-        # The last character of what the model wrote, and whether it is that of a mark.
+        self._markdown = MarkdownWithTildes()
+        # The last character of what the model wrote, and whether it is that of a mark; and what may be the word before a mark.
         self._last = ""
         self._after_mark = False
+        self._tail = ""
+        # A mark was cut out behind a space, or at the beginning of a line: the space that follows it goes too.
+        self._drops_space = False
+        # Without their place: the annotations of marks that were cut out since the last text.
+        self._cited_here: list[dict[str, Any]] = []
 
     def feed(self, text: str) -> list[TextDelta]:
         return self._read(self._rest + text, is_end=False)
@@ -144,25 +165,33 @@ class CitationMarks:
                 rest = text[at:]
                 self._rest = rest if rest and self._may_be_mark(rest) else ""
                 break
-            cited = self._cited(found, text[found.end() : found.end() + 1])
-            if cited and not is_end and found.end() == len(text) and found["lens"] is None:
+            following = text[found.end() : found.end() + 1]
+            cited = self._cited(found, following)
+            if cited and not is_end and not following and (found["lens"] is None or found["open"]):
                 self._rest = found[0]
                 break
             at = found.end()
-            if cited:
-                self._cite(cited, found, deltas)
-            else:
+            if not cited:
                 self._pass_on(found[0])
+            elif self._is_in_brackets(cited, found, following):
+                at += 1
+                self._cite(cited, found["space"], found[0] + following, deltas)
+            else:
+                if found["open"]:
+                    self._pass_on(found["space"] + found["open"])
+                self._cite(cited, "" if found["open"] else found["space"], found["mark"], deltas)
         self._pass_on(text[at : len(text) - len(self._rest)])
         self._show_text(deltas)
         return deltas
 
     def _pass_on(self, text: str) -> None:
         if text:
-            self._text.append(text)
+            self._text.append(text[1:] if self._drops_space and text[0] == " " else text)
             self._markdown.advance(text)
             self._last = text[-1]
-            self._after_mark = False
+            self._tail = (text if len(text) >= LONGEST_WORD else self._tail + text)[-LONGEST_WORD:]
+            self._after_mark = self._drops_space = False
+            self._cited_here.clear()
 
     def _show_text(self, deltas: list[TextDelta]) -> None:
         if text := "".join(self._text):
@@ -180,11 +209,29 @@ class CitationMarks:
         """Other brackets, and notes, stand right behind a word."""
         if not text.startswith("[") or text.startswith("[^") or self._after_mark or not self._last.isascii():
             return False
-        return self._last.isalnum() or self._last in _BEFORE_INDEX
+        return self._last in _BEFORE_INDEX or (self._last.isalnum() and not self._ends_word)
+
+    @property
+    def _ends_word(self) -> bool:
+        """The text so far ends with a word that is not likely to be the name of a variable."""
+        if (found := _WORD.search(self._tail)) is None:
+            return False
+        word = found["word"]
+        if word.lower() in NAMES:
+            return False
+        return len(word) >= SHORTEST_WORD if word.islower() else word.isupper() or word[1:].islower()
+
+    def _continues_expression(self, mark: str, following: str) -> bool:
+        """What looks like a mark behind a word is an index after all."""
+        if not mark.startswith("[") or mark.startswith("[^") or self._after_mark or not self._last.isalnum():
+            return False
+        return following != "" and not following.isspace() and following not in _AFTER_WORD and following.isascii()
 
     def _cited(self, found: regex.Match[str], following: str) -> list[Citable]:
         """What is cited there; nothing if that is no mark."""
         if not self._may_be_mark(found[0]) or self._is_link(found["mark"], following):
+            return []
+        if not found["space"] and not found["open"] and self._continues_expression(found["mark"], following):
             return []
         numbers = dict.fromkeys(map(int, _DIGITS.findall(found["list"] or found["note"] or found["lens"])))
         sources = [self._sources.get(number) for number in numbers]
@@ -195,21 +242,52 @@ class CitationMarks:
         """It is the text of a link, or the definition of a footnote or a link."""
         return mark.startswith("[") and (following == "(" or (following == ":" and self._markdown.line_start))
 
+    def _is_in_brackets(self, sources: list[Citable], found: regex.Match[str], following: str) -> bool:
+        """Nothing would be left in the brackets."""
+        if not found["open"] or following != ")" or any(source.shown for source in sources):
+            return False
+        return bool(found["space"]) or self._markdown.line_start
+
     # ---- what becomes of it ------------------------------------------------------------------------------------------
 
-    def _cite(self, sources: list[Citable], found: regex.Match[str], deltas: list[TextDelta]) -> None:
-        space = found["space"]
+    def _cite(self, sources: list[Citable], space: str, written: str, deltas: list[TextDelta]) -> None:
+        """`written`: what the model wrote for it, without the space before it."""
         before = space or self._last
+        at_line_start = not space and (self._markdown.line_start or self._last.isspace())
         for source in sources:
-            if shown := source.shown:
+            shown = source.shown
+            if shown:
                 needs_space = before and not before.isspace() and before not in _OPENING
                 self._text.append(" " if needs_space else space)
                 space, before = "", shown[-1]
+            elif self._is_cited_here(source):
+                continue
             self._show_text(deltas)
             deltas.append(CitedDelta(shown or "", citation=source))
-        self._markdown.advance(found[0])
-        self._last = "]"
+        self._drops_space = not shown and (at_line_start or self._drops_space)
+        self._markdown.advance(written)
+        self._last = self._tail = "]"
         self._after_mark = True
+
+    def _is_cited_here(self, source: Citable) -> bool:
+        """Two passages of one file are one citation in one place."""
+        annotation = source.annotation(0, 0)
+        is_cited = annotation in self._cited_here
+        self._cited_here.append(annotation)
+        return is_cited
+
+
+class _AnySources(Sources):
+    """Every number is a source's."""
+
+    def get(self, number: int) -> Citable:
+        return FileSource(number, "", "")
+
+
+def without_marks(text: str) -> str:
+    """The text without what would be taken for a mark, if a model repeated it: the footnotes of a document."""
+    marks = CitationMarks(_AnySources())
+    return "".join(delta.text for delta in [*marks.feed(text), *marks.finish()])
 
 
 class CitedText:

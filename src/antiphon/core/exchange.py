@@ -70,7 +70,6 @@ from antiphon.core.tool_search_output import ToolSearchOutputState
 from antiphon.core.tool_usage import calls_to_tool_usage
 from antiphon.core.tools import Toolbox, ToolResult
 from antiphon.core.usage import Uncounted, UsageCount
-from antiphon.core.web_search_calls import KIND as WEB_SEARCH
 from antiphon.errors import (
     AnswerInvalid,
     ApiError,
@@ -414,14 +413,11 @@ class Exchange:
         if call is None:
             # It came too late: the response was aborted.
             return self._emitted()
-        call.result = bounded(self._citable(call, result), self._room)
+        call.result = bounded(numbered(call.native.kind, result, self.sources, self._room), self._room)
         if result.notice:
             self._tool_notices[result.notice] = None
         self._sequence.resume()
         return self._emitted() if self._running else self._attempt(self._proceed)
-
-    def _citable(self, call: CallState, result: ToolResult) -> ToolResult:
-        return numbered(result, self.sources) if call.native.kind == WEB_SEARCH else result
 
     def estimated(self, usages: Sequence[Usage]) -> list[AnyEvent]:
         self._usage.estimate(usages)

@@ -15,6 +15,8 @@ from antiphon.core.check_work import CheckOutcome
 from antiphon.core.drawn import Drawn
 from antiphon.core.environment import Environment, GatewayTool
 from antiphon.core.event_style import REASONING_EVENTS
+from antiphon.core.file_search import FileSearch
+from antiphon.core.file_search_calls import KIND as FILE_SEARCH
 from antiphon.core.help import HelpSetting
 from antiphon.core.knowledge import KnownFacts
 from antiphon.core.mcp.mcp_tools import McpTools
@@ -59,6 +61,8 @@ class RecordedSettings(Struct, frozen=True):
     mcp: list[str] | None = None
     # Whether web_search opened pages; None: it was not run here.
     web_search: bool | None = None
+    # Whether an MCP server searched for file_search; None: it was not run here.
+    file_search: bool | None = None
 
 
 class RecordingFile(Struct, frozen=True):
@@ -147,6 +151,7 @@ def _to_settings(environment: Environment, *, seals: bool) -> RecordedSettings:
         seals,
         sorted(mcp.labels) if isinstance(mcp := environment.tools.get("mcp"), McpTools) else None,
         search.opens_pages if isinstance(search := environment.tools.get(WEB_SEARCH), WebSearch) else None,
+        files.by_mcp if isinstance(files := environment.tools.get(FILE_SEARCH), FileSearch) else None,
     )
 
 
@@ -154,6 +159,8 @@ def _to_environment(settings: RecordedSettings, tools: Mapping[str, GatewayTool]
     built_in: dict[str, GatewayTool] = {} if settings.mcp is None else {"mcp": McpTools(settings.mcp)}
     if settings.web_search is not None:
         built_in |= dict.fromkeys(WEB_SEARCH_TYPES, WebSearch(opens_pages=settings.web_search))
+    if settings.file_search is not None:
+        built_in[FILE_SEARCH] = FileSearch(by_mcp=settings.file_search)
     return Environment(
         new_id=lambda prefix: prefix,
         now=lambda: 0.0,

@@ -90,7 +90,7 @@ class WebSearchForm(SilentForm):
     def item(self, status: Status) -> WebSearchCall:
         action = arguments_to_action(self._native.name, self.members)
         item = WebSearchCall(id=self._id, status=self._shown_status(status), action=action)
-        data = data_of(self._result) if self._result is not None else None
+        data = data_of(self._result, KIND) if self._result is not None else None
         if status != "in_progress" and self._result is not None:
             self._include(item, data or WebSearchData())
         return item

@@ -1,9 +1,10 @@
-"""Keeps the store within its limits."""
+"""Keeps the store within its limits, and removes files that have expired."""
 
 import asyncio
 import logging
 
 from antiphon.errors import StoreUnavailable
+from antiphon.files.library import FileLibrary
 from antiphon.logs import log
 from antiphon.store.protocol import Store
 
@@ -23,4 +24,14 @@ async def sweep_store(store: Store, most_bytes: int, interval: float = INTERVAL)
                 log("store_too_large", level=logging.WARNING, removed=removed, most_bytes=most_bytes)
         except StoreUnavailable as gone:
             log("not swept", level=logging.WARNING, reason=gone.message)
+        await asyncio.sleep(interval)
+
+
+async def sweep_files(library: FileLibrary, interval: float = INTERVAL) -> None:
+    while True:
+        try:
+            if swept := await library.sweep():
+                log("files_swept", count=swept)
+        except (StoreUnavailable, OSError) as gone:
+            log("files_not_swept", level=logging.WARNING, reason=str(gone))
         await asyncio.sleep(interval)

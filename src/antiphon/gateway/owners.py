@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 
 from antiphon.errors import StoreUnavailable
@@ -50,6 +50,8 @@ class Owners:
         # The earlier owners whose data is being moved.
         self._running: set[str] = set()
         self._moving = asyncio.Semaphore(MOVES_AT_ONCE)
+        # Each gives to an owner what another one has stored elsewhere, such as files, and returns how much that was.
+        self.moving_too: list[Callable[[str, str], Awaitable[int]]] = []
         self.replace(moves)
 
     def replace(self, moves: Mapping[str, str]) -> None:
@@ -82,7 +84,7 @@ class Owners:
         """For a response that began before its key got a name, and was stored after that."""
         if owner in self._moves:
             with suppress(StoreUnavailable):
-                await self._store.move_owner(owner, self._moves[owner])
+                await self._move_all(owner, self._moves[owner])
 
     async def watch(self) -> None:
         loop = asyncio.get_running_loop()
@@ -120,9 +122,15 @@ class Owners:
 
     async def _try_to_move(self, earlier: str, owner: str) -> bool:
         try:
-            if moved := await self._store.move_owner(earlier, owner):
+            if moved := await self._move_all(earlier, owner):
                 log("owner named", owner=owner, count=moved)
             return True
         except StoreUnavailable as gone:
             log("owner not named", level=logging.WARNING, owner=owner, reason=gone.message)
             return False
+
+    async def _move_all(self, earlier: str, owner: str) -> int:
+        moved = await self._store.move_owner(earlier, owner)
+        for move in self.moving_too:
+            moved += await move(earlier, owner)
+        return moved

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from aiohttp import web
 
+from antiphon.files.library import FileLibrary
 from antiphon.gateway.conversations import Conversations
 from antiphon.gateway.gateway import Gateway
 from antiphon.http.keyring import Keyring
@@ -27,5 +28,6 @@ class HttpLimits(NamedTuple):
 KEYRING = web.AppKey("keyring", Keyring)
 GATEWAY = web.AppKey("gateway", Gateway)
 CONVERSATIONS = web.AppKey("conversations", Conversations)
+FILES = web.AppKey("files", FileLibrary)
 TRANSPORT = web.AppKey("transport", Transport)
 LIMITS = web.AppKey("limits", HttpLimits)

@@ -9,6 +9,7 @@
 Each may end with a slash.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 
 from aiohttp import web
@@ -18,6 +19,9 @@ PREFIXES = (VERSION, "", "/openai" + VERSION, "/openai")
 DEPLOYMENT = "/openai/deployments/{deployment}"
 # What is served for one deployment, with all that is below: a client whose base URL has a deployment uses it for every path.
 OF_DEPLOYMENTS = tuple(VERSION + path for path in ("/responses", "/chat/completions", "/completions", "/embeddings"))
+
+# Where files are uploaded. Other limits count there than for other bodies.
+UPLOADS = tuple(VERSION + path for path in ("/files", "/containers/{id}/files"))
 
 
 def under_all_paths(routes: Iterable[web.RouteDef]) -> Iterator[web.RouteDef]:
@@ -43,3 +47,10 @@ def canonical_path(request: web.Request) -> str:
     path = resource.canonical.rstrip("/")
     prefix = max((each for each in (*PREFIXES, DEPLOYMENT) if path.startswith(each)), key=len)
     return VERSION + path.removeprefix(prefix)
+
+
+_UPLOAD = re.compile("|".join(path.replace("{id}", "[^/]+") for upload in UPLOADS for path in _paths(upload)))
+
+
+def is_upload(method: str, path: str) -> bool:
+    return method == "POST" and _UPLOAD.fullmatch(path.removesuffix("/")) is not None

@@ -9,6 +9,7 @@ A browser runs code of strangers on the user's machine, where it can reach the g
     Sec-Fetch-Site    of a request without Origin, for what the inspector shows: the page must be our own. Another page's image,
                       say, is fetched without Origin, and to open a recorded request is much work.
     Content-Type      of a page's POST must be JSON. Browsers send some other types to any server without asking it first.
+                      A form that uploads a file needs an Origin instead, which was checked.
     Content-Encoding  must be one that is decoded, for the body would be read as it is otherwise.
 """
 
@@ -20,6 +21,7 @@ from aiohttp import web
 from antiphon.errors import Forbidden, UnsupportedMediaType
 from antiphon.http.cors import CROSS_ORIGIN, Handler
 from antiphon.http.middlewares import INSPECTOR, PAGE_FILES
+from antiphon.http.paths import is_upload
 
 ALL_HOSTS = "*"
 # Names that mean this machine wherever they are looked up, and the one that containers have for the machine they run on.
@@ -121,7 +123,8 @@ async def protect(request: web.Request, response: web.StreamResponse) -> None:
 
 def _check_type(request: web.Request) -> None:
     by_page = "Origin" in request.headers or "Sec-Fetch-Site" in request.headers
-    if by_page and request.method == "POST" and request.body_exists and not _is_json(request):
+    is_upload_of_page = "Origin" in request.headers and is_upload(request.method, request.path)
+    if by_page and request.method == "POST" and request.body_exists and not is_upload_of_page and not _is_json(request):
         raise UnsupportedMediaType("A web page must send JSON, with `Content-Type: application/json`.")
 
 

@@ -231,6 +231,18 @@ class WebSearchCallCompleted(CallEvent, tag="response.web_search_call.completed"
     pass
 
 
+class FileSearchCallInProgress(CallEvent, tag="response.file_search_call.in_progress"):
+    pass
+
+
+class FileSearchCallSearching(CallEvent, tag="response.file_search_call.searching"):
+    pass
+
+
+class FileSearchCallCompleted(CallEvent, tag="response.file_search_call.completed"):
+    pass
+
+
 # The events whose `delta` is a piece of text.
 DeltaEvent = (
     OutputTextDelta
@@ -278,5 +290,8 @@ StreamEvent = (
     | WebSearchCallInProgress
     | WebSearchCallSearching
     | WebSearchCallCompleted
+    | FileSearchCallInProgress
+    | FileSearchCallSearching
+    | FileSearchCallCompleted
     | DeltaEvent
 )

@@ -72,6 +72,14 @@ class WebSearchCall(Struct, tag="web_search_call"):
     results: list[dict[str, Any]] | UnsetType = UNSET
 
 
+class FileSearchCall(Struct, tag="file_search_call"):
+    id: str
+    queries: list[str]
+    status: HostedStatus
+    # None: the request does not include them.
+    results: list[dict[str, Any]] | None = None
+
+
 class ToolSearchOutput(Struct, tag="tool_search_output"):
     """What a search by the server found."""
 
@@ -82,4 +90,4 @@ class ToolSearchOutput(Struct, tag="tool_search_output"):
     execution: str = "server"
 
 
-HostedItem = McpListTools | McpCall | McpApprovalRequest | WebSearchCall | ToolSearchOutput
+HostedItem = McpListTools | McpCall | McpApprovalRequest | WebSearchCall | FileSearchCall | ToolSearchOutput

@@ -5,6 +5,7 @@ import re
 from antiphon.core.think_tags import QUOTES
 
 _TOKENS = re.compile(r"`+|[^`]+")
+_TILDES = re.compile(r"~+|[^~]+")
 
 
 class MarkdownState:
@@ -76,4 +77,53 @@ class MarkdownState:
             self._fence, self._in_info_line = run, True
         elif self._inline in (0, run):
             self._inline = run - self._inline
+        self.line_start = False
+
+
+class MarkdownWithTildes(MarkdownState):
+    """Fences of tildes are code, too."""
+
+    __slots__ = ("_tilde_fence", "_tildes")
+
+    def __init__(self) -> None:
+        super().__init__()
+        # The length of the run of tildes that the line so far consists of; and of the one that opened the current fence.
+        self._tildes = 0
+        self._tilde_fence = 0
+
+    @property
+    def in_code(self) -> bool:
+        return self._tilde_fence > 0 or super().in_code
+
+    def advance(self, text: str) -> None:
+        for token in _TILDES.findall(text) if "~" in text else (text,):
+            if token[:1] == "~":
+                super().end_backticks()
+                if self.line_start:
+                    self._tildes += len(token)
+            elif token:
+                self._end_tildes()
+                self._advance_other(token)
+        self.last = text[-1:] or self.last
+
+    def _advance_other(self, text: str) -> None:
+        if self._tilde_fence:
+            # Backticks mean nothing there.
+            self._advance_without_backticks(text)
+        else:
+            super().advance(text)
+
+    def end_backticks(self) -> None:
+        self._end_tildes()
+        super().end_backticks()
+
+    def _end_tildes(self) -> None:
+        """Something other than a tilde follows."""
+        run, self._tildes = self._tildes, 0
+        if not run:
+            return
+        if self._tilde_fence:
+            self._tilde_fence = 0 if run >= self._tilde_fence else self._tilde_fence
+        elif run >= 3 and not super().in_code:
+            self._tilde_fence = run
         self.line_start = False
