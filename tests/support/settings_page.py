@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import typer.main
 
-from antiphon import file_settings, mcp_settings, settings, tool_settings
+from antiphon import file_settings, mcp_settings, settings, tool_settings, vector_store_settings
 from antiphon.cli.commands import app
 
 PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
@@ -62,6 +62,10 @@ GROUPS: dict[str, tuple[str, type]] = {
     "[tools.file_search]": (
         "[File search](file_search.md) by a tool of an MCP server. Only the file can have these settings.",
         tool_settings.FileSearchSettings,
+    ),
+    "[vector_stores]": (
+        "[File search](file_search.md). Only the file can have these settings.",
+        vector_store_settings.VectorStoreSettings,
     ),
     "[mcp]": ("[MCP servers](mcp.md). Only the file can have these settings.", mcp_settings.McpSettings),
     "[mcp.servers.NAME]": (

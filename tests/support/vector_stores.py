@@ -84,6 +84,9 @@ class SimpleIndex:
     async def texts(self, store: str, file: str) -> list[str]:
         return [text for _, text in sorted(self.chunks.get((store, file), {}).items())]
 
+    async def embed_later(self) -> int:
+        return 0
+
     async def remove(self, store: str, file: str) -> None:
         self.chunks.pop((store, file), None)
 

@@ -1,6 +1,8 @@
 """The text of uploaded files."""
 
-from typing import Literal
+import asyncio
+from pathlib import Path
+from typing import Any, Literal
 
 
 class UnreadableFile(Exception):
@@ -10,3 +12,14 @@ class UnreadableFile(Exception):
         super().__init__(message)
         self.code = code
         self.message = message
+
+
+class FileTexts:
+    def __init__(self, run_check: Any) -> None:
+        pass
+
+    async def text_of(self, path: Path, filename: str, content_type: str | None, owner: str) -> str:
+        try:
+            return await asyncio.to_thread(path.read_text, "utf-8")
+        except UnicodeDecodeError:
+            raise UnreadableFile("unsupported_file", "It is not text.") from None

@@ -22,7 +22,7 @@ BUG = "The file could not be indexed because of an error in the gateway. Its log
 
 
 class IndexerOptions(Struct, frozen=True):
-    # Files that one gateway indexes at once.
+    # Files that one gateway indexes at once. One owner has all of these places but one.
     workers: int = 3
     # Seconds after which a file of a gateway that has died is taken over.
     lease: float = 30.0
@@ -34,6 +34,9 @@ class IndexerOptions(Struct, frozen=True):
     chunks: int = 100
 
 
+DEFAULT_INDEXING = IndexerOptions()
+
+
 class IndexerParts(Struct, frozen=True):
     """What every attempt uses. `name`: of this gateway, among all that use the store."""
 
@@ -42,7 +45,7 @@ class IndexerParts(Struct, frozen=True):
     files: Files
     texts: Texts
     index: Index
-    options: IndexerOptions = IndexerOptions()
+    options: IndexerOptions = DEFAULT_INDEXING
 
 
 class IndexingAttempt:

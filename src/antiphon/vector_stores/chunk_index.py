@@ -1,7 +1,7 @@
 """The chunks of vector stores: written with their words and vectors, and found by both.
 
-A search makes a ranking by words (BM25) and one by vectors for each query, and fuses them by reciprocal rank: that decides
-which chunks are found. The score of a chunk says how well it matches, whatever else is found: the mean, by the weights of the
+A search makes a ranking by words (BM25) and one by vectors for each query, and fuses them by reciprocal rank. The best of these
+get a score, which orders them. It says how well a chunk matches, whatever else is found: the mean, by the weights of the
 search, of the share of the query's words that it has, the rare ones counting more, and of the cosine between its vector and
 that of the query. So a threshold means the same in every search.
 """
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 AT_ONCE = 100
 # Of each ranking, so many are fused; more, if more are wanted.
 DEPTH = 100
+# So many of the fused ones get a score, or twice as many as are wanted.
+CANDIDATES = 20
 # How many places in the index one ranking by words may read: of a store with many chunks, the words that most of them have are
 # then passed over. They say little.
 MOST_PLACES = 200_000
@@ -154,13 +156,13 @@ class ChunkIndex:
         rankings = [Ranking(await self._by_words(query, Ranked(depth, wanted.files)), by_words or 1.0) for query in read]
         for each in asked:
             rankings += [Ranking(ids, by_meaning) for ids in await self._by_meaning(each, states, depth, wanted.files)]
-        best = fuse(rankings)[: wanted.most]
+        best = fuse(rankings)[: max(CANDIDATES, 2 * wanted.most)]
         rows = await self._database.read(chunks.found(list(states), best))
         similarities = [await self._similarities(each, best) for each in asked]
         found = await asyncio.to_thread(
             _scored, [rows[id] for id in best if id in rows], read, similarities, (by_words or 1.0, by_meaning)
         )
-        return [each for each in found if each.score >= wanted.threshold]
+        return [each for each in found if each.score >= wanted.threshold][: wanted.most]
 
     async def _query(self, states: Mapping[str, StoreState], text: str) -> Query:
         """What the words of a query weigh in these stores together."""

@@ -46,8 +46,12 @@ class NotEmbedded(Exception):
         self.is_refused = is_refused
 
 
-# Sends the body of a request for embeddings, and returns that of the answer. Raises NotEmbedded.
-Ask = Callable[[bytes], Awaitable[bytes]]
+# Asks for the vectors of texts, and returns the body of the answer. Raises NotEmbedded.
+Ask = Callable[[list[str]], Awaitable[bytes]]
+
+
+def embedding_request(model: str, texts: list[str]) -> bytes:
+    return msgspec.json.encode({"model": model, "input": texts, "encoding_format": "float"})
 
 
 class EmbeddingServer:
@@ -104,11 +108,10 @@ class EmbeddingServer:
         return await self._embed_at_once([text])
 
     async def _embed_at_once(self, texts: list[str]) -> "Vectors":
-        body = msgspec.json.encode({"model": self.model, "input": texts, "encoding_format": "float"})
         async with self._places:
             try:
                 async with asyncio.timeout(self._timeout):
-                    answer = await self._ask(body)
+                    answer = await self._ask(texts)
             except TimeoutError:
                 raise NotEmbedded(f"it did not answer in {self._timeout:g} s") from None
         return await asyncio.to_thread(answer_to_vectors, answer, len(texts))

@@ -35,6 +35,8 @@ class Indexer:
         self._served: str | None = None
         self._wakeup: Wakeup | None = None
         self._stopped = False
+        # When vectors that are missing are made, at the earliest.
+        self._embedding_at = 0.0
         self._working: asyncio.Task[None] | None = None
         self._cleaning: asyncio.Task[None] | None = None
 
@@ -135,10 +137,20 @@ class Indexer:
             while not self._stopped and (found := await self._database.read(operations.discarded(DISCARDED_AT_ONCE))):
                 for store, document in found:
                     await self._remove(store, document)
+            await self._embed_later()
         except ApiError as away:
             log("not_removed", level=logging.WARNING, reason=away.message)
         except Exception as bug:
             log("bug", level=logging.ERROR, exc_info=bug)
+
+    async def _embed_later(self) -> None:
+        """If that could not be done, it is not tried again at once."""
+        now = self._database.clock()
+        if now < self._embedding_at:
+            return
+        while not self._stopped and await self._parts.index.embed_later():
+            pass
+        self._embedding_at = now + self._options.retry_interval
 
     async def _remove(self, store: str, document: str) -> None:
         if document:

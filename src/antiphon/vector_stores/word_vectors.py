@@ -81,9 +81,9 @@ def _embed(loaded: Loaded, texts: Sequence[str]) -> "Vectors":
     encoded = loaded.tokenizer.encode_batch([_encodable(text) for text in texts], add_special_tokens=False)
     sums = numpy.zeros((len(texts), loaded.pieces.shape[1]), numpy.float32)
     for row, each in enumerate(encoded):
-        # A piece that stands in a text many times is added once, that many times.
+        # A piece that stands in a text nine times counts three times: such a text is still about other things, too.
         pieces, times = numpy.unique(numpy.array(each.ids, numpy.int64), return_counts=True)
-        sums[row] = times.astype(numpy.float32) @ loaded.pieces[pieces].astype(numpy.float32)
+        sums[row] = numpy.sqrt(times).astype(numpy.float32) @ loaded.pieces[pieces].astype(numpy.float32)
     return normalized(sums)
 
 
