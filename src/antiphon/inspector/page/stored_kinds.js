@@ -72,14 +72,9 @@ function items({ data, has_more: more }) {
 
 /** "3 files, 1 failed, 1 in progress" */
 function fileCounts({ total, failed, in_progress: running, cancelled }) {
-  const rest = [
-    [failed, "failed"],
-    [running, "in progress"],
-    [cancelled, "cancelled"],
-  ];
-  return [several(total, "file"), ...rest.filter(([number]) => number).map(([number, word]) => `${count(number)} ${word}`)].join(
-    ", ",
-  );
+  const others = { failed, "in progress": running, cancelled };
+  const rest = Object.entries(others).filter(([, number]) => number);
+  return [several(total, "file"), ...rest.map(([word, number]) => `${count(number)} ${word}`)].join(", ");
 }
 
 const attributes = (object) =>
