@@ -15,6 +15,7 @@ from antiphon import __version__
 from antiphon.background.attempts import RETRY_INTERVAL, BackgroundOptions
 from antiphon.background.workers import Workers
 from antiphon.client_keys import earlier_owners, is_loopback, key_owners, needs_key
+from antiphon.containers.kernels import Kernels
 from antiphon.core.environment import Environment
 from antiphon.core.event_style import PADDED_TO, REASONING_EVENTS
 from antiphon.core.knowledge import Model
@@ -25,11 +26,12 @@ from antiphon.embedding_models import EmbeddingModels
 from antiphon.engines.examiner import DEFAULT_TIMES, Examiner, ProbeTimes
 from antiphon.engines.pool import ENGINE_RETRY_INTERVAL, Pool
 from antiphon.engines.upstream import Engine, EngineOptions
+from antiphon.files.file_inputs import FileInputs
 from antiphon.files.library import FileLibrary
 from antiphon.files.limits import FileLimits
 from antiphon.files.texts import FileTexts
 from antiphon.gateway.admission import Admission, AdmissionLimits
-from antiphon.gateway.checker import Checker
+from antiphon.gateway.checker import Checker, read_file
 from antiphon.gateway.conversations import Conversations
 from antiphon.gateway.equipment import Equipment
 from antiphon.gateway.gateway import Gateway
@@ -41,8 +43,10 @@ from antiphon.gateway.seal import load_key, make_sealer
 from antiphon.gateway.sinks import WriteBatch
 from antiphon.gateway.view_turns import ViewTurns
 from antiphon.gateway.watch import Timeouts
+from antiphon.gateway_containers import make_containers
 from antiphon.hosted_tools import HostedTools
 from antiphon.http import (
+    containers,
     conversations,
     engine_routes,
     files,
@@ -56,6 +60,7 @@ from antiphon.http import (
     websocket,
 )
 from antiphon.http.app_keys import (
+    CONTAINERS,
     CONVERSATIONS,
     FILES,
     GATEWAY,
@@ -152,6 +157,8 @@ class Extensions:
     # A checker that others use too; it is not closed with the application.
     checker: Checker | None = None
     intervals: Intervals = DEFAULT_INTERVALS
+    # What runs code, in place of the sandbox.
+    kernels: Kernels | None = None
 
 
 NO_EXTENSIONS = Extensions()
@@ -174,14 +181,15 @@ def make_app(
     library = FileLibrary(store.files, file_limits(settings), new_id)
     models = EmbeddingModels(settings.vector_stores, pool, session)
     retrieval = Retrieval(settings.vector_stores, store.files, library, FileTexts(checker.run), models, intervals.indexing)
-    hosted = HostedTools(settings, checker, {"mcp": mcp, **extensions.tools}, own, retrieval.stores)
+    code = make_containers(settings, library, extensions.kernels)
+    hosted = HostedTools(settings, checker, {"mcp": mcp, **extensions.tools}, own, retrieval.stores, code)
     extensions = replace(
         extensions,
         tools=hosted.runners,
         observers=[*extensions.observers, *observability.observers(pool)],
     )
     app_inspector = _make_inspector(settings)
-    gateway = _make_gateway(settings, pool, store, checker, extensions, app_inspector)
+    gateway = _make_gateway(settings, pool, store, checker, extensions, app_inspector, library)
     gateway.attached = mcp.attached
     app = web.Application(
         middlewares=[counted, identified, traced, preflights, enveloped, checked, authenticated],
@@ -202,7 +210,8 @@ def make_app(
     app[NEEDS_KEY] = settings.inspector is None and not is_loopback(settings.host)
     app[OPENING] = ViewTurns(None, own_places=2, now=gateway.admission.now)
     app[LISTING] = ViewTurns(2, own_places=1, now=gateway.admission.now)
-    app[CONVERSATIONS] = Conversations(store, retention=gateway.retention)
+    app[CONVERSATIONS] = Conversations(store, retention=gateway.retention, files=library)
+    app[CONTAINERS] = code
     app[FILES], app[RETRIEVAL] = library, retrieval
     app[VECTOR_STORES], app[STORE_FILES] = retrieval.stores, retrieval.store_files
     gateway.owners.moving_too += [library.move_owner, retrieval.stores.move_owner]
@@ -217,6 +226,7 @@ def make_app(
     app.cleanup_ctx.append(partial(_watch, store_max_bytes=settings.store_max_bytes))
     app.cleanup_ctx.append(_close_mcp)
     app.cleanup_ctx.append(partial(_close_tools, hosted=hosted))
+    app.cleanup_ctx.append(_watch_containers)
     if extensions.checker is None:
         app.cleanup_ctx.append(partial(_close_checker, checker=checker))
     observability.join(app, {route.path for route in API_ROUTES})
@@ -242,6 +252,7 @@ API_ROUTES = [
     web.get("/v1/conversations/{id}/items", conversations.list_items),
     web.get("/v1/conversations/{id}/items/{item_id}", conversations.retrieve_item),
     web.delete("/v1/conversations/{id}/items/{item_id}", conversations.delete_item),
+    *containers.routes(),
     web.post("/v1/files", files.create),
     web.get("/v1/files", files.list_files),
     web.get("/v1/files/{id}", files.retrieve),
@@ -314,15 +325,22 @@ def _make_inspector(settings: Settings) -> Inspector:
 
 
 def _make_gateway(
-    settings: Settings, pool: Pool, store: Store, checker: Checker, extensions: Extensions, inspector: Inspector
+    settings: Settings,
+    pool: Pool,
+    store: Store,
+    checker: Checker,
+    extensions: Extensions,
+    inspector: Inspector,
+    library: FileLibrary,
 ) -> Gateway:
     recordings = inspector.recordings
+    files = FileInputs(library, partial(read_file, checker))
     timeouts = Timeouts(settings.heartbeat, settings.first_byte_timeout, settings.idle_timeout, settings.response_timeout)
     return Gateway(
         pool,
         store,
         make_environment(settings, extensions.tools),
-        Equipment(timeouts, WriteBatch(), checker, extensions.tools, settings.tool_timeout),
+        Equipment(timeouts, WriteBatch(), checker, extensions.tools, settings.tool_timeout, files),
         Admission(admission_limits(settings)),
         retention=int(settings.retention_days * DAY),
         owners=Owners(store, earlier_owners(settings)),
@@ -450,6 +468,20 @@ async def _watch(app: web.Application, store_max_bytes: int) -> AsyncIterator[No
 async def _close_tools(app: web.Application, hosted: HostedTools) -> AsyncIterator[None]:
     yield
     await hosted.close()
+
+
+async def _watch_containers(app: web.Application) -> AsyncIterator[None]:
+    code = app[CONTAINERS]
+    if code is None:
+        yield
+        return
+    code.current_owner = app[GATEWAY].owners.current
+    watching = asyncio.create_task(code.watch())
+    yield
+    watching.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await watching
+    await code.close()
 
 
 async def _close_checker(app: web.Application, checker: Checker) -> AsyncIterator[None]:

@@ -10,7 +10,9 @@ import aiohttp
 import msgspec
 from msgspec import structs
 
+from antiphon.containers.containers import Containers
 from antiphon.core.check_work import CheckOutcome, CheckWork
+from antiphon.core.code_interpreter_calls import KIND as CODE_INTERPRETER
 from antiphon.core.file_search_calls import KIND as FILE_SEARCH_TYPE
 from antiphon.core.mcp.servers import McpServer
 from antiphon.core.steps import ToolCall
@@ -24,6 +26,7 @@ from antiphon.setting_values import check_hosts, fill_variables
 from antiphon.settings import Settings
 from antiphon.tool_settings import FileSearchSettings, WebSearchSettings
 from antiphon.tools.addresses import AddressPolicy
+from antiphon.tools.code_interpreter.runner import CodeInterpreterRunner
 from antiphon.tools.file_search.backends import McpBackend as McpFileBackend
 from antiphon.tools.file_search.backends import SearchesStores, StoreBackend
 from antiphon.tools.file_search.runner import FileSearchRunner
@@ -48,9 +51,10 @@ class HostedTools:
         given: Mapping[str, ToolRunner],
         own: Collection[tuple[str, int]],
         stores: SearchesStores | None = None,
+        containers: Containers | None = None,
     ) -> None:
         """`given`: the tools that there are already. They count first, and one of them may serve another. `own`: where the
-        gateway listens. `stores`: the vector stores."""
+        gateway listens. `stores`: the vector stores. `containers`: where code is run; None if it is not."""
         self._settings = settings
         self._checker = checker
         self._given = given
@@ -58,7 +62,12 @@ class HostedTools:
         self._stores = stores
         self._session: aiohttp.ClientSession | None = None
         self._closing: list[Callable[[], Awaitable[None]]] = []
-        self.runners: Mapping[str, ToolRunner] = {**self._web_search(), **self._file_search(), **given}
+        self.runners: Mapping[str, ToolRunner] = {
+            **self._web_search(),
+            **self._file_search(),
+            **code_tools(containers),
+            **given,
+        }
 
     def _web_search(self) -> Mapping[str, ToolRunner]:
         chosen = self._settings.tools.web_search
@@ -115,6 +124,10 @@ class HostedTools:
             await close()
         if self._session is not None:
             await self._session.close()
+
+
+def code_tools(containers: Containers | None) -> Mapping[str, ToolRunner]:
+    return {} if containers is None else {CODE_INTERPRETER: CodeInterpreterRunner(containers)}
 
 
 def check_tools(settings: Settings) -> None:

@@ -7,6 +7,7 @@ import msgspec
 import platformdirs
 from msgspec import Meta, Struct
 
+from antiphon.container_settings import ContainerSettings
 from antiphon.file_settings import FileSettings
 from antiphon.mcp_settings import McpSettings
 from antiphon.setting_errors import SettingsError as SettingsError
@@ -219,6 +220,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     mcp: McpSettings = McpSettings()
     # Built-in tools of the API: a table of the file for each, see below. One without a table is left out, with a notice.
     tools: ToolSettings = ToolSettings()
+    # Containers, in which code of models runs: a table of the file, see below.
+    containers: ContainerSettings = ContainerSettings()
     # Uploaded files: a table of the file, see below.
     files: FileSettings = FileSettings()
     # Vector stores: a table of the file, see below.

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -11,6 +12,7 @@ from support.clients import Player
 from support.engine import MockEngine, answer, call, text
 from support.file_stores import FileStores, searching_files
 from support.gateway import GatewayUnderTest, running_gateway
+from support.kernels import ScriptedKernels, interpreting, prints
 
 from antiphon.mcp_settings import McpServerSettings, McpSettings
 
@@ -88,3 +90,18 @@ async def test_a_hosted_server_is_used(
     seen = await client.play(scenario, hosting)
     assert seen["text"] == "Done."
     assert told in messages(engine.last)[-1]["content"]
+
+
+@pytest.mark.parametrize("scenario", ["codeInterpreter", "codeInterpreterStreamed"])
+async def test_code_is_run_and_the_next_run_finds_its_container(
+    client: Player, engine: MockEngine, tmp_path: Path, scenario: str
+) -> None:
+    kernels = ScriptedKernels({"plot()": prints("42", plot__csv="42")})
+    coded, linked = answer(call("python", '{"code": "plot()"}'), finish="tool_calls"), "See [it](sandbox:/mnt/data/plot.csv)."
+    engine.will(coded, text(linked), coded, text("Again."))
+    async with interpreting(engine, kernels, tmp_path) as gateway:
+        seen = await client.play(scenario, gateway)
+    assert seen["texts"] == [linked, "Again."]
+    assert seen["items"] == ["code_interpreter_call", "message_output_item"]
+    assert [kernel.runs for kernel in kernels.started] == [["plot()", "plot()"]]
+    assert [each["content"] for each in messages(engine.requests[2]) if each["role"] == "tool"] == ["42"]

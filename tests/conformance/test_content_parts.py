@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from openai import AsyncOpenAI
 from support.engine import MockEngine
 from support.gateway import GatewayUnderTest
 
@@ -39,17 +40,27 @@ async def test_a_part_reaches_the_engine(kind: str, gateway: GatewayUnderTest, e
     assert engine.last["messages"][-1] == {"role": role, "content": content}
 
 
-@pytest.mark.parametrize(
-    ("part", "member"),
-    [
-        ({"type": "input_image", "file_id": "file_1", "detail": "auto"}, "image_url"),
-        ({"type": "input_file", "file_id": "file_1"}, "file_data"),
-    ],
-    ids=["input_image", "input_file"],
-)
-async def test_a_part_in_a_stored_file_is_a_400(part: Part, member: str, gateway: GatewayUnderTest, engine: MockEngine) -> None:
+# The part, and what the file contains.
+UPLOADED: dict[str, tuple[bytes, Any]] = {
+    "input_image": (b"\x89PNG\r\n\x1a\n", [{"type": "image_url", "image_url": {"url": PIXEL}}]),
+    "input_file": (b"hello", '<file name="a.txt">\nhello\n</file>'),
+}
+
+
+@pytest.mark.parametrize("kind", UPLOADED)
+async def test_a_part_in_an_uploaded_file_reaches_the_engine(kind: str, gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    content, expected = UPLOADED[kind]
+    async with AsyncOpenAI(base_url=gateway.url + "/v1", api_key="none") as client:
+        file = await client.files.create(file=("a.txt", content), purpose="user_data")
+    await gateway.create([{"role": "user", "content": [{"type": kind, "file_id": file.id}]}])
+    assert engine.last["messages"][-1] == {"role": "user", "content": expected}
+
+
+@pytest.mark.parametrize("kind", UPLOADED)
+async def test_a_part_in_a_file_that_is_not_there_is_a_400(kind: str, gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    part = {"type": kind, "file_id": "file-none"}
     status, body = await gateway.post({"model": "mock", "input": [{"role": "user", "content": [part]}]})
-    assert (status, body["error"]["param"]) == (400, f"input[0].content[0].{member}")
+    assert (status, body["error"]["param"]) == (400, "input[0].content[0].file_id")
     assert not engine.requests
 
 

@@ -142,7 +142,7 @@ CASES: dict[str, Case] = {
         },
         {"role": "tool", "content": "rome.pdf:\nRome is old."},
     ),
-    "code_interpreter_call": a_note(
+    "code_interpreter_call": Case(
         {
             "type": "code_interpreter_call",
             "id": "ci_1",
@@ -151,7 +151,7 @@ CASES: dict[str, Case] = {
             "container_id": "cntr_1",
             "outputs": [{"type": "logs", "logs": "2"}],
         },
-        '{"code":"1 + 1","outputs":[{"type":"logs","logs":"2"}]}',
+        {"role": "tool", "content": "2"},
     ),
     "image_generation_call": a_note(
         {"type": "image_generation_call", "id": "ig_1", "status": "completed", "result": "aGk="}, "{}"

@@ -166,6 +166,12 @@ HOSTED_ITEMS: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ),
     ({"type": "url_citation", "start_index": 3, "end_index": 7}, {"url": SECRET, "title": SECRET}),
     ({"type": "file_citation", "index": 3}, {"filename": SECRET}),
+    (
+        {"type": "code_interpreter_call", "id": "ci_1", "container_id": "cntr_1", "status": "completed"},
+        {"code": SECRET, "outputs": [{"type": "logs", "logs": SECRET}, {"type": "image", "url": SECRET}]},
+    ),
+    ({"type": "response.code_interpreter_call_code.done", "item_id": "ci_1", "output_index": 0}, {"code": SECRET}),
+    ({"type": "container_file_citation", "container_id": "cntr_1", "start_index": 3, "end_index": 7}, {"filename": SECRET}),
 ]
 
 

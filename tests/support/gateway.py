@@ -11,6 +11,7 @@ import msgspec
 from conformance.recorder import recorded
 
 from antiphon.app import DEFAULT_INTERVALS, EXAMINER, Extensions, Intervals, make_app, make_runner
+from antiphon.container_settings import ContainerSettings
 from antiphon.embedded.process import EngineProcess
 from antiphon.gateway.checker import Checker
 from antiphon.http.app_keys import GATEWAY
@@ -24,7 +25,12 @@ from support.engine import OWN_FIELDS, Answer, MockEngine
 from support.streams import check_response, check_stream, parse
 
 # The settings of every gateway under test, unless the test sets others. Fixtures may change them.
-DEFAULTS: dict[str, Any] = {"seal_key": "for the tests", "probe": False}
+DEFAULTS: dict[str, Any] = {
+    "seal_key": "for the tests",
+    "probe": False,
+    # To find out whether the sandbox holds takes time.
+    "containers": ContainerSettings(enabled=False),
+}
 # One for all gateways under test: a new process would take half a second for each.
 CHECKER = Checker(deadline=30)
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import typer.main
 
-from antiphon import file_settings, mcp_settings, settings, tool_settings, vector_store_settings
+from antiphon import container_settings, file_settings, mcp_settings, settings, tool_settings, vector_store_settings
 from antiphon.cli.commands import app
 
 PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
@@ -66,6 +66,10 @@ GROUPS: dict[str, tuple[str, type]] = {
     "[vector_stores]": (
         "[File search](file_search.md). Only the file can have these settings.",
         vector_store_settings.VectorStoreSettings,
+    ),
+    "[containers]": (
+        "[Containers](code_interpreter.md), in which code of models runs. Only the file can have these settings.",
+        container_settings.ContainerSettings,
     ),
     "[mcp]": ("[MCP servers](mcp.md). Only the file can have these settings.", mcp_settings.McpSettings),
     "[mcp.servers.NAME]": (

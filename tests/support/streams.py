@@ -29,12 +29,13 @@ STREAMED = {
     "function_call": ("arguments", "response.function_call_arguments"),
     "custom_tool_call": ("input", "response.custom_tool_call_input"),
     "mcp_call": ("arguments", "response.mcp_call_arguments"),
+    "code_interpreter_call": ("code", "response.code_interpreter_call_code"),
 }
 # Items that are whole when they are added.
 WHOLE = {"mcp_approval_request"}
 
 # Calls of tools that the gateway runs.
-RUN_HERE = {"mcp_call", "web_search_call", "file_search_call"}
+RUN_HERE = {"mcp_call", "web_search_call", "file_search_call", "code_interpreter_call"}
 
 Event = dict[str, Any]
 
@@ -149,7 +150,7 @@ class ItemWatch:
         elif kind.endswith(".done") and "part" not in event:
             assert key not in self.finished
             self.finished.add(key)
-            whole = next(event[name] for name in ("text", "arguments", "refusal", "input", "command") if name in event)
+            whole = next(event[name] for name in ("text", "arguments", "refusal", "input", "command", "code") if name in event)
             assert "".join(self.deltas.get(key, [])) == whole
 
     def finish(self, done: Event) -> None:

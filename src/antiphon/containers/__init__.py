@@ -1,1 +1,1 @@
-"""Containers: a folder and a Python whose state lives on, for the code that models write."""
+"""Containers: where code of a model runs, with its files and its state. A container lives on one gateway, and not for long."""

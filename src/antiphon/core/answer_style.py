@@ -1,14 +1,19 @@
 """What the events of a response look like, by its request."""
 
+from collections.abc import Mapping
+
 from antiphon.core.compacted_text import KeptItems
 from antiphon.core.environment import Environment
-from antiphon.core.event_style import EventStyle
+from antiphon.core.event_style import NO_CONTAINERS, EventStyle
 from antiphon.core.question import Question
 from antiphon.core.request_fields import SEALED_REASONING, wants_summary
 from antiphon.wire.responses import CreateResponse
 
 
-def request_to_style(request: CreateResponse, question: Question, environment: Environment) -> EventStyle:
+def request_to_style(
+    request: CreateResponse, question: Question, environment: Environment, containers: Mapping[str, str] = NO_CONTAINERS
+) -> EventStyle:
+    """`containers`: that its tools run code in, by their types."""
     options, conversion = request.stream_options, question.conversion
     padded = options is not None and options.include_obfuscation
     return EventStyle(
@@ -23,4 +28,5 @@ def request_to_style(request: CreateResponse, question: Question, environment: E
         padding=environment.padding() if padded else None,
         reasoning_events=environment.reasoning_events,
         included=frozenset(request.include or ()),
+        containers=containers,
     )

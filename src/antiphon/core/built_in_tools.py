@@ -60,6 +60,8 @@ FILE_SEARCH_PARAMETERS = parameters(
     "queries",
 )
 
+# Kinds of tool whose arguments mean something however they are written.
+UNCHECKED = frozenset({"code_interpreter"})
 # Kind of tool → what its calls must follow. A model may write a command as one line for a shell, and a patch like the item of
 # the API, with the operation in a member of its own.
 CALLS: dict[str, Parameters] = {

@@ -51,6 +51,8 @@ class FunctionForm:
     needs_shell = True
     # Its item has nothing true to say before the arguments are whole, and is not added before that.
     opens_whole = False
+    # The gateway runs the tool, and the arguments are emitted as they come all the same.
+    opens_early = False
 
     def __init__(self, native: Native, item_id: str, call_id: str, output_index: int, style: EventStyle) -> None:
         self._native = native
@@ -346,6 +348,10 @@ class CallState:
         return bool(self.name) and self._kind.runs_here
 
     @property
+    def opens_early(self) -> bool:
+        return self._kind.opens_early
+
+    @property
     def needs_shell(self) -> bool:
         return self._kind.needs_shell
 
@@ -398,7 +404,7 @@ class CallState:
     @property
     def _is_buffered(self) -> bool:
         # Only the arguments of a call that the gateway runs show whether it is going to run it.
-        if self.runs_here or self.name in self._tools.judged_whole:
+        if (self.runs_here and not self.opens_early) or self.name in self._tools.judged_whole:
             return True
         return (check := self.check) is not None and check.buffered
 

@@ -36,6 +36,16 @@ class DocumentWork(Struct, frozen=True, tag="document"):
     document: bytes
 
 
+class StoredFileWork(Struct, frozen=True, tag="stored_file"):
+    """What is in an uploaded file: its text, or the image that it is? Whoever runs this must know the files of the request's
+    owner: `run_check()` does not."""
+
+    id: str
+    is_image: bool = False
+    # The largest image, in bytes.
+    most_bytes: int = 0
+
+
 class PageWork(Struct, frozen=True, tag="page"):
     """What is the text of a web page? `charset`: what its server says, if it does."""
 
@@ -45,7 +55,7 @@ class PageWork(Struct, frozen=True, tag="page"):
     is_html: bool = True
 
 
-CheckWork = SchemaWork | GrammarWork | DefinitionWork | DocumentWork | PageWork
+CheckWork = SchemaWork | GrammarWork | DefinitionWork | DocumentWork | StoredFileWork | PageWork
 
 
 class CheckOutcome(Struct, frozen=True):
@@ -57,8 +67,15 @@ class CheckOutcome(Struct, frozen=True):
     images: tuple[str, ...] = ()
     # The work did not come to an end: killed at its deadline, or its process died.
     unfinished: bool = False
-    # Of a web page.
+    # Of a web page; of an uploaded file, its name.
     title: str = ""
+    # What kind of complaint it is, of a document: "unsupported_file" or "invalid_file"; of an uploaded file also NO_SUCH_FILE.
+    code: str = ""
+
+
+# The code of a file that is not there, has expired, or is another owner's.
+NO_SUCH_FILE = "file_not_found"
+NO_FILES = CheckOutcome(complaint="there are no uploaded files here", code=NO_SUCH_FILE)
 
 
 def run_check(work: CheckWork) -> CheckOutcome:
@@ -72,6 +89,8 @@ def run_check(work: CheckWork) -> CheckOutcome:
         return grammars.check(work.grammar, work.arguments)
     if isinstance(work, DocumentWork):
         return pdfs.read(work.document)
+    if isinstance(work, StoredFileWork):
+        return NO_FILES
     if isinstance(work, PageWork):
         return (web_pages.read if work.is_html else web_pages.read_plain)(work.page, work.charset)
     compile_definition = grammars.complaint_about if isinstance(work.definition, Grammar) else schemas.complaint_about

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from antiphon.core.built_in_tools import CALLS
+from antiphon.core.built_in_tools import CALLS, UNCHECKED
 from antiphon.core.calls import missing_end
 from antiphon.core.check_work import GrammarWork, SchemaWork
 from antiphon.core.dialect import Dialect
@@ -173,7 +173,7 @@ def _check_hosted(names: Collection[str], offer: Offer, box: Toolbox, dialect: D
     for name in names:
         schema = box.functions[name].function.parameters or ANY_OBJECT if name in box.functions else ANY_OBJECT
         checks.calls.pop(name, None)
-        if not (constrained and is_enforced(schema)):
+        if box.natives[name].kind not in UNCHECKED and not (constrained and is_enforced(schema)):
             # A model may write them in other ways than the function says.
             accepted = CALLS.get(box.natives[name].kind, schema)
             checks.calls[name] = HostedCheck(msgspec.json.encode(accepted))

@@ -13,9 +13,12 @@ from urllib.parse import quote, urlsplit
 import regex
 from msgspec import Struct, structs
 
+from antiphon.core.code_results import data_of as code_data_of
 from antiphon.core.deltas import Citation, CitedDelta, Delta, TextDelta
+from antiphon.core.file_links import ContainerFile, FileLinks
 from antiphon.core.text_calls import CallFinder
 from antiphon.core.text_calls.markdown import MarkdownWithTildes
+from antiphon.core.tools import ToolResult
 
 # Of a source that is shown as a link.
 LONGEST_URL = 2048
@@ -106,9 +109,11 @@ class Sources:
 
     def __init__(self) -> None:
         self._sources: list[Source | FileSource] = []
+        # Files of containers, by their names there. They are cited by links.
+        self.files: dict[str, ContainerFile] = {}
 
     def __len__(self) -> int:
-        return len(self._sources)
+        return len(self._sources) + len(self.files)
 
     @property
     def next_number(self) -> int:
@@ -119,6 +124,11 @@ class Sources:
         first = self.next_number
         self._sources += (structs.replace(source, number=number) for number, source in enumerate(sources, first))
         return first
+
+    def add_files(self, result: ToolResult) -> None:
+        """The files that there are after code was run."""
+        if (data := code_data_of(result)) is not None:
+            self.files = {file.name: ContainerFile(data.container_id, file.id, file.name) for file in data.files}
 
     def get(self, number: int) -> Citable | None:
         return self._sources[number - 1] if 1 <= number <= len(self._sources) else None
@@ -293,11 +303,12 @@ def without_marks(text: str) -> str:
 class CitedText:
     """A CallFinder around another one: what that one takes for text is searched for citations."""
 
-    __slots__ = ("_finder", "_marks", "names")
+    __slots__ = ("_finder", "_links", "_marks", "names")
 
     def __init__(self, finder: CallFinder | None, sources: Sources) -> None:
         self._finder = finder
         self._marks = CitationMarks(sources)
+        self._links = FileLinks(sources.files)
         self.names: Collection[str] = () if finder is None else finder.names
 
     @property
@@ -312,13 +323,23 @@ class CitedText:
         return self._searched([TextDelta(text)] if self._finder is None else self._finder.receive(text))
 
     def release(self) -> list[Delta]:
-        return [*self._searched([] if self._finder is None else self._finder.release()), *self._marks.finish()]
+        return [*self._searched([] if self._finder is None else self._finder.release()), *self._finish()]
 
     def close(self) -> list[Delta]:
-        return [*self._searched([] if self._finder is None else self._finder.close()), *self._marks.finish()]
+        return [*self._searched([] if self._finder is None else self._finder.close()), *self._finish()]
 
     def _searched(self, deltas: Iterable[Delta]) -> list[Delta]:
         searched: list[Delta] = []
         for delta in deltas:
-            searched += self._marks.feed(delta.text) if isinstance(delta, TextDelta) else [*self._marks.finish(), delta]
+            searched += self._linked(self._marks.feed(delta.text)) if isinstance(delta, TextDelta) else [*self._finish(), delta]
         return searched
+
+    def _linked(self, deltas: Iterable[TextDelta]) -> list[Delta]:
+        """Links to files are looked for in the text between other citations."""
+        linked: list[Delta] = []
+        for delta in deltas:
+            linked += [*self._links.finish(), delta] if isinstance(delta, CitedDelta) else self._links.feed(delta.text)
+        return linked
+
+    def _finish(self) -> list[Delta]:
+        return [*self._linked(self._marks.finish()), *self._links.finish()]

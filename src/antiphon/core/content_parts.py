@@ -5,6 +5,7 @@ import binascii
 from collections.abc import Callable
 from typing import Any
 
+from antiphon.core.check_work import CheckOutcome, DocumentWork, StoredFileWork
 from antiphon.core.documents import ReadDocument
 from antiphon.core.validation import convert
 from antiphon.errors import InvalidRequest, quoted
@@ -32,13 +33,13 @@ def refusal_part(part: Part, where: str, read: ReadDocument) -> list[Part]:
 
 def image_part(part: Part, where: str, read: ReadDocument) -> list[Part]:
     image = convert(part, InputImage, where)
-    if not image.image_url:
-        raise InvalidRequest(
-            f"`{where}` needs `image_url`, a URL or a data URL: there are no stored files here.",
-            param=f"{where}.image_url",
-            code="missing_required_parameter",
-        )
-    url: Part = {"url": image.image_url}
+    given = _only_one(where, {"image_url": image.image_url, "file_id": image.file_id})
+    if given == "file_id":
+        outcome = read(StoredFileWork(image.file_id or "", is_image=True), f"{where}.file_id")
+        if not outcome.images:
+            # It was not read yet; or it cannot be, and the model is told why.
+            return [{"type": "text", "text": outcome.text}]
+    url: Part = {"url": image.image_url if given == "image_url" else outcome.images[0]}
     # "original" exists only in the Responses API, and "auto" is what engines do without it.
     if image.detail in ("low", "high"):
         url["detail"] = image.detail
@@ -47,23 +48,56 @@ def image_part(part: Part, where: str, read: ReadDocument) -> list[Part]:
 
 def file_part(part: Part, where: str, read: ReadDocument) -> list[Part]:
     file = convert(part, InputFile, where)
-    if file.file_data is None:
+    given = _only_one(where, {"file_data": file.file_data, "file_id": file.file_id, "file_url": file.file_url})
+    if given == "file_url":
         raise InvalidRequest(
-            f"`{where}` needs `file_data`: the content of a file must be in the request.",
-            param=f"{where}.file_data",
-            code="missing_required_parameter",
+            f"`{where}.file_url` cannot be used: no files are fetched from addresses here. Send `file_data`, or upload the "
+            "file and send its `file_id`.",
+            param=f"{where}.file_url",
+            code="unsupported_parameter",
         )
-    head, _, data = file.file_data.rpartition(",")
+    if given == "file_id":
+        outcome = read(StoredFileWork(file.file_id or ""), f"{where}.file_id")
+    else:
+        outcome = _read_data(file.file_data or "", where, read)
+    text, images = outcome.text, outcome.images
+    name = file.filename or outcome.title or "file"
+    if images:
+        text = SCANNED.format(count=len(images))
+    return [
+        {"type": "text", "text": f'<file name="{name}">\n{text}\n</file>'},
+        *({"type": "image_url", "image_url": {"url": url}} for url in images),
+    ]
+
+
+def _only_one(where: str, members: dict[str, str | None]) -> str:
+    """The name of the member that is there. It must be one of them."""
+    # An empty file is a file.
+    given = [name for name, value in members.items() if value or (value == "" and name == "file_data")]
+    if len(given) == 1:
+        return given[0]
+    names = ", ".join(f"`{name}`" for name in members)
+    if given:
+        raise InvalidRequest(
+            f"`{where}` must have one of {names}, not several.",
+            param=f"{where}.{given[1]}",
+            code="mutually_exclusive_parameters",
+        )
+    first = next(iter(members))
+    raise InvalidRequest(f"`{where}` must have one of: {names}.", param=f"{where}.{first}", code="missing_required_parameter")
+
+
+def _read_data(data: str, where: str, read: ReadDocument) -> CheckOutcome:
+    head, _, data = data.rpartition(",")
     try:
         raw = base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
         raise InvalidRequest(
             f"`{where}.file_data` must be base64 or a data URL.", param=f"{where}.file_data", code="invalid_value"
         ) from None
-    text, images = _decoded(raw), tuple[str, ...]()
+    text = _decoded(raw)
     if raw.startswith(PDF) or (text is None and PDF in raw[:PDF_HEAD]):
-        outcome = read(raw, f"{where}.file_data")
-        text, images = outcome.text, outcome.images
+        return read(DocumentWork(raw), f"{where}.file_data")
     if text is None:
         kind = head.removeprefix("data:").partition(";")[0] or "binary"
         raise InvalidRequest(
@@ -71,13 +105,7 @@ def file_part(part: Part, where: str, read: ReadDocument) -> list[Part]:
             param=f"{where}.file_data",
             code="unsupported_file",
         )
-    name = file.filename or "file"
-    if images:
-        text = SCANNED.format(count=len(images))
-    return [
-        {"type": "text", "text": f'<file name="{name}">\n{text}\n</file>'},
-        *({"type": "image_url", "image_url": {"url": url}} for url in images),
-    ]
+    return CheckOutcome(text)
 
 
 def _decoded(raw: bytes) -> str | None:

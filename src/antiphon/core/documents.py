@@ -1,23 +1,37 @@
-"""Documents in a request that are not text: reading them is slow work, which is done before the engine is asked."""
+"""Documents in a request that are not text, and uploaded files: reading them is slow work, which is done before the engine is
+asked."""
 
 import hashlib
 from collections.abc import Callable
 
-from antiphon.core.check_work import CheckOutcome, DocumentWork
+from antiphon.core.check_work import NO_SUCH_FILE, CheckOutcome, DocumentWork, StoredFileWork
 from antiphon.core.item_paths import is_stored
 from antiphon.errors import InvalidRequest
 
 # How many characters of documents are remembered.
 MOST_CHARACTERS = 16 * 1024 * 1024
 
-# The text or the pages of a document, by its bytes and its path in the request.
-ReadDocument = Callable[[bytes, str], CheckOutcome]
+ReadWork = DocumentWork | StoredFileWork
+# The text or the pages of a document, or what is in an uploaded file; with its path in the request.
+ReadDocument = Callable[[ReadWork, str], CheckOutcome]
 
 NOT_READ = CheckOutcome()
 
 
+# The codes of complaints that clients get as they are.
+OWN_CODES = frozenset({NO_SUCH_FILE, "unsupported_file"})
+
+
 def digest_of(document: bytes) -> bytes:
     return hashlib.blake2b(document, digest_size=16).digest()
+
+
+def work_digest(work: ReadWork) -> bytes:
+    """An uploaded file is known by its id, and no document has the digest of an id."""
+    if isinstance(work, DocumentWork):
+        return digest_of(work.document)
+    person = b"stored image" if work.is_image else b"stored file"
+    return hashlib.blake2b(work.id.encode(errors="surrogatepass"), digest_size=16, person=person).digest()
 
 
 class Documents:
@@ -26,22 +40,30 @@ class Documents:
     def __init__(self, outcome_of: Callable[[bytes], CheckOutcome | None] = lambda digest: None) -> None:
         """`outcome_of`: what came of reading a document, by its digest; None if it was not read yet."""
         self._outcome_of = outcome_of
-        self.unread: list[DocumentWork] = []
+        self.unread: list[ReadWork] = []
+        # By their ids, the places of the uploaded files that the client sends now.
+        self.sent_files: dict[str, str] = {}
         self.notices: list[str] = []
 
-    def read(self, document: bytes, where: str) -> CheckOutcome:
+    def read(self, work: ReadWork, where: str) -> CheckOutcome:
         """Empty as long as it was not read."""
-        outcome = self._outcome_of(digest_of(document))
+        if isinstance(work, StoredFileWork) and not is_stored(where):
+            self.sent_files.setdefault(work.id, where)
+        outcome = self._outcome_of(work_digest(work))
         if outcome is None:
-            self.unread.append(DocumentWork(document))
+            self.unread.append(work)
             return NOT_READ
-        if outcome.images:
+        if outcome.complaint is not None:
+            return self._complain(outcome, where)
+        if outcome.images and not (isinstance(work, StoredFileWork) and work.is_image):
             self.notices.append(f"`{where}`: the PDF has no text, the images on its pages take its place")
-        if outcome.complaint is None:
-            return outcome
+        return outcome
+
+    def _complain(self, outcome: CheckOutcome, where: str) -> CheckOutcome:
         problem = f"`{where}` cannot be read: {outcome.complaint}."
         if not is_stored(where):
-            raise InvalidRequest(problem, param=where, code="unreadable_file")
+            code = outcome.code if outcome.code in OWN_CODES else "unreadable_file"
+            raise InvalidRequest(problem, param=where, code=code)
         self.notices.append(problem)
         return CheckOutcome(f"(This file cannot be read: {outcome.complaint}.)")
 

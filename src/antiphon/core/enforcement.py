@@ -99,7 +99,8 @@ class Enforcement:
             self._shown_in_round += 1
             if state.must_run:
                 self._runs += 1
-                self._runs_by_round[-1].add(_action(state))
+                if not state.opens_early:
+                    self._runs_by_round[-1].add(_action(state))
             if state.outcome is not None and state.outcome.unfinished:
                 self.unchecked[state.name] = None
         return verdict
@@ -192,12 +193,24 @@ class Enforcement:
             self._answer(call, BAD_CALL.format(complaint=call.outcome.complaint), UNFIT)
         elif required.most_runs is not None and self._runs >= required.most_runs:
             self._answer_beyond(call, required.most_runs)
-        elif self._is_repeated(_action(call)):
-            self.repeats_itself = True
-            self._answer(call, CALLED_AGAIN, REPEATED)
+        elif not call.opens_early and self._is_repeated(_action(call)):
+            self._answer_repeated(call)
         else:
             return False
         return True
+
+    def _answer_repeated(self, call: CallState) -> None:
+        self.repeats_itself = True
+        self._answer(call, CALLED_AGAIN, REPEATED)
+
+    def judge_whole(self, call: CallState) -> None:
+        """Of a call that was emitted as it came, now that its arguments are whole. One that is repeated is not run."""
+        if not call.opens_early:
+            return
+        action = _action(call)
+        if self._is_repeated(action):
+            self._answer_repeated(call)
+        self._runs_by_round[-1].add(action)
 
     def limit_approved(self, calls: Iterable[CallState], most: int | None) -> None:
         """Calls that the client has approved are neither judged nor asked for again. Only so many of them are run."""

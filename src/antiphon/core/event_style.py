@@ -1,7 +1,7 @@
 """How the events of a response look: what the request and the settings ask for."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import msgspec
@@ -14,6 +14,7 @@ from antiphon.wire.responses import Logprob
 
 # A delta is padded to a multiple of this many characters, so that its length on the wire does not reveal the token.
 PADDED_TO = 16
+NO_CONTAINERS: Mapping[str, str] = {}
 
 
 class ReasoningEvents(NamedTuple):
@@ -46,6 +47,8 @@ class EventStyle:
     reasoning_events: ReasoningEvents = REASONING_TEXT
     # What the request's `include` names.
     included: frozenset[str] = frozenset()
+    # The containers that code runs in, by the types of their tools.
+    containers: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def plain(self) -> bool:

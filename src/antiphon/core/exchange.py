@@ -13,7 +13,7 @@ One response may take many engine answers: a repair, a lesson learned, a truncat
 this one object. A compaction of the history is an exchange of its own, `compaction`. Usage is the sum over all of them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from functools import partial
 from typing import Any
@@ -27,11 +27,14 @@ from antiphon.core.answer_reader import AnswerReader
 from antiphon.core.answer_style import request_to_style
 from antiphon.core.auto_compaction import AutoCompaction, request_to_summary_request
 from antiphon.core.calls import CallState
-from antiphon.core.check_work import CheckOutcome, CheckWork, DefinitionWork, DocumentWork
+from antiphon.core.check_work import CheckOutcome, CheckWork, DefinitionWork
 from antiphon.core.checks import wants_json
 from antiphon.core.citations import Sources
+from antiphon.core.code_interpreter_calls import KIND as CODE_INTERPRETER
+from antiphon.core.documents import ReadWork
 from antiphon.core.enforcement import Enforcement, Rejection
 from antiphon.core.environment import Environment
+from antiphon.core.event_style import NO_CONTAINERS
 from antiphon.core.fast_path import AnyEvent
 from antiphon.core.finish_reasons import COMPLETED, OUT_OF_TOKENS, ending_of
 from antiphon.core.item_sequence import ItemSequence
@@ -110,12 +113,15 @@ class Exchange:
         notices: Sequence[str] = (),
         attached: Sequence[Item] = (),
         runs_tools: bool = True,
+        containers: Mapping[str, str] = NO_CONTAINERS,
     ) -> None:
         """`engines`: those that may be asked, the best first. `history`: stored items before the request's own input.
         `compact`: the answer is one sealed summary of the conversation. `asks_again`: an answer that is rejected, or that the
         engine failed at, may be asked for once more. `first_engine`: the number of the engine to begin with. `notices`: what
         was changed before the exchange began. `attached`: tools that the operator adds to those of the request. `runs_tools`:
-        servers are asked for their tools, and approved calls are run, before the engine is asked."""
+        servers are asked for their tools, and approved calls are run, before the engine is asked. `containers`: that tools run
+        code in, by the types of the tools."""
+        self.containers = containers
         self.request = request
         self._engines = engines
         self._earlier_notices = notices
@@ -139,7 +145,7 @@ class Exchange:
         self.answer = AnswerReader(self._output, self._sequence)
         self._lessons = AnswerLessons(self._question, self._enforcement, self._output, self.answer, self._usage, environment)
         # The work that has to be done before the engine is asked.
-        self._preparing: DocumentWork | DefinitionWork | None = None
+        self._preparing: ReadWork | DefinitionWork | None = None
         # The calls of tools that run now, how much of each result there is room for, and what came of those before.
         self._running: dict[str, CallState] = {}
         self._room = 0
@@ -173,7 +179,7 @@ class Exchange:
         return Output(
             self._sequence,
             new_id=self._environment.new_id,
-            style=request_to_style(self.request, self._question, self._environment),
+            style=request_to_style(self.request, self._question, self._environment, self.containers),
             enforcement=self._enforcement,
             usage=self._usage,
             forms=self._environment.forms,
@@ -413,6 +419,8 @@ class Exchange:
         if call is None:
             # It came too late: the response was aborted.
             return self._emitted()
+        if call.native.kind == CODE_INTERPRETER:
+            self.sources.add_files(result)
         call.result = bounded(numbered(call.native.kind, result, self.sources, self._room), self._room)
         if result.notice:
             self._tool_notices[result.notice] = None

@@ -86,16 +86,21 @@ PART_MEMBERS: dict[str, Mapping[str, Any]] = {
 # ---- on entry --------------------------------------------------------------------------------------------------------
 
 
-def check_items(items: Sequence[Item], *, before: Sequence[Item] = (), where: str = "items") -> Sequence[str]:
+def check_items(
+    items: Sequence[Item], *, before: Sequence[Item] = (), where: str = "items", documents: Documents | None = None
+) -> Sequence[str]:
     """Raises for items that cannot be continued, by the converters that read them later. `before`: the items that are stored
-    before them. `where`: the name of their list. Returns the notices about them."""
+    before them. `where`: the name of their list. `documents`: gets the uploaded files that they name. Returns the notices
+    about them."""
     for at, item in enumerate(items):
         kind = "item_reference" if is_reference(item) else item_kind(item)
         if (reason := ONLY_IN_REQUESTS.get(kind or "")) is not None:
             raise InvalidRequest(f"`{where}[{at}]` {reason}", param=f"{where}[{at}].type", code="invalid_value")
     together = [*before, *items]
     tools_to_box((), tools_in_items(together, earlier=len(before), own=where))
-    draft = items_to_draft(together, plain_call, lambda sealed: "", documents=Documents(), earlier=len(before), own=where)
+    draft = items_to_draft(
+        together, plain_call, lambda sealed: "", documents=documents or Documents(), earlier=len(before), own=where
+    )
     return [notice for notice in draft.notices if notice.startswith(f"{where}[")]
 
 

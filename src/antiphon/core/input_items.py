@@ -3,8 +3,8 @@
 converted: message, reasoning, agent_message, compaction; calls and outputs of every tool that the client runs; calls of MCP
 tools, with their results; a call that was not approved.
 resolved before (`core.references`): item_reference, and reasoning that is only an id.
-converted to a call and a short result: web_search_call, file_search_call. Converted to a short note in the text: what other
-tools of servers did.
+converted to a call and a short result: web_search_call, file_search_call, code_interpreter_call. Converted to a short note in
+the text: what other tools of servers did.
 offered: the tools of additional_tools and of a tool_search_output, like those in the request's `tools`; those of an
 mcp_list_tools if its server is there.
 dropped, with a notice: items that mean nothing to an engine, and every type that is not listed.
@@ -20,6 +20,9 @@ from typing import Any
 import msgspec
 
 from antiphon.core.arguments import arguments_to_text
+from antiphon.core.code_interpreter_calls import KIND as CODE_INTERPRETER
+from antiphon.core.code_interpreter_calls import PYTHON, code_call_id, code_to_arguments
+from antiphon.core.code_results import outputs_to_text
 from antiphon.core.compacted_text import text_to_compacted
 from antiphon.core.content_parts import content_to_parts, parts_to_text
 from antiphon.core.documents import Documents, digest_of
@@ -69,6 +72,7 @@ SEARCH_FAILED = "(the call failed)"
 SEARCH_NOT_SHOWN = "(the result is not shown again)"
 # Characters of what a search of files found, where the item has it.
 LONGEST_PASSAGES = 8000
+CODE_NOT_SHOWN = "(the output is not shown again)"
 SEARCH_SOURCES = "(the results are not shown again, only their addresses)"
 # Members that mean nothing to a model, or are as large as an image.
 NOT_IN_NOTES = frozenset(
@@ -268,6 +272,24 @@ def _passages_to_words(item: Item) -> str:
     return shortened(text, LONGEST_PASSAGES) if text else SEARCH_NOT_SHOWN
 
 
+def code_interpreter_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
+    """The call as the model made it, and what it printed if the item has that."""
+    code = item.get("code")
+    if not isinstance(code, str):
+        note_to_chat(draft, item, where)
+        return
+    call_id = code_call_id(code)
+    draft.call(call_id, Native(CODE_INTERPRETER, PYTHON), code_to_arguments(code))
+    draft.output(call_id, [{"type": "text", "text": _code_to_words(item)}], where)
+
+
+def _code_to_words(item: Item) -> str:
+    outputs = item.get("outputs")
+    if isinstance(outputs, list) and outputs:
+        return outputs_to_text(outputs)
+    return SEARCH_FAILED if item.get("status") == "failed" else CODE_NOT_SHOWN
+
+
 def note_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
     """What a tool of another server did, as text of the assistant."""
     rest = {member: value for member, value in item.items() if member not in NOT_IN_NOTES and value not in (None, [], {})}
@@ -352,7 +374,7 @@ CONVERTERS: dict[str, Converter] = {
     "computer_call_output": dropped,
     "web_search_call": web_search_to_chat,
     "file_search_call": file_search_to_chat,
-    "code_interpreter_call": note_to_chat,
+    "code_interpreter_call": code_interpreter_to_chat,
     "image_generation_call": note_to_chat,
     "mcp_list_tools": mcp_list_to_chat,
     "mcp_call": mcp_call_to_chat,

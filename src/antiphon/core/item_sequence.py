@@ -187,10 +187,14 @@ class ItemSequence:
         assert state is not None
         if isinstance(state, CallState) and state.must_run:
             if status == "completed" and self.error is None and self._closing != "incomplete":
-                self._emit(() if state.finished else state.finish(status))
-                return False
-            # Its result would be of no use.
-            status = "incomplete"
+                if not state.finished:
+                    self._emit(state.finish(status))
+                    self._enforcement.judge_whole(state)
+                if state.must_run:
+                    return False
+            else:
+                # Its result would be of no use.
+                status = "incomplete"
         if status == "completed" and not self._is_checked(state, streamed=True):
             return False
         if status == "completed" and (broken := self._enforcement.streamed_complaint(state)) is not None:

@@ -41,6 +41,7 @@ DELTAS: dict[type[Event], Callable[[Any], Path]] = {
     events.CustomToolCallInputDelta: lambda event: ("input",),
     events.McpCallArgumentsDelta: lambda event: ("arguments",),
     events.ShellCallCommandDelta: lambda event: ("action", "commands", event.command_index),
+    events.CodeInterpreterCallCodeDelta: lambda event: ("code",),
 }
 
 # Events that have an item, as it is then.

@@ -7,11 +7,11 @@ from typing import Any
 
 from msgspec import structs
 
-from antiphon.core.check_work import CheckOutcome, DefinitionWork, DocumentWork
+from antiphon.core.check_work import CheckOutcome, DefinitionWork, DocumentWork, StoredFileWork
 from antiphon.core.compaction import TRIGGER, items_to_window
 from antiphon.core.constraints import strict_facts
 from antiphon.core.dialect import Dialect
-from antiphon.core.documents import Documents, digest_of
+from antiphon.core.documents import Documents, ReadWork, work_digest
 from antiphon.core.enforcement import Rejection
 from antiphon.core.environment import Environment
 from antiphon.core.knowledge import EngineKnowledge
@@ -98,7 +98,7 @@ class Question:
         # What came of reading its documents, by their digests.
         self._documents: dict[bytes, CheckOutcome] = {}
         # The work that the conversion has to wait for, and whether what came of it changes the conversion.
-        self._work: deque[DocumentWork | DefinitionWork] = deque()
+        self._work: deque[ReadWork | DefinitionWork] = deque()
         self._outdated = False
         self.convert()
         check_servers(self.approvals, self.conversion.box)
@@ -157,7 +157,9 @@ class Question:
             hosted_kinds=self._environment.hosted_kinds,
             lists=self._lists,
         )
-        self._work = deque((*conversion.unread, *(DefinitionWork(each.definition) for each in conversion.definitions)))
+        self._work = deque(
+            (*map(self._bounded, conversion.unread), *(DefinitionWork(each.definition) for each in conversion.definitions))
+        )
         self._outdated = False
         self.conversion: Conversion = conversion
         if self._rejection is not None:
@@ -184,7 +186,12 @@ class Question:
 
     # ---- documents, schemas and grammars -----------------------------------------------------------------------------
 
-    def next_work(self) -> DocumentWork | DefinitionWork | None:
+    def _bounded(self, work: ReadWork) -> ReadWork:
+        """An image in a file may be as large as one in a request."""
+        is_image = isinstance(work, StoredFileWork) and work.is_image
+        return structs.replace(work, most_bytes=self._environment.limits.image_bytes) if is_image else work
+
+    def next_work(self) -> ReadWork | DefinitionWork | None:
         """What has to be done before the engine can be asked: a document is read, a schema or grammar is compiled. The request
         is converted anew when all of it is done, not after each."""
         while True:
@@ -195,19 +202,19 @@ class Question:
                 return None
             self.convert()
 
-    def done(self, work: DocumentWork | DefinitionWork, outcome: CheckOutcome) -> None:
+    def done(self, work: ReadWork | DefinitionWork, outcome: CheckOutcome) -> None:
         """What was not finished may be on a machine that is less busy: it is known for this request only."""
-        if isinstance(work, DocumentWork):
-            self._read(digest_of(work.document), outcome)
-        else:
+        if isinstance(work, DefinitionWork):
             self._define(work.definition, outcome)
-
-    def _read(self, digest: bytes, outcome: CheckOutcome) -> None:
-        self._outdated = True
-        if outcome.unfinished:
-            self._documents[digest] = CheckOutcome(complaint=TOO_SLOW_TO_READ)
         else:
-            self._documents[digest] = outcome
+            self._read(work, outcome)
+
+    def _read(self, work: ReadWork, outcome: CheckOutcome) -> None:
+        """What is in an uploaded file counts for this request only: it may be removed, and others must not get it."""
+        self._outdated = True
+        digest = work_digest(work)
+        self._documents[digest] = CheckOutcome(complaint=TOO_SLOW_TO_READ) if outcome.unfinished else outcome
+        if isinstance(work, DocumentWork) and not outcome.unfinished:
             self._environment.documents.add(digest, outcome)
 
     def _define(self, definition: bytes | Grammar, outcome: CheckOutcome) -> None:
@@ -217,10 +224,10 @@ class Question:
         if not outcome.unfinished:
             self._environment.definitions.add(definition, complaint)
 
-    def _knows(self, work: DocumentWork | DefinitionWork) -> bool:
+    def _knows(self, work: ReadWork | DefinitionWork) -> bool:
         """It was done before, for this request or for another."""
-        if isinstance(work, DocumentWork):
-            return self._outcome_of(digest_of(work.document)) is not None
+        if not isinstance(work, DefinitionWork):
+            return self._outcome_of(work_digest(work)) is not None
         return work.definition in self._defined or work.definition in self._environment.definitions
 
     def _outcome_of(self, digest: bytes) -> CheckOutcome | None:

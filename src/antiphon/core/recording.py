@@ -4,7 +4,7 @@ An exchange does no I/O. So its events follow from its request, the history, wha
 times, seals), and what its caller did with it. Only these are kept: no event, and no copy of what the engine was asked.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -48,6 +48,7 @@ class Options(NamedTuple):
     created_at: int | None = None
     notices: Sequence[str] = ()
     attached: Sequence[Item] = ()
+    containers: Mapping[str, str] = {}
 
 
 @dataclass(slots=True)

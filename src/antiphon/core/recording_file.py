@@ -12,6 +12,8 @@ from msgspec import Struct, structs
 
 from antiphon import errors
 from antiphon.core.check_work import CheckOutcome
+from antiphon.core.code_interpreter import CodeInterpreter
+from antiphon.core.code_interpreter_calls import KIND as CODE_INTERPRETER
 from antiphon.core.drawn import Drawn
 from antiphon.core.environment import Environment, GatewayTool
 from antiphon.core.event_style import REASONING_EVENTS
@@ -63,6 +65,8 @@ class RecordedSettings(Struct, frozen=True):
     web_search: bool | None = None
     # Whether an MCP server searched for file_search; None: it was not run here.
     file_search: bool | None = None
+    # The memory that code_interpreter gave to a container; None: it was not run here.
+    code_interpreter: str | None = None
 
 
 class RecordingFile(Struct, frozen=True):
@@ -152,6 +156,7 @@ def _to_settings(environment: Environment, *, seals: bool) -> RecordedSettings:
         sorted(mcp.labels) if isinstance(mcp := environment.tools.get("mcp"), McpTools) else None,
         search.opens_pages if isinstance(search := environment.tools.get(WEB_SEARCH), WebSearch) else None,
         files.by_mcp if isinstance(files := environment.tools.get(FILE_SEARCH), FileSearch) else None,
+        code.most_memory if isinstance(code := environment.tools.get(CODE_INTERPRETER), CodeInterpreter) else None,
     )
 
 
@@ -161,6 +166,8 @@ def _to_environment(settings: RecordedSettings, tools: Mapping[str, GatewayTool]
         built_in |= dict.fromkeys(WEB_SEARCH_TYPES, WebSearch(opens_pages=settings.web_search))
     if settings.file_search is not None:
         built_in[FILE_SEARCH] = FileSearch(by_mcp=settings.file_search)
+    if settings.code_interpreter is not None:
+        built_in[CODE_INTERPRETER] = CodeInterpreter(most_memory=settings.code_interpreter)
     return Environment(
         new_id=lambda prefix: prefix,
         now=lambda: 0.0,

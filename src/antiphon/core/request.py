@@ -9,10 +9,9 @@ import msgspec
 from msgspec import structs
 
 from antiphon.core.chat_request import make_chat, wants_logprobs
-from antiphon.core.check_work import DocumentWork
 from antiphon.core.checks import Checks, Definition, offer_to_requirements, wants_json
 from antiphon.core.dialect import Dialect
-from antiphon.core.documents import Documents
+from antiphon.core.documents import Documents, ReadWork
 from antiphon.core.draft import ChatDraft
 from antiphon.core.easier_tools.adaptations import offer_easier_tools
 from antiphon.core.enforcement import Rejection
@@ -45,7 +44,7 @@ class Conversion:
     # The schemas and grammars that the checks are made of.
     definitions: tuple[Definition, ...]
     # The documents that have to be read before it can be sent.
-    unread: tuple[DocumentWork, ...]
+    unread: tuple[ReadWork, ...]
     # Makes a finder of the calls in the engine's text, one for each stream.
     finder: Callable[[], CallFinder | None]
     logprobs: bool

@@ -2,11 +2,11 @@
 
 import json
 import re
+from functools import cache
 
 import regex
 
-# Up to the first character of the value. Unlike `re`, `regex` reports a partial match.
-_OPENING = regex.compile(r'\s{0,99}\{\s{0,99}"input"\s{0,99}:\s{0,99}"')
+INPUT = ("input",)
 # The complete part of a JSON string: an escape sequence that is cut off is left for later, and so is the first half of a
 # character that JSON writes as two of them.
 _HEX = "[0-9a-fA-F]"
@@ -57,10 +57,18 @@ class JsonString:
         return "" if _CUT.fullmatch(raw) else raw
 
 
+@cache
+def _opening(names: tuple[str, ...]) -> regex.Pattern[str]:
+    """Up to the first character of the value. Unlike `re`, `regex` reports a partial match."""
+    return regex.compile(rf'\s{{0,99}}\{{\s{{0,99}}"(?:{"|".join(names)})"\s{{0,99}}:\s{{0,99}}"')
+
+
 class StringMember:
     """`receive()` returns what a piece adds to the value; `opened`: the arguments have the expected shape."""
 
-    def __init__(self) -> None:
+    def __init__(self, names: tuple[str, ...] = INPUT) -> None:
+        """`names`: what the member may be called."""
+        self._opening = _opening(names)
         self._head = ""
         self._value = JsonString()
         self.opened = False
@@ -72,7 +80,7 @@ class StringMember:
             return ""
         if not self.opened:
             self._head += piece
-            opening = _OPENING.match(self._head, partial=True)
+            opening = self._opening.match(self._head, partial=True)
             if opening is None or opening.partial:
                 self._is_other = opening is None
                 return ""

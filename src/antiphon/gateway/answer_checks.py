@@ -5,23 +5,23 @@ import asyncio
 from antiphon.core.check_work import CheckOutcome, CheckWork
 from antiphon.core.exchange import Exchange
 from antiphon.gateway.admission import Seat
-from antiphon.gateway.checker import Checker
+from antiphon.gateway.equipment import Equipment
 from antiphon.gateway.outbox import Outbox
 
 
 class AnswerChecks:
     """An answer is checked while the engine sends more of it, which waits in the exchange."""
 
-    def __init__(self, exchange: Exchange, outbox: Outbox, checker: Checker, seat: Seat) -> None:
+    def __init__(self, exchange: Exchange, outbox: Outbox, equipment: Equipment, seat: Seat) -> None:
         self._exchange = exchange
         self._outbox = outbox
-        self._checker = checker
+        self._equipment = equipment
         self._seat = seat
         # An answer is checked. The outcome is reported to the exchange at any time.
         self.running: asyncio.Task[None] | None = None
 
     async def outcome_of(self, work: CheckWork) -> CheckOutcome:
-        return await self._checker.run(work, self._seat.owner, patient=self._seat.patient)
+        return await self._equipment.run_check(work, self._seat.owner, patient=self._seat.patient)
 
     def start(self, read: asyncio.Future[None]) -> None:
         """`read`: gets its result when the exchange wants no more of the engine's body."""

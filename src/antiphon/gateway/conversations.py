@@ -5,9 +5,13 @@ from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
+from antiphon.core.check_work import NO_SUCH_FILE
+from antiphon.core.documents import Documents
 from antiphon.core.history import check_items, items_to_stored_form, needs_items_before
 from antiphon.core.references import is_reference, stands_for
 from antiphon.errors import InvalidRequest, NotFound, quoted
+from antiphon.files.file_inputs import NOT_THERE
+from antiphon.files.library import FileLibrary
 from antiphon.gateway.ids import new_id
 from antiphon.gateway.large_requests import LARGE_HISTORY, run_aside
 from antiphon.gateway.record_format import (
@@ -39,9 +43,11 @@ class Added(NamedTuple):
 class Conversations:
     """The conversations of every owner. What belongs to another owner is not found."""
 
-    def __init__(self, store: Store, *, retention: int) -> None:
-        """`retention`: how long a conversation is stored after its last change, in seconds."""
+    def __init__(self, store: Store, *, retention: int, files: FileLibrary) -> None:
+        """`retention`: how long a conversation is stored after its last change, in seconds. `files`: those that items may
+        name."""
         self._store = store
+        self._files = files
         self._retention = retention
 
     async def create(self, owner: str, items: Sequence[Item], metadata: dict[str, str]) -> Created:
@@ -54,7 +60,7 @@ class Conversations:
         )
         _check_count(items)
         items = await self._with_thoughts(owner, items)
-        notices = check_items(items)
+        notices = await self._check(owner, items)
         await self._store.create_conversation(conversation, _to_stored(items))
         return Created(_to_object(conversation), notices)
 
@@ -81,11 +87,22 @@ class Conversations:
         _check_count(items)
         items = await self._with_thoughts(owner, items)
         before = await self._items_before(owner, id, items)
-        notices = await run_aside(partial(check_items, items, before=before), large=len(before) >= LARGE_HISTORY)
+        notices = await self._check(owner, items, before)
         stored = _to_stored(items)
         if not await self._store.add_items(owner, id, stored, self._expires_at()):
             raise _not_found(id)
         return Added(stored_to_items(stored), notices)
+
+    async def _check(self, owner: str, items: Sequence[Item], before: Sequence[Item] = ()) -> Sequence[str]:
+        """Raises for items that cannot be stored, and for uploaded files that are not there."""
+        documents = Documents()
+        check = partial(check_items, items, before=before, documents=documents)
+        notices = await run_aside(check, large=len(before) >= LARGE_HISTORY)
+        found = await self._files.find(owner, documents.sent_files)
+        for id, where in documents.sent_files.items():
+            if id not in found:
+                raise InvalidRequest(f"`{where}` cannot be used: {NOT_THERE}.", param=where, code=NO_SUCH_FILE)
+        return notices
 
     async def _with_thoughts(self, owner: str, items: Sequence[Item]) -> Sequence[Item]:
         """Reasoning that is only an id gets its text, if that is stored anywhere."""

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from antiphon.core.check_work import CheckOutcome, CheckWork, StoredFileWork
+from antiphon.files.file_inputs import FileInputs
 from antiphon.gateway.checker import Checker
 from antiphon.gateway.sinks import WriteBatch
 from antiphon.gateway.watch import Timeouts
@@ -19,3 +21,11 @@ class Equipment:
     tools: Mapping[str, ToolRunner]
     # Seconds that one call of a tool may take.
     tool_timeout: float = TOOL_TIMEOUT
+    # The uploaded files that requests name.
+    files: FileInputs | None = None
+
+    async def run_check(self, work: CheckWork, owner: str, *, patient: bool = False) -> CheckOutcome:
+        """Never raises for what the work does. Raises RateLimited if too much of its owner waits, unless it is patient."""
+        if isinstance(work, StoredFileWork) and self.files is not None:
+            return await self.files.outcome_of(work, owner, patient=patient)
+        return await self.checker.run(work, owner, patient=patient)

@@ -27,7 +27,7 @@ from antiphon.gateway.client_protocol import PROTOCOLS, RESPONSES, ClientProtoco
 from antiphon.gateway.deadlines import in_time
 from antiphon.gateway.equipment import Equipment
 from antiphon.gateway.ids import new_id
-from antiphon.gateway.large_requests import LARGE_BODY, run_aside
+from antiphon.gateway.large_requests import LARGE_BODY, is_large, run_aside
 from antiphon.gateway.observers import NO_HEADERS, Arrival, MakeObserver, arrive, make_observers, tell
 from antiphon.gateway.owners import Owners
 from antiphon.gateway.read_request import ReadRequest
@@ -36,6 +36,7 @@ from antiphon.gateway.recorder import ResponseRecorder
 from antiphon.gateway.run import ResponseRun
 from antiphon.gateway.sealed_requests import to_stored_request
 from antiphon.gateway.tool_checks import check_tools
+from antiphon.gateway.tool_containers import tool_containers
 from antiphon.store.protocol import Store
 from antiphon.store.records import Record
 from antiphon.wire.responses import CreateResponse
@@ -224,6 +225,7 @@ class Gateway:
                 created_at=recorder.created_at,
                 notices=[*read.notices, *chosen.notices, *recorder.notices],
                 attached=() if compact else self.attached(recorder.owner, (read.request.model, chosen.model)),
+                containers=await tool_containers(self.equipment.tools, read.request, history, recorder.owner),
             )
             patient = bool(read.request.background)
             exchange = await self.aside(make_exchange, recorder.owner, large=large, patient=patient)
@@ -275,6 +277,7 @@ class Gateway:
             created_at=recorder.created_at,
             notices=[*read.notices, *([chosen.notice] if chosen.notice else ()), *recorder.notices],
             attached=self.attached(recorder.owner, (request.model, chosen.model)),
+            containers=await tool_containers(self.equipment.tools, request, history, recorder.owner),
         )
         large = read.is_large(history)
         exchange = await self.aside(make_exchange, recorder.owner, large=large)
@@ -290,7 +293,8 @@ class Gateway:
     async def check_definitions(self, exchange: Exchange, owner: str, *, large: bool) -> None:
         """Raises for a schema that cannot be compiled, where no engine is going to be asked."""
         while isinstance(step := exchange.step, Check):
-            outcome = await self.equipment.checker.run(step.work, owner)
+            outcome = await self.equipment.run_check(step.work, owner)
+            large = large or is_large(outcome)
             await run_aside(partial(exchange.checked, outcome), large=large)
         if exchange.error is not None:
             raise exchange.error

@@ -9,11 +9,19 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from antiphon.core.check_work import CheckOutcome
+
 T = TypeVar("T")
 
 # A request is large from so many bytes, or items of a history, on: either takes a few milliseconds.
 LARGE_BODY = 64 * 1024
 LARGE_HISTORY = 250
+
+
+def is_large(outcome: CheckOutcome) -> bool:
+    """What was read makes the request large."""
+    return len(outcome.text) + sum(map(len, outcome.images)) >= LARGE_BODY
+
 
 # Few: more of them would leave the loop less of the interpreter.
 THREADS = 2

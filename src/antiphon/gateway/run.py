@@ -24,6 +24,7 @@ from antiphon.gateway.deadlines import Deadline
 from antiphon.gateway.engine_flow import EngineFlow
 from antiphon.gateway.equipment import Equipment
 from antiphon.gateway.exchange_calls import ExchangeCalls
+from antiphon.gateway.large_requests import is_large
 from antiphon.gateway.observers import Arrival, Channel, Observer, RunObservers
 from antiphon.gateway.outbox import Outbox
 from antiphon.gateway.recorder import NoRecorder, ResponseRecorder
@@ -77,7 +78,7 @@ class ResponseRun:
         self._observers = RunObservers(observers)
         self._calls = ExchangeCalls(exchange)
         self._outbox = Outbox(self._observers, self._calls, EngineFlow())
-        self._checks = AnswerChecks(exchange, self._outbox, equipment.checker, seat)
+        self._checks = AnswerChecks(exchange, self._outbox, equipment, seat)
         self._body = BodyReader(
             exchange.answer, self._calls, self._checks, self._outbox, self._observers, self._watch, equipment.batch.add
         )
@@ -339,7 +340,13 @@ class ResponseRun:
     def _tool_calls(self) -> ToolCalls:
         if self._tools is None:
             exchange = self._exchange
-            context = ToolContext(self.owner or "", self.response.id, exchange.request, server_of=exchange.server_of)
+            context = ToolContext(
+                self.owner or "",
+                self.response.id,
+                exchange.request,
+                server_of=exchange.server_of,
+                containers=exchange.containers,
+            )
             equipment = self._equipment
             self._tools = ToolCalls(equipment.tools, context, self.recorder, self._observers, timeout=equipment.tool_timeout)
         return self._tools
@@ -393,6 +400,7 @@ class ResponseRun:
             checking.result()
         else:
             outcome = await self._checks.outcome_of(step.work)
+            self._large = self._large or is_large(outcome)
             await self._report(partial(self._exchange.checked, outcome))
 
     # ---- what the watch sees -----------------------------------------------------------------------------------------

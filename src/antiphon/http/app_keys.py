@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from aiohttp import web
 
+from antiphon.containers.containers import Containers
 from antiphon.files.library import FileLibrary
 from antiphon.gateway.conversations import Conversations
 from antiphon.gateway.gateway import Gateway
@@ -34,4 +35,6 @@ FILES = web.AppKey("files", FileLibrary)
 VECTOR_STORES = web.AppKey("vector_stores", VectorStores)
 STORE_FILES = web.AppKey("store_files", StoreFiles)
 TRANSPORT = web.AppKey("transport", Transport)
+# None: the settings switch them off.
+CONTAINERS: web.AppKey[Containers | None] = web.AppKey("containers")
 LIMITS = web.AppKey("limits", HttpLimits)

@@ -9,7 +9,7 @@ KEPT = frozenset(
     """
     type role id object model status call_id tool_call_id item_id response_id previous_response_id name namespace finish_reason
     reason code param effort summary_type verbosity truncation service_tier phase event execution detail reasoning_effort
-    server_label approval_request_id require_approval search_context_size
+    server_label approval_request_id require_approval search_context_size container_id
     """.split()
 )
 # The members that are content to their last leaf.
@@ -20,7 +20,13 @@ CONTENT = frozenset(
     """.split()
 )
 # Those that are content in objects of one type only.
-CONTENT_OF = {"mcp_tool_execution_error": frozenset({"content"}), "mcp_approval_response": frozenset({"reason"})}
+CONTENT_OF = {
+    "mcp_tool_execution_error": frozenset({"content"}),
+    "mcp_approval_response": frozenset({"reason"}),
+    # Elsewhere it is the code of an error.
+    "code_interpreter_call": frozenset({"code", "outputs"}),
+    "response.code_interpreter_call_code.done": frozenset({"code"}),
+}
 # Letters as numbers.
 LETTERS = frozenset({"bytes", "tokens"})
 

@@ -1,6 +1,6 @@
 """A tool that the gateway runs: what an engine sees of it, what its calls look like, and how a call is run."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -24,6 +24,8 @@ class ToolContext:
     resources: AsyncExitStack = field(default_factory=AsyncExitStack)
     # The MCP server that a label means in this response. Without more it is the operator's.
     server_of: Callable[[str], McpServer] = McpServer
+    # The containers that tools run code in, by the types of the tools.
+    containers: Mapping[str, str] = field(default_factory=dict)
 
 
 class ToolRunner(GatewayTool, Protocol):

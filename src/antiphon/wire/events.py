@@ -243,6 +243,27 @@ class FileSearchCallCompleted(CallEvent, tag="response.file_search_call.complete
     pass
 
 
+class CodeInterpreterCallInProgress(CallEvent, tag="response.code_interpreter_call.in_progress"):
+    pass
+
+
+class CodeInterpreterCallCodeDelta(CallEvent, tag="response.code_interpreter_call_code.delta"):
+    delta: str
+    obfuscation: str | UnsetType = UNSET
+
+
+class CodeInterpreterCallCodeDone(CallEvent, tag="response.code_interpreter_call_code.done"):
+    code: str
+
+
+class CodeInterpreterCallInterpreting(CallEvent, tag="response.code_interpreter_call.interpreting"):
+    pass
+
+
+class CodeInterpreterCallCompleted(CallEvent, tag="response.code_interpreter_call.completed"):
+    pass
+
+
 # The events whose `delta` is a piece of text.
 DeltaEvent = (
     OutputTextDelta
@@ -254,6 +275,7 @@ DeltaEvent = (
     | CustomToolCallInputDelta
     | McpCallArgumentsDelta
     | ShellCallCommandDelta
+    | CodeInterpreterCallCodeDelta
 )
 # Every event, by its `type`.
 StreamEvent = (
@@ -293,5 +315,9 @@ StreamEvent = (
     | FileSearchCallInProgress
     | FileSearchCallSearching
     | FileSearchCallCompleted
+    | CodeInterpreterCallInProgress
+    | CodeInterpreterCallCodeDone
+    | CodeInterpreterCallInterpreting
+    | CodeInterpreterCallCompleted
     | DeltaEvent
 )

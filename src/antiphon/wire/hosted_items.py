@@ -4,8 +4,8 @@ from typing import Any, Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
-# "calling" and "searching": the tool runs now.
-HostedStatus = Literal["in_progress", "calling", "searching", "completed", "incomplete", "failed"]
+# "calling", "searching" and "interpreting": the tool runs now.
+HostedStatus = Literal["in_progress", "calling", "searching", "interpreting", "completed", "incomplete", "failed"]
 
 
 class McpTool(Struct):
@@ -80,6 +80,15 @@ class FileSearchCall(Struct, tag="file_search_call"):
     results: list[dict[str, Any]] | None = None
 
 
+class CodeInterpreterCall(Struct, tag="code_interpreter_call"):
+    id: str
+    status: HostedStatus
+    container_id: str
+    code: str | None
+    # Only where the request includes them.
+    outputs: list[dict[str, Any]] | None
+
+
 class ToolSearchOutput(Struct, tag="tool_search_output"):
     """What a search by the server found."""
 
@@ -90,4 +99,6 @@ class ToolSearchOutput(Struct, tag="tool_search_output"):
     execution: str = "server"
 
 
-HostedItem = McpListTools | McpCall | McpApprovalRequest | WebSearchCall | FileSearchCall | ToolSearchOutput
+HostedItem = (
+    McpListTools | McpCall | McpApprovalRequest | WebSearchCall | FileSearchCall | CodeInterpreterCall | ToolSearchOutput
+)

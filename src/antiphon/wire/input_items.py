@@ -78,11 +78,14 @@ class InputItemReference(Struct):
 
 class InputImage(Struct):
     image_url: str | None = None
+    file_id: str | None = None
     detail: str | None = None
 
 
 class InputFile(Struct):
     file_data: str | None = None
+    file_id: str | None = None
+    file_url: str | None = None
     filename: str | None = None
 
 

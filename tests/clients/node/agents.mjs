@@ -7,6 +7,7 @@ import {
   OpenAIResponsesCompactionSession,
   Runner,
   applyPatchTool,
+  codeInterpreterTool,
   fileSearchTool,
   hostedMcpTool,
   shellTool,
@@ -180,6 +181,17 @@ async function fileSearch(url, includeSearchResults, stream) {
   };
 }
 
+// Code that the gateway runs: the second run finds the container of the first in the history.
+async function codeInterpreter(url, stream) {
+  const modelSettings = { providerData: { include: ['code_interpreter_call.outputs'] } };
+  const analyst = new Agent({ name: 'Analyst', model: 'mock', tools: [codeInterpreterTool()], modelSettings });
+  const first = await runner(url).run(analyst, 'Plot it', { stream });
+  if (stream) await collect(first);
+  const second = await runner(url).run(analyst, [...first.history, { role: 'user', content: 'Again' }]);
+  const items = first.newItems.map(({ type, rawItem }) => rawItem.name ?? type);
+  return { texts: [first.finalOutput, second.finalOutput], items };
+}
+
 async function webSocket(url) {
   const providerOptions = { openAIClient: client(url) };
   return await withResponsesWebSocketSession(
@@ -212,5 +224,7 @@ await play({
   fileSearch: (url) => fileSearch(url, false, false),
   fileSearchWithResults: (url) => fileSearch(url, true, false),
   fileSearchStreamed: (url) => fileSearch(url, true, true),
+  codeInterpreter: (url) => codeInterpreter(url, false),
+  codeInterpreterStreamed: (url) => codeInterpreter(url, true),
   webSocket,
 });

@@ -1,0 +1,405 @@
+"""The containers of a gateway: made, found, used, expired and removed."""
+
+import asyncio
+import logging
+import os
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO, NamedTuple, Protocol
+
+from msgspec import Struct
+
+from antiphon.containers.container import Container, ContainerFile, Source
+from antiphon.containers.folder import ContainerFolder, clean_name, free_name, remove_tree
+from antiphon.containers.kernels import Kernel, Kernels
+from antiphon.core.code_interpreter import MEMORY
+from antiphon.core.quantities import counted
+from antiphon.errors import InvalidRequest, RateLimited, quoted
+from antiphon.logs import log
+from antiphon.sandbox.results import KernelRun
+from antiphon.store.file_records import FileRecord
+
+# Seconds between two looks for containers that have been idle too long.
+SWEEP_INTERVAL = 15.0
+# Idle minutes after which a container expires, and the most that a request may ask for.
+MINUTES = 20
+# Containers that have expired, and are still known.
+MOST_EXPIRED = 1_000
+# Seconds that a kernel may take beyond the time of its run.
+GRACE = 30.0
+PIECE = 256 * 1024
+LOCK = "lock"
+
+FULL = "There are too many containers here now: at most {most} at a time{whose}. Delete one, or wait until one has expired."
+NO_SUCH_FILE = "there is no file {id}"
+DISK_FULL = "The files of a container may have {most} together, and there is no room for {name}."
+
+
+class ContainerExpired(Exception):
+    """It has gone while somebody was about to use it."""
+
+    def __init__(self) -> None:
+        super().__init__("the container has expired")
+
+
+class ContainerLimits(Struct, frozen=True):
+    most: int = 32
+    most_per_owner: int = 8
+    memory: str = "1g"
+    # Of one run.
+    seconds: float = 60.0
+    # Bytes of all files.
+    disk: int = 2**30
+
+
+class Uploads(Protocol):
+    """The uploaded files (`files.library.FileLibrary`)."""
+
+    async def find(self, owner: str, ids: Collection[str]) -> Mapping[str, FileRecord]: ...
+
+    def read(self, record: FileRecord) -> AsyncIterator[bytes]: ...
+
+
+class Run(NamedTuple):
+    """What came of running code. `written`: the files that it made or changed."""
+
+    result: KernelRun
+    written: list[ContainerFile]
+    files: list[ContainerFile]
+
+
+class Containers:
+    """`close()` it at the end. What belongs to another owner is not found."""
+
+    def __init__(
+        self,
+        kernels: Kernels,
+        limits: ContainerLimits,
+        folder: Path,
+        new_id: Callable[[str], str],
+        uploads: Uploads,
+        *,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        """`folder`: where the folders of containers are made; other gateways may use the same one."""
+        self.limits = limits
+        self.kernels = kernels
+        self.uploads = uploads
+        self.new_id = new_id
+        self._folder = folder
+        self._now = now
+        # This gateway's own folder in it, once there is a container; and the lock that says that the gateway is alive.
+        self._own: Path | None = None
+        self._lock: BinaryIO | None = None
+        self._containers: dict[str, Container] = {}
+        self._expired: dict[str, Container] = {}
+        # Whom an owner's key stands for now: it may have got a name since.
+        self.current_owner: Callable[[str], str] = lambda owner: owner
+        self._making = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def complaint(self) -> str | None:
+        """Why code cannot be run here."""
+        return await self.kernels.complaint()
+
+    # ---- which there are ---------------------------------------------------------------------------------------------
+
+    @property
+    def all(self) -> list[Container]:
+        """Of every owner, the oldest first."""
+        return list(self._containers.values())
+
+    def of_owner(self, owner: str) -> list[Container]:
+        """The oldest first."""
+        return [each for each in self._containers.values() if self._is_of(each, owner)]
+
+    def get(self, owner: str, id: str) -> Container | None:
+        """None: it is not there, has expired, or is another owner's."""
+        container = self._containers.get(id)
+        if container is None or not self._is_of(container, owner):
+            return None
+        if container.is_idle_too_long(self._now()):
+            self._expire(container)
+            return None
+        return container
+
+    def seen(self, owner: str, id: str) -> Container | None:
+        """The same, or one that has expired."""
+        found = self.get(owner, id) or self._expired.get(id)
+        return found if found is not None and self._is_of(found, owner) else None
+
+    def _is_of(self, container: Container, owner: str) -> bool:
+        return self.current_owner(container.owner) == owner
+
+    # ---- made and removed --------------------------------------------------------------------------------------------
+
+    async def create(
+        self,
+        owner: str,
+        name: str,
+        *,
+        id: str | None = None,
+        minutes: int = MINUTES,
+        memory_limit: str = "1g",
+        is_auto: bool = False,
+    ) -> Container:
+        """`id`: one that was promised; if it is there already, it is returned. Raises RateLimited if there are too many."""
+        async with self._making:
+            if id is not None and (there := self.get(owner, id)) is not None:
+                return there
+            self._make_room(owner)
+            now = self._now()
+            id = id or self.new_id("cntr")
+            folder = ContainerFolder(await self._own_folder() / id)
+            await asyncio.to_thread(folder.make)
+            container = Container(id, owner, name, int(now), now, minutes, memory_limit, folder, is_auto)
+            self._containers[id] = container
+            return container
+
+    def _make_room(self, owner: str) -> None:
+        limits, own = self.limits, self.of_owner(owner)
+        if len(own) >= limits.most_per_owner:
+            # Nobody has asked for these by name. The one that was used longest ago gives way.
+            idle = [each for each in own if each.is_auto and not each.users]
+            if not idle:
+                raise RateLimited(FULL.format(most=limits.most_per_owner, whose=" for one key"), retry_after=60)
+            self._expire(min(idle, key=lambda each: each.last_active_at))
+        elif len(self._containers) >= limits.most:
+            raise RateLimited(FULL.format(most=limits.most, whose=""), retry_after=60)
+
+    async def delete(self, owner: str, id: str) -> bool:
+        container = self.seen(owner, id)
+        if container is None:
+            return False
+        self._expired.pop(id, None)
+        if self._containers.pop(id, None) is not None:
+            container.has_expired = True
+            await self._end(container)
+        return True
+
+    def _expire(self, container: Container) -> None:
+        self._containers.pop(container.id, None)
+        container.has_expired = True
+        self._expired[container.id] = container
+        while len(self._expired) > MOST_EXPIRED:
+            del self._expired[next(iter(self._expired))]
+        task = asyncio.create_task(self._end(container))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _end(self, container: Container) -> None:
+        await _stop(container)
+        container.files.clear()
+        await asyncio.to_thread(container.folder.remove)
+
+    def sweep(self) -> int:
+        """Ends containers that have been idle too long. How many there were."""
+        now = self._now()
+        idle = [each for each in self._containers.values() if each.is_idle_too_long(now)]
+        for container in idle:
+            self._expire(container)
+        return len(idle)
+
+    async def watch(self, interval: float = SWEEP_INTERVAL) -> None:
+        self.kernels.begin()
+        await asyncio.to_thread(remove_leftovers, self._folder)
+        while True:
+            await asyncio.sleep(interval)
+            self.sweep()
+
+    async def close(self) -> None:
+        for container in self.all:
+            self._expire(container)
+        if self._tasks:
+            await asyncio.wait(set(self._tasks))
+        await self.kernels.close()
+        if self._own is not None:
+            await asyncio.to_thread(remove_tree, self._own)
+        if self._lock is not None:
+            self._lock.close()
+
+    async def _own_folder(self) -> Path:
+        if self._own is not None:
+            return self._own
+        made, self._lock = await asyncio.to_thread(_make_own_folder, self._folder)
+        self._own = made
+        return made
+
+    # ---- runs --------------------------------------------------------------------------------------------------------
+
+    async def run(self, container: Container, code: str) -> Run:
+        """A run that is cancelled ends the container's Python: its variables are lost, its files are not."""
+        async with self._in_use(container):
+            seconds = self.limits.seconds
+            try:
+                async with asyncio.timeout(seconds + GRACE):
+                    kernel = await self._kernel(container)
+                    result = await kernel.run(code, seconds)
+            except BaseException:
+                await asyncio.shield(_stop(container))
+                raise
+            if not kernel.is_alive:
+                await _stop(container)
+            written = await self._look(container, "assistant")
+            written += [await self._keep_image(container, image) for image in result.images]
+            return Run(result, written, list(container.files.values()))
+
+    async def _kernel(self, container: Container) -> Kernel:
+        if container.kernel is None or not container.kernel.is_alive:
+            await _stop(container)
+            container.kernel = await self.kernels.start(container.folder.data, MEMORY[container.memory_limit])
+            # The sandbox may have given the files to another user, which is no change of them.
+            await self._look(container, None)
+        return container.kernel
+
+    async def _look(self, container: Container, source: Source | None) -> list[ContainerFile]:
+        """Takes note of its files. Those that are new or have changed come from this source, and are returned."""
+        return container.note_files(await asyncio.to_thread(container.folder.files), source, self._now(), self.new_id)
+
+    async def _keep_image(self, container: Container, image: bytes) -> ContainerFile:
+        name = free_name("image.png", container.files)
+        return await self._write(container, name, _pieces(image), "assistant")
+
+    @asynccontextmanager
+    async def _in_use(self, container: Container) -> AsyncIterator[None]:
+        with container.used(self._now()):
+            async with container.lock:
+                if container.has_expired:
+                    raise ContainerExpired
+                yield
+        container.last_active_at = self._now()
+
+    # ---- files -------------------------------------------------------------------------------------------------------
+
+    async def add(self, container: Container, filename: str, content: AsyncIterator[bytes]) -> ContainerFile:
+        """An upload. One that has the name of another file takes its place."""
+        async with self._in_use(container):
+            return await self._write(container, clean_name(filename), content, "user")
+
+    async def check_uploads(self, owner: str, ids: Sequence[str], where: str) -> Sequence[FileRecord]:
+        """Raises InvalidRequest for one that is not there, or another owner's. `where`: the path of the list."""
+        if not ids:
+            return ()
+        found = await self.uploads.find(owner, set(ids))
+        for at, id in enumerate(ids):
+            if id not in found:
+                problem = f"Invalid `{where}[{at}]`: {NO_SUCH_FILE.format(id=quoted(id))}."
+                raise InvalidRequest(problem, param=f"{where}[{at}]", code="file_not_found")
+        return [found[id] for id in dict.fromkeys(ids)]
+
+    async def copy(self, container: Container, records: Sequence[FileRecord]) -> list[ContainerFile]:
+        """Uploaded files, each once."""
+        copied: list[ContainerFile] = []
+        for record in records:
+            async with self._in_use(container):
+                known = container.files.get(container.copied.get(record.id, ""))
+                if known is None:
+                    name = free_name(clean_name(record.filename), container.files)
+                    known = await self._write(container, name, self.uploads.read(record), "user")
+                    container.copied[record.id] = known.name
+                copied.append(known)
+        return copied
+
+    async def _write(self, container: Container, name: str, content: AsyncIterator[bytes], source: Source) -> ContainerFile:
+        folder, number = container.folder, self.new_id("upload")
+        other = container.files.get(name)
+        room = self.limits.disk - container.bytes + (other.size if other is not None else 0)
+        file = await asyncio.to_thread(folder.begin_upload, number)
+        try:
+            async for piece in content:
+                room -= len(piece)
+                if room < 0:
+                    message = DISK_FULL.format(most=counted(self.limits.disk, "byte"), name=quoted(name))
+                    raise InvalidRequest(message, param="file", code="container_full")
+                await asyncio.to_thread(file.write, piece)
+            await asyncio.to_thread(file.close)
+            try:
+                await asyncio.to_thread(folder.end_upload, number, name)
+            except FileExistsError:
+                problem = f"The container has a folder with the name {quoted(name)}: give the file another one."
+                raise InvalidRequest(problem, param="file", code="invalid_value") from None
+        finally:
+            file.close()
+            await asyncio.to_thread(folder.drop_upload, number)
+        changed = await self._look(container, source)
+        written = next((each for each in changed if each.name == name), None) or container.files.get(name)
+        if written is None:
+            raise InvalidRequest("The file is gone: code in the container has removed it.", param="file", code="file_not_found")
+        return written
+
+    async def remove_file(self, container: Container, file: ContainerFile) -> None:
+        async with self._in_use(container):
+            await asyncio.to_thread(container.folder.delete, file.name)
+            container.files.pop(file.name, None)
+
+    async def read(self, container: Container, file: ContainerFile) -> AsyncIterator[bytes]:
+        """Raises FileNotFoundError: code has removed it, or put something else in its place."""
+        with container.used(self._now()):
+            opened = await asyncio.to_thread(container.folder.open, file.name)
+            try:
+                while piece := await asyncio.to_thread(opened.read, PIECE):
+                    yield piece
+            finally:
+                opened.close()
+
+
+async def _stop(container: Container) -> None:
+    kernel, container.kernel = container.kernel, None
+    if kernel is None:
+        return
+    try:
+        await kernel.close()
+    except Exception as failed:
+        log("kernel_not_closed", level=logging.WARNING, exc_info=failed, container=container.id)
+
+
+async def _pieces(data: bytes) -> AsyncIterator[bytes]:
+    yield data
+
+
+# ---- folders of gateways ---------------------------------------------------------------------------------------------
+
+
+def _make_own_folder(folder: Path) -> tuple[Path, BinaryIO]:
+    """A new one, with a lock that is held as long as the gateway lives."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    own = Path(tempfile.mkdtemp(prefix="gateway-", dir=folder))
+    lock = (own / LOCK).open("wb")
+    with suppress(OSError):
+        _try_to_lock(lock)
+    return own, lock
+
+
+def remove_leftovers(folder: Path) -> int:
+    """What gateways that were killed have left. How many there were."""
+    left = list(_leftovers(folder))
+    for own in left:
+        remove_tree(own)
+    return len(left)
+
+
+def _leftovers(folder: Path) -> Iterator[Path]:
+    if not folder.is_dir():
+        return
+    for own in sorted(folder.glob("gateway-*")):
+        try:
+            with (own / LOCK).open("rb") as lock:
+                _try_to_lock(lock)
+        except FileNotFoundError:
+            # It may be about to be made.
+            if time.time() - own.stat().st_mtime < 60:
+                continue
+        except OSError:
+            continue
+        yield own
+
+
+def _try_to_lock(file: BinaryIO) -> None:
+    """Raises OSError if another process has it."""
+    if os.name == "posix":
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

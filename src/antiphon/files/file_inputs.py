@@ -1,0 +1,79 @@
+"""The uploaded files that requests name: what an engine gets of each."""
+
+import base64
+from pathlib import Path
+from typing import Protocol
+
+from msgspec import structs
+
+from antiphon.core.check_work import NO_SUCH_FILE, CheckOutcome, StoredFileWork
+from antiphon.core.documents import KnownDocuments, work_digest
+from antiphon.core.quantities import counted
+from antiphon.files.contents import in_thread
+from antiphon.files.library import FileLibrary
+from antiphon.store.file_records import FileRecord
+
+# In the words that follow "cannot be read: ".
+NOT_THERE = "there is no such file"
+NO_IMAGE = "the file is no image: it must be a PNG, JPEG, GIF or WebP file"
+TOO_LARGE = "the image has {size}, and at most {most} are allowed (`max_image_bytes`)"
+TOO_LONG = "it has more than {most} characters, the most that a request may have of one file"
+LONGEST_TEXT = 8 * 1024 * 1024
+
+# How each kind of image begins, and the bytes after its first eight that it must have.
+IMAGES: tuple[tuple[bytes, bytes, str], ...] = (
+    (b"\x89PNG\r\n\x1a\n", b"", "image/png"),
+    (b"\xff\xd8\xff", b"", "image/jpeg"),
+    (b"GIF8", b"", "image/gif"),
+    (b"RIFF", b"WEBP", "image/webp"),
+)
+
+
+class ReadText(Protocol):
+    """The text of a file, or the images on its pages; or a complaint."""
+
+    async def __call__(self, path: Path, record: FileRecord, *, patient: bool) -> CheckOutcome: ...
+
+
+class FileInputs:
+    def __init__(self, library: FileLibrary, read_text: ReadText) -> None:
+        self._library = library
+        self._read_text = read_text
+        # By its id, which no other file ever has. Whose it is, and whether it is still there, is looked up each time.
+        self._known = KnownDocuments()
+
+    async def outcome_of(self, work: StoredFileWork, owner: str, *, patient: bool = False) -> CheckOutcome:
+        """A file that is not there, or cannot be read, has a complaint. Raises if that cannot be said now."""
+        record = await self._library.get(owner, work.id)
+        if record is None:
+            return CheckOutcome(complaint=NOT_THERE, code=NO_SUCH_FILE)
+        if work.is_image:
+            return await self._image(record, work.most_bytes)
+        digest = work_digest(work)
+        if (outcome := self._known.get(digest)) is None:
+            async with self._library.local_copy(record) as path:
+                outcome = _bounded(await self._read_text(path, record, patient=patient))
+            if not outcome.unfinished:
+                self._known.add(digest, outcome)
+        return structs.replace(outcome, title=record.filename)
+
+    async def _image(self, record: FileRecord, most: int) -> CheckOutcome:
+        if record.size > most:
+            words = TOO_LARGE.format(size=counted(record.size, "byte"), most=counted(most, "byte"))
+            return CheckOutcome(complaint=words, title=record.filename)
+        image = b"".join([piece async for piece in self._library.read(record)])
+        outcome = await in_thread(lambda: image_to_outcome(image))
+        return structs.replace(outcome, title=record.filename)
+
+
+def image_to_outcome(image: bytes) -> CheckOutcome:
+    kind = next((kind for start, form, kind in IMAGES if image.startswith(start) and image[8:].startswith(form)), None)
+    if kind is None:
+        return CheckOutcome(complaint=NO_IMAGE, code="unsupported_file")
+    return CheckOutcome(images=(f"data:{kind};base64,{base64.b64encode(image).decode()}",))
+
+
+def _bounded(outcome: CheckOutcome) -> CheckOutcome:
+    if len(outcome.text) <= LONGEST_TEXT:
+        return outcome
+    return CheckOutcome(complaint=TOO_LONG.format(most=LONGEST_TEXT))

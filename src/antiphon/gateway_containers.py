@@ -1,0 +1,24 @@
+"""The containers of a gateway, as the settings ask for them."""
+
+from pathlib import Path
+
+from antiphon.containers.containers import ContainerLimits, Containers, Uploads
+from antiphon.containers.kernels import Kernels
+from antiphon.containers.sandbox_kernels import SandboxKernels
+from antiphon.gateway.ids import new_id
+from antiphon.sandbox.limits import SandboxLimits
+from antiphon.settings import Settings, cache_directory
+
+
+def make_containers(settings: Settings, uploads: Uploads, kernels: Kernels | None = None) -> Containers | None:
+    """None: the settings switch them off. `kernels`: what runs code, in place of the sandbox."""
+    chosen = settings.containers
+    if not chosen.enabled:
+        return None
+    limits = ContainerLimits(
+        chosen.most, chosen.most_per_key, memory=chosen.memory_limit, seconds=chosen.seconds, disk=chosen.disk_bytes
+    )
+    folder = Path(chosen.folder) if chosen.folder else cache_directory(settings) / "containers"
+    bounds = SandboxLimits(disk=limits.disk, seconds=limits.seconds)
+    sandbox = kernels or SandboxKernels(bounds, packages=Path(chosen.packages) if chosen.packages else None)
+    return Containers(sandbox, limits, folder, new_id, uploads)

@@ -1,0 +1,222 @@
+"""Containers: created, listed, retrieved and deleted, and their files."""
+
+import mimetypes
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from antiphon.containers.container import Container, ContainerFile
+from antiphon.containers.containers import MINUTES, ContainerExpired, Containers
+from antiphon.core.code_interpreter import check_container
+from antiphon.core.code_results import FOLDER
+from antiphon.core.validation import body_to_struct
+from antiphon.errors import InvalidRequest, NotFound, quoted
+from antiphon.http.answers import to_json
+from antiphon.http.app_keys import CONTAINERS, GATEWAY
+from antiphon.http.files import BYTES, GUARDED, SAFE_TYPES, disposition_of
+from antiphon.http.middlewares import OWNER
+from antiphon.http.multipart import form_parts
+from antiphon.http.pages import cut, query_to_page, to_list
+from antiphon.wire.containers import (
+    AddFile,
+    ContainerFileObject,
+    ContainerObject,
+    CreateContainer,
+    Deleted,
+    ExpiresAfter,
+)
+
+NO_CONTAINERS = "There are no containers here: {reason}."
+SWITCHED_OFF = "the setting containers.enabled is false"
+NO_SKILLS = "Invalid `skills`: there are no skills here. Upload their files to the container."
+NO_FILE = 'Missing `file`: send the file as `multipart/form-data`, or the id of an uploaded one as JSON: {"file_id": "…"}.'
+
+
+async def create(request: web.Request) -> web.Response:
+    containers = await _containers(request)
+    body = body_to_struct(await request.read() or b"{}", CreateContainer, request.app[GATEWAY].environment.limits)
+    check_container(body.memory_limit, body.network_policy, containers.limits.memory, "")
+    if body.skills:
+        raise InvalidRequest(NO_SKILLS, param="skills", code="unsupported_parameter")
+    owner = request[OWNER]
+    records = await containers.check_uploads(owner, body.file_ids or (), "file_ids")
+    minutes = MINUTES if body.expires_after is None else body.expires_after.minutes
+    made = await containers.create(owner, body.name, minutes=minutes, memory_limit=body.memory_limit or "1g")
+    await containers.copy(made, records)
+    return to_json(_to_object(made))
+
+
+async def list_all(request: web.Request) -> web.Response:
+    containers, page = await _containers(request), query_to_page(request.query)
+    objects = [msgspec.to_builtins(_to_object(each)) for each in containers.of_owner(request[OWNER])]
+    name = request.query.get("name")
+    return to_json(to_list(cut([each for each in objects if name in (None, each["name"])], page), page))
+
+
+async def retrieve(request: web.Request) -> web.Response:
+    """Also one that has expired, as long as it is known."""
+    id = request.match_info["id"]
+    found = (await _containers(request)).seen(request[OWNER], id)
+    if found is None:
+        raise _not_found(id)
+    return to_json(_to_object(found))
+
+
+async def delete(request: web.Request) -> web.Response:
+    id = request.match_info["id"]
+    if not await (await _containers(request)).delete(request[OWNER], id):
+        raise _not_found(id)
+    return to_json(Deleted(id=id, object="container.deleted"))
+
+
+# ---- files -----------------------------------------------------------------------------------------------------------
+
+
+async def create_file(request: web.Request) -> web.Response:
+    containers, container = await _container(request)
+    try:
+        file = await _add_file(request, containers, container)
+    except ContainerExpired:
+        raise _not_found(container.id) from None
+    return to_json(_file_to_object(container, file))
+
+
+async def _add_file(request: web.Request, containers: Containers, container: Container) -> ContainerFile:
+    if request.content_type != "multipart/form-data":
+        body = body_to_struct(await request.read() or b"{}", AddFile, request.app[GATEWAY].environment.limits)
+        return await _copy(request, containers, container, body.file_id)
+    async for part in form_parts(request):
+        if part.name == "file_id":
+            return await _copy(request, containers, container, await part.text())
+        if part.name == "file":
+            return await containers.add(container, part.filename or "file", part.pieces())
+    raise InvalidRequest(NO_FILE, param="file", code="missing_required_parameter")
+
+
+async def _copy(request: web.Request, containers: Containers, container: Container, id: str) -> ContainerFile:
+    records = await containers.check_uploads(request[OWNER], [id], "file_id")
+    (file,) = await containers.copy(container, records)
+    return file
+
+
+async def list_files(request: web.Request) -> web.Response:
+    (_, container), page = await _container(request), query_to_page(request.query)
+    # Ids sort in the order in which they were made.
+    files = sorted(container.files.values(), key=lambda file: file.id)
+    objects = [msgspec.to_builtins(_file_to_object(container, file)) for file in files]
+    return to_json(to_list(cut(objects, page), page))
+
+
+async def retrieve_file(request: web.Request) -> web.Response:
+    _, container = await _container(request)
+    return to_json(_file_to_object(container, _file(request, container)))
+
+
+async def delete_file(request: web.Request) -> web.Response:
+    containers, container = await _container(request)
+    file = _file(request, container)
+    try:
+        await containers.remove_file(container, file)
+    except ContainerExpired:
+        raise _not_found(container.id) from None
+    return to_json(Deleted(id=file.id, object="container.file.deleted"))
+
+
+async def file_content(request: web.Request) -> web.StreamResponse:
+    containers, container = await _container(request)
+    file = _file(request, container)
+    pieces = containers.read(container, file)
+    try:
+        first = await anext(pieces, b"")
+    except FileNotFoundError:
+        raise _file_not_found(container.id, file.id) from None
+    disposition = f"attachment; {disposition_of(file.name.rpartition('/')[2])}"
+    answer = web.StreamResponse(headers={**GUARDED, "Content-Disposition": disposition})
+    guessed = mimetypes.guess_type(file.name)[0]
+    answer.content_type = guessed if guessed in SAFE_TYPES else BYTES
+    await answer.prepare(request)
+    if first:
+        await answer.write(first)
+    async for piece in pieces:
+        await answer.write(piece)
+    await answer.write_eof()
+    return answer
+
+
+# ---- what is there ---------------------------------------------------------------------------------------------------
+
+
+async def _containers(request: web.Request) -> Containers:
+    """Raises InvalidRequest where code cannot be run."""
+    containers = request.app[CONTAINERS]
+    reason = SWITCHED_OFF if containers is None else await containers.complaint()
+    if containers is None or reason is not None:
+        raise InvalidRequest(NO_CONTAINERS.format(reason=reason), code="containers_unavailable")
+    return containers
+
+
+async def _container(request: web.Request) -> tuple[Containers, Container]:
+    id = request.match_info["id"]
+    containers = await _containers(request)
+    container = containers.get(request[OWNER], id)
+    if container is None:
+        raise _expired() if containers.seen(request[OWNER], id) is not None else _not_found(id)
+    return containers, container
+
+
+def _file(request: web.Request, container: Container) -> ContainerFile:
+    id = request.match_info["file_id"]
+    file = container.file(id)
+    if file is None:
+        raise _file_not_found(container.id, id)
+    return file
+
+
+def _expired() -> NotFound:
+    return NotFound("Container is expired. Create another one.", code="container_expired")
+
+
+def _not_found(id: str) -> NotFound:
+    return NotFound(f"Container with id {quoted(id)} not found.", code="container_not_found")
+
+
+def _file_not_found(container: str, id: str) -> NotFound:
+    return NotFound(f"File with id {quoted(id)} not found in container {quoted(container)}.", code="file_not_found")
+
+
+def _to_object(container: Container) -> ContainerObject:
+    return ContainerObject(
+        id=container.id,
+        name=container.name,
+        created_at=container.created_at,
+        status="expired" if container.has_expired else "running",
+        expires_after=ExpiresAfter("last_active_at", container.minutes),
+        last_active_at=int(container.last_active_at),
+        memory_limit=container.memory_limit,
+    )
+
+
+def _file_to_object(container: Container, file: ContainerFile) -> ContainerFileObject:
+    return ContainerFileObject(
+        id=file.id,
+        container_id=container.id,
+        created_at=file.created_at,
+        bytes=file.size,
+        path=FOLDER + file.name,
+        source=file.source,
+    )
+
+
+def routes() -> list[Any]:
+    return [
+        web.post("/v1/containers", create),
+        web.get("/v1/containers", list_all),
+        web.get("/v1/containers/{id}", retrieve),
+        web.delete("/v1/containers/{id}", delete),
+        web.post("/v1/containers/{id}/files", create_file),
+        web.get("/v1/containers/{id}/files", list_files),
+        web.get("/v1/containers/{id}/files/{file_id}", retrieve_file),
+        web.delete("/v1/containers/{id}/files/{file_id}", delete_file),
+        web.get("/v1/containers/{id}/files/{file_id}/content", file_content),
+    ]

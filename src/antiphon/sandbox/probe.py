@@ -1,0 +1,201 @@
+"""Whether the sandbox holds on this machine: tried from the inside, before any code of a model runs."""
+
+import asyncio
+import json
+import os
+import platform
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from antiphon.sandbox.cgroups import NoCgroups, find_cgroups
+from antiphon.sandbox.folder import remove_folder
+from antiphon.sandbox.kernel import Kernel, KernelFailed
+from antiphon.sandbox.limits import MIB, SandboxLimits
+from antiphon.sandbox.sandbox import Sandbox, UnusablePython
+from antiphon.sandbox.seccomp import ARCHITECTURES, supported
+
+# Small, so that a limit that does not hold does no harm.
+LIMITS = SandboxLimits(memory=64 * MIB, processes=16, disk=16 * MIB)
+SECONDS = 10.0
+
+
+class NoSandbox(Exception):
+    """Why code cannot be run here, and what to install or set."""
+
+
+class Attempt(Struct, frozen=True):
+    """Python that prints True where it was stopped, and what it means if it was not."""
+
+    code: str
+    otherwise: str
+
+
+# Each is an expression or a function `attempt` that is called with what the gateway has prepared.
+ATTEMPTS = (
+    Attempt(
+        """
+import os, socket
+def reaches(family, address):
+    with socket.socket(family, socket.SOCK_STREAM) as one:
+        one.settimeout(1)
+        try: one.connect(address)
+        except OSError: return False
+        return True
+def attempt(it):
+    names = [line.split(':')[0].strip() for line in open('/proc/net/dev').readlines()[2:]]
+    addresses = [('127.0.0.1', it['port']), ('192.0.2.1', 80)]
+    return set(names) <= {'lo'} and not any(reaches(socket.AF_INET, address) for address in addresses)
+""",
+        "it is not cut off from the network",
+    ),
+    Attempt(
+        """
+import os
+def attempt(it):
+    paths = (it['file'], '/root', '/home', '/etc/shadow', '/sys/kernel', f"/proc/{it['pid']}/root")
+    seen = [path for path in paths if os.path.lexists(path)]
+    try: open('/usr/antiphon-probe', 'w')
+    except OSError: return not seen
+    return False
+""",
+        "files of this machine are visible inside, or can be written",
+    ),
+    Attempt(
+        """
+import os
+def attempt(it):
+    return 'ANTIPHON' not in str(os.environ) and os.getuid() == 1000
+""",
+        "the gateway's environment or user is visible inside",
+    ),
+    Attempt(
+        """
+import errno, socket
+def attempt(it):
+    status = dict(line.split(':', 1) for line in open('/proc/self/status'))
+    rights = [int(status[name], 16) for name in ('CapEff', 'CapPrm', 'CapBnd')]
+    try: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW)
+    except OSError as failed: denied = failed.errno == errno.EAFNOSUPPORT
+    else: denied = False
+    return denied and rights == [0, 0, 0] and int(status['NoNewPrivs']) == 1 and int(status['Seccomp']) == 2
+""",
+        "system calls are not filtered (the kernel needs CONFIG_SECCOMP_FILTER)",
+    ),
+    # A fork bomb. Where nothing stops it, it ends by itself at a few hundred.
+    Attempt(
+        """
+import os
+def attempt(it):
+    ends, waits = os.pipe()[::-1]
+    count = 0
+    try:
+        for _ in range(40):
+            if os.fork() == 0:
+                try:
+                    for _ in range(5):
+                        if os.fork() == 0: break
+                except OSError: pass
+                os.close(ends)
+                os.read(waits, 1)
+                os._exit(0)
+            count += 1
+    except BlockingIOError:
+        return count < it['processes']
+    finally:
+        os.close(ends)
+    return False
+""",
+        "the number of processes is not limited, so a fork bomb would stop this machine",
+    ),
+)
+
+# What bubblewrap says where it cannot work, and what helps.
+FAILURES = (
+    (
+        ("No permissions to create", "no user namespace can be made", "setting up uid map", "Creating new namespace failed"),
+        "user namespaces are switched off here. Allow them (sysctl user.max_user_namespaces, "
+        "kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0); in a container, its seccomp "
+        "profile must allow them.",
+    ),
+    (
+        ("Can't mount proc",),
+        "/proc cannot be mounted inside. In a container, start it with `--security-opt systempaths=unconfined`.",
+    ),
+    (("setpriv",), "setpriv is missing or too old. Install util-linux."),
+)
+
+
+async def open_sandbox(python: str | None = None, packages: Sequence[Path] | None = None) -> Sandbox:
+    """A sandbox that holds. Raises NoSandbox, with the reason."""
+    sandbox = await asyncio.to_thread(_made, python, packages)
+    if (reason := await probe(sandbox)) is not None:
+        raise NoSandbox(reason)
+    return sandbox
+
+
+async def probe(sandbox: Sandbox) -> str | None:
+    """The reason why it does not hold here. Takes less than two seconds, and leaves nothing behind."""
+    outside = Path(tempfile.mkdtemp(prefix="antiphon-probe-"))
+    try:
+        folder, file = outside / "data", outside / "outside"
+        folder.mkdir()
+        file.write_text("nobody inside sees this")
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            facts = {"port": listener.getsockname()[1], "file": str(file), "pid": os.getpid(), "processes": LIMITS.processes}
+            return await _probe(sandbox, folder, facts)
+    except (KernelFailed, NoCgroups) as failed:
+        return _explained(str(failed))
+    finally:
+        await asyncio.to_thread(remove_folder, outside)
+
+
+async def _probe(sandbox: Sandbox, folder: Path, facts: dict[str, object]) -> str | None:
+    kernel = await Kernel.start(sandbox, folder, LIMITS)
+    try:
+        for attempt in ATTEMPTS:
+            run = await kernel.run(f"{attempt.code}\nattempt({facts!r})", SECONDS)
+            if run.logs.strip() != "True":
+                return f"The sandbox does not hold here: {attempt.otherwise}. {_last_line(run.logs)}".strip()
+        # Last, for it ends the interpreter.
+        run = await kernel.run(f"len(b'x' * {2 * LIMITS.memory})", SECONDS)
+        if kernel.is_alive or not run.out_of_memory:
+            return "The sandbox does not hold here: memory is not limited (the kernel needs CONFIG_MEMCG)."
+    finally:
+        await kernel.close()
+    return None
+
+
+def _made(python: str | None, packages: Sequence[Path] | None) -> Sandbox:
+    if sys.platform != "linux":
+        raise NoSandbox(
+            "Code can be run on Linux only: the sandbox needs its namespaces and control groups. "
+            "Elsewhere, run the gateway in a Linux virtual machine."
+        )
+    if not supported(machine := platform.machine()):
+        raise NoSandbox(f"The sandbox knows no system calls of {machine}, only those of {' and '.join(ARCHITECTURES)}.")
+    if shutil.which("bwrap") is None:
+        raise NoSandbox("bubblewrap is not installed. Install the package `bubblewrap` (apt, dnf, pacman, apk).")
+    if os.geteuid() == 0 and not os.path.exists("/usr/bin/setpriv"):
+        raise NoSandbox("setpriv is not installed. Install the package `util-linux`.")
+    try:
+        cgroups = find_cgroups()
+        cgroups.remove_leftovers()
+        return Sandbox(cgroups, python=python, packages=packages)
+    except (NoCgroups, UnusablePython) as failed:
+        raise NoSandbox(f"Code cannot be run here: {failed}") from failed
+
+
+def _explained(message: str) -> str:
+    advice = next((advice for words, advice in FAILURES if any(word in message for word in words)), None)
+    return message if advice is None else f"Code cannot be run here: {advice} ({json.dumps(message)})"
+
+
+def _last_line(logs: str) -> str:
+    lines = logs.strip().splitlines()
+    return f"({lines[-1][:200]})" if lines and lines[-1] != "False" else ""

@@ -1,0 +1,1 @@
+"""The tool `code_interpreter`."""

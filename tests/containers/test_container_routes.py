@@ -1,0 +1,166 @@
+"""/v1/containers through the openai SDK, and what it refuses."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from openai import AsyncOpenAI, NotFoundError
+from support.engine import MockEngine
+from support.gateway import GatewayUnderTest
+from support.kernels import ScriptedKernels, interpreting
+
+from antiphon.container_settings import ContainerSettings
+from antiphon.http.app_keys import CONTAINERS
+
+FEW = ContainerSettings(most=3, most_per_key=2, disk_bytes=1024 * 1024, memory_limit="4g")
+
+
+@pytest_asyncio.fixture
+async def gateway(engine: MockEngine, tmp_path: Path) -> AsyncIterator[GatewayUnderTest]:
+    async with interpreting(engine, ScriptedKernels(), tmp_path, FEW) as running:
+        yield running
+
+
+@pytest_asyncio.fixture
+async def client(gateway: GatewayUnderTest) -> AsyncIterator[AsyncOpenAI]:
+    async with AsyncOpenAI(base_url=gateway.url + "/v1", api_key="any", max_retries=0) as made:
+        yield made
+
+
+async def test_a_container_is_made_listed_retrieved_and_deleted(client: AsyncOpenAI) -> None:
+    made = await client.containers.create(
+        name="mine", memory_limit="4g", expires_after={"anchor": "last_active_at", "minutes": 5}
+    )
+    assert made.id.startswith("cntr_")
+    assert (made.object, made.name, made.status, made.memory_limit) == ("container", "mine", "running", "4g")
+    assert made.expires_after is not None
+    assert (made.expires_after.anchor, made.expires_after.minutes) == ("last_active_at", 5)
+    assert made.network_policy is not None
+    assert made.network_policy.type == "disabled"
+    other = await client.containers.create(name="other")
+    assert other.expires_after is not None
+    assert other.expires_after.minutes == 20
+    assert [each.id async for each in client.containers.list(limit=1)] == [other.id, made.id]
+    assert [each.id async for each in client.containers.list(order="asc")] == [made.id, other.id]
+    assert [each.id async for each in client.containers.list(name="mine")] == [made.id]
+    assert (await client.containers.retrieve(made.id)).id == made.id
+    await client.containers.delete(made.id)
+    with pytest.raises(NotFoundError) as gone:
+        await client.containers.retrieve(made.id)
+    assert gone.value.code == "container_not_found"
+    with pytest.raises(NotFoundError):
+        await client.containers.delete(made.id)
+
+
+async def test_files_are_uploaded_copied_listed_read_and_deleted(client: AsyncOpenAI) -> None:
+    uploaded = await client.files.create(file=("../a table.csv", b"a,b"), purpose="user_data")
+    made = await client.containers.create(name="mine", file_ids=[uploaded.id])
+    (copied,) = [each async for each in client.containers.files.list(made.id)]
+    assert (copied.path, copied.bytes, copied.source) == ("/mnt/data/a table.csv", 3, "user")
+    again = await client.containers.files.create(made.id, file_id=uploaded.id)
+    assert again.id == copied.id
+    sent = await client.containers.files.create(made.id, file=("notes.txt", b"Hello"))
+    assert (sent.object, sent.container_id, sent.path) == ("container.file", made.id, "/mnt/data/notes.txt")
+    assert (await client.containers.files.retrieve(sent.id, container_id=made.id)).bytes == 5
+    content = await client.containers.files.content.retrieve(sent.id, container_id=made.id)
+    assert content.read() == b"Hello"
+    assert content.response.headers["content-disposition"].startswith("attachment")
+    await client.containers.files.delete(sent.id, container_id=made.id)
+    assert [each.id async for each in client.containers.files.list(made.id)] == [copied.id]
+    with pytest.raises(NotFoundError) as gone:
+        await client.containers.files.content.retrieve(sent.id, container_id=made.id)
+    assert gone.value.code == "file_not_found"
+
+
+async def test_files_are_listed_page_by_page(client: AsyncOpenAI) -> None:
+    made = await client.containers.create(name="mine")
+    sent = [await client.containers.files.create(made.id, file=(name, b"")) for name in ("c", "a", "b")]
+    ids = [each.id for each in sent]
+    assert [each.id async for each in client.containers.files.list(made.id, limit=1, order="asc")] == ids
+    assert [each.id async for each in client.containers.files.list(made.id, limit=2)] == ids[::-1]
+    assert [each.id for each in (await client.containers.files.list(made.id, after=ids[1])).data] == ids[:1]
+
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({}, "name"),
+    ({"name": ""}, "name"),
+    ({"name": "a", "memory_limit": "16g"}, "memory_limit"),
+    ({"name": "a", "memory_limit": "2g"}, "memory_limit"),
+    ({"name": "a", "expires_after": {"anchor": "last_active_at", "minutes": 21}}, "expires_after.minutes"),
+    ({"name": "a", "expires_after": {"anchor": "created_at", "minutes": 5}}, "expires_after.anchor"),
+    ({"name": "a", "network_policy": {"type": "allowlist", "allowed_domains": ["example.com"]}}, "network_policy"),
+    ({"name": "a", "file_ids": ["file-none"]}, "file_ids[0]"),
+    ({"name": "a", "skills": [{"type": "skill_reference", "skill_id": "s"}]}, "skills"),
+]
+
+
+@pytest.mark.parametrize(("body", "param"), WRONG)
+async def test_what_cannot_be_had_is_refused_with_its_field(
+    gateway: GatewayUnderTest, body: dict[str, Any], param: str
+) -> None:
+    status, refused = await gateway.post(body, "/v1/containers")
+    assert (status, refused["error"]["param"]) == (400, param), refused
+
+
+async def test_a_file_that_does_not_fit_is_refused(gateway: GatewayUnderTest, client: AsyncOpenAI) -> None:
+    made = await client.containers.create(name="mine")
+    await client.containers.files.create(made.id, file=("a.bin", b"x" * 1024 * 1000))
+    status, body = await gateway.post(
+        b'--b\r\nContent-Disposition: form-data; name="file"; filename="b.bin"\r\n\r\n' + b"x" * 50_000 + b"\r\n--b--\r\n",
+        f"/v1/containers/{made.id}/files",
+        headers={"Content-Type": "multipart/form-data; boundary=b"},
+    )
+    assert (status, body["error"]["code"]) == (400, "container_full")
+    # The same file may be sent again.
+    await client.containers.files.create(made.id, file=("a.bin", b"y" * 1024 * 1000))
+    assert len([each async for each in client.containers.files.list(made.id)]) == 1
+
+
+async def test_too_many_containers_are_refused(gateway: GatewayUnderTest, client: AsyncOpenAI) -> None:
+    for name in ("a", "b"):
+        await client.containers.create(name=name)
+    status, body = await gateway.post({"name": "c"}, "/v1/containers")
+    assert (status, body["error"]["type"]) == (429, "rate_limit_error")
+
+
+async def test_a_container_that_has_expired_says_so(gateway: GatewayUnderTest, client: AsyncOpenAI) -> None:
+    made = await client.containers.create(name="mine")
+    containers = gateway.app[CONTAINERS]
+    assert containers is not None
+    containers.all[0].last_active_at -= 20 * 60
+    assert containers.sweep() == 1
+    assert (await client.containers.retrieve(made.id)).status == "expired"
+    assert [each async for each in client.containers.list()] == []
+    status, body = await gateway.get(f"/v1/containers/{made.id}/files")
+    assert (status, body["error"]["code"]) == (404, "container_expired")
+    assert body["error"]["message"].startswith("Container is expired.")
+
+
+async def test_nothing_of_another_key_is_seen(engine: MockEngine, tmp_path: Path) -> None:
+    async with interpreting(engine, ScriptedKernels(), tmp_path, api_key=("key-ada", "key-ben")) as running:
+        ada, ben = (AsyncOpenAI(base_url=running.url + "/v1", api_key=key, max_retries=0) for key in ("key-ada", "key-ben"))
+        async with ada, ben:
+            made = await ada.containers.create(name="mine")
+            file = await ada.containers.files.create(made.id, file=("a.txt", b"secret"))
+            upload = await ada.files.create(file=("b.txt", b"secret"), purpose="user_data")
+            assert [each async for each in ben.containers.list()] == []
+            refused: list[Any] = [
+                ben.containers.retrieve(made.id),
+                ben.containers.files.list(made.id),
+                ben.containers.files.retrieve(file.id, container_id=made.id),
+                ben.containers.files.content.retrieve(file.id, container_id=made.id),
+                ben.containers.files.create(made.id, file=("c.txt", b"")),
+                ben.containers.files.delete(file.id, container_id=made.id),
+                ben.containers.delete(made.id),
+            ]
+            for asking in refused:
+                with pytest.raises(NotFoundError) as hidden:
+                    await asking
+                assert hidden.value.code == "container_not_found"
+            status, body = await running.post(
+                {"name": "his", "file_ids": [upload.id]}, "/v1/containers", headers={"Authorization": "Bearer key-ben"}
+            )
+            assert (status, body["error"]["code"]) == (400, "file_not_found")
+            assert (await ada.containers.files.retrieve(file.id, container_id=made.id)).bytes == 6

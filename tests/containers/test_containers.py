@@ -1,0 +1,148 @@
+"""Containers without a gateway: expiry, room, leftovers, and runs that are stopped."""
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Mapping
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from support.kernels import ScriptedKernels, prints
+
+from antiphon.containers.containers import ContainerExpired, ContainerLimits, Containers, remove_leftovers
+from antiphon.errors import RateLimited
+from antiphon.gateway.ids import new_id
+from antiphon.store.file_records import FileRecord
+
+MINUTE = 60
+
+
+class Clock:
+    now = 1_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class NoUploads:
+    async def find(self, owner: str, ids: Collection[str]) -> Mapping[str, FileRecord]:
+        return {}
+
+    async def read(self, record: FileRecord) -> AsyncIterator[bytes]:
+        yield b""
+
+
+def names_in(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir()]
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def kernels() -> ScriptedKernels:
+    return ScriptedKernels()
+
+
+@pytest_asyncio.fixture
+async def containers(kernels: ScriptedKernels, clock: Clock, tmp_path: Path) -> AsyncIterator[Containers]:
+    made = Containers(kernels, ContainerLimits(most=3, most_per_owner=2), tmp_path, new_id, NoUploads(), now=clock)
+    yield made
+    await made.close()
+
+
+async def test_a_container_expires_after_its_idle_minutes_and_leaves_nothing(
+    containers: Containers, kernels: ScriptedKernels, clock: Clock
+) -> None:
+    made = await containers.create("ada", "mine", minutes=2)
+    await containers.run(made, "x")
+    clock.now += 2 * MINUTE - 1
+    assert containers.get("ada", made.id) is made
+    await containers.run(made, "x")
+    clock.now += 2 * MINUTE - 1
+    assert containers.sweep() == 0
+    clock.now += 1
+    assert containers.get("ada", made.id) is None
+    assert containers.seen("ada", made.id) is made
+    assert made.has_expired
+    await kernels.started[0].closed.wait()
+    with pytest.raises(ContainerExpired):
+        await containers.run(made, "x")
+
+
+async def test_a_container_that_runs_code_does_not_expire(
+    containers: Containers, kernels: ScriptedKernels, clock: Clock
+) -> None:
+    made = await containers.create("ada", "mine")
+    kernels.waits = asyncio.Event()
+    running = asyncio.create_task(containers.run(made, "loop()"))
+    await kernels.waits.wait()
+    clock.now += 60 * MINUTE
+    assert containers.sweep() == 0
+    running.cancel()
+    await asyncio.wait({running})
+    # Its Python was ended, its files are there.
+    assert not kernels.started[0].is_alive
+    kernels.waits = None
+    await containers.run(made, "x")
+    assert len(kernels.started) == 2
+
+
+async def test_a_container_that_a_request_made_gives_way_to_the_next(containers: Containers) -> None:
+    first = await containers.create("ada", "auto", is_auto=True)
+    kept = await containers.create("ada", "mine")
+    second = await containers.create("ada", "auto", is_auto=True)
+    assert first.has_expired
+    assert containers.of_owner("ada") == [kept, second]
+    await containers.create("ada", "also mine")
+    assert second.has_expired
+    with pytest.raises(RateLimited):
+        await containers.create("ada", "too many")
+    await containers.create("ben", "his")
+    with pytest.raises(RateLimited):
+        await containers.create("ben", "too many in all")
+
+
+async def test_an_id_that_was_promised_is_made_once(containers: Containers) -> None:
+    made = await asyncio.gather(*(containers.create("ada", "auto", id="cntr_1", is_auto=True) for _ in range(4)))
+    assert {each.id for each in made} == {"cntr_1"}
+    assert len(set(map(id, made))) == 1
+
+
+async def test_a_key_that_gets_a_name_keeps_its_containers(containers: Containers) -> None:
+    made = await containers.create("hash", "mine")
+    containers.current_owner = {"hash": "ada"}.get  # type: ignore[assignment]
+    assert containers.get("ada", made.id) is made
+    assert containers.get("hash", made.id) is None
+
+
+async def test_files_that_a_run_changes_keep_their_ids(containers: Containers, kernels: ScriptedKernels) -> None:
+    made = await containers.create("ada", "mine")
+    kernels.scripts = {"a": prints("", a__txt="1", b__txt="1"), "b": prints("", a__txt="22")}
+    first = await containers.run(made, "a")
+    second = await containers.run(made, "b")
+    third = await containers.run(made, "nothing")
+    assert [file.name for file in first.written] == ["a.txt", "b.txt"]
+    assert [(file.name, file.size) for file in second.written] == [("a.txt", 2)]
+    assert second.written[0].id == next(file.id for file in first.files if file.name == "a.txt")
+    assert (third.written, len(third.files)) == ([], 2)
+
+
+async def test_leftovers_of_a_gateway_that_was_killed_are_removed_and_no_others(containers: Containers, tmp_path: Path) -> None:
+    await containers.create("ada", "mine")
+    left = tmp_path / "gateway-dead"
+    (left / "cntr_1" / "data").mkdir(parents=True)
+    (left / "lock").touch()
+    assert remove_leftovers(tmp_path) == 1
+    assert not left.exists()
+    assert containers.all[0].folder.data.is_dir()
+
+
+async def test_nothing_is_left_after_the_end(kernels: ScriptedKernels, tmp_path: Path) -> None:
+    containers = Containers(kernels, ContainerLimits(), tmp_path, new_id, NoUploads())
+    made = await containers.create("ada", "mine")
+    await containers.run(made, "x")
+    await containers.close()
+    assert names_in(tmp_path) == []
+    assert not kernels.started[0].is_alive
