@@ -298,6 +298,7 @@ ROUTES = [
     web.get("/inspector/stored/conversations", inspector_stored.conversations),
     web.get("/inspector/stored/files", inspector_files.files),
     web.get("/inspector/stored/vector_stores", inspector_files.vector_stores),
+    web.get("/inspector/stored/containers", inspector_files.containers),
 ]
 
 

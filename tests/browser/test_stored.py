@@ -1,10 +1,14 @@
 """The view of what is stored."""
 
+from pathlib import Path
+
 import msgspec
 from openai import AsyncOpenAI
 from playwright.async_api import Browser, Page, Route, expect
 from support.browser import faults_for_some_people, new_page
+from support.engine import MockEngine
 from support.gateway import GatewayUnderTest
+from support.kernels import ScriptedKernels, interpreting
 
 
 async def test_a_server_without_the_list_is_said_to_have_none(browser: Browser, gateway: GatewayUnderTest) -> None:
@@ -107,3 +111,18 @@ async def test_a_vector_store_shows_its_files_and_what_is_wrong_with_them(page: 
     assert await faults_for_some_people(page) == []
     await page.get_by_role("link", name=good.id).click()
     await expect(page.get_by_role("heading", level=1)).to_have_text(good.id)
+
+
+async def test_a_container_shows_its_files(browser: Browser, engine: MockEngine, tmp_path: Path) -> None:
+    async with interpreting(engine, ScriptedKernels(), tmp_path) as gateway, new_page(browser, gateway.url) as page:
+        async with AsyncOpenAI(base_url=gateway.url + "/v1", api_key="any", max_retries=0) as client:
+            made = await client.containers.create(name="Plots")
+            await client.containers.files.create(made.id, file=("data.csv", b"a,b"))
+        await page.goto("/#/stored/containers")
+        await expect(page.locator(".stored li")).to_contain_text("running · 1 file · 3 B · 1g memory · expires ")
+        await page.get_by_role("link", name="Plots").click()
+        await expect(page.get_by_role("row", name="/mnt/data/data.csv")).to_contain_text("3 B")
+        async with page.expect_download() as saving:
+            await page.get_by_role("button", name="Download data.csv").click()
+        assert (await (await saving.value).path()).read_bytes() == b"a,b"
+        assert await faults_for_some_people(page) == []

@@ -1,15 +1,17 @@
-"""What the inspector lists of uploaded files and vector stores, of one owner or, with the admin key, of all."""
+"""What the inspector lists of uploaded files, vector stores and containers, of one owner or, with the admin key, of all."""
 
 from aiohttp import web
 from msgspec import Struct
 
+from antiphon.containers.container import Container
 from antiphon.gateway.owners import shown_owner
-from antiphon.http.app_keys import GATEWAY
+from antiphon.http.app_keys import CONTAINERS, GATEWAY
 from antiphon.http.inspector import INSPECTOR
 from antiphon.http.inspector_stored import list_in_turn, to_list
 from antiphon.inspector.rows import hide
 from antiphon.store.file_records import NEVER, FileRecord
 from antiphon.store.file_store import FileStore
+from antiphon.store.records import ListPlace
 from antiphon.store.sql import file_listings
 from antiphon.store.sql.file_listings import ListedFiles, ListedStores, Wanted
 from antiphon.store.sql.vector_stores import Counted
@@ -39,6 +41,19 @@ class StoredVectorStore(Struct):
     expires_at: int | None
 
 
+class ShownContainer(Struct):
+    id: str
+    created_at: int
+    owner: str
+    preview: str
+    status: str
+    files: int
+    bytes: int
+    memory_limit: str
+    last_active_at: int
+    expires_at: int
+
+
 async def files(request: web.Request) -> web.Response:
     store = _store(request)
 
@@ -61,6 +76,29 @@ async def vector_stores(request: web.Request) -> web.Response:
     listed = await list_in_turn(request, read)
     shows_names, now = request.app[INSPECTOR].shows_bodies, store.database.clock()
     return to_list([_to_store(each, now, shows_names=shows_names) for each in listed.rows], listed.after)
+
+
+async def containers(request: web.Request) -> web.Response:
+    """Those of this gateway."""
+    known, owners = request.app[CONTAINERS], request.app[GATEWAY].owners
+
+    async def read(wanted: Wanted) -> tuple[list[Container], str | None]:
+        if known is None:
+            return [], None
+        mine = known.all if wanted.owner is None else known.of_owner(owners.current(wanted.owner))
+        search = wanted.search.casefold()
+        found = [each for each in mine if any(search in text.casefold() for text in (each.id, each.name))]
+        rows = sorted((each for each in found if wanted.after is None or _place(each) < wanted.after), key=_place, reverse=True)
+        shown = rows[: wanted.limit]
+        return shown, str(_place(shown[-1])) if len(rows) > wanted.limit else None
+
+    shown, after = await list_in_turn(request, read)
+    shows_names = request.app[INSPECTOR].shows_bodies
+    return to_list([_to_container(each, shows_names=shows_names) for each in shown], after)
+
+
+def _place(container: Container) -> ListPlace:
+    return ListPlace(container.created_at, container.id)
 
 
 def _store(request: web.Request) -> FileStore:
@@ -91,4 +129,19 @@ def _to_store(stored: Counted, now: float, *, shows_names: bool) -> StoredVector
         file_counts=shown.file_counts,
         last_active_at=shown.last_active_at,
         expires_at=shown.expires_at,
+    )
+
+
+def _to_container(container: Container, *, shows_names: bool) -> ShownContainer:
+    return ShownContainer(
+        id=container.id,
+        created_at=container.created_at,
+        owner=shown_owner(container.owner),
+        preview=container.name if shows_names else hide(container.name),
+        status="expired" if container.has_expired else "running",
+        files=len(container.files),
+        bytes=container.bytes,
+        memory_limit=container.memory_limit,
+        last_active_at=int(container.last_active_at),
+        expires_at=int(container.last_active_at) + container.minutes * 60,
     )

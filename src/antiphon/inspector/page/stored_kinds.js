@@ -61,6 +61,27 @@ export const KINDS = {
       ]),
     ],
   },
+  containers: {
+    one: "container",
+    many: "containers",
+    facts: ({ status, files, bytes: size, memory_limit: memory, expires_at: expiry }) => [
+      status,
+      several(files, "file"),
+      bytes(size),
+      `${memory} memory`,
+      expires(expiry),
+    ],
+    more: listed((id) => `/v1/containers/${id}/files`, "desc"),
+    parts: (object, page) => [
+      fields(object, ["name", "status", "memory_limit", "network_policy", "expires_after", "last_active_at"]),
+      table("Path", ["Size", "Made by", ""], page, (file) => [
+        file.path,
+        bytes(file.bytes),
+        file.source,
+        downloadButton(`/v1/containers/${object.id}/files/${file.id}/content`, file.path.split("/").at(-1)),
+      ]),
+    ],
+  },
 };
 
 const known = (value) => value !== null && value !== undefined;
