@@ -13,6 +13,7 @@ from support import doc_commands
 from support.commands import ANTIPHON, environment
 from support.engine import MockEngine
 from support.gateway import DEFAULTS, GatewayUnderTest, running_gateway
+from support.memory_folder import write_to_memory
 from support.postgres import NoPostgres, PostgresServer
 
 # Machines differ in speed; no test depends on timing.
@@ -25,6 +26,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # Where nothing compiled may be written, every process that a test starts would compile Antiphon anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+write_to_memory()
 
 # Validates what every test emits.
 pytest_plugins = ["conformance.plugin"]

@@ -52,6 +52,7 @@ from antiphon.http import (
     files,
     inspector,
     inspector_engines,
+    inspector_files,
     inspector_stored,
     responses,
     stored,
@@ -299,6 +300,9 @@ ROUTES = [
     web.get("/inspector/engines", inspector_engines.engines),
     web.get("/inspector/stored/responses", inspector_stored.responses),
     web.get("/inspector/stored/conversations", inspector_stored.conversations),
+    web.get("/inspector/stored/files", inspector_files.files),
+    web.get("/inspector/stored/vector_stores", inspector_files.vector_stores),
+    web.get("/inspector/stored/containers", inspector_files.containers),
 ]
 
 

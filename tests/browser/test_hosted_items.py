@@ -18,6 +18,10 @@ CITED = {
         {"type": "url_citation", "start_index": 9, "end_index": 39, "url": "https://seine.fr", "title": "The Seine"},
     ],
 }
+# One white pixel.
+PICTURE = (
+    "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8/5+hHgAHggJ/PchI7wAAAABJRU5ErkJggg=="
+)
 # Each with the words that its card begins with, and what is folded in it.
 ITEMS: list[tuple[dict[str, Any], str, list[str]]] = [
     (
@@ -99,6 +103,47 @@ ITEMS: list[tuple[dict[str, Any], str, list[str]]] = [
         ['1 result [{"file_id":"file-1","filename":"seine.pdf"'],
     ),
     (
+        {
+            "type": "code_interpreter_call",
+            "id": "ci_1",
+            "status": "completed",
+            "container_id": "cntr_1",
+            "code": "print(1)\nplot()",
+            "outputs": [
+                {"type": "logs", "logs": "1\n<b>bold</b>"},
+                {"type": "image", "url": PICTURE},
+                {"type": "image", "url": "https://elsewhere.example/picture.png"},
+            ],
+        },
+        "code interpreter cntr_1 completed",
+        ["code print(1) plot()", "logs 1 <b>bold</b>"],
+    ),
+    (
+        {
+            "type": "shell_call",
+            "id": "sh_1",
+            "call_id": "call_1",
+            "status": "completed",
+            "action": {"commands": ["ls -l", "date"], "timeout_ms": 1000},
+            "environment": {"type": "container_reference", "container_id": "cntr_1"},
+        },
+        "shell call_1 cntr_1 completed",
+        ["2 commands ls -l date"],
+    ),
+    (
+        {
+            "type": "shell_call_output",
+            "id": "sho_1",
+            "call_id": "call_1",
+            "output": [
+                {"stdout": "a.txt", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}},
+                {"stdout": "", "stderr": "too slow", "outcome": {"type": "timeout"}},
+            ],
+        },
+        "result call_1",
+        ["stdout a.txt", "stderr too slow"],
+    ),
+    (
         {"type": "tool_search_call", "id": "t_1", "call_id": None, "status": "completed", "arguments": {"paths": ["maps"]}},
         "tool search completed",
         ['arguments {"paths":["maps"]}'],
@@ -147,6 +192,30 @@ async def test_every_hosted_item_has_a_card_that_says_what_it_is(page: Page) -> 
     assert await faults_for_some_people(page) == []
 
 
+async def test_code_shows_its_pictures_and_loads_none_from_elsewhere(page: Page) -> None:
+    requested: list[str] = []
+    page.on("request", lambda request: requested.append(request.url))
+    await page.goto("/")
+    (code,) = [item for item, _, _ in ITEMS if item["type"] == "code_interpreter_call"]
+    await page.evaluate(SHOW_CARDS, [code])
+    await expect(page.locator("article.card img")).to_have_count(1)
+    await expect(page.locator("article.card img")).to_have_js_property("naturalWidth", 1)
+    await page.locator("summary", has_text="logs").click()
+    await expect(page.locator("article.card pre")).to_have_text("1\n<b>bold</b>")
+    assert not [url for url in requested if "elsewhere" in url]
+
+
+async def test_code_is_shown_while_the_model_writes_it(page: Page) -> None:
+    await page.goto("/")
+    begun = {"type": "code_interpreter_call", "id": "ci_1", "status": "in_progress", "container_id": "c", "code": ""}
+    events: list[dict[str, Any]] = [{"type": "response.output_item.added", "output_index": 0, "item": begun}]
+    events += [
+        {"type": "response.code_interpreter_call_code.delta", "output_index": 0, "delta": piece} for piece in ("pri", "nt(1)")
+    ]
+    await page.evaluate(ANSWER, events)
+    await expect(page.locator(".answer article.card pre")).to_have_text("print(1)")
+
+
 async def test_the_gist_of_an_event_names_the_server_the_tool_and_the_query(page: Page) -> None:
     await page.goto("/")
     events = [{"type": "response.output_item.done", "output_index": 0, "item": item} for item, _, _ in ITEMS]
@@ -160,6 +229,9 @@ async def test_the_gist_of_an_event_names_the_server_the_tool_and_the_query(page
         "web_search_call rivers, Paris",
         "web_search_call bridge in https://seine.fr",
         "file_search_call rivers, Paris",
+        "code_interpreter_call print(1)",
+        "shell_call ls -l",
+        "shell_call_output",
         "tool_search_call",
         "tool_search_output 1 tool",
         "message",

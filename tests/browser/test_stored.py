@@ -1,9 +1,14 @@
 """The view of what is stored."""
 
+from pathlib import Path
+
 import msgspec
+from openai import AsyncOpenAI
 from playwright.async_api import Browser, Page, Route, expect
-from support.browser import new_page
+from support.browser import faults_for_some_people, new_page
+from support.engine import MockEngine
 from support.gateway import GatewayUnderTest
+from support.kernels import ScriptedKernels, interpreting
 
 
 async def test_a_server_without_the_list_is_said_to_have_none(browser: Browser, gateway: GatewayUnderTest) -> None:
@@ -71,3 +76,53 @@ async def test_the_search_asks_the_server(page: Page, gateway: GatewayUnderTest)
     await page.keyboard.press("/")
     await page.keyboard.type("nothing")
     await expect(page.get_by_text("No stored responses.")).to_be_visible()
+
+
+# ---- files and vector stores -------------------------------------------------------------------------------------------
+
+
+async def test_an_uploaded_file_is_listed_opened_and_downloaded(page: Page, gateway: GatewayUnderTest) -> None:
+    async with AsyncOpenAI(base_url=gateway.url + "/v1", api_key="any", max_retries=0) as client:
+        made = await client.files.create(file=("<b>notes.txt", b"Hello"), purpose="user_data")
+    await page.goto("/#/stored/files")
+    await expect(page.locator(".stored li")).to_contain_text("user_data · 5 B")
+    await page.get_by_role("link", name="<b>notes.txt").click()
+    await expect(page.get_by_role("heading", level=1)).to_have_text(made.id)
+    async with page.expect_download() as saving:
+        await page.get_by_role("button", name="Download").click()
+    assert (await (await saving.value).path()).read_bytes() == b"Hello"
+    assert await faults_for_some_people(page) == []
+
+
+async def test_a_vector_store_shows_its_files_and_what_is_wrong_with_them(page: Page, gateway: GatewayUnderTest) -> None:
+    async with AsyncOpenAI(base_url=gateway.url + "/v1", api_key="any", max_retries=0) as client:
+        good = await client.files.create(file=("good.txt", b"The Seine flows through Paris."), purpose="assistants")
+        bad = await client.files.create(file=("bad.png", b"\x89PNG\r\n\x1a\n\0"), purpose="assistants")
+        store = await client.vector_stores.create(name="Rivers", file_ids=[good.id, bad.id])
+        for file in (good, bad):
+            await client.vector_stores.files.poll(file.id, vector_store_id=store.id, poll_interval_ms=100)
+    await page.goto("/#/stored/vector_stores")
+    await expect(page.locator(".stored li")).to_contain_text("completed · 2 files, 1 failed")
+    await page.get_by_role("link", name="Rivers").click()
+    await expect(page.get_by_role("heading", level=1)).to_have_text(store.id)
+    await expect(page.get_by_role("row", name=good.id)).to_contain_text("completed")
+    await expect(page.get_by_role("row", name=bad.id)).to_contain_text("failed")
+    await expect(page.get_by_role("row", name=bad.id)).to_contain_text("unsupported_file: ")
+    assert await faults_for_some_people(page) == []
+    await page.get_by_role("link", name=good.id).click()
+    await expect(page.get_by_role("heading", level=1)).to_have_text(good.id)
+
+
+async def test_a_container_shows_its_files(browser: Browser, engine: MockEngine, tmp_path: Path) -> None:
+    async with interpreting(engine, ScriptedKernels(), tmp_path) as gateway, new_page(browser, gateway.url) as page:
+        async with AsyncOpenAI(base_url=gateway.url + "/v1", api_key="any", max_retries=0) as client:
+            made = await client.containers.create(name="Plots")
+            await client.containers.files.create(made.id, file=("data.csv", b"a,b"))
+        await page.goto("/#/stored/containers")
+        await expect(page.locator(".stored li")).to_contain_text("running · 1 file · 3 B · 1g memory · expires ")
+        await page.get_by_role("link", name="Plots").click()
+        await expect(page.get_by_role("row", name="/mnt/data/data.csv")).to_contain_text("3 B")
+        async with page.expect_download() as saving:
+            await page.get_by_role("button", name="Download data.csv").click()
+        assert (await (await saving.value).path()).read_bytes() == b"a,b"
+        assert await faults_for_some_people(page) == []

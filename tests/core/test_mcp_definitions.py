@@ -24,11 +24,7 @@ def box_of(*tools: dict[str, Any], listing: Listing = TOOLS, labels: Sequence[st
     for tool in tools:
         lists.add(str(tool.get("server_label")), listing, attached=False)
     servers = FakeServers(labels=labels, check_url=lambda url: None if url.startswith("https:") else "it must be https")
-
-    def define(box: Toolbox, tool: dict[str, Any], where: str, namespace: str | None = None) -> None:
-        servers.define(box, tool, where, namespace, lists=lists)
-
-    return tools_to_box(tools, definitions={"mcp": define})
+    return tools_to_box(tools, definitions={"mcp": servers.define}, lists=lists)
 
 
 # ---- what is refused -------------------------------------------------------------------------------------------------

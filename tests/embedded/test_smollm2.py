@@ -75,10 +75,12 @@ async def test_the_model_is_the_expected_one(model_cache: Path) -> None:
 def test_a_streamed_answer_over_plain_http(url: str) -> None:
     response = stream(url, model="smollm2", input="Name three colours.", max_output_tokens=32)
     assert response["model"] == "smollm2"
+    assert (response["temperature"], response["top_p"], response["max_output_tokens"]) == (0.2, 0.9, 32)
     (message,) = response["output"]
     assert message["content"][0]["text"]
 
 
+@pytest.mark.slow
 def test_an_answer_of_any_length_ends_and_says_how_it_was_sampled(url: str) -> None:
     response = stream(url, input="Name a colour.")
     assert (response["temperature"], response["top_p"], response["max_output_tokens"]) == (0.2, 0.9, 1024)

@@ -14,7 +14,7 @@ from antiphon.core.object_end import is_json_object
 from antiphon.core.requirements import Check, Requirements, Tools
 from antiphon.core.schema_support import ANY_OBJECT, Schema, is_enforced
 from antiphon.core.tool_choice import Offer
-from antiphon.core.tools import Grammar, Toolbox
+from antiphon.core.tools import NO_TOOLS, Grammar, Toolbox
 from antiphon.wire.responses import CreateResponse, TextFormat
 
 
@@ -95,9 +95,10 @@ def offer_to_requirements(
 ) -> Requirements:
     """`hosted_kinds`: the kinds of tool that the gateway runs."""
     hosted = [name for name, native in box.natives.items() if native.kind in hosted_kinds]
-    _check_calls(offer, box, dialect, checks)
-    _check_hosted(hosted, offer, box, dialect, checks)
-    _check_inputs(box, checks, check_grammars=check_grammars)
+    if box is not NO_TOOLS:
+        _check_calls(offer, box, dialect, checks)
+        _check_hosted(hosted, offer, box, dialect, checks)
+        _check_inputs(box, checks, check_grammars=check_grammars)
     # An answer that must be a call has no format.
     if not compacts and not offer.must_call:
         _check_answer(request, offer, dialect, checks)

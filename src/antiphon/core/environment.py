@@ -54,6 +54,19 @@ def definition_digest(definition: bytes | Grammar) -> bytes:
     return digest_of(encoded)
 
 
+class ToolTables:
+    """What is looked up by the type of a tool. Made once, not for every request: a request without tools costs the same however
+    many tools there are."""
+
+    def __init__(self, tools: Mapping[str, GatewayTool]) -> None:
+        self.definitions: Mapping[str, Define] = DEFINITIONS
+        self.forms: Forms = FORMS
+        if tools:
+            self.definitions = DEFINITIONS | {kind: tool.define for kind, tool in tools.items()}
+            self.forms = {**FORMS, APPROVAL: ApprovalForm, **{kind: tool.form for kind, tool in tools.items()}}
+        self.hosted_kinds = frozenset(kind for kind, form in self.forms.items() if form.runs_here)
+
+
 def no_report(event: str, **members: Any) -> None: ...
 
 
@@ -84,24 +97,28 @@ class Environment:
     limits: RequestLimits = DEFAULT_LIMITS
     definitions: KnownDefinitions = field(default_factory=KnownDefinitions)
     documents: KnownDocuments = field(default_factory=KnownDocuments)
+    _tables: ToolTables = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_tables", ToolTables(self.tools))
 
     def changed(self, **members: Any) -> "Environment":
         """Like `dataclasses.replace`, in a tenth of its time: this is done for every request."""
         made = object.__new__(type(self))
         made.__dict__.update(self.__dict__, **members)
+        if "tools" in members:
+            made.__post_init__()
         return made
 
     @property
     def tool_definitions(self) -> Mapping[str, Define]:
-        return DEFINITIONS | {kind: tool.define for kind, tool in self.tools.items()} if self.tools else DEFINITIONS
+        return self._tables.definitions
 
     @property
     def hosted_kinds(self) -> frozenset[str]:
         """The kinds of tool that the gateway runs."""
-        return frozenset(kind for kind, form in self.forms.items() if form.runs_here)
+        return self._tables.hosted_kinds
 
     @property
     def forms(self) -> Forms:
-        if not self.tools:
-            return FORMS
-        return {**FORMS, APPROVAL: ApprovalForm, **{kind: tool.form for kind, tool in self.tools.items()}}
+        return self._tables.forms

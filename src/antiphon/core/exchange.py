@@ -623,6 +623,8 @@ class Exchange:
 
     def _goes_on(self) -> bool:
         """Every call of this round has a result, so the model continues. A call that the client runs ends the response."""
+        if not self._enforcement.requirements.hosted:
+            return False
         calls = [state for state in self._output.turn if isinstance(state, CallState)]
         return bool(calls) and all(call.result is not None for call in calls)
 

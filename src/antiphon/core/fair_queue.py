@@ -123,6 +123,8 @@ class FairQueue(Generic[T]):
 
     def _fill(self, now: float) -> list[T]:
         begun: list[T] = []
+        if not self._waiting and not self._returning:
+            return begun
         while not self.is_full and (following := self._next_returning() or self._next_waiting()) is not None:
             ticket, owner = following
             self._stop_waiting(ticket)

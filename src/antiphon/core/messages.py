@@ -144,7 +144,7 @@ class MessageState:
     def first(cls, delta: ContentDelta, *, follows_item: bool) -> ContentDelta | None:
         """Engines put line breaks between a thought and what follows it. A message does not begin with them, and white space
         between two calls is not a message."""
-        if isinstance(delta, RefusalDelta | CitedDelta):
+        if type(delta) is not TextDelta:
             return delta
         text = delta.text.lstrip("\r\n")
         return TextDelta(text, delta.logprobs) if text and not (text.isspace() and follows_item) else None

@@ -97,6 +97,8 @@ class Output:
     def turn(self) -> list[ItemState]:
         """The items of the current round, and the calls in it that were answered without being shown, in their order."""
         states = self.round
+        if not self._sequence.answered:
+            return states
         for at, call in reversed(self._sequence.answered):
             states.insert(at - self._round_start, call)
         return states

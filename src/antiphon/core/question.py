@@ -3,7 +3,6 @@
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from msgspec import structs
@@ -18,7 +17,6 @@ from antiphon.core.environment import Environment
 from antiphon.core.knowledge import EngineKnowledge
 from antiphon.core.lessons import lesson_of
 from antiphon.core.mcp.approvals import check_servers, items_to_approvals
-from antiphon.core.mcp.mcp_tools import McpTools
 from antiphon.core.mcp.servers import Listing, McpServer
 from antiphon.core.mcp.tool_lists import ToolLists
 from antiphon.core.own_words import ANSWER_NOW
@@ -28,7 +26,7 @@ from antiphon.core.request import Conversion, request_to_chat
 from antiphon.core.request_fields import request_to_items
 from antiphon.core.tool_choice import relaxed_choice
 from antiphon.core.tool_search import search
-from antiphon.core.tools import ATTACHED, Define, Grammar, Tool
+from antiphon.core.tools import ATTACHED, Grammar, Tool
 from antiphon.core.truncation import share_to_drop, size_of, truncated
 from antiphon.core.turns import AssistantTurn, UserTurn
 from antiphon.errors import ApiError, ContextLengthExceeded
@@ -147,7 +145,7 @@ class Question:
             self._environment.sealer,
             earlier=earlier,
             check_grammars=self._environment.check_grammars,
-            tool_definitions=self._tool_definitions(),
+            tool_definitions=self._environment.tool_definitions,
             complaint_about=self._complaint_about,
             documents=Documents(self._outcome_of),
             rounds=self._rounds,
@@ -157,6 +155,7 @@ class Question:
             sampling=self.knowledge.sampling_for(model),
             attached=self._attached,
             hosted_kinds=self._environment.hosted_kinds,
+            lists=self._lists,
         )
         self._work = deque(
             (*map(self._bounded, conversion.unread), *(DefinitionWork(each.definition) for each in conversion.definitions))
@@ -187,9 +186,12 @@ class Question:
 
     @property
     def notices(self) -> list[str]:
-        stopped = [THOUGHT_TOO_LONG] if self._thought_too_long else []
-        ended = [self._tools_ended] if self._tools_ended else []
-        return [*self.window.notices, *self.conversion.notices, *self._lists.notices, *stopped, *ended]
+        notices = [*self.window.notices, *self.conversion.notices, *self._lists.notices]
+        if self._thought_too_long:
+            notices.append(THOUGHT_TOO_LONG)
+        if self._tools_ended:
+            notices.append(self._tools_ended)
+        return notices
 
     # ---- documents, schemas and grammars -----------------------------------------------------------------------------
 
@@ -244,11 +246,6 @@ class Question:
         return self._defined.get(definition) or self._environment.definitions.complaint(definition)
 
     # ---- MCP servers -------------------------------------------------------------------------------------------------
-
-    def _tool_definitions(self) -> Mapping[str, Define]:
-        definitions = self._environment.tool_definitions
-        mcp = self._environment.tools.get("mcp")
-        return {**definitions, "mcp": partial(mcp.define, lists=self._lists)} if isinstance(mcp, McpTools) else definitions
 
     @property
     def unlisted(self) -> Sequence[McpServer]:

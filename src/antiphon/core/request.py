@@ -26,7 +26,7 @@ from antiphon.core.sealed_text import NO_SEALER, Sealer
 from antiphon.core.text_calls import CallFinder, ConstrainedCall, SaidCalls, TextCalls
 from antiphon.core.tool_choice import Offer, choice_to_offer, provisional_choice
 from antiphon.core.tool_search import describe_search, found_to_text
-from antiphon.core.tools import ATTACHED, DEFINITIONS, Define, Grammar, Tool, Toolbox, tools_to_box
+from antiphon.core.tools import ATTACHED, DEFINITIONS, NO_TOOLS, Define, Grammar, KnownLists, Tool, Toolbox, tools_to_box
 from antiphon.core.turns import AssistantTurn, UserTurn
 from antiphon.errors import InvalidRequest
 from antiphon.wire.chat import ChatRequest
@@ -73,14 +73,15 @@ def request_to_chat(
     sampling: Sampling = ENGINE_DEFAULT,
     attached: Sequence[Tool] = (),
     hosted_kinds: Collection[str] = (),
+    lists: KnownLists | None = None,
 ) -> Conversion:
     """`earlier`: how many of the items were stored, and not sent with this request. `complaint_about`: why a
     schema or grammar is known not to compile. `documents`: what is known of the documents in the items.
     `rounds`, `found`, `rejection`: what has become of the response so far. `help`: what a small model gets.
     `sampling`: how this model's tokens are chosen where the request does not say. `attached`: tools that the operator adds.
-    `hosted_kinds`: the kinds of tool that the gateway runs."""
+    `hosted_kinds`: the kinds of tool that the gateway runs. `lists`: what is known of the tools of MCP servers."""
     refuse_unsupported(request)
-    box = _box(request, items, found, tool_definitions, help, earlier=earlier, attached=attached)
+    box = _box(request, items, found, tool_definitions, help, earlier=earlier, attached=attached, lists=lists)
     documents = documents or Documents()
     draft = _draft(items, rounds, box, sealer, documents, earlier=earlier)
     compacts = any(item.get("type") == "compaction_trigger" for item in items[max(0, earlier) :])
@@ -128,11 +129,14 @@ def _box(
     *,
     earlier: int,
     attached: Sequence[Tool],
+    lists: KnownLists | None,
 ) -> Toolbox:
     added = [(f"{ATTACHED}[{at}]", tool) for at, tool in enumerate(attached)]
     # Found after those that the prompt before had.
     more = [*added, *tools_in_items(items, earlier=earlier), *tools_of_search(found)]
-    box = tools_to_box(request.tools or (), more, definitions)
+    box = tools_to_box(request.tools or (), more, definitions, lists)
+    if box is NO_TOOLS:
+        return box
     describe_search(box)
     if help.easier_tools:
         offer_easier_tools(box, help.reason)

@@ -10,8 +10,9 @@ import itertools
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import MISSING, dataclass, field, fields
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol
 
 from msgspec import Struct
 
@@ -25,6 +26,7 @@ from antiphon.core.tool_members import members_without_effect
 from antiphon.core.validation import convert
 from antiphon.errors import InvalidRequest
 from antiphon.wire.chat import ChatFunction, ChatTool
+from antiphon.wire.hosted_items import McpTool
 
 Tool = dict[str, Any]
 
@@ -152,6 +154,12 @@ def _with_digest(name: str, native: Native) -> str:
     return f"{name[: LONGEST_NAME - len(digest) - 1]}_{digest}"
 
 
+class KnownLists(Protocol):
+    """The tools of MCP servers, as far as they are known."""
+
+    def tools_of(self, label: str, *, attached: bool = False) -> Sequence[McpTool] | None: ...
+
+
 @dataclass(slots=True)
 class Toolbox:
     """The functions that the engine sees, what each stands for, and the tools as the response lists them."""
@@ -182,6 +190,8 @@ class Toolbox:
     # The servers that the labels mean: calls go there.
     called_servers: dict[str, McpServer] = field(default_factory=dict)
     unlisted: list[McpServer] = field(default_factory=list)
+    # What is known of their tools. A server that is not among them has to be asked first.
+    lists: KnownLists | None = None
     # Tools that are not run before the client has approved the call.
     needs_approval: set[Native] = field(default_factory=set)
     # Where in the request each function was defined.
@@ -426,12 +436,24 @@ INNER: dict[str, Define] = {"function": function_tool, "custom": custom_tool}
 CALLED_BY_PROGRAMS = frozenset({*INNER, "shell", "apply_patch"})
 
 
+# Most requests have no tools, and use this one. Nothing can be added to it.
+_READ_ONLY: dict[Any, Callable[[], Any]] = {dict: lambda: MappingProxyType({}), set: frozenset, list: tuple}
+NO_TOOLS = Toolbox(
+    **{each.name: _READ_ONLY[each.default_factory]() for each in fields(Toolbox) if each.default_factory is not MISSING}
+)
+
+
 def tools_to_box(
-    tools: Sequence[Tool], more: Iterable[tuple[str, Tool]] = (), definitions: Mapping[str, Define] = DEFINITIONS
+    tools: Sequence[Tool],
+    more: Sequence[tuple[str, Tool]] = (),
+    definitions: Mapping[str, Define] = DEFINITIONS,
+    lists: KnownLists | None = None,
 ) -> Toolbox:
     """`more`: tools that came in input items, each with its place there. They can be called, but the response does not list
-    them as its own."""
-    box = Toolbox(searches=searches_here(tools, definitions))
+    them as its own. `lists`: what is known of the tools of MCP servers."""
+    if not tools and not more:
+        return NO_TOOLS
+    box = Toolbox(searches=searches_here(tools, definitions), lists=lists)
     for at, tool in enumerate(tools):
         _define(box, tool, f"{TOOLS}[{at}]", definitions)
         box.echo.append(tool_to_echo(tool))

@@ -197,8 +197,8 @@ class RunObservers:
         """An engine that was given up before it answered has not answered well. Tools that still run are stopped."""
         if self._is_asking and error is not None:
             self.answered(error)
-        for call in [*self._tools.values()]:
-            self._end_tool(call, None)
+        while self._tools:
+            self._end_tool(next(iter(self._tools.values())), None)
 
     def _leave(self) -> list[Observer]:
         """Those to whom the end has not been told."""

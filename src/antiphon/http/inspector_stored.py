@@ -1,7 +1,7 @@
 """What the inspector lists of the store: responses and conversations, of one owner or, with the admin key, of all."""
 
-from collections.abc import Coroutine
-from typing import Annotated, Any, Protocol
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from aiohttp import web
@@ -19,6 +19,9 @@ from antiphon.http.keyring import ADMIN
 from antiphon.http.middlewares import OWNER
 from antiphon.inspector.rows import hide
 from antiphon.store.records import Listed, Listing, ListPlace
+from antiphon.store.sql.file_listings import Wanted
+
+T = TypeVar("T")
 
 # Of a text that is shown in a row, in characters.
 LONGEST_PREVIEW = 120
@@ -29,12 +32,6 @@ LISTING = web.AppKey("listing", ViewTurns)
 
 
 HIDDEN = "Texts cannot be searched here: `inspector_bodies` is false. Leave out `search`."
-
-
-class ListRows(Protocol):
-    def __call__(
-        self, owner: str | None, *, search: bytes, after: ListPlace | None, limit: int
-    ) -> Coroutine[Any, Any, Listing]: ...
 
 
 class ListQuery(Struct):
@@ -63,25 +60,36 @@ class StoredConversation(Struct):
 
 
 async def responses(request: web.Request) -> web.Response:
-    listing = await _listing(request, request.app[GATEWAY].store.list_responses)
+    listing = await list_in_turn(request, _in_json(request.app[GATEWAY].store.list_responses))
     shows_bodies = request.app[INSPECTOR].shows_bodies
-    return _to_list(listing, [_to_response(row, shows_bodies=shows_bodies) for row in listing.rows])
+    return to_list([_to_response(row, shows_bodies=shows_bodies) for row in listing.rows], listing.after)
 
 
 async def conversations(request: web.Request) -> web.Response:
-    listing = await _listing(request, request.app[GATEWAY].store.list_conversations)
+    listing = await list_in_turn(request, _in_json(request.app[GATEWAY].store.list_conversations))
     shows_bodies = request.app[INSPECTOR].shows_bodies
-    return _to_list(listing, [_to_conversation(row, shows_bodies=shows_bodies) for row in listing.rows])
+    return to_list([_to_conversation(row, shows_bodies=shows_bodies) for row in listing.rows], listing.after)
 
 
-async def _listing(request: web.Request, list_rows: ListRows) -> Listing:
+async def list_in_turn(request: web.Request, read: Callable[[Wanted], Coroutine[Any, Any, T]]) -> T:
+    """What the request asks for, of what its key may see."""
     recordings_of(request)
     query = _query(request)
     place = _place(query)
     if query.search and not request.app[INSPECTOR].shows_bodies:
         raise InvalidRequest(HIDDEN, param="search", code="bodies_hidden")
     async with request.app[LISTING].turn(request[OWNER]) as turn:
-        return await turn.run(list_rows(_owner(request), search=_search(query), after=place, limit=query.limit))
+        return await turn.run(read(Wanted(_owner(request), query.search, place, query.limit)))
+
+
+def _in_json(list_rows: Callable[..., Coroutine[Any, Any, Listing]]) -> Callable[[Wanted], Coroutine[Any, Any, Listing]]:
+    """Searched for as it is written in JSON."""
+
+    def read(wanted: Wanted) -> Coroutine[Any, Any, Listing]:
+        search = msgspec.json.encode(wanted.search)[1:-1]
+        return list_rows(wanted.owner, search=search, after=wanted.after, limit=wanted.limit)
+
+    return read
 
 
 def _query(request: web.Request) -> ListQuery:
@@ -93,17 +101,13 @@ def _owner(request: web.Request) -> str | None:
     return None if owner == ADMIN else owner
 
 
-def _search(query: ListQuery) -> bytes:
-    """As it is written in JSON."""
-    return msgspec.json.encode(query.search)[1:-1]
-
-
 def _place(query: ListQuery) -> ListPlace | None:
     return ListPlace.read(query.after) if query.after is not None else None
 
 
-def _to_list(listing: Listing, rows: list[Any]) -> web.Response:
-    return to_json({"object": "list", "data": rows, "has_more": listing.after is not None, "last_id": listing.after})
+def to_list(rows: Sequence[Any], after: str | None) -> web.Response:
+    """`after`: where the next page begins."""
+    return to_json({"object": "list", "data": rows, "has_more": after is not None, "last_id": after})
 
 
 def _to_response(row: Listed, *, shows_bodies: bool) -> StoredResponse:

@@ -9,7 +9,6 @@ from antiphon.core.item_paths import is_stored
 from antiphon.core.mcp.definitions import McpDefinition, is_idempotent, tool_to_definition
 from antiphon.core.mcp.forms import McpForm
 from antiphon.core.mcp.secrets import is_redacted
-from antiphon.core.mcp.tool_lists import ToolLists
 from antiphon.core.tools import ATTACHED, TOOLS, Native, Tool, Toolbox, leave_out
 from antiphon.errors import InvalidRequest, quoted
 from antiphon.wire.chat import ChatFunction
@@ -36,10 +35,7 @@ class McpTools:
     def form(self) -> type[FunctionForm]:
         return McpForm
 
-    def define(
-        self, box: Toolbox, tool: Tool, where: str, namespace: str | None = None, *, lists: ToolLists | None = None
-    ) -> None:
-        """`lists`: what is known of the servers' tools. A server that is not among them has to be asked first."""
+    def define(self, box: Toolbox, tool: Tool, where: str, namespace: str | None = None) -> None:
         # What was shown of a server may come back in an item, such as the output of a search.
         is_lost = is_stored(where) or (is_redacted(tool.get("server_url")) and not where.startswith(TOOLS))
         given = tool_to_definition(tool, where, self.labels, _any_url if is_lost else self.check_url)
@@ -54,7 +50,7 @@ class McpTools:
         box.called_servers[label] = given.server
         if given.server_description:
             box.namespaces.setdefault(label, given.server_description)
-        known = lists.tools_of(label, attached=where.startswith(ATTACHED)) if lists is not None else None
+        known = box.lists.tools_of(label, attached=where.startswith(ATTACHED)) if box.lists is not None else None
         if known is None:
             box.unlisted.append(given.server)
         else:

@@ -1,6 +1,7 @@
 // Items of the Responses API: one row for each type that is shown in its own way. Others are shown as JSON.
 
 import { aside, card, contents, foldedJson, foldedText, label, tools } from "./cards.js";
+import { codeCard, shellCard, shellResultCard } from "./code_cards.js";
 import { make } from "./elements.js";
 import { jsonTree } from "./json_tree.js";
 import { several } from "./quantities.js";
@@ -44,6 +45,11 @@ const CARDS = {
       [label("file search"), make("span", {}, actionGist(item)), aside(item.status), place],
       parts(item, ["results"]),
     ),
+  code_interpreter_call: codeCard,
+  shell_call: shellCard,
+  local_shell_call: shellCard,
+  shell_call_output: shellResultCard,
+  local_shell_call_output: shellResultCard,
   tool_search_call: (item, place) =>
     card("call", [label("tool search"), aside(item.call_id), aside(item.status), place], parts(item, ["arguments"])),
   tool_search_output: (item, place) => card("result", [label("tools found"), aside(item.call_id), place], foundTools(item)),
@@ -85,6 +91,8 @@ const GISTS = {
   mcp_list_tools: (item) => [item.server_label, several(item.tools?.length ?? 0, "tool")].join(" "),
   web_search_call: (item) => actionGist(item.action ?? {}),
   file_search_call: actionGist,
+  code_interpreter_call: ({ code }) => (typeof code === "string" ? code : "").split("\n", 1)[0],
+  shell_call: ({ action }) => String(action?.commands?.[0] ?? ""),
   tool_search_output: (item) => several(item.tools?.length ?? 0, "tool"),
 };
 

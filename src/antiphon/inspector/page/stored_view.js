@@ -1,34 +1,29 @@
-// What the store keeps: responses and conversations. One is opened by its own address, and deleted after a question.
+// What the store keeps, of every kind. One is opened by its own address, and deleted after a question.
 
 import { confirmDeletion } from "./dialogs.js";
 import { announce, button, choice, fold, make, show } from "./elements.js";
 import { label } from "./cards.js";
-import { itemCard } from "./items.js";
 import { jsonTree } from "./json_tree.js";
 import { moment, several } from "./quantities.js";
 import { explain, getJson, query, request } from "./server.js";
+import { KINDS } from "./stored_kinds.js";
 
 const ROWS = 50; // rows that are read at once
 const MOST = 500; // rows that are shown at once
 const TYPING = 250; // ms after the last key
 
-/** Kind → the words for it, and where its items are. */
-const KINDS = {
-  responses: { one: "response", items: (id) => `/v1/responses/${id}/input_items` },
-  conversations: { one: "conversation", items: (id) => `/v1/conversations/${id}/items` },
-};
-
 export class StoredView {
   title = "Stored";
 
-  /** @param {string} [kind] responses or conversations */
+  /** @param {string} [kind] one of KINDS */
   constructor(place, context, kind = "responses") {
     this.kind = kind in KINDS ? kind : "responses";
+    this.words = KINDS[this.kind];
     this.closed = context.closed;
     this.search = make("input", {
       type: "search",
       placeholder: "Search ( / )",
-      "aria-label": `Search stored ${this.kind}`,
+      "aria-label": `Search stored ${this.words.many}`,
       oninput: () => this.typed(),
     });
     this.list = make("ul.stored");
@@ -45,7 +40,7 @@ export class StoredView {
           {},
           choice(
             "Kind",
-            Object.keys(KINDS).map((name) => [name, capital(name)]),
+            Object.entries(KINDS).map(([name, { many }]) => [name, capital(many)]),
             this.kind,
             (name) => {
               location.hash = `#/stored/${name}`;
@@ -96,10 +91,10 @@ export class StoredView {
     this.more.hidden = !more || full;
     this.state.textContent =
       shown === 0
-        ? `No stored ${this.kind}.`
+        ? `No stored ${this.words.many}.`
         : full && more
           ? `${MOST} are shown. Search to find others.`
-          : `${several(shown, KINDS[this.kind].one)} shown`;
+          : `${several(shown, this.words.one)} shown`;
   }
 
   fail(error) {
@@ -110,14 +105,7 @@ export class StoredView {
 
   row(row) {
     const remove = button("Delete", () => this.ask(row.id, node), { class: "quiet", "aria-label": `Delete ${row.id}` });
-    const facts = [
-      row.model,
-      row.status,
-      row.items === null || row.items === undefined ? null : several(row.items, "item"),
-      row.owner,
-    ]
-      .filter(Boolean)
-      .join(" · ");
+    const facts = [...this.words.facts(row), row.owner].filter(Boolean).join(" · ");
     const node = make(
       "li",
       { "data-id": row.id },
@@ -131,7 +119,7 @@ export class StoredView {
 
   ask(id, node) {
     confirmDeletion(
-      `Delete this ${KINDS[this.kind].one}?`,
+      `Delete this ${this.words.one}?`,
       `${id} is deleted from the store. This cannot be undone.`,
       async () => {
         try {
@@ -162,11 +150,11 @@ export class StoredView {
 
 const capital = (word) => word[0].toUpperCase() + word.slice(1);
 
-/** One stored response or conversation. */
+/** One of what is stored. */
 export class StoredOneView {
   constructor(place, context, kind, id) {
     this.title = id;
-    this.kind = kind;
+    this.kind = kind in KINDS ? kind : "responses";
     this.place = make("div.page", {}, make("p.dim", {}, "Reading…"));
     show(place, this.place);
     this.load(id);
@@ -174,24 +162,22 @@ export class StoredOneView {
 
   async load(id) {
     try {
-      const [object, items] = await Promise.all([
+      const [object, more] = await Promise.all([
         getJson(`/v1/${this.kind}/${id}`),
-        getJson(query(KINDS[this.kind].items(id), { order: "asc", limit: 100 })),
+        KINDS[this.kind].more?.(id),
       ]);
-      this.fill(object, items);
+      this.fill(object, more);
     } catch (error) {
       show(this.place, make("div.empty", {}, make("h1", {}, id), make("p", {}, explain(error))));
     }
   }
 
-  fill(object, { data, has_more: more }) {
+  fill(object, more) {
     show(
       this.place,
       make("h1", {}, object.id),
       make("p.dim", {}, [moment(object.created_at), object.model, object.status].filter(Boolean).join(" · ")),
-      data.map((item) => itemCard(item)),
-      more ? make("p.dim", {}, "These are the first 100 items.") : null,
-      (object.output ?? []).map((item) => itemCard(item, "output")),
+      KINDS[this.kind].parts(object, more),
       fold([label("JSON")], () => jsonTree(object, { open: 2 }), { class: "folded" }),
     );
   }

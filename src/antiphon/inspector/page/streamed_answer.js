@@ -15,6 +15,8 @@ const GROWING = {
   mcp_call: (item) => growing(card("call", [label("mcp call"), item.server_label, item.name, aside("running…")])),
   web_search_call: () => growing(card("call", [label("web search"), aside("running…")])),
   file_search_call: () => growing(card("call", [label("file search"), aside("running…")])),
+  code_interpreter_call: () => growing(card("call", [label("code interpreter"), aside("running…")])),
+  shell_call: () => growing(card("call", [label("shell"), aside("running…")])),
 };
 
 function growing(node) {
@@ -37,6 +39,8 @@ const FINISHED = {
   mcp_call: (item) => itemCard(item),
   web_search_call: (item) => itemCard(item),
   file_search_call: (item) => itemCard(item),
+  code_interpreter_call: (item) => itemCard(item),
+  shell_call: (item) => itemCard(item),
 };
 
 const DELTAS = new Set([
@@ -48,6 +52,7 @@ const DELTAS = new Set([
   "response.function_call_arguments.delta",
   "response.custom_tool_call_input.delta",
   "response.mcp_call_arguments.delta",
+  "response.code_interpreter_call_code.delta",
 ]);
 
 const SHORTEST = 0.05; // seconds of writing from which on a rate means something
