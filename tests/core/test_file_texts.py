@@ -4,6 +4,7 @@ import random
 import sys
 import time
 import tracemalloc
+import zipfile
 from collections.abc import Callable
 from datetime import date, timedelta
 
@@ -311,13 +312,21 @@ def test_a_part_that_unpacks_to_any_size_is_given_up(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(zip_parts, "MOST_UNPACKED", 16 * 2**20)
     bomb = make_office("word", "document.xml", b"<document><body>" + b" " * 17 * 2**20)
     assert len(bomb) < 2**16
-    outcome = bounded(bomb, seconds=20, megabytes=4)
+    outcome = bounded(bomb, seconds=20, megabytes=24)
     assert (outcome.code, outcome.complaint) == ("invalid_file", zip_parts.BOMB)
 
 
 def test_a_text_that_unpacks_to_any_length_is_given_up() -> None:
     outcome = read(make_office("word", "document.xml", paragraphs(100_000)), longest=1000)
     assert (outcome.code, outcome.text) == ("invalid_file", "")
+
+
+@pytest.mark.parametrize("packed", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_part_that_is_not_unpacked_piece_by_piece_is_refused(packed: int) -> None:
+    relation = '<Relationships><Relationship Id="r" Type="x/officeDocument" Target="word/a.xml"/></Relationships>'
+    code, complaint = problem_of(make_zip({"_rels/.rels": relation, "word/a.xml": paragraphs(1)}, packed))
+    assert code == "invalid_file"
+    assert "packed" in complaint
 
 
 @pytest.mark.parametrize("declared", ['<!ENTITY a "b">', '<!ENTITY a SYSTEM "file:///etc/hostname">', ""])
@@ -369,7 +378,12 @@ def test_relations_that_lead_nowhere_or_in_a_circle_are_harmless() -> None:
         b"a\0" * 300_000,
         b"\xe4" * 300_000,
         b"x" * 300_000 + b"\xe4",
+        bytes(random.Random(1).choices(range(0x80, 0x100), k=300_000)),
+        bytes(random.Random(1).choices((*range(0x20, 0x7F), 0xE4, 0xFC), k=300_000)),
+        make_office("word", "document.xml", b"<document><p " + b"a" * 16 * 2**20),
+        make_office("word", "document.xml", b"<document><p " + b" ".join(b'a%d=""' % at for at in range(200_000)) + b"/>"),
     ],
+    ids=lambda content: f"{len(content)}",
 )
 def test_what_looks_like_much_work_is_little(content: bytes) -> None:
     outcome = bounded(content, seconds=20, megabytes=200)

@@ -56,6 +56,7 @@ async def test_requests_are_counted_by_route_method_and_status(gateway: GatewayU
     await gateway.post(BODY, path="/openai/responses")
     await gateway.post({"model": "mock", "input": 7})
     await gateway.get("/v1/responses/resp_1")
+    await gateway.get("/openai/files/file-1/content")
     await gateway.get("/nowhere/else")
     await gateway.get("/health")
     await gateway.get("/v1/models", method="PROPFIND")
@@ -67,6 +68,7 @@ async def test_requests_are_counted_by_route_method_and_status(gateway: GatewayU
     assert seen.value(name, route="/v1/responses", method="POST", status="200") == 2
     assert seen.value(name, route="/v1/responses", method="POST", status="400") == 1
     assert seen.value(name, route="/v1/responses/{id}", method="GET", status="404") == 1
+    assert seen.value(name, route="/v1/files/{id}/content", method="GET", status="404") == 1
     assert seen.value(name, route="unknown", status="404") == 1
     assert seen.value(name, route="/health", method="GET", status="200") == 1
     assert seen.value(name, method="other", status="405") == 1

@@ -95,7 +95,8 @@ def make_zip(parts: Mapping[str, str | bytes], compression: int = zipfile.ZIP_DE
     file = BytesIO()
     with zipfile.ZipFile(file, "w", compression) as archive:
         for name, content in parts.items():
-            archive.writestr(name, content)
+            # Without the time, which would make it another file each time.
+            archive.writestr(zipfile.ZipInfo(name), content, compression)
     return file.getvalue()
 
 

@@ -6,7 +6,8 @@ from xml.parsers import expat
 
 from antiphon.core.readers.source import Unreadable
 
-PIECE = 64 * 1024
+# Older parsers look again at all of a tag that has not ended, with every piece: there must be few.
+PIECE = 4 * 1024 * 1024
 # How many names of elements are remembered.
 MOST_NAMES = 10_000
 

@@ -11,6 +11,8 @@ from antiphon.core.readers.xml_events import Attributes, attribute, read_xml
 # Of all parts that are read.
 MOST_UNPACKED = 256 * 1024 * 1024
 MOST_PARTS = 20_000
+# How documents are packed. The other ways are unpacked in pieces of any size.
+PIECEWISE = frozenset((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED))
 
 BOMB = f"it unpacks to more than {MOST_UNPACKED} bytes"
 TOO_MANY = f"it has more than {MOST_PARTS} parts"
@@ -36,8 +38,11 @@ class ZipParts:
         """Raises Unreadable if there is no such part."""
         if name not in self:
             raise damaged(self._what, "a part is missing")
-        if self._zip.NameToInfo[name].flag_bits & 1:
+        part = self._zip.NameToInfo[name]
+        if part.flag_bits & 1:
             raise Unreadable("invalid_file", LOCKED)
+        if part.compress_type not in PIECEWISE:
+            raise damaged(self._what, "a part is packed in a way that documents are not")
         return cast(BinaryIO, CountedPart(self, cast(BinaryIO, self._zip.open(name))))
 
     def open_or_empty(self, name: str) -> BinaryIO:
