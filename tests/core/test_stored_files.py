@@ -13,7 +13,7 @@ from antiphon.core.knowledge import EngineKnowledge
 from antiphon.core.limits import RequestLimits
 from antiphon.core.steps import Ask, Check, Done
 from antiphon.dialects import PLAIN
-from antiphon.errors import InvalidRequest
+from antiphon.errors import ContextLengthExceeded, EngineFailure, InvalidRequest
 from antiphon.wire.responses import CreateResponse
 
 FILE, IMAGE = StoredFileWork("file-1"), StoredFileWork("file-1", is_image=True, most_bytes=7)
@@ -68,3 +68,17 @@ def test_a_complaint_is_an_error_for_what_is_sent_and_a_note_in_a_history(code: 
     assert documents.read(FILE, "history[0].content[0].file_id").text == "(This file cannot be read: it is wrong.)"
     assert documents.notices == ["`history[0].content[0].file_id` cannot be read: it is wrong."]
     assert documents.sent_files == {"file-1": "input[0].content[0].file_id"}
+
+
+def test_a_history_that_is_too_long_loses_the_turns_whose_files_are_long() -> None:
+    turns: list[dict[str, Any]] = [
+        {"role": "user", "content": PARTS[:1]},
+        *({"role": "user", "content": "b"} for _ in range(9)),
+    ]
+    request = CreateResponse(model="m", input=turns, truncation="auto")
+    exchange = Exchange(request, [EngineKnowledge(PLAIN)], make_environment())
+    exchange.checked(CheckOutcome("long " * 1000))
+    failure = EngineFailure(400, "x", "the prompt has 1000 tokens, 500 tokens are allowed")
+    exchange.refused(ContextLengthExceeded("Too long.", failure=failure))
+    assert isinstance(exchange.step, Ask)
+    assert [message.content for message in exchange.step.chat.messages] == ["b"] * 9

@@ -202,6 +202,26 @@ async def test_contents_whose_row_was_never_written_are_swept(library: FileLibra
     assert await library.sweep() == 0
 
 
+async def test_an_upload_that_was_swept_while_it_came_is_not_a_file(library: FileLibrary) -> None:
+    async with library.receiving("ada") as upload:
+        await upload.write(bytes(PIECE))
+        assert await library.sweep() == 1
+        await upload.write(bytes(PIECE))
+        with pytest.raises(StoreUnavailable):
+            await upload.finish("a", "user_data")
+    assert await library.list("ada", limit=10) == []
+
+
+async def test_contents_that_are_gone_are_an_error_and_not_a_shorter_file(library: FileLibrary) -> None:
+    record = await added(library)
+    await library._contents.remove(record.id)
+    with pytest.raises(StoreUnavailable):
+        await content_of(library, record)
+    with pytest.raises(StoreUnavailable):
+        async with library.local_copy(record):
+            pass
+
+
 async def test_the_files_of_a_key_follow_its_name(library: FileLibrary) -> None:
     files = [await added(library, "hash") for _ in range(3)]
     assert await library.move_owner("hash", "ada") == 3

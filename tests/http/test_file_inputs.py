@@ -155,6 +155,22 @@ async def test_it_is_part_of_what_is_compacted(gateway: GatewayUnderTest, engine
     status, made = await gateway.post({"model": "mock", "input": asked(part(file.id))}, "/v1/responses/compact")
     assert (status, made["output"][-1]["type"]) == (200, "compaction")
     assert SHOWN in str(engine.last["messages"]).replace("\\n", "\n")
+    await gateway.create([*made["output"], {"role": "user", "content": "Go on"}])
+    assert f"Read.\n{SHOWN}" in [message["content"] for message in engine.last["messages"]]
+
+
+@pytest.mark.parametrize("between", [[], [{"role": "assistant", "content": "Tea."}]])
+async def test_a_history_with_files_is_compacted_when_it_is_too_long(
+    gateway: GatewayUnderTest, engine: MockEngine, between: list[dict[str, Any]]
+) -> None:
+    """The text of a file counts, although the history has only its id."""
+    file = await uploaded(gateway, b"tea " * 2000)
+    engine.will(text("About tea."), text("And coffee."))
+    items = [*asked(part(file.id)), *between, {"role": "user", "content": "Coffee?"}]
+    response = await gateway.create(items, context_management=[{"type": "compaction", "compact_threshold": 1000}])
+    assert [item["type"] for item in response["output"]] == ["compaction", "message"]
+    assert "tea tea" in str(engine.requests[0]["messages"])
+    assert "tea tea" not in str(engine.requests[1]["messages"])
 
 
 async def test_a_history_keeps_the_id_and_gives_the_same_prompt(stored: GatewayUnderTest, engine: MockEngine) -> None:

@@ -15,6 +15,8 @@ from support.raw_client import dialled, post
 from support.ways_in import until
 
 from antiphon.file_settings import FileSettings
+from antiphon.files.contents import PIECE
+from antiphon.store.sql.operations import Change, Operation
 
 NAMES = ["plain.txt", "with space; and=.txt", 'quo"ted\\.txt', "Übergröße 文書 🦊.txt", "per%20cent%.txt", "'", "-rf"]
 
@@ -130,6 +132,21 @@ async def test_a_file_of_the_disk_and_one_of_the_memory_are_uploaded_alike(gatew
         of_disk = await client.files.create(file=tmp_path / "a.txt", purpose="user_data")
         of_memory = await client.files.create(file=io.BytesIO(b"memory"), purpose="user_data")
         assert (of_disk.filename, of_disk.bytes, of_memory.bytes) == ("a.txt", 4, 6)
+
+
+async def test_gateways_that_share_a_database_share_files(postgres: PostgresServer) -> None:
+    with postgres.shared_database() as url:
+        async with (
+            running_gateway(store=url) as one,
+            running_gateway(store=url) as other,
+            sdk(one) as here,
+            sdk(other) as there,
+        ):
+            made = await here.files.create(file=bytes(600_000), purpose="user_data")
+            assert await there.files.retrieve(made.id) == made
+            assert (await there.files.content(made.id)).content == bytes(600_000)
+            assert (await there.files.delete(made.id)).deleted
+            assert (await here.files.list()).data == []
 
 
 # ---- forms -----------------------------------------------------------------------------------------------------------
@@ -271,6 +288,7 @@ async def test_a_client_that_stops_sending_gets_a_408_and_leaves_nothing() -> No
     ("kind", "served"),
     [
         ("text/plain", "text/plain"),
+        ("Text/CSV; charset=latin-1", "text/csv"),
         ("image/png", "image/png"),
         ("text/html", "application/octet-stream"),
         ("image/svg+xml", "application/octet-stream"),
@@ -286,6 +304,20 @@ async def test_contents_are_served_so_that_no_browser_runs_them(gateway: Gateway
     assert answer.headers["Content-Type"] == served
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
     assert answer.headers["Content-Disposition"].startswith("attachment;")
+
+
+async def test_contents_that_are_removed_while_they_are_read_break_off(postgres: PostgresServer) -> None:
+    with postgres.shared_database() as url:
+        async with running_gateway(store=url) as gateway, sdk(gateway) as client:
+            made = await client.files.create(file=bytes(5 * PIECE), purpose="user_data")
+            database = gateway.gateway.store.files.database
+            await database.write(without_its_end(made.id))
+            with pytest.raises(openai.APIConnectionError):
+                await client.files.content(made.id)
+
+
+def without_its_end(id: str) -> Operation[None]:
+    yield Change("DELETE FROM file_parts WHERE file = $1 AND number > 2", (id,))
 
 
 async def test_the_head_of_contents_has_their_length_and_no_body(gateway: GatewayUnderTest) -> None:

@@ -19,6 +19,8 @@ from support.commands import ANTIPHON, bare_environment, served
 from support.engine import MockEngine
 from support.postgres import PostgresServer, find_programs
 
+# Longer than one piece.
+FILE = bytes(range(256)) * 2000
 PAGE = Path(__file__).parents[2] / "docs" / "backup.md"
 
 
@@ -56,6 +58,19 @@ class Client:
             assert answer.status == 200, await answer.text()
             return await answer.json()
 
+    async def upload(self, content: bytes) -> str:
+        form = aiohttp.FormData({"purpose": "user_data"})
+        form.add_field("file", content, filename="a.bin")
+        async with self._session.post(f"{self._url}/files", data=form) as answer:
+            assert answer.status == 200, await answer.text()
+            id: str = (await answer.json())["id"]
+            return id
+
+    async def download(self, id: str) -> bytes:
+        async with self._session.get(f"{self._url}/files/{id}/content") as answer:
+            assert answer.status == 200, await answer.text()
+            return await answer.read()
+
     async def status(self, id: str) -> int:
         async with self._session.get(f"{self._url}/responses/{id}") as answer:
             return answer.status
@@ -82,6 +97,7 @@ async def gateway(engine: MockEngine, environment: dict[str, str]) -> AsyncItera
 async def back_up_and_restore(engine: MockEngine, environment: dict[str, str], kind: str) -> None:
     async with gateway(engine, environment) as client:
         first = await client.create()
+        file = await client.upload(FILE)
         stored: list[str] = []
         over, enough = asyncio.Event(), asyncio.Event()
         load = [asyncio.create_task(client.store_until(over, stored, enough)) for _ in range(4)]
@@ -96,19 +112,23 @@ async def back_up_and_restore(engine: MockEngine, environment: dict[str, str], k
     async with gateway(engine, environment) as client:
         assert [id for id in acknowledged if await client.status(id) != 200] == []
         assert await client.status(late["id"]) == 404
+        assert await client.download(file) == FILE
         assert (await client.create(previous_response_id=first["id"]))["status"] == "completed"
 
 
 async def destroy(environment: dict[str, str], kind: str) -> None:
     if kind == "postgres":
         await run('psql --quiet --dbname="$ANTIPHON_STORE" --command "DELETE FROM antiphon.responses"', environment)
+        await run('psql --quiet --dbname="$ANTIPHON_STORE" --command "DELETE FROM antiphon_files.files"', environment)
     else:
         destroy_files(Path(environment["ANTIPHON_DATA_DIR"]), Path(environment["BACKUP"]))
 
 
 def destroy_files(data: Path, backup: Path) -> None:
     assert (backup / "seal.key").read_bytes() == (data / "seal.key").read_bytes()
-    for name in ("responses.db", "responses.db-wal", "responses.db-shm", "seal.key"):
+    files = [str(path.relative_to(data)) for path in (data / "responses.files").rglob("*") if path.is_file()]
+    assert len(files) >= 2
+    for name in ("responses.db", "responses.db-wal", "responses.db-shm", "seal.key", *files):
         # What a crash leaves: a log that does not belong to the copy.
         (data / name).write_bytes(os.urandom(5000))
 
@@ -130,8 +150,10 @@ async def test_sqlite_is_backed_up_and_restored_by_the_commands_of_the_page(
 ) -> None:
     environment = settings(tmp_path, bin, f"sqlite:{tmp_path / 'data' / 'responses.db'}")
     await back_up_and_restore(engine, environment, "sqlite")
-    modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in (tmp_path / "backup").iterdir()}
-    assert modes == {"responses.db": 0o600, "seal.key": 0o600}
+    copies = list((tmp_path / "backup").rglob("*"))
+    assert {"responses.db", "seal.key", "responses.files", "files.db", "contents"} < {copy.name for copy in copies}
+    for copy in copies:
+        assert stat.S_IMODE(copy.stat().st_mode) == (0o700 if copy.is_dir() else 0o600)
     assert stat.S_IMODE((tmp_path / "backup").stat().st_mode) == 0o700
 
 

@@ -1,13 +1,18 @@
 """`antiphon backup`: a copy of what a gateway cannot make again, also while it serves."""
 
 import os
+import shutil
 import sqlite3
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
+from antiphon.files.contents import FOLDER as CONTENTS
+from antiphon.files.contents import UNFINISHED
 from antiphon.gateway.seal import KEY_FILE
 from antiphon.settings import Settings, data_directory
 from antiphon.store import default_url
+from antiphon.store.opened_files import DATABASE as FILE_DATABASE
+from antiphon.store.opened_files import FILES_SUFFIX
 
 DATABASE_FILE = "responses.db"
 
@@ -22,7 +27,8 @@ def run_backup(settings: Settings, folder: Path) -> list[Path]:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if any(folder.iterdir()):
             raise CannotBackUp(f"{folder} is not empty. Name a new folder for each backup.")
-        written = [copy for copy in (_copy_database(settings, folder), _copy_key(settings, folder)) if copy is not None]
+        copies = _copy_database(settings, folder), _copy_key(settings, folder), _copy_files(settings, folder)
+        written = [copy for copy in copies if copy is not None]
     except (OSError, sqlite3.Error) as error:
         raise CannotBackUp(f"the backup is not complete: {error}") from error
     if not written:
@@ -33,14 +39,23 @@ def run_backup(settings: Settings, folder: Path) -> list[Path]:
 
 
 def _copy_database(settings: Settings, folder: Path) -> Path | None:
-    """With SQLite's own backup: a copy of the file alone would miss what is in the write-ahead log."""
-    scheme, _, path = (settings.store or default_url(data_directory(settings))).partition(":")
-    if scheme != "sqlite":
+    source = _database(settings)
+    if source is None:
         return None
-    source = Path(path).expanduser()
     if not source.is_file():
         raise CannotBackUp(f"there is no database at {source}.")
-    copy = _new_file(folder / DATABASE_FILE)
+    return _copy_sqlite(source, folder / DATABASE_FILE)
+
+
+def _database(settings: Settings) -> Path | None:
+    """None: it is not in SQLite."""
+    scheme, _, path = (settings.store or default_url(data_directory(settings))).partition(":")
+    return Path(path).expanduser() if scheme == "sqlite" else None
+
+
+def _copy_sqlite(source: Path, target: Path) -> Path:
+    """With SQLite's own backup: a copy of the file alone would miss what is in the write-ahead log."""
+    copy = _new_file(target)
     with (
         closing(sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True)) as old,
         closing(sqlite3.connect(copy)) as new,
@@ -59,6 +74,24 @@ def _copy_key(settings: Settings, folder: Path) -> Path | None:
         return None
     copy = _new_file(folder / KEY_FILE)
     copy.write_bytes(source.read_bytes())
+    return copy
+
+
+def _copy_files(settings: Settings, folder: Path) -> Path | None:
+    """The database first: what is in it has its contents already, and they never change. A file that is deleted meanwhile is
+    not in the backup."""
+    database = _database(settings)
+    if database is None or not (source := database.with_suffix(FILES_SUFFIX)).joinpath(FILE_DATABASE).is_file():
+        return None
+    copy = folder / Path(DATABASE_FILE).with_suffix(FILES_SUFFIX)
+    contents = copy / CONTENTS
+    contents.mkdir(mode=0o700, parents=True)
+    copy.chmod(0o700)
+    _copy_sqlite(source / FILE_DATABASE, copy / FILE_DATABASE)
+    for file in (source / CONTENTS).iterdir() if (source / CONTENTS).is_dir() else ():
+        if not file.name.endswith(UNFINISHED):
+            with suppress(FileNotFoundError):
+                shutil.copyfile(file, _new_file(contents / file.name))
     return copy
 
 

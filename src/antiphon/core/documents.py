@@ -2,7 +2,8 @@
 engine is asked."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from antiphon.core.check_work import NO_SUCH_FILE, CheckOutcome, DocumentWork, StoredFileWork
 from antiphon.core.item_paths import is_stored
@@ -106,4 +107,17 @@ class KnownDocuments:
 
 def _size(outcome: CheckOutcome) -> int:
     # An outcome without a text takes some memory, too.
-    return len(outcome.text) + sum(map(len, outcome.images)) + 1000
+    return outcome_size(outcome) + 1000
+
+
+def outcome_size(outcome: CheckOutcome) -> int:
+    """In characters."""
+    return len(outcome.text) + sum(map(len, outcome.images))
+
+
+def files_of(item: dict[str, Any]) -> Iterator[StoredFileWork]:
+    """The uploaded files that an item names."""
+    for member in ("content", "output"):
+        for part in parts if isinstance(parts := item.get(member), list) else ():
+            if isinstance(part, dict) and isinstance(id := part.get("file_id"), str):
+                yield StoredFileWork(id, is_image=part.get("type") == "input_image")

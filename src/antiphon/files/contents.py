@@ -22,7 +22,7 @@ PIECE = 256 * 1024
 MOST_LOST = 100
 
 NOT_WRITTEN = "The file could not be stored: {reason}."
-GONE = "The contents of a file were removed while they were being read."
+GONE = "The contents of the file are not all there: it is being deleted."
 
 
 class ContentWriter(Protocol):
@@ -209,7 +209,9 @@ class DatabaseWriter:
         self._parts += 1
 
     async def finish(self) -> None:
-        """Every part was written durably."""
+        """Every part was written durably. But an upload that took too long may have been swept meanwhile."""
+        if await self._database.read(files.count_parts(self._id)) != self._parts:
+            raise StoreUnavailable(NOT_WRITTEN.format(reason="it took too long to arrive"))
 
     async def discard(self) -> None:
         await self._contents.remove(self._id)

@@ -4,10 +4,10 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
-from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
-from antiphon.files.contents import PIECE, Contents, ContentWriter, DatabaseContents, FolderContents
+from antiphon.errors import StoreUnavailable
+from antiphon.files.contents import GONE, PIECE, Contents, ContentWriter, DatabaseContents, FolderContents
 from antiphon.files.limits import FileLimits
 from antiphon.store.file_records import NEVER, FileRecord
 from antiphon.store.file_store import FileStore
@@ -131,13 +131,21 @@ class FileLibrary:
         page = operations.page(owner, purpose, after, limit, self._now(), ascending=ascending)
         return await self._database.read(page)
 
-    def read(self, record: FileRecord) -> AsyncIterator[bytes]:
-        """The contents, in pieces."""
-        return self._contents.read(record.id)
+    async def read(self, record: FileRecord) -> AsyncIterator[bytes]:
+        """The contents, in pieces. Raises StoreUnavailable if they are not all there: the file is being deleted."""
+        size = 0
+        async for piece in self._contents.read(record.id):
+            size += len(piece)
+            yield piece
+        _check_whole(record, size)
 
-    def local_copy(self, record: FileRecord) -> AbstractAsyncContextManager[Path]:
-        """A path under which the contents can be read, until the end of the block. It must not be changed."""
-        return self._contents.local_copy(record.id)
+    @contextlib.asynccontextmanager
+    async def local_copy(self, record: FileRecord) -> AsyncIterator[Path]:
+        """A path under which the contents can be read, until the end of the block. It must not be changed. Raises like
+        `read`."""
+        async with self._contents.local_copy(record.id) as path:
+            _check_whole(record, path.stat().st_size if path.exists() else 0)
+            yield path
 
     # ---- removing ----------------------------------------------------------------------------------------------------
 
@@ -171,6 +179,11 @@ class FileLibrary:
         while self._files.is_used() and (moved := await self._database.write(operations.move(earlier, owner))):
             count += moved
         return count
+
+
+def _check_whole(record: FileRecord, size: int) -> None:
+    if size != record.size:
+        raise StoreUnavailable(GONE)
 
 
 class Upload:

@@ -15,6 +15,8 @@ from antiphon.store.wakeups import Wakeups
 
 # In the folder of the files.
 DATABASE = "files.db"
+# Of the folder beside a SQLite file.
+FILES_SUFFIX = ".files"
 
 
 def files_in_memory(clock: Callable[[], float] = time.time, wakeups: Wakeups | None = None) -> FileStore:
@@ -40,7 +42,7 @@ def files_in_memory(clock: Callable[[], float] = time.time, wakeups: Wakeups | N
 
 def files_beside(path: str, wakeups: Wakeups, clock: Callable[[], float] | None) -> FileStore:
     """Beside a SQLite file: responses.db has its files in responses.files."""
-    folder = Path(path).expanduser().with_suffix(".files")
+    folder = Path(path).expanduser().with_suffix(FILES_SUFFIX)
 
     def open() -> contextlib.AbstractAsyncContextManager[Database]:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -115,6 +115,12 @@ def read_part(file: str, number: int) -> Operation[bytes | None]:
     return bytes(rows[0][0]) if rows else None
 
 
+def count_parts(file: str) -> Operation[int]:
+    rows = yield Statement("SELECT count(*) FROM file_parts WHERE file = $1", (file,))
+    count: int = rows[0][0]
+    return count
+
+
 def remove_parts(file: str) -> Operation[bool]:
     """Some of them. True: there may be more."""
     changed = yield Change(
