@@ -177,7 +177,7 @@ def make_app(
     file_reader = extensions.checker or Checker(settings.files.text_timeout, MOST_PROCESSES, OWN_PROCESSES)
     texts = FileTexts(file_reader.run)
     retrieval = Retrieval(settings.vector_stores, store.files, library, texts, models, intervals.indexing)
-    hosted = HostedTools(settings, checker, {"mcp": mcp, **extensions.tools}, own, retrieval.stores)
+    hosted = HostedTools(settings, checker, {"mcp": mcp, **extensions.tools}, own, stores=retrieval.stores)
     extensions = replace(
         extensions,
         tools=hosted.runners,

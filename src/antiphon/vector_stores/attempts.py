@@ -18,6 +18,7 @@ from antiphon.store.sql.operations import Operation
 from antiphon.store.sql.vector_stores import owner_of
 from antiphon.vector_stores.interfaces import Files, Index, Texts
 
+NOT_READ = "The file could not be read: {reason}."
 BUG = "The file could not be indexed because of an error in the gateway. Its log has the details."
 
 
@@ -68,6 +69,8 @@ class IndexingAttempt:
             await self._end(self._fail(unreadable.code, unreadable.message))
         except ApiError as away:
             await self._end(self._try_again(away))
+        except OSError as failed:
+            await self._end(self._try_again(ApiError(NOT_READ.format(reason=failed.strerror or failed))))
         except Exception as bug:
             log("bug", level=logging.ERROR, exc_info=bug, vector_store=self.record.store, file=self.record.file)
             await self._end(self._fail("server_error", BUG))
@@ -109,10 +112,13 @@ class IndexingAttempt:
         done = await self._parts.index.count(store, document)
         for first in range(done, len(texts), most):
             await self._parts.index.add(store, document, texts[first : first + most], first=first)
-            now = self._database.clock()
-            if not await self._keep(indexing.report(self._parts.name, self.record, self._parts.options.lease, now)):
+            is_last = first + most >= len(texts)
+            if not is_last and not await self._keep(self._report()):
                 return False
         return True
+
+    def _report(self) -> Operation[bool]:
+        return indexing.report(self._parts.name, self.record, self._parts.options.lease, self._database.clock())
 
     async def _keep(self, operation: Operation[bool]) -> bool:
         if await self._database.write(operation):
