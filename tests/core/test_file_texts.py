@@ -248,6 +248,8 @@ def test_a_file_without_text_is_not_supported(content: bytes, words: str) -> Non
         (make_odt(locked=True), "password"),
         (office_files.make_ole("EncryptedPackage".encode("utf-16-le")), "password"),
         (saved(docx.Document()), "no text"),
+        (office_files.make_empty_pptx(), "no text"),
+        (saved(openpyxl.Workbook()), "no text"),
         (b"%PDF-1.7 and then nothing", "damaged"),
     ],
 )
@@ -329,12 +331,18 @@ def test_a_part_that_is_not_unpacked_piece_by_piece_is_refused(packed: int) -> N
     assert "packed" in complaint
 
 
-@pytest.mark.parametrize("declared", ['<!ENTITY a "b">', '<!ENTITY a SYSTEM "file:///etc/hostname">', ""])
+@pytest.mark.parametrize("declared", ['<!ENTITY a "b">', '<!ENTITY a SYSTEM "file:///etc/hostname">', '<!ENTITY % a "b">'])
 def test_a_document_with_entities_is_refused(declared: str) -> None:
     body = f"<!DOCTYPE document [{declared}]><document><p><t>&a;</t></p></document>"
     code, complaint = problem_of(make_office("word", "document.xml", body))
     assert code == "invalid_file"
     assert "entities" in complaint
+
+
+def test_a_document_of_a_declared_type_is_read() -> None:
+    """As older programs write them. What the declaration names is not fetched."""
+    body = '<!DOCTYPE document PUBLIC "-//X//DTD X//EN" "file:///etc/hostname"><document><p><t>word</t></p></document>'
+    assert text_of(make_office("word", "document.xml", body)) == "word"
 
 
 def test_elements_inside_each_other_without_end_are_read() -> None:

@@ -59,6 +59,13 @@ def make_pptx() -> bytes:
     return saved(presentation)
 
 
+def make_empty_pptx() -> bytes:
+    """It has a slide, and nothing on it."""
+    presentation = pptx.Presentation()
+    presentation.slides.add_slide(presentation.slide_layouts[6])
+    return saved(presentation)
+
+
 @cache
 def make_xlsx() -> bytes:
     workbook = openpyxl.Workbook()

@@ -235,8 +235,8 @@ async def test_what_another_gateway_has_taken_over_is_left_to_it(store: Store, c
         held.go_on.set()
         await until(lambda: not simple.indexer._running)
         assert await simple.status(id, "one") == "in_progress"
-    # Both write the same chunks, so nothing is removed.
-    assert [len(texts) for texts in simple.index.chunks.values()] == [200]
+    # Both write the same chunks, so nothing is removed. It may have noticed before it added the others.
+    assert [len(texts) for texts in simple.index.chunks.values()] in ([100], [200])
 
 
 async def test_nothing_is_opened_before_there_are_files(clock: Clock, tmp_path: object) -> None:

@@ -28,9 +28,10 @@ def read(source: Source, main: str, parts: ZipParts) -> str:
     sheets, is_1904 = _sheets(parts, main)
     for name, id in sheets:
         if relations.get(id, ("", ""))[0] == "worksheet":
-            text.add(SHEET.format(name=name))
-            Rows(text, strings, dates, is_1904=is_1904).read(parts, relations[id][1])
-            text.add("\n")
+            rows = text.part()
+            Rows(rows, strings, dates, is_1904=is_1904).read(parts, relations[id][1])
+            if written := rows.text():
+                text.add(f"{SHEET.format(name=name)}{written}\n")
     return text.text()
 
 

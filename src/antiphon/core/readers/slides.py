@@ -22,11 +22,13 @@ NOTES = "[notes]\n"
 def read(source: Source, main: str, parts: ZipParts) -> str:
     text = TextParts(source)
     for number, slide in enumerate(_slides(main, parts), 1):
-        text.add(f"{chr(10) if number > 1 else ''}{SLIDE.format(number=number)}")
-        Flow(MARKUP, text).read(parts.open_or_empty(slide))
+        shown = text.part()
+        Flow(MARKUP, shown).read(parts.open_or_empty(slide))
         for kind, name in parts.relations(slide).values():
             if kind == "notesSlide":
-                _write_notes(parts, name, text)
+                _write_notes(parts, name, shown)
+        if written := shown.text():
+            text.add(f"{SLIDE.format(number=number)}{written}\n")
     return text.text()
 
 

@@ -24,7 +24,7 @@ def read_xml(file: BinaryIO, start: Start, end: End | None = None, data: Callabl
     """Names come without their prefix: the same elements have other namespaces in the strict form of the formats."""
     parser = expat.ParserCreate()
     parser.buffer_text = True
-    parser.StartDoctypeDeclHandler = _refuse
+    parser.EntityDeclHandler = _refuse
     # A document has few names, many times.
     names = LocalNames()
     parser.StartElementHandler = lambda name, attributes: start(names[name], attributes)
