@@ -13,7 +13,7 @@ class Cat(Struct, tag="cat"):
     lives: Annotated[int, Meta(ge=1, le=9)]
 
 
-class Dog(Struct, tag="dog"):
+class Dog(Struct, tag="dog", forbid_unknown_fields=True):
     breed: Literal["collie", "pug"] | None = None
 
 
@@ -32,6 +32,12 @@ CASES: dict[str, tuple[dict[str, Any], str, str, str]] = {
         "house.pets[0].lives",
         "missing_required_parameter",
         "Missing required parameter: `house.pets[0].lives`.",
+    ),
+    "an unknown member": (
+        {"pets": [{"type": "dog", "lives": 9}]},
+        "house.pets[0].lives",
+        "unknown_parameter",
+        "Unknown parameter: `house.pets[0].lives`.",
     ),
     "an enum": (
         {"pets": [{"type": "dog", "breed": "cat"}]},

@@ -1,6 +1,7 @@
 """Vector stores in whole gateways: with the tool that searches them, beside other gateways, and when one stops."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import openai
@@ -125,3 +126,11 @@ async def test_a_gateway_that_stops_while_it_indexes_does_so_in_time(engine: Moc
         async with asyncio.timeout(20):
             done = await client.vector_stores.files.poll(file.id, vector_store_id=store.id)
         assert done.status == "completed"
+
+
+async def test_a_gateway_without_files_makes_no_place_for_them(engine: MockEngine, tmp_path: Path) -> None:
+    async with running_gateway(engine, store=f"sqlite:{tmp_path / 'responses.db'}", poll=0.005) as gateway:
+        await gateway.create()
+        # Several looks of the indexer.
+        await asyncio.sleep(0.05)
+        assert not (tmp_path / "responses.files").exists()

@@ -12,6 +12,7 @@ from antiphon.store.sql.listed_rows import RowPage
 from antiphon.vector_stores.found import SearchOptions
 from antiphon.vector_stores.limits import VectorStoreLimits
 from antiphon.wire.vector_stores import (
+    BatchFile,
     ChunkSizes,
     CreateFileBatch,
     CreateStoreFile,
@@ -120,7 +121,7 @@ async def test_another_owners_file_cannot_be_added(simple: SimpleVectorStores) -
         make(simple, "one", "hers"),
         simple.store_files.add("ada", id, CreateStoreFile("hers")),
         simple.store_files.create_batch("ada", id, CreateFileBatch(file_ids=["one", "hers"])),
-        simple.store_files.create_batch("ada", id, CreateFileBatch(files=[CreateStoreFile("hers")])),
+        simple.store_files.create_batch("ada", id, CreateFileBatch(files=[BatchFile("hers")])),
     ):
         with pytest.raises(NotFound, match="File with id 'hers' not found"):
             await attempt
@@ -201,7 +202,7 @@ async def test_an_overlap_is_at_most_half_of_a_chunk(simple: SimpleVectorStores)
     with pytest.raises(InvalidRequest) as refused:
         await simple.stores.create("ada", CreateVectorStore(["one"], chunking_strategy=wrong))
     assert refused.value.param == "chunking_strategy.static.chunk_overlap_tokens"
-    body = CreateFileBatch(files=[CreateStoreFile("one"), CreateStoreFile("one", chunking_strategy=wrong)])
+    body = CreateFileBatch(files=[BatchFile("one"), BatchFile("one", chunking_strategy=wrong)])
     with pytest.raises(InvalidRequest) as refused:
         await simple.store_files.create_batch("ada", "vs_none", body)
     assert refused.value.param == "files[1].chunking_strategy.static.chunk_overlap_tokens"

@@ -33,6 +33,7 @@ def _row(words: str, code: str, message: str) -> Row:
 # First match first.
 ROWS = (
     _row(r"missing required field", "missing_required_parameter", "Missing required parameter: `{param}`."),
+    _row(r"contains unknown field", "unknown_parameter", "Unknown parameter: `{param}`."),
     _row(
         r"Expected `(?P<wanted>[^`]+)`, got `(?P<got>[^`]+)`",
         "invalid_type",
@@ -77,7 +78,8 @@ TYPES = {
     "object": "an object",
     "null": "null",
 }
-_MISSING = re.compile(r"missing required field `(?P<field>[^`]+)`")
+# The path is that of the object.
+_MEMBER = re.compile(r"(?:missing required|contains unknown) field `(?P<field>[^`]+)`")
 
 
 def complaint_to_error(complaint: str, kind: Any, where: str, value: Any = None) -> InvalidRequest:
@@ -87,8 +89,8 @@ def complaint_to_error(complaint: str, kind: Any, where: str, value: Any = None)
     path = at["path"] if at is not None else ""
     words = _AT.sub("", complaint)
     param = join_path(where, _with_member(path, complaint, kind, value))
-    if (missing := _MISSING.search(words)) is not None:
-        param = join_path(param, missing["field"])
+    if (member := _MEMBER.search(words)) is not None:
+        param = join_path(param, member["field"])
     row, found = next(((row, found) for row in ROWS if (found := row.words.search(words))), (OTHERWISE, None))
     named = found.groupdict() if found is not None else {"complaint": words}
     for name in ("wanted", "got"):

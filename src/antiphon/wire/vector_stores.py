@@ -21,26 +21,27 @@ Share = Annotated[float, Meta(ge=0, le=1)]
 Weight = Annotated[float, Meta(ge=0)]
 
 # ---- what a request may say ------------------------------------------------------------------------------------------
+# Unknown members of a body are left out with a notice. Inside of it, they are refused.
 
 
-class AutoChunking(Struct, tag_field="type", tag="auto"):
+class AutoChunking(Struct, tag_field="type", tag="auto", forbid_unknown_fields=True):
     pass
 
 
-class ChunkSizes(Struct):
+class ChunkSizes(Struct, forbid_unknown_fields=True):
     max_chunk_size_tokens: Annotated[int, Meta(ge=100, le=4096)]
     # At most half of the size.
     chunk_overlap_tokens: Annotated[int, Meta(ge=0)]
 
 
-class StaticChunking(Struct, tag_field="type", tag="static"):
+class StaticChunking(Struct, tag_field="type", tag="static", forbid_unknown_fields=True):
     static: ChunkSizes
 
 
 ChunkingStrategy = AutoChunking | StaticChunking
 
 
-class ExpiresAfter(Struct):
+class ExpiresAfter(Struct, forbid_unknown_fields=True):
     anchor: Literal["last_active_at"]
     days: Annotated[int, Meta(ge=1, le=365)]
 
@@ -68,23 +69,27 @@ class CreateStoreFile(Struct):
     chunking_strategy: ChunkingStrategy | None = None
 
 
+class BatchFile(CreateStoreFile, forbid_unknown_fields=True):
+    pass
+
+
 class UpdateStoreFile(Struct):
     attributes: Attributes | None
 
 
 class CreateFileBatch(Struct):
     file_ids: Annotated[list[str], Meta(min_length=1, max_length=2000)] | None = None
-    files: Annotated[list[CreateStoreFile], Meta(min_length=1, max_length=2000)] | None = None
+    files: Annotated[list[BatchFile], Meta(min_length=1, max_length=2000)] | None = None
     attributes: Attributes | None = None
     chunking_strategy: ChunkingStrategy | None = None
 
 
-class HybridSearch(Struct):
+class HybridSearch(Struct, forbid_unknown_fields=True):
     embedding_weight: Weight = 1.0
     text_weight: Weight = 1.0
 
 
-class RankingOptions(Struct):
+class RankingOptions(Struct, forbid_unknown_fields=True):
     ranker: Literal["none", "auto", "default-2024-11-15"] = "auto"
     score_threshold: Share = 0.0
     hybrid_search: HybridSearch | None = None
