@@ -260,10 +260,9 @@ def found(stores: Sequence[str], ids: Sequence[int]) -> Operation[dict[int, Chun
     return rows_by_id
 
 
-# CROSS JOIN: SQLite asks the index once for each term.
+# Each word is counted for itself: to group them, SQLite would sort all that it finds.
 COUNT_TERMS = SqliteOnly("""
-WITH asked (word) AS MATERIALIZED (SELECT value FROM json_each($1))
-SELECT asked.word, count(*) FROM asked CROSS JOIN chunk_words WHERE chunk_words MATCH asked.word GROUP BY asked.word
+SELECT value, (SELECT count(*) FROM chunk_words WHERE chunk_words MATCH value) FROM json_each($1)
 """)
 COUNT_TERM_NUMBERS = PostgresOnly("""
 SELECT asked.term, count(*) FROM unnest($1::bigint[]) AS asked (term)
@@ -276,13 +275,14 @@ def count_terms(terms: Sequence[int]) -> Operation[dict[int, int]]:
     by_word = {term_to_word(term): term for term in terms}
     words = yield Statement(COUNT_TERMS, (json.dumps(list(by_word)),))
     numbers = yield Statement(COUNT_TERM_NUMBERS, (list(terms),))
-    return {by_word[row[0]]: row[1] for row in words} | {row[0]: row[1] for row in numbers}
+    return {by_word[row[0]]: row[1] for row in words if row[1]} | {row[0]: row[1] for row in numbers}
 
 
+# CROSS JOIN: SQLite asks the index once for each word.
 RANK_WORDS = """
 WITH asked (word, weight) AS MATERIALIZED (
     SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each($1)
-), ranked (id, score) AS MATERIALIZED (
+), ranked (id, score) AS (
     SELECT chunk_words.rowid, sum(asked.weight) FROM asked CROSS JOIN chunk_words
     WHERE chunk_words MATCH asked.word GROUP BY chunk_words.rowid
 )
