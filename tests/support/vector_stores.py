@@ -72,6 +72,8 @@ class SimpleIndex:
         # Awaited before chunks are added.
         self.before_adding: Callable[[str, str, int], Any] | None = None
         self.wanted: list[Wanted] = []
+        # How many chunks have no vector yet.
+        self.without_vector = 0
 
     async def add(self, store: str, file: str, texts: Sequence[str], *, first: int = 0) -> None:
         if self.before_adding is not None:
@@ -85,7 +87,8 @@ class SimpleIndex:
         return [text for _, text in sorted(self.chunks.get((store, file), {}).items())]
 
     async def embed_later(self) -> int:
-        return 0
+        made, self.without_vector = min(1, self.without_vector), max(0, self.without_vector - 1)
+        return made
 
     async def remove(self, store: str, file: str) -> None:
         self.chunks.pop((store, file), None)

@@ -112,10 +112,13 @@ class IndexingAttempt:
         done = await self._parts.index.count(store, document)
         for first in range(done, len(texts), most):
             await self._parts.index.add(store, document, texts[first : first + most], first=first)
-            now = self._database.clock()
-            if not await self._keep(indexing.report(self._parts.name, self.record, self._parts.options.lease, now)):
+            is_last = first + most >= len(texts)
+            if not is_last and not await self._keep(self._report()):
                 return False
         return True
+
+    def _report(self) -> Operation[bool]:
+        return indexing.report(self._parts.name, self.record, self._parts.options.lease, self._database.clock())
 
     async def _keep(self, operation: Operation[bool]) -> bool:
         if await self._database.write(operation):

@@ -35,6 +35,8 @@ class Indexer:
         self._served: str | None = None
         self._wakeup: Wakeup | None = None
         self._stopped = False
+        # When leases are renewed next, by the clock of the loop.
+        self._renew_at = 0.0
         # When vectors that are missing are made, at the earliest.
         self._embedding_at = 0.0
         self._working: asyncio.Task[None] | None = None
@@ -97,12 +99,16 @@ class Indexer:
         if not attempts:
             return
         records = [attempt.record for attempt in attempts.values()]
-        lease, now = self._options.lease, self._database.clock()
-        kept = await self._database.write(indexing.renew(self._parts.name, records, lease, now))
+        kept = await self._database.read(indexing.held(self._parts.name, records))
         for task, attempt in attempts.items():
             if attempt.record.document not in kept and not task.cancelling():
                 attempt.is_lost = True
                 task.cancel()
+        # Not at each of the many looks: a write waits for the disk.
+        if (now := asyncio.get_running_loop().time()) >= self._renew_at:
+            lease = self._options.lease
+            await self._database.write(indexing.renew(self._parts.name, records, lease, self._database.clock()))
+            self._renew_at = now + lease / 3
 
     async def _claim(self) -> None:
         while len(self._running) < self._options.workers and not self._stopped:

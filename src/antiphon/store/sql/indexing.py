@@ -50,16 +50,19 @@ def _next(served: str | None, not_of: Collection[str], now: float) -> Operation[
     return (yield Statement(_NEXT.format(sign=">=", others=others), (now, "", *not_of)))
 
 
-def renew(worker: str, files: Sequence[StoreFileRecord], lease: float, now: float) -> Operation[set[str]]:
+def held(worker: str, files: Sequence[StoreFileRecord]) -> Operation[set[str]]:
     """The documents that are still claimed."""
     kept = set()
-    for each in sorted(files, key=lambda file: (file.store, file.file)):
-        changed = yield Change(
-            f"UPDATE vector_store_files SET held_until = $5 WHERE {_HELD}", (*_held(each, worker), now + lease)
-        )
-        if changed[0][0]:
+    for each in files:
+        if (yield Statement(f"SELECT 1 FROM vector_store_files WHERE {_HELD}", _held(each, worker))):
             kept.add(each.document)
     return kept
+
+
+def renew(worker: str, files: Sequence[StoreFileRecord], lease: float, now: float) -> Operation[None]:
+    text = f"UPDATE vector_store_files SET held_until = $5 WHERE {_HELD}"
+    for each in sorted(files, key=lambda file: (file.store, file.file)):
+        yield Statement(text, (*_held(each, worker), now + lease))
 
 
 def report(worker: str, file: StoreFileRecord, lease: float, now: float) -> Operation[bool]:
