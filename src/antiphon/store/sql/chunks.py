@@ -18,6 +18,8 @@ class NewChunk(NamedTuple):
     text: str
     # See `core.chunk_words`.
     terms: Sequence[int]
+    # The same for SQLite, by `terms_to_text`: it is made beforehand, because operations on Postgres run in the event loop.
+    words: str
     # Of the model. None: it is made later.
     vector: bytes | None = None
 
@@ -81,7 +83,7 @@ def add(store: str, file: str, chunks: Sequence[NewChunk], model: str | None) ->
         ids.update((row[0], row[1]) for row in added)
     new = [(ids[chunk.number], chunk) for chunk in chunks if chunk.number in ids]
     yield Many("INSERT INTO chunk_texts (id, text) VALUES ($1, $2)", [(id, chunk.text) for id, chunk in new])
-    yield Many(PUT_WORDS, [(id, terms_to_text(chunk.terms)) for id, chunk in new])
+    yield Many(PUT_WORDS, [(id, chunk.words) for id, chunk in new])
     yield Many(PUT_WORD_NUMBERS, [(id, list(chunk.terms)) for id, chunk in new])
     if model is not None:
         yield from _put_vectors(store, model, [(id, file, chunk.vector) for id, chunk in new])
