@@ -19,7 +19,7 @@ TABLE = "vector_stores"
 PATH = "/v1/embeddings"
 OFF = "off"
 WORDLLAMA = "wordllama"
-INSTALL = 'pip install "antiphon[search]"'
+INSTALL = "pip install '.[search]'"
 # They say: not these texts. 500 is what llama.cpp answers for a text that is too long.
 REFUSED = frozenset({400, 413, 422, 500})
 

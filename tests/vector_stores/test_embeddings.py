@@ -237,7 +237,7 @@ def test_settings_that_do_not_fit_together_are_an_error(settings: VectorStoreSet
 
 def test_wordllama_that_is_not_installed_is_an_error_if_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(word_vectors, "is_installed", lambda: False)
-    with pytest.raises(SettingsError, match=r"antiphon\[search\]"):
+    with pytest.raises(SettingsError, match=r"\.\[search\]"):
         check_embeddings(VectorStoreSettings(embedding_model="wordllama"))
 
 

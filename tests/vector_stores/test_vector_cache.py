@@ -1,8 +1,10 @@
 """Vectors in memory: within a limit, and up to date; and the index of a store that has many."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import numpy
 import pytest
@@ -17,7 +19,7 @@ from antiphon.store.sql.operations import Operation
 from antiphon.vector_stores import vector_cache
 from antiphon.vector_stores.embeddings import normalized
 from antiphon.vector_stores.vector_cache import ROW_BYTES, VectorCache
-from antiphon.vector_stores.vectors import Floats, VectorTable, vector_to_bytes
+from antiphon.vector_stores.vectors import Floats, VectorTable, joined, vector_to_bytes
 
 WIDTH = 32
 ROW = WIDTH + 4 + ROW_BYTES
@@ -54,7 +56,7 @@ async def database(tmp_path: Path) -> AsyncIterator[Reads]:
 
 
 async def put(database: Reads, vectors: Floats, store: str = "vs_1", file: str = "file-1", first: int = 0) -> StoreState:
-    new = [NewChunk(first + at, "", [], vector_to_bytes(vector)) for at, vector in enumerate(vectors)]
+    new = [NewChunk(first + at, "", [], "", vector_to_bytes(vector)) for at, vector in enumerate(vectors)]
     for at in range(0, len(new), 100):
         await database.write(chunks.add(store, file, new[at : at + 100], "m"))
     states = await database._database.read(chunks.states([store]))
@@ -151,3 +153,22 @@ def test_equals_are_found_in_the_order_of_their_ids() -> None:
     vector = vector_to_bytes(random_vectors(1)[0])
     table = VectorTable.of_rows([VectorRow(id, "file-1", vector) for id in range(1, 2000)])
     assert [near.id for near in table.nearest(random_vectors(1), 7)[0]] == list(range(1, 8))
+
+
+async def test_vectors_are_read_and_compared_beside_the_event_loop(database: Reads, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[threading.Thread] = []
+
+    def noted(function: Any) -> Any:
+        def note(*arguments: Any) -> Any:
+            threads.append(threading.current_thread())
+            return function(*arguments)
+
+        return note
+
+    monkeypatch.setattr(VectorTable, "nearest", noted(VectorTable.nearest))
+    monkeypatch.setattr(vector_cache, "joined", noted(joined))
+    vectors = random_vectors(50)
+    state = await put(database, vectors)
+    await ids(VectorCache(database, 10**6), state, vectors[0])  # type: ignore[arg-type]
+    assert len(threads) == 2
+    assert threading.main_thread() not in threads

@@ -10,8 +10,9 @@ from antiphon.vector_stores.vectors import Floats, Numbers, VectorTable
 
 # Rows that are added at once: between two of these it can be stopped.
 ROWS_AT_ONCE = 2048
-# How many it looks at for each one that is wanted.
-EXPANSION = 4
+# How many neighbours it looks at: for a vector that is added, which takes most of the time, and for a search of up to 100.
+EXPANSION_ADD = 64
+EXPANSION_SEARCH = 400
 
 
 def is_installed() -> bool:
@@ -28,7 +29,9 @@ class ApproximateIndex:
     def __init__(self, width: int) -> None:
         from usearch.index import Index
 
-        self._index: Any = Index(ndim=width, metric="cos", dtype="i8", expansion_search=EXPANSION * 100)
+        self._index: Any = Index(
+            ndim=width, metric="cos", dtype="i8", expansion_add=EXPANSION_ADD, expansion_search=EXPANSION_SEARCH
+        )
         # Of the vectors in it, sorted.
         self.ids: Numbers = numpy.empty(0, numpy.int64)
 

@@ -92,9 +92,9 @@ class ChunkIndex:
         found by its words, until `embed_later` has made it."""
         for at in range(0, len(texts), AT_ONCE):
             some = [_storable(text) for text in texts[at : at + AT_ONCE]]
-            terms = await asyncio.to_thread(_terms, store, some)
+            read = await asyncio.to_thread(_new_chunks, store, some, first + at)
             vectors = await self._embed(some)
-            new = [NewChunk(first + at + each, text, terms[each], vectors[each]) for each, text in enumerate(some)]
+            new = [chunk._replace(vector=vector) for chunk, vector in zip(read, vectors, strict=True)]
             model = self._embedder.model if self._embedder is not None else None
             await self._database.write(chunks.add(store, file, new, model))
 
@@ -232,6 +232,11 @@ def _weights(wanted: Wanted) -> tuple[float, float]:
 
 def _terms(store: str, texts: Sequence[str]) -> list[list[int]]:
     return [terms_of_text(store, text) for text in texts]
+
+
+def _new_chunks(store: str, texts: Sequence[str], first: int) -> list[NewChunk]:
+    terms = _terms(store, texts)
+    return [NewChunk(first + at, text, terms[at], chunks.terms_to_text(terms[at])) for at, text in enumerate(texts)]
 
 
 def _storable(text: str) -> str:

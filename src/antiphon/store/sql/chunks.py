@@ -18,6 +18,8 @@ class NewChunk(NamedTuple):
     text: str
     # See `core.chunk_words`.
     terms: Sequence[int]
+    # The same for SQLite, by `terms_to_text`: it is made beforehand, because operations on Postgres run in the event loop.
+    words: str
     # Of the model. None: it is made later.
     vector: bytes | None = None
 
@@ -81,7 +83,7 @@ def add(store: str, file: str, chunks: Sequence[NewChunk], model: str | None) ->
         ids.update((row[0], row[1]) for row in added)
     new = [(ids[chunk.number], chunk) for chunk in chunks if chunk.number in ids]
     yield Many("INSERT INTO chunk_texts (id, text) VALUES ($1, $2)", [(id, chunk.text) for id, chunk in new])
-    yield Many(PUT_WORDS, [(id, terms_to_text(chunk.terms)) for id, chunk in new])
+    yield Many(PUT_WORDS, [(id, chunk.words) for id, chunk in new])
     yield Many(PUT_WORD_NUMBERS, [(id, list(chunk.terms)) for id, chunk in new])
     if model is not None:
         yield from _put_vectors(store, model, [(id, file, chunk.vector) for id, chunk in new])
@@ -260,10 +262,9 @@ def found(stores: Sequence[str], ids: Sequence[int]) -> Operation[dict[int, Chun
     return rows_by_id
 
 
-# CROSS JOIN: SQLite asks the index once for each term.
+# Each word is counted for itself: to group them, SQLite would sort all that it finds.
 COUNT_TERMS = SqliteOnly("""
-WITH asked (word) AS MATERIALIZED (SELECT value FROM json_each($1))
-SELECT asked.word, count(*) FROM asked CROSS JOIN chunk_words WHERE chunk_words MATCH asked.word GROUP BY asked.word
+SELECT value, (SELECT count(*) FROM chunk_words WHERE chunk_words MATCH value) FROM json_each($1)
 """)
 COUNT_TERM_NUMBERS = PostgresOnly("""
 SELECT asked.term, count(*) FROM unnest($1::bigint[]) AS asked (term)
@@ -276,13 +277,14 @@ def count_terms(terms: Sequence[int]) -> Operation[dict[int, int]]:
     by_word = {term_to_word(term): term for term in terms}
     words = yield Statement(COUNT_TERMS, (json.dumps(list(by_word)),))
     numbers = yield Statement(COUNT_TERM_NUMBERS, (list(terms),))
-    return {by_word[row[0]]: row[1] for row in words} | {row[0]: row[1] for row in numbers}
+    return {by_word[row[0]]: row[1] for row in words if row[1]} | {row[0]: row[1] for row in numbers}
 
 
+# CROSS JOIN: SQLite asks the index once for each word.
 RANK_WORDS = """
 WITH asked (word, weight) AS MATERIALIZED (
     SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each($1)
-), ranked (id, score) AS MATERIALIZED (
+), ranked (id, score) AS (
     SELECT chunk_words.rowid, sum(asked.weight) FROM asked CROSS JOIN chunk_words
     WHERE chunk_words MATCH asked.word GROUP BY chunk_words.rowid
 )
