@@ -21,7 +21,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "file_settings": set(),
     "mcp_settings": set(),
     "tool_settings": set(),
-    "settings": {"setting_errors", "container_settings", "file_settings", "mcp_settings", "tool_settings"},
+    "vector_store_settings": set(),
+    "settings": {
+        *("setting_errors", "container_settings", "file_settings", "mcp_settings", "tool_settings", "vector_store_settings"),
+    },
     "setting_groups": {"setting_errors"},
     "setting_sources": {"setting_errors", "setting_groups", "settings"},
     "log_lines": set(),

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.hosted_tools import check_web_search
+from antiphon.hosted_tools import check_file_search, check_web_search
 from antiphon.reload import load_settings
 from antiphon.settings import Settings, SettingsError
-from antiphon.tool_settings import WebSearchSettings
+from antiphon.tool_settings import FileSearchSettings, WebSearchSettings
 
 
 def test_without_a_table_no_tool_is_run() -> None:
@@ -84,3 +84,27 @@ def test_the_mcp_server_has_to_be_in_the_file_too(tmp_path: Path) -> None:
     chosen = load_settings({}, file).tools.web_search
     assert chosen is not None
     assert (chosen.mcp, chosen.tool) == ("brave", "search")
+
+
+@pytest.mark.parametrize(
+    "chosen", [FileSearchSettings(), FileSearchSettings(mcp="docs", tool="find", stores_argument="stores")]
+)
+def test_files_are_searched_by_the_gateway_or_by_a_server(chosen: FileSearchSettings) -> None:
+    check_file_search(chosen)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "missing"), [(FileSearchSettings(mcp="docs"), "tool"), (FileSearchSettings(tool="find"), "mcp")]
+)
+def test_a_server_without_a_tool_or_a_tool_without_a_server_is_named(chosen: FileSearchSettings, missing: str) -> None:
+    with pytest.raises(SettingsError, match=rf"tools\.file_search\.{missing} is missing"):
+        check_file_search(chosen)
+
+
+def test_the_mcp_server_that_searches_files_has_to_be_in_the_file_too(tmp_path: Path) -> None:
+    file = tmp_path / "antiphon.toml"
+    file.write_text('[tools.file_search]\nmcp = "docs"\ntool = "find"\n[mcp.servers.doc]\ncommand = "docs-mcp"\n')
+    with pytest.raises(
+        SettingsError, match=r"tools\.file_search\.mcp: there is no \[mcp\.servers\.docs\]\. Did you mean doc\?"
+    ):
+        load_settings({}, file)

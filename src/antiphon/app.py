@@ -22,14 +22,16 @@ from antiphon.core.knowledge import Model
 from antiphon.core.limits import RequestLimits
 from antiphon.core.model_names import ModelNames
 from antiphon.embedded.process import EngineProcess
+from antiphon.embedding_models import EmbeddingModels
 from antiphon.engines.examiner import DEFAULT_TIMES, Examiner, ProbeTimes
 from antiphon.engines.pool import ENGINE_RETRY_INTERVAL, Pool
 from antiphon.engines.upstream import Engine, EngineOptions
 from antiphon.files.file_inputs import FileInputs
 from antiphon.files.library import FileLibrary
 from antiphon.files.limits import FileLimits
+from antiphon.files.texts import MOST_PROCESSES, OWN_PROCESSES, FileTexts
 from antiphon.gateway.admission import Admission, AdmissionLimits
-from antiphon.gateway.checker import Checker, read_file
+from antiphon.gateway.checker import Checker
 from antiphon.gateway.conversations import Conversations
 from antiphon.gateway.equipment import Equipment
 from antiphon.gateway.gateway import Gateway
@@ -53,9 +55,21 @@ from antiphon.http import (
     inspector_stored,
     responses,
     stored,
+    vector_stores,
     websocket,
 )
-from antiphon.http.app_keys import CONTAINERS, CONVERSATIONS, FILES, GATEWAY, KEYRING, LIMITS, TRANSPORT, HttpLimits
+from antiphon.http.app_keys import (
+    CONTAINERS,
+    CONVERSATIONS,
+    FILES,
+    GATEWAY,
+    KEYRING,
+    LIMITS,
+    STORE_FILES,
+    TRANSPORT,
+    VECTOR_STORES,
+    HttpLimits,
+)
 from antiphon.http.cors import CROSS_ORIGIN, CrossOrigin, preflights
 from antiphon.http.inspector import INSPECTOR, NEEDS_KEY, OPENING
 from antiphon.http.inspector_engines import DESCRIPTION, GatewayDescription
@@ -75,16 +89,19 @@ from antiphon.inspector.recordings import Recordings
 from antiphon.logs import log
 from antiphon.mcp_servers import address_policy, mcp_limits, operator_servers
 from antiphon.observability import Observability
+from antiphon.retrieval import Retrieval
 from antiphon.settings import Settings, data_directory, read_chat_template
 from antiphon.store.protocol import Store
 from antiphon.tools.mcp.runner import McpRunner, NoMcp
 from antiphon.tools.mcp.session import is_installed
 from antiphon.tools.runner import ToolRunner
 from antiphon.transport import LINGER, ConnectionOptions, Runner, transport_of
+from antiphon.vector_stores.attempts import DEFAULT_INDEXING, IndexerOptions
 
 DAY = 24 * 60 * 60
 EXAMINER = web.AppKey("examiner", Examiner)
 WORKERS = web.AppKey("workers", Workers)
+RETRIEVAL = web.AppKey("retrieval", Retrieval)
 CONNECTION_OPTIONS = web.AppKey("connection_options", ConnectionOptions)
 
 
@@ -123,6 +140,7 @@ class Intervals:
     linger: float = LINGER
     probes: ProbeTimes = DEFAULT_TIMES
     readiness: float = LIFETIME
+    indexing: IndexerOptions = DEFAULT_INDEXING
 
 
 DEFAULT_INTERVALS = Intervals()
@@ -160,15 +178,21 @@ def make_app(
     own = OwnAddresses()
     mcp = _make_mcp(settings, own)
     library = FileLibrary(store.files, file_limits(settings), new_id)
+    models = EmbeddingModels(settings.vector_stores, pool, session)
+    # Files take longer to read than what is checked while a client waits: they have processes of their own.
+    file_reader = extensions.checker or Checker(settings.files.text_timeout, MOST_PROCESSES, OWN_PROCESSES)
+    texts = FileTexts(file_reader.run)
+    retrieval = Retrieval(settings.vector_stores, store.files, library, texts, models, intervals.indexing)
     code = make_containers(settings, library, extensions.kernels)
-    hosted = HostedTools(settings, checker, {"mcp": mcp, **extensions.tools}, own, code)
+    hosted = HostedTools(settings, checker, {"mcp": mcp, **extensions.tools}, own, retrieval.stores, code)
     extensions = replace(
         extensions,
         tools=hosted.runners,
         observers=[*extensions.observers, *observability.observers(pool)],
     )
     app_inspector = _make_inspector(settings)
-    gateway = _make_gateway(settings, pool, store, checker, extensions, app_inspector, library)
+    files = FileInputs(library, texts.read_for_model)
+    gateway = _make_gateway(settings, pool, store, checker, extensions, app_inspector, files)
     gateway.attached = mcp.attached
     app = web.Application(
         middlewares=[counted, identified, traced, preflights, enveloped, checked, authenticated],
@@ -191,8 +215,9 @@ def make_app(
     app[LISTING] = ViewTurns(2, own_places=1, now=gateway.admission.now)
     app[CONVERSATIONS] = Conversations(store, retention=gateway.retention, files=library)
     app[CONTAINERS] = code
-    app[FILES] = library
-    gateway.owners.moving_too.append(library.move_owner)
+    app[FILES], app[RETRIEVAL] = library, retrieval
+    app[VECTOR_STORES], app[STORE_FILES] = retrieval.stores, retrieval.store_files
+    gateway.owners.moving_too += [library.move_owner, retrieval.stores.move_owner]
     app[TRANSPORT] = transport_of(session)
     app[LIMITS] = _http_limits(settings, intervals)
     app[CONNECTIONS] = set()
@@ -207,6 +232,7 @@ def make_app(
     app.cleanup_ctx.append(_watch_containers)
     if extensions.checker is None:
         app.cleanup_ctx.append(partial(_close_checker, checker=checker))
+        app.cleanup_ctx.append(partial(_close_checker, checker=file_reader))
     observability.join(app, {route.path for route in API_ROUTES})
     app.on_startup.append(_start_workers)
     app.on_shutdown.append(partial(_drain, within=settings.shutdown_timeout))
@@ -236,6 +262,22 @@ API_ROUTES = [
     web.get("/v1/files/{id}", files.retrieve),
     web.delete("/v1/files/{id}", files.delete),
     web.get("/v1/files/{id}/content", files.content),
+    web.post("/v1/vector_stores", vector_stores.create),
+    web.get("/v1/vector_stores", vector_stores.list_stores),
+    web.get("/v1/vector_stores/{id}", vector_stores.retrieve),
+    web.post("/v1/vector_stores/{id}", vector_stores.update),
+    web.delete("/v1/vector_stores/{id}", vector_stores.delete),
+    web.post("/v1/vector_stores/{id}/search", vector_stores.search),
+    web.post("/v1/vector_stores/{id}/files", vector_stores.create_file),
+    web.get("/v1/vector_stores/{id}/files", vector_stores.list_files),
+    web.get("/v1/vector_stores/{id}/files/{file_id}", vector_stores.retrieve_file),
+    web.post("/v1/vector_stores/{id}/files/{file_id}", vector_stores.update_file),
+    web.delete("/v1/vector_stores/{id}/files/{file_id}", vector_stores.delete_file),
+    web.get("/v1/vector_stores/{id}/files/{file_id}/content", vector_stores.file_content),
+    web.post("/v1/vector_stores/{id}/file_batches", vector_stores.create_batch),
+    web.get("/v1/vector_stores/{id}/file_batches/{batch_id}", vector_stores.retrieve_batch),
+    web.post("/v1/vector_stores/{id}/file_batches/{batch_id}/cancel", vector_stores.cancel_batch),
+    web.get("/v1/vector_stores/{id}/file_batches/{batch_id}/files", vector_stores.list_batch),
     web.get("/v1/models", engine_routes.models),
     web.get("/v1/models/{id:.+}", engine_routes.model),
     web.post("/v1/chat/completions", passed_through),
@@ -291,10 +333,9 @@ def _make_gateway(
     checker: Checker,
     extensions: Extensions,
     inspector: Inspector,
-    library: FileLibrary,
+    files: FileInputs,
 ) -> Gateway:
     recordings = inspector.recordings
-    files = FileInputs(library, partial(read_file, checker))
     timeouts = Timeouts(settings.heartbeat, settings.first_byte_timeout, settings.idle_timeout, settings.response_timeout)
     return Gateway(
         pool,
@@ -411,6 +452,7 @@ async def _watch(app: web.Application, store_max_bytes: int) -> AsyncIterator[No
         asyncio.create_task(gateway.pool.watch()),
         asyncio.create_task(sweep_store(gateway.store, store_max_bytes)),
         asyncio.create_task(sweep_files(app[FILES])),
+        asyncio.create_task(sweep_files(app[VECTOR_STORES], kind="vector_stores")),
         asyncio.create_task(gateway.owners.watch()),
     ]
     yield
@@ -455,6 +497,7 @@ async def _close_mcp(app: web.Application) -> AsyncIterator[None]:
 
 async def _start_workers(app: web.Application) -> None:
     app[WORKERS].start()
+    app[RETRIEVAL].indexer.start()
 
 
 async def _drain(app: web.Application, within: float) -> None:
@@ -462,9 +505,11 @@ async def _drain(app: web.Application, within: float) -> None:
     for connection in app[CONNECTIONS]:
         connection.leave(GOING_AWAY)
     app[WORKERS].stop()
+    app[RETRIEVAL].indexer.stop()
     app[INSPECTOR].close()
     await asyncio.gather(app[GATEWAY].drain(within), app[OPEN_ANSWERS].drain(within))
     await app[WORKERS].close()
+    await app[RETRIEVAL].close()
 
 
 def make_runner(app: web.Application) -> web.AppRunner:

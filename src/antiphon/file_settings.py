@@ -5,6 +5,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 Bytes = Annotated[int, Meta(gt=0)]
+Seconds = Annotated[float, Meta(gt=0)]
 
 
 class FileSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -16,3 +17,5 @@ class FileSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     key_bytes: Bytes | None = None
     # How much all files may have together, in bytes. One more gets a 413: nobody's files are removed to make room.
     max_bytes: Bytes = 10 * 1024 * 1024 * 1024
+    # Seconds for reading the text of one file, for a search or for a request that names it. What takes longer is not read.
+    text_timeout: Seconds = 60.0

@@ -13,6 +13,7 @@ from msgspec import structs
 from antiphon.containers.containers import Containers
 from antiphon.core.check_work import CheckOutcome, CheckWork
 from antiphon.core.code_interpreter_calls import KIND as CODE_INTERPRETER
+from antiphon.core.file_search_calls import KIND as FILE_SEARCH_TYPE
 from antiphon.core.hosted_shell import KIND as HOSTED_SHELL
 from antiphon.core.hosted_shell import TYPE as SHELL
 from antiphon.core.mcp.servers import McpServer
@@ -26,11 +27,15 @@ from antiphon.logs import log
 from antiphon.setting_errors import SettingsError, did_you_mean, wrong_address
 from antiphon.setting_values import check_hosts, fill_variables
 from antiphon.settings import Settings
-from antiphon.tool_settings import CodeInterpreterSettings, WebSearchSettings
+from antiphon.tool_settings import CodeInterpreterSettings, FileSearchSettings, WebSearchSettings
 from antiphon.tools.addresses import AddressPolicy
 from antiphon.tools.code_interpreter.mcp_runner import McpInterpreterRunner
 from antiphon.tools.code_interpreter.runner import CodeInterpreterRunner
 from antiphon.tools.code_interpreter.shell import HostedShellRunner, ShellChooser
+from antiphon.tools.file_search.backends import McpBackend as McpFileBackend
+from antiphon.tools.file_search.backends import SearchesStores, StoreBackend
+from antiphon.tools.file_search.runner import FileSearchRunner
+from antiphon.tools.mcp_search import McpSearch
 from antiphon.tools.runner import ToolContext, ToolRunner
 from antiphon.tools.web_search.backends import Backend, HttpBackend, McpBackend
 from antiphon.tools.web_search.pages import PageReader
@@ -38,6 +43,7 @@ from antiphon.tools.web_search.runner import WebSearchRunner
 from antiphon.tools.web_search.services import SERVICES
 
 WEB_SEARCH = "tools.web_search"
+FILE_SEARCH = "tools.file_search"
 INTERPRETER = "tools.code_interpreter"
 
 
@@ -50,18 +56,21 @@ class HostedTools:
         checker: Checker,
         given: Mapping[str, ToolRunner],
         own: Collection[tuple[str, int]],
+        stores: SearchesStores | None = None,
         containers: Containers | None = None,
     ) -> None:
         """`given`: the tools that there are already. They count first, and one of them may serve another. `own`: where the
-        gateway listens. `containers`: where code is run; None if it is not."""
+        gateway listens. `stores`: the vector stores. `containers`: where code is run; None if it is not."""
         self._settings = settings
         self._checker = checker
         self._given = given
         self._own = own
+        self._stores = stores
         self._session: aiohttp.ClientSession | None = None
         self._closing: list[Callable[[], Awaitable[None]]] = []
         self.runners: Mapping[str, ToolRunner] = {
             **self._web_search(),
+            **self._file_search(),
             **code_tools(containers),
             **self._interpreter(),
             **given,
@@ -90,7 +99,15 @@ class HostedTools:
             return HttpBackend(service, url, _key(chosen), self._opened, timeout=chosen.timeout)
         assert chosen.mcp is not None
         assert chosen.tool is not None
-        return McpBackend(self._call_mcp_tool, chosen.mcp, chosen.tool, chosen.argument)
+        return McpBackend(McpSearch(self._call_mcp_tool, chosen.mcp, chosen.tool, chosen.argument))
+
+    def _file_search(self) -> Mapping[str, ToolRunner]:
+        chosen = self._settings.tools.file_search or FileSearchSettings()
+        check_file_search(chosen)
+        if chosen.mcp is not None and chosen.tool is not None:
+            searched = McpSearch(self._call_mcp_tool, chosen.mcp, chosen.tool, chosen.argument)
+            return {FILE_SEARCH_TYPE: FileSearchRunner(McpFileBackend(searched, chosen.stores_argument))}
+        return {FILE_SEARCH_TYPE: FileSearchRunner(StoreBackend(self._stores))} if self._stores is not None else {}
 
     def _pages(self, chosen: WebSearchSettings) -> PageReader | None:
         if not chosen.pages:
@@ -133,12 +150,15 @@ def code_tools(containers: Containers | None) -> Mapping[str, ToolRunner]:
 
 def check_tools(settings: Settings) -> None:
     """Raises SettingsError for tools that cannot be run."""
-    web, code = settings.tools.web_search, settings.tools.code_interpreter
+    web, files, code = settings.tools.web_search, settings.tools.file_search, settings.tools.code_interpreter
     if web is not None:
         check_web_search(web)
         _check_server(WEB_SEARCH, web.mcp, settings)
+    if files is not None:
+        check_file_search(files)
+        _check_server(FILE_SEARCH, files.mcp, settings)
     if code is not None:
-        check_interpreter(code)
+        check_server_tool(INTERPRETER, code)
         _check_server(INTERPRETER, code.mcp, settings)
 
 
@@ -148,11 +168,15 @@ def _check_server(table: str, name: str | None, settings: Settings) -> None:
         raise SettingsError(f"{table}.mcp: there is no [mcp.servers.{name}].{did_you_mean(name, servers)}")
 
 
-def check_interpreter(chosen: CodeInterpreterSettings) -> None:
+def check_file_search(chosen: FileSearchSettings) -> None:
+    check_server_tool(FILE_SEARCH, chosen)
+
+
+def check_server_tool(table: str, chosen: FileSearchSettings | CodeInterpreterSettings) -> None:
     """What one setting alone does not show. Raises SettingsError."""
     missing = "tool" if chosen.mcp else "mcp"
     if bool(chosen.mcp) != bool(chosen.tool):
-        raise SettingsError(f"{INTERPRETER}.{missing} is missing: it takes the name of an MCP server and of its tool")
+        raise SettingsError(f"{table}.{missing} is missing: it takes the name of an MCP server and of its tool")
 
 
 def check_web_search(chosen: WebSearchSettings) -> None:

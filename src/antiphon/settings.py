@@ -12,6 +12,7 @@ from antiphon.file_settings import FileSettings
 from antiphon.mcp_settings import McpSettings
 from antiphon.setting_errors import SettingsError as SettingsError
 from antiphon.tool_settings import ToolSettings
+from antiphon.vector_store_settings import VectorStoreSettings
 
 APP = "antiphon"
 PREFIX = "ANTIPHON_"
@@ -223,6 +224,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     containers: ContainerSettings = ContainerSettings()
     # Uploaded files: a table of the file, see below.
     files: FileSettings = FileSettings()
+    # Vector stores: a table of the file, see below.
+    vector_stores: VectorStoreSettings = VectorStoreSettings()
 
 
 def data_directory(settings: Settings) -> Path:

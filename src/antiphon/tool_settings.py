@@ -36,6 +36,19 @@ class WebSearchSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     robots: bool = False
 
 
+class FileSearchSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The table `[tools.file_search]`. Without it, the gateway searches its own vector stores."""
+
+    # The name of the MCP server in `[mcp.servers]` that searches, in place of the vector stores of the gateway.
+    mcp: str | None = None
+    # The tool of that server.
+    tool: str | None = None
+    # The argument of that tool that has the words to search for.
+    argument: str = "query"
+    # The argument of that tool that has the list of `vector_store_ids` of the request. None: it has no such argument.
+    stores_argument: str | None = None
+
+
 class CodeInterpreterSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The table `[tools.code_interpreter]`."""
 
@@ -51,4 +64,5 @@ class ToolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """The tables `[tools.TYPE]`: tools of the API that the gateway runs."""
 
     web_search: WebSearchSettings | None = None
+    file_search: FileSearchSettings | None = None
     code_interpreter: CodeInterpreterSettings | None = None

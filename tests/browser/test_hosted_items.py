@@ -88,6 +88,17 @@ ITEMS: list[tuple[dict[str, Any], str, list[str]]] = [
         [],
     ),
     (
+        {
+            "type": "file_search_call",
+            "id": "fs_1",
+            "status": "completed",
+            "queries": ["rivers", "Paris"],
+            "results": [{"file_id": "file-1", "filename": "seine.pdf", "score": 0.9, "text": "The Seine", "attributes": {}}],
+        },
+        "file search rivers, Paris completed",
+        ['1 result [{"file_id":"file-1","filename":"seine.pdf"'],
+    ),
+    (
         {"type": "tool_search_call", "id": "t_1", "call_id": None, "status": "completed", "arguments": {"paths": ["maps"]}},
         "tool search completed",
         ['arguments {"paths":["maps"]}'],

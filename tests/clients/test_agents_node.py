@@ -10,6 +10,7 @@ from support import bad_mcp_server
 from support.client_conversations import messages, system
 from support.clients import Player
 from support.engine import MockEngine, answer, call, text
+from support.file_stores import FileStores, searching_files
 from support.gateway import GatewayUnderTest, running_gateway
 from support.kernels import ScriptedKernels, interpreting, prints
 
@@ -48,6 +49,22 @@ async def test_tools_that_a_search_has_found_are_called(
     ]
     for before, after in zip(engine.requests, engine.requests[1:], strict=False):
         assert after["messages"][: len(before["messages"])] == before["messages"]
+
+
+CITED = {"type": "file_citation", "index": 10, "file_id": "file-rome", "filename": "rome.pdf"}
+
+
+@pytest.mark.parametrize("scenario", ["fileSearch", "fileSearchWithResults", "fileSearchStreamed"])
+async def test_files_are_searched_and_cited(client: Player, engine: MockEngine, scenario: str) -> None:
+    searched = answer(call("file_search", '{"queries": ["capital of Italy"]}'), finish="tool_calls")
+    engine.will(searched, text("It is Rome [1]."), text("You are welcome."))
+    async with searching_files(engine, FileStores()) as gateway:
+        seen = await client.play(scenario, gateway)
+    assert seen["texts"] == ["It is Rome.", "You are welcome."]
+    assert seen["items"] == ["file_search_call", "message"]
+    assert seen["annotations"] == [CITED]
+    roles = [message["role"] for message in messages(engine.last)]
+    assert roles == ["user", "assistant", "tool", "assistant", "user"]
 
 
 @pytest_asyncio.fixture

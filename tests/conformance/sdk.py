@@ -98,7 +98,10 @@ def _routes() -> dict[str, set[str]]:
 
     with httpx2.Client(transport=httpx2.MockTransport(answer)) as http:
         client = openai.OpenAI(api_key="none", base_url="http://test", http_client=http)
-        resources = client.responses, client.conversations, client.models, client.files, client.containers
+        resources = (
+            *(client.responses, client.conversations, client.models, client.files, client.vector_stores),
+            client.containers,
+        )
         for method in (method for resource in resources for method in _methods(resource)):
             parameters = inspect.signature(method).parameters
             required = {name: _dummy(name) for name, parameter in parameters.items() if parameter.default is parameter.empty}

@@ -132,8 +132,15 @@ CASES: dict[str, Case] = {
         },
         {"role": "tool", "content": "(the result is not shown again)"},
     ),
-    "file_search_call": a_note(
-        {"type": "file_search_call", "id": "fs_1", "status": "completed", "queries": ["Rome"]}, '{"queries":["Rome"]}'
+    "file_search_call": Case(
+        {
+            "type": "file_search_call",
+            "id": "fs_1",
+            "status": "completed",
+            "queries": ["Rome"],
+            "results": [{"file_id": "file-1", "filename": "rome.pdf", "score": 0.9, "text": "Rome is old.", "attributes": {}}],
+        },
+        {"role": "tool", "content": "rome.pdf:\nRome is old."},
     ),
     "code_interpreter_call": Case(
         {

@@ -42,7 +42,6 @@ HOSTED: dict[str, Tool] = {
         "display_width": 1024,
         "environment": "browser",
     },
-    "file_search": {"type": "file_search", "vector_store_ids": ["vs_1"]},
     "image_generation": {"type": "image_generation"},
     "programmatic_tool_calling": {"type": "programmatic_tool_calling"},
     "web_search": {"type": "web_search"},

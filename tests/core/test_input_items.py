@@ -77,10 +77,10 @@ def test_a_text_file_becomes_text_with_its_name(prefix: str) -> None:
 @pytest.mark.parametrize(
     ("part", "param"),
     [
-        ({"type": "input_file", "file_data": base64.b64encode(b"\xff\x00").decode()}, "file_data"),
         ({"type": "input_file", "file_data": "!!"}, "file_data"),
-        ({"type": "input_file", "file_id": "file-1"}, "file_data"),
-        ({"type": "input_image", "file_id": "file-1"}, "image_url"),
+        ({"type": "input_file", "filename": "a.txt"}, "file_data"),
+        ({"type": "input_file", "file_url": "https://example.com/a.txt"}, "file_url"),
+        ({"type": "input_image", "detail": "low"}, "image_url"),
         ({"type": "input_text"}, "text"),
         ({"type": "input_video", "video_url": "x"}, "type"),
         ({}, "type"),

@@ -14,6 +14,11 @@ from antiphon.core.check_work import CheckOutcome, DocumentWork, run_check
 from antiphon.core.documents import KnownDocuments
 
 DOCUMENT = make_pdf("Hello", "World")
+LONGEST = 1000
+
+
+def read(document: bytes) -> CheckOutcome:
+    return pdfs.read(document, LONGEST)
 
 
 def protected(password: str) -> bytes:
@@ -29,47 +34,51 @@ def test_the_text_of_a_pdf_is_read_page_by_page() -> None:
 
 
 def test_a_page_without_text_keeps_its_number() -> None:
-    assert pdfs.read(make_pdf("Hello", "", "World")).text == "[page 1]\nHello\n\n[page 2]\n\n\n[page 3]\nWorld"
+    assert read(make_pdf("Hello", "", "World")).text == "[page 1]\nHello\n\n[page 2]\n\n\n[page 3]\nWorld"
 
 
 def test_only_a_password_that_is_needed_is_in_the_way() -> None:
-    assert pdfs.read(protected("")).text.startswith("[page 1]\nHello")
-    assert pdfs.read(protected("secret")).complaint == pdfs.ENCRYPTED
+    assert read(protected("")).text.startswith("[page 1]\nHello")
+    assert read(protected("secret")).complaint == pdfs.ENCRYPTED
 
 
 @pytest.mark.parametrize(
-    ("document", "complaint"),
-    [(make_pdf("", ""), pdfs.NO_TEXT), (make_pdf(), pdfs.NO_TEXT), (b"%PDF-1.7", "the PDF is damaged (PdfStreamError)")],
+    ("document", "complaint", "code"),
+    [
+        (make_pdf("", ""), pdfs.NO_TEXT, "invalid_file"),
+        (make_pdf(), pdfs.NO_TEXT, "invalid_file"),
+        (b"%PDF-1.7", "the PDF is damaged (PdfStreamError)", "invalid_file"),
+    ],
 )
-def test_a_pdf_that_gives_no_text_has_a_complaint(document: bytes, complaint: str) -> None:
-    assert pdfs.read(document) == CheckOutcome(complaint=complaint)
+def test_a_pdf_that_gives_no_text_has_a_complaint(document: bytes, complaint: str, code: str) -> None:
+    assert read(document) == CheckOutcome(complaint=complaint, code=code)
 
 
 def test_the_images_of_a_scanned_pdf_are_taken_as_they_are() -> None:
-    outcome = pdfs.read(make_scan(b"\xff\xd8one", b"\xff\xd8two"))
+    outcome = read(make_scan(b"\xff\xd8one", b"\xff\xd8two"))
     assert outcome == CheckOutcome(images=("data:image/jpeg;base64,/9hvbmU=", "data:image/jpeg;base64,/9h0d28="))
-    assert pdfs.read(make_scan(b"\xff\xd8one", filter="[/DCTDecode]")).images == outcome.images[:1]
-    assert pdfs.read(make_scan(b"\0", filter="/CCITTFaxDecode")).complaint == pdfs.NO_TEXT
+    assert read(make_scan(b"\xff\xd8one", filter="[/DCTDecode]")).images == outcome.images[:1]
+    assert read(make_scan(b"\0", filter="/CCITTFaxDecode")).complaint == pdfs.NO_TEXT
 
 
 def test_more_images_than_an_engine_could_see_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     scan = make_scan(b"\xff\xd8one", b"\xff\xd8two")
     monkeypatch.setattr(pdfs, "MOST_IMAGE_BYTES", 9)
-    assert pdfs.read(scan).complaint == pdfs.TOO_MANY_IMAGES
+    assert read(scan).complaint == pdfs.TOO_MANY_IMAGES
     monkeypatch.setattr(pdfs, "MOST_IMAGE_BYTES", 10)
-    assert len(pdfs.read(scan).images) == 2
+    assert len(read(scan).images) == 2
     monkeypatch.setattr(pdfs, "MOST_IMAGES", 1)
-    assert pdfs.read(scan).complaint == pdfs.TOO_MANY_IMAGES
+    assert read(scan).complaint == pdfs.TOO_MANY_IMAGES
 
 
-def test_a_text_that_no_engine_could_read_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pdfs, "LONGEST_TEXT", 9)
-    assert pdfs.read(DOCUMENT).complaint == pdfs.TOO_LONG
+def test_a_text_that_is_longer_than_wanted_is_refused() -> None:
+    assert pdfs.read(DOCUMENT, 9).complaint == pdfs.TOO_LONG.format(longest=9)
+    assert pdfs.read(BytesIO(DOCUMENT), 10).complaint is None
 
 
 def test_without_the_library_the_complaint_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pypdf", None)
-    complaint = pdfs.read(DOCUMENT).complaint
+    complaint = read(DOCUMENT).complaint
     assert complaint is not None
     assert "pip install pypdf" in complaint
 
@@ -79,7 +88,7 @@ def test_a_damaged_pdf_gives_a_text_or_a_complaint(changes: list[tuple[int, int]
     damaged = bytearray(DOCUMENT)
     for at, value in changes:
         damaged[at] = value
-    outcome = pdfs.read(bytes(damaged[:end]))
+    outcome = read(bytes(damaged[:end]))
     assert bool(outcome.text) is (outcome.complaint is None)
 
 

@@ -1,14 +1,15 @@
 """Files and their contents, with every kind of store."""
 
 import asyncio
+import errno
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 from support.stores import Clock
 
-from antiphon.errors import BodyTooLarge
-from antiphon.files.contents import PIECE
+from antiphon.errors import BodyTooLarge, StoreUnavailable
+from antiphon.files.contents import PIECE, FolderWriter
 from antiphon.files.library import FileLibrary
 from antiphon.files.limits import FileLimits
 from antiphon.gateway.ids import new_id
@@ -216,6 +217,19 @@ async def test_the_name_on_the_disk_is_the_id_and_only_the_user_may_read_it(tmp_
     assert path.name == record.id
     assert path.stat().st_mode & 0o077 == 0
     assert path.parent.stat().st_mode & 0o077 == 0
+
+
+async def test_a_disk_that_is_full_is_a_503_that_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with open_store(f"sqlite:{tmp_path / 'responses.db'}") as store:
+        library = FileLibrary(store.files, FileLimits(), new_id)
+
+        def fails(writer: FolderWriter, piece: bytes) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr(FolderWriter, "_write", fails)
+        with pytest.raises(StoreUnavailable, match="No space left on device"):
+            await added(library)
+    assert list((tmp_path / "responses.files" / "contents").iterdir()) == []
 
 
 async def test_nothing_is_opened_to_look_for_files_where_there_are_none(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import pytest
 from support.background import Background
 from support.engine import MockEngine, Refusal
 from support.gateway import CHECKER, GatewayUnderTest, running_gateway
+from support.office_files import MADE
 from support.pdfs import file_part, make_pdf, make_scan
 
 from antiphon.app import Extensions
@@ -14,6 +15,8 @@ from antiphon.gateway.checker import Checker
 
 TEXT = '<file name="a.pdf">\n[page 1]\nHello\n\n[page 2]\nWorld\n</file>'
 DOCUMENT = make_pdf("Hello", "World")
+# Of the documents in `MADE`.
+EXPECTED = ("Sloop | 12 €", "Mention the moon.", "2026-11-16", "High  at noon", "Subject:", "Größe of ships", "<b>noon</b>")
 BROKEN = b"%PDF-1.7 and then nothing"
 
 
@@ -123,7 +126,30 @@ async def test_another_binary_file_is_rejected(gateway: GatewayUnderTest) -> Non
     png = file_part(b"\x89PNG\r\n\x1a\n\x00", prefix="data:image/png;base64,")
     status, body = await gateway.post({"input": asked(png)})
     assert (status, body["error"]["code"]) == (400, "unsupported_file")
-    assert "image/png" in body["error"]["message"]
+    assert (body["error"]["param"], "a PNG image" in body["error"]["message"]) == ("input[0].content[1].file_data", True)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        *((name, make(), words) for (name, make), words in zip(MADE.items(), EXPECTED, strict=True)),
+        ("a.txt", "港の船は毎朝出航します。".encode("shift_jis"), "港の船は毎朝出航します。"),
+        ("a.txt", "Größe".encode("utf-16"), "Größe"),
+    ],
+)
+async def test_documents_of_every_kind_are_sent_as_their_text(
+    gateway: GatewayUnderTest, engine: MockEngine, name: str, content: bytes, words: str
+) -> None:
+    await gateway.create(asked(file_part(content, filename=name, prefix="")))
+    sent = engine.last["messages"][-1]["content"]
+    assert sent.startswith(f'Read.\n<file name="{name}">\n')
+    assert words in sent
+
+
+async def test_a_page_in_a_request_stays_as_it_is(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    """It may be what the question is about."""
+    await gateway.create(asked(file_part(b"<html><p>Hello", filename="a.html")))
+    assert "<html><p>Hello" in engine.last["messages"][-1]["content"]
 
 
 async def test_a_text_about_pdf_files_is_text(gateway: GatewayUnderTest, engine: MockEngine) -> None:

@@ -1,6 +1,7 @@
 """Uploaded files in requests: `input_file` and `input_image` with a `file_id`, on every way in."""
 
 import base64
+import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,14 @@ import pytest_asyncio
 from support.background import Background
 from support.engine import MockEngine, text
 from support.gateway import GatewayUnderTest, running_gateway
+from support.inspector import opened
+from support.office_files import make_docx, make_pptx, make_xlsx
 from support.pdfs import make_pdf, make_scan
 from support.postgres import PostgresServer
 from support.sockets import connected
 
+from antiphon.core.check_work import CheckOutcome
+from antiphon.core.exchange import Exchange
 from antiphon.http.app_keys import FILES
 from antiphon.store.file_records import FileRecord
 
@@ -88,6 +93,29 @@ async def test_a_pdf_is_read_and_a_scanned_one_is_sent_as_its_pages(gateway: Gat
     assert page["image_url"]["url"].startswith("data:image/jpeg;base64,")
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.docx", make_docx()),
+        ("a.xlsx", make_xlsx()),
+        ("a.pptx", make_pptx()),
+        ("a.pdf", make_pdf("Hello")),
+        ("a.html", b"<p>Hello</p>"),
+        ("a.txt", "Größe".encode("cp1252")),
+        ("a.csv", "\ufeffa,b\n1,2\n".encode()),
+        ("empty.txt", b""),
+    ],
+)
+async def test_a_file_that_was_uploaded_is_read_like_one_in_the_request(
+    gateway: GatewayUnderTest, engine: MockEngine, name: str, content: bytes
+) -> None:
+    file = await uploaded(gateway, content, name)
+    await gateway.create(asked({"type": "input_file", "filename": name, "file_data": base64.b64encode(content).decode()}))
+    await gateway.create(asked(part(file.id)))
+    sent, stored = (request["messages"] for request in engine.requests)
+    assert sent == stored
+
+
 async def test_the_output_of_a_tool_may_name_files(gateway: GatewayUnderTest, engine: MockEngine) -> None:
     file = await uploaded(gateway)
     call = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
@@ -127,6 +155,22 @@ async def test_it_is_part_of_what_is_compacted(gateway: GatewayUnderTest, engine
     status, made = await gateway.post({"model": "mock", "input": asked(part(file.id))}, "/v1/responses/compact")
     assert (status, made["output"][-1]["type"]) == (200, "compaction")
     assert SHOWN in str(engine.last["messages"]).replace("\\n", "\n")
+    await gateway.create([*made["output"], {"role": "user", "content": "Go on"}])
+    assert f"Read.\n{SHOWN}" in [message["content"] for message in engine.last["messages"]]
+
+
+@pytest.mark.parametrize("between", [[], [{"role": "assistant", "content": "Tea."}]])
+async def test_a_history_with_files_is_compacted_when_it_is_too_long(
+    gateway: GatewayUnderTest, engine: MockEngine, between: list[dict[str, Any]]
+) -> None:
+    """The text of a file counts, although the history has only its id."""
+    file = await uploaded(gateway, b"tea " * 2000)
+    engine.will(text("About tea."), text("And coffee."))
+    items = [*asked(part(file.id)), *between, {"role": "user", "content": "Coffee?"}]
+    response = await gateway.create(items, context_management=[{"type": "compaction", "compact_threshold": 1000}])
+    assert [item["type"] for item in response["output"]] == ["compaction", "message"]
+    assert "tea tea" in str(engine.requests[0]["messages"])
+    assert "tea tea" not in str(engine.requests[1]["messages"])
 
 
 async def test_a_history_keeps_the_id_and_gives_the_same_prompt(stored: GatewayUnderTest, engine: MockEngine) -> None:
@@ -141,6 +185,35 @@ async def test_a_history_keeps_the_id_and_gives_the_same_prompt(stored: GatewayU
     _, conversation = await stored.post({"items": asked(*parts)}, "/v1/conversations")
     await stored.create("Go on", conversation=conversation["id"])
     assert engine.last["messages"][0] == before[0]
+
+
+async def test_a_recorded_request_with_files_is_opened_as_it_was(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    file, picture = await uploaded(gateway), await uploaded(gateway, PNG + bytes(1000))
+    events = await gateway.stream(asked(part(file.id), image(picture.id)))
+    for each in (file, picture):
+        await gateway.app[FILES].delete("", each.id)
+    view = await opened(gateway, 1)
+    assert (view["exact"], view["inexact_reason"]) == (True, None)
+    assert [moment["event"] for moment in view["timeline"] if moment["kind"] == "event"] == events
+    assert SHOWN in view["asks"][0]["chat"]["messages"][0]["content"][1]["text"]
+
+
+async def test_a_long_text_is_converted_in_a_thread(gateway: GatewayUnderTest, engine: MockEngine) -> None:
+    file = await uploaded(gateway, b"word " * 200_000)
+    threads: list[str] = []
+    checked = Exchange.checked
+
+    def noted(exchange: Exchange, outcome: CheckOutcome) -> Any:
+        threads.append(threading.current_thread().name)
+        return checked(exchange, outcome)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Exchange, "checked", noted)
+        await gateway.create(asked(part(file.id)))
+        body = {"model": "mock", "input": asked(part(file.id))}
+        assert (await gateway.post(body, "/v1/responses/input_tokens"))[0] == 200
+    assert len(threads) == 2
+    assert all(name.startswith("large-request") for name in threads)
 
 
 # ---- files that are not there ----------------------------------------------------------------------------------------

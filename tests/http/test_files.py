@@ -132,6 +132,21 @@ async def test_a_file_of_the_disk_and_one_of_the_memory_are_uploaded_alike(gatew
         assert (of_disk.filename, of_disk.bytes, of_memory.bytes) == ("a.txt", 4, 6)
 
 
+async def test_gateways_that_share_a_database_share_files(postgres: PostgresServer) -> None:
+    with postgres.shared_database() as url:
+        async with (
+            running_gateway(store=url) as one,
+            running_gateway(store=url) as other,
+            sdk(one) as here,
+            sdk(other) as there,
+        ):
+            made = await here.files.create(file=bytes(600_000), purpose="user_data")
+            assert await there.files.retrieve(made.id) == made
+            assert (await there.files.content(made.id)).content == bytes(600_000)
+            assert (await there.files.delete(made.id)).deleted
+            assert (await here.files.list()).data == []
+
+
 # ---- forms -----------------------------------------------------------------------------------------------------------
 
 
@@ -255,6 +270,15 @@ async def test_a_client_that_leaves_in_the_middle_leaves_nothing(gateway: Gatewa
     assert (await gateway.get("/v1/files"))[1]["data"] == []
 
 
+async def test_a_client_that_stops_sending_gets_a_408_and_leaves_nothing() -> None:
+    given = form(PURPOSE, ("file", ("a", bytes(800_000))))
+    request = post(given["data"], b"Content-Type: " + given["headers"]["Content-Type"].encode(), path=b"/v1/files")
+    async with running_gateway(body_timeout=0.3) as gateway, dialled(gateway) as client:
+        await client.send(request[: len(request) // 2])
+        assert (await client.answer()).status == 408
+        assert nothing_left(gateway)
+
+
 # ---- contents --------------------------------------------------------------------------------------------------------
 
 
@@ -262,6 +286,7 @@ async def test_a_client_that_leaves_in_the_middle_leaves_nothing(gateway: Gatewa
     ("kind", "served"),
     [
         ("text/plain", "text/plain"),
+        ("Text/CSV; charset=latin-1", "text/csv"),
         ("image/png", "image/png"),
         ("text/html", "application/octet-stream"),
         ("image/svg+xml", "application/octet-stream"),

@@ -17,7 +17,14 @@ from antiphon.core.tools import ToolResult
 from antiphon.inspector.redaction import redacted
 from antiphon.inspector.rows import Row
 from antiphon.tools.runner import ToolContext
-from antiphon.wire.hosted_items import McpApprovalRequest, McpCall, McpListTools, ToolSearchOutput, WebSearchCall
+from antiphon.wire.hosted_items import (
+    FileSearchCall,
+    McpApprovalRequest,
+    McpCall,
+    McpListTools,
+    ToolSearchOutput,
+    WebSearchCall,
+)
 from antiphon.wire.responses import FunctionCall, Response, ToolSearchCall
 
 TWO_ROLLS = answer(call("roll", '{"sides": 6}', id="a"), call("roll", '{"sides": 1}', id="b", index=1), finish="tool_calls")
@@ -137,6 +144,13 @@ HOSTED_ITEMS: list[tuple[dict[str, Any], dict[str, Any]]] = [
             "results": [{"name": SECRET, "url": SECRET, "title": SECRET, "id": SECRET}],
         },
     ),
+    (
+        {"type": "file_search_call", "id": "fs_1", "status": "completed"},
+        {
+            "queries": [SECRET],
+            "results": [{"file_id": SECRET, "filename": SECRET, "score": 0.5, "text": SECRET, "attributes": {"name": SECRET}}],
+        },
+    ),
     ({"type": "tool_search_call", "id": "tsc_1", "execution": "server"}, {"arguments": {"name": SECRET, "paths": [SECRET]}}),
     (
         {"type": "tool_search_output", "id": "tso_1", "execution": "server"},
@@ -180,6 +194,7 @@ def test_the_row_counts_calls_whoever_runs_them() -> None:
             McpCall("mcp_1", "maps", "find", "{}"),
             McpApprovalRequest("mcpr_1", "maps", "find", "{}"),
             WebSearchCall("ws_1", "completed", {"type": "search"}),
+            FileSearchCall("fs_1", ["rivers"], "completed"),
             ToolSearchCall("tsc_1", None, {}, "completed", "server"),
             ToolSearchOutput("tso_1", None, [], "completed"),
             FunctionCall("fc_1", "call_1", "f", "{}", "completed"),
@@ -187,4 +202,4 @@ def test_the_row_counts_calls_whoever_runs_them() -> None:
     )
     row = Row(number=1, at=0.0, channel="http", owner="")
     row.finish(response)
-    assert row.tool_calls == 4
+    assert row.tool_calls == 5

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import typer.main
 
-from antiphon import container_settings, file_settings, mcp_settings, settings, tool_settings
+from antiphon import container_settings, file_settings, mcp_settings, settings, tool_settings, vector_store_settings
 from antiphon.cli.commands import app
 
 PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
@@ -58,6 +58,14 @@ GROUPS: dict[str, tuple[str, type]] = {
     "[tools.web_search]": (
         "[Web search](web_search.md). Only the file can have these settings.",
         tool_settings.WebSearchSettings,
+    ),
+    "[tools.file_search]": (
+        "[File search](file_search.md) by a tool of an MCP server. Only the file can have these settings.",
+        tool_settings.FileSearchSettings,
+    ),
+    "[vector_stores]": (
+        "[File search](file_search.md). Only the file can have these settings.",
+        vector_store_settings.VectorStoreSettings,
     ),
     "[tools.code_interpreter]": (
         "[Code](code_interpreter.md) that an MCP server runs. Only the file can have these settings.",

@@ -24,7 +24,8 @@ def request_to_style(
         # What is not stored is lost unless the client sends it back. Many clients do not know to ask for that.
         seals_reasoning=request.store is False or SEALED_REASONING in (request.include or ()),
         compacts=conversion.compacts,
-        kept=question.window.to_kept() if conversion.compacts else KeptItems(),
+        # Not before the end: how large its items are is known when the files in them have been read.
+        kept=(lambda: question.window.to_kept()) if conversion.compacts else KeptItems,
         padding=environment.padding() if padded else None,
         reasoning_events=environment.reasoning_events,
         included=frozenset(request.include or ()),

@@ -31,9 +31,19 @@ class DefinitionWork(Struct, frozen=True, tag="definition"):
 
 
 class DocumentWork(Struct, frozen=True, tag="document"):
-    """What is the text of a PDF, or what are its pages, if they are images?"""
+    """What is the text of a document, or what are the pages of a PDF, if they are images?"""
 
     document: bytes
+
+
+class FileWork(Struct, frozen=True, tag="file"):
+    """What is the text of a file on the disk? Whoever runs this must be able to open it: `run_check()` is not."""
+
+    path: str
+    filename: str = ""
+    content_type: str | None = None
+    # It is part of a request: see `file_texts.read_for_model()`.
+    is_for_model: bool = False
 
 
 class StoredFileWork(Struct, frozen=True, tag="stored_file"):
@@ -55,7 +65,7 @@ class PageWork(Struct, frozen=True, tag="page"):
     is_html: bool = True
 
 
-CheckWork = SchemaWork | GrammarWork | DefinitionWork | DocumentWork | StoredFileWork | PageWork
+CheckWork = SchemaWork | GrammarWork | DefinitionWork | DocumentWork | FileWork | StoredFileWork | PageWork
 
 
 class CheckOutcome(Struct, frozen=True):
@@ -81,15 +91,15 @@ NO_FILES = CheckOutcome(complaint="there are no uploaded files here", code=NO_SU
 def run_check(work: CheckWork) -> CheckOutcome:
     """Runs the work in place. There is no limit to the time that something of a client may take."""
     # Imported here: the libraries are large, and a process that hands the work on never needs them.
-    from antiphon.core import grammars, pdfs, schemas, web_pages
+    from antiphon.core import file_texts, grammars, schemas, web_pages
 
     if isinstance(work, SchemaWork):
         return schemas.check(work.schema, work.text, repair=work.repair)
     if isinstance(work, GrammarWork):
         return grammars.check(work.grammar, work.arguments)
     if isinstance(work, DocumentWork):
-        return pdfs.read(work.document)
-    if isinstance(work, StoredFileWork):
+        return file_texts.read_for_model(work.document)
+    if isinstance(work, FileWork | StoredFileWork):
         return NO_FILES
     if isinstance(work, PageWork):
         return (web_pages.read if work.is_html else web_pages.read_plain)(work.page, work.charset)

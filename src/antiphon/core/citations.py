@@ -25,10 +25,10 @@ LONGEST_URL = 2048
 _UNSAFE_IN_URL = re.compile(r"""[\x00-\x20\x7f()<>\[\]{}\\^`|"]|\s""")
 _UNSAFE_IN_TEXT = re.compile(r"([\\\[\]`*<>|])")
 
-# `[1]`, `[1, 2]`, `[^1]`, `【1】`, `【1†source】`, each with a space before it.
+# `[1]`, `[1, 2]`, `[^1]`, `【1】`, `【1†source】`, each with a space or a bracket before it.
 _NUMBER = "[0-9]{1,4}"
 _MARK = regex.compile(
-    rf"(?P<space>[ ]?)(?P<mark>\[(?P<list>{_NUMBER}(?:,[ ]?{_NUMBER}){{0,15}})\]"
+    rf"(?P<space>[ ]?)(?P<open>\(?)(?P<mark>\[(?P<list>{_NUMBER}(?:,[ ]?{_NUMBER}){{0,15}})\]"
     rf"|\[\^(?P<note>{_NUMBER})\]"
     rf"|【(?P<lens>{_NUMBER})(?:†[^】【\[`\n]{{0,80}})?】)"
 )
@@ -152,6 +152,8 @@ class CitationMarks:
         self._tail = ""
         # A mark was cut out behind a space, or at the beginning of a line: the space that follows it goes too.
         self._drops_space = False
+        # Without their place: the annotations of marks that were cut out since the last text.
+        self._cited_here: list[dict[str, Any]] = []
 
     def feed(self, text: str) -> list[TextDelta]:
         return self._read(self._rest + text, is_end=False)
@@ -172,15 +174,21 @@ class CitationMarks:
                 rest = text[at:]
                 self._rest = rest if rest and self._may_be_mark(rest) else ""
                 break
-            cited = self._cited(found, text[found.end() : found.end() + 1])
-            if cited and not is_end and found.end() == len(text) and found["lens"] is None:
+            following = text[found.end() : found.end() + 1]
+            cited = self._cited(found, following)
+            if cited and not is_end and not following and (found["lens"] is None or found["open"]):
                 self._rest = found[0]
                 break
             at = found.end()
-            if cited:
-                self._cite(cited, found, deltas)
-            else:
+            if not cited:
                 self._pass_on(found[0])
+            elif self._is_in_brackets(cited, found, following):
+                at += 1
+                self._cite(cited, found["space"], found[0] + following, deltas)
+            else:
+                if found["open"]:
+                    self._pass_on(found["space"] + found["open"])
+                self._cite(cited, "" if found["open"] else found["space"], found["mark"], deltas)
         self._pass_on(text[at : len(text) - len(self._rest)])
         self._show_text(deltas)
         return deltas
@@ -192,6 +200,7 @@ class CitationMarks:
             self._last = text[-1]
             self._tail = (text if len(text) >= LONGEST_WORD else self._tail + text)[-LONGEST_WORD:]
             self._after_mark = self._drops_space = False
+            self._cited_here.clear()
 
     def _show_text(self, deltas: list[TextDelta]) -> None:
         if text := "".join(self._text):
@@ -231,7 +240,7 @@ class CitationMarks:
         """What is cited there; nothing if that is no mark."""
         if not self._may_be_mark(found[0]) or self._is_link(found["mark"], following):
             return []
-        if not found["space"] and self._continues_expression(found["mark"], following):
+        if not found["space"] and not found["open"] and self._continues_expression(found["mark"], following):
             return []
         numbers = dict.fromkeys(map(int, _DIGITS.findall(found["list"] or found["note"] or found["lens"])))
         sources = [self._sources.get(number) for number in numbers]
@@ -242,10 +251,16 @@ class CitationMarks:
         """It is the text of a link, or the definition of a footnote or a link."""
         return mark.startswith("[") and (following == "(" or (following == ":" and self._markdown.line_start))
 
+    def _is_in_brackets(self, sources: list[Citable], found: regex.Match[str], following: str) -> bool:
+        """Nothing would be left in the brackets."""
+        if not found["open"] or following != ")" or any(source.shown for source in sources):
+            return False
+        return bool(found["space"]) or self._markdown.line_start
+
     # ---- what becomes of it ------------------------------------------------------------------------------------------
 
-    def _cite(self, sources: list[Citable], found: regex.Match[str], deltas: list[TextDelta]) -> None:
-        space = found["space"]
+    def _cite(self, sources: list[Citable], space: str, written: str, deltas: list[TextDelta]) -> None:
+        """`written`: what the model wrote for it, without the space before it."""
         before = space or self._last
         at_line_start = not space and (self._markdown.line_start or self._last.isspace())
         for source in sources:
@@ -254,12 +269,21 @@ class CitationMarks:
                 needs_space = before and not before.isspace() and before not in _OPENING
                 self._text.append(" " if needs_space else space)
                 space, before = "", shown[-1]
+            elif self._is_cited_here(source):
+                continue
             self._show_text(deltas)
             deltas.append(CitedDelta(shown or "", citation=source))
         self._drops_space = not shown and (at_line_start or self._drops_space)
-        self._markdown.advance(found[0])
+        self._markdown.advance(written)
         self._last = self._tail = "]"
         self._after_mark = True
+
+    def _is_cited_here(self, source: Citable) -> bool:
+        """Two passages of one file are one citation in one place."""
+        annotation = source.annotation(0, 0)
+        is_cited = annotation in self._cited_here
+        self._cited_here.append(annotation)
+        return is_cited
 
 
 class _AnySources(Sources):

@@ -15,7 +15,7 @@ from antiphon.core.compacted_text import CompactedText, KeptItems, text_to_compa
 from antiphon.core.history import items_to_stored_form
 from antiphon.core.input_items import item_kind
 from antiphon.core.references import stands_for
-from antiphon.core.truncation import is_output, paired, size_of
+from antiphon.core.truncation import SizeOf, is_output, paired, size_of
 from antiphon.errors import InvalidRequest
 
 Item = dict[str, Any]
@@ -49,6 +49,7 @@ class Window:
     # The index of the compaction that replaces what precedes it, and its content.
     at: int | None = None
     opened: CompactedText | None = None
+    size_of: SizeOf = size_of
 
     # ---- what the next compaction keeps ------------------------------------------------------------------------------
 
@@ -56,12 +57,13 @@ class Window:
         instructions = leading_instructions(self.items)
         if not instructions and self.opened is not None:
             instructions = self.opened.kept.instructions
-        return KeptItems(instructions, _newest_items(self._conversation()))
+        return KeptItems(instructions, _newest_items(self._conversation(), self.size_of))
 
     def replaceable(self) -> int:
         """The size, in bytes, of what a compaction would replace by its summary, without an earlier summary."""
         items = self._conversation()
-        return _size(items) - _size(_newest_items(items))
+        newest = _newest_items(items, self.size_of)
+        return _size(items, self.size_of) - _size(newest, self.size_of)
 
     def _conversation(self) -> list[Item]:
         """The items in full, without the leading instructions. What stands for another item is there already."""
@@ -71,19 +73,26 @@ class Window:
         return [*kept, *(item for item in whole if item_kind(item) not in (TRIGGER, "additional_tools"))]
 
 
-def items_to_window(items: list[Item], open_sealed: Callable[[str], str | None], *, earlier: int, sent: int) -> Window:
+def items_to_window(
+    items: list[Item],
+    open_sealed: Callable[[str], str | None],
+    *,
+    earlier: int,
+    sent: int,
+    size_of: SizeOf = size_of,
+) -> Window:
     """`earlier`: how many of the items were stored. `sent`: the index of the first item that the client sent itself."""
     if not any(item_kind(item) in COMPACTIONS or item_kind(item) == TRIGGER for item in items):
-        return Window(items)
+        return Window(items, size_of=size_of)
     items = _without_old_triggers(items, earlier)
     at, opened = _newest_compaction(items, open_sealed)
     if opened is None:
-        return Window(items)
+        return Window(items, size_of=size_of)
     shown = {*range(_leading(items)), *range(sent, sent + _leading(items[sent:at]))}
     before = [item if index in shown else _left_out(item) for index, item in enumerate(items[:at])]
     replaced = {item["id"] for index, item in enumerate(items[:at]) if isinstance(item.get("id"), str) and index not in shown}
     after, notices = _after_compaction(items[at + 1 :], opened.kept.items, replaced, at + 1 - earlier)
-    return Window([*before, items[at], *after], notices, at, opened)
+    return Window([*before, items[at], *after], notices, at, opened, size_of)
 
 
 def user_messages(items: Sequence[Item], new_id: Callable[[str], str]) -> list[Item]:
@@ -162,17 +171,19 @@ def leading_instructions(items: Sequence[Item]) -> list[Item]:
     return [item for item in items[: _leading(items)] if _role(item) in INSTRUCTIONS]
 
 
-def _newest_items(items: Sequence[Item]) -> list[Item]:
+def _newest_items(items: Sequence[Item], size_of: SizeOf) -> list[Item]:
     """The user's last message and the newest step after it; further steps, and messages right before it, as far as there is
     room."""
     asked = next((at for at in reversed(range(len(items))) if _asks(items[at])), -1)
-    room = min(MOST_KEPT, _size(items) // SHARE_KEPT)
+    room = min(MOST_KEPT, _size(items, size_of) // SHARE_KEPT)
     steps = _steps(items[asked + 1 :])
-    newest = [*_fitting(reversed(steps[:-1]), room - _size(steps[-1]))[::-1], steps[-1]] if steps else []
+    newest = steps[-1:]
+    if steps:
+        newest[:0] = _fitting(reversed(steps[:-1]), room - _size(steps[-1], size_of), size_of)[::-1]
     if asked < 0:
         return paired(_flat(newest))
     messages = next((at + 1 for at in reversed(range(asked)) if not _is_message(items[at])), 0)
-    before = _fitting(([item] for item in reversed(items[messages:asked])), MOST_BEFORE)[::-1]
+    before = _fitting(([item] for item in reversed(items[messages:asked])), MOST_BEFORE, size_of)[::-1]
     return paired([*_flat(before), items[asked], *_flat(newest)])
 
 
@@ -195,11 +206,11 @@ def _steps(items: Iterable[Item]) -> list[list[Item]]:
     return steps
 
 
-def _fitting(groups: Iterable[list[Item]], room: int) -> list[list[Item]]:
+def _fitting(groups: Iterable[list[Item]], room: int, size_of: SizeOf) -> list[list[Item]]:
     """The first groups, as many as there is room for."""
     fitting: list[list[Item]] = []
     for group in groups:
-        room -= _size(group)
+        room -= _size(group, size_of)
         if room < 0:
             break
         fitting.append(group)
@@ -210,5 +221,5 @@ def _flat(groups: Iterable[list[Item]]) -> list[Item]:
     return [item for group in groups for item in group]
 
 
-def _size(items: Sequence[Item]) -> int:
+def _size(items: Sequence[Item], size_of: SizeOf) -> int:
     return sum(map(size_of, items))

@@ -6,16 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from antiphon.core.check_work import CheckOutcome, DocumentWork, StoredFileWork
-from antiphon.core.documents import ReadDocument
+from antiphon.core.documents import ReadDocument, plain_text
 from antiphon.core.validation import convert
 from antiphon.errors import InvalidRequest, quoted
 from antiphon.wire.input_items import InputAudio, InputFile, InputImage
 
 Part = dict[str, Any]
 
-PDF = b"%PDF-"
-# Some PDF files have a few foreign bytes before their own.
-PDF_HEAD = 1024
 SCANNED = "(It has no text. The images on its pages follow: {count}.)"
 
 
@@ -59,7 +56,7 @@ def file_part(part: Part, where: str, read: ReadDocument) -> list[Part]:
     if given == "file_id":
         outcome = read(StoredFileWork(file.file_id or ""), f"{where}.file_id")
     else:
-        outcome = _read_data(file.file_data or "", where, read)
+        outcome = _read_data(file, where, read)
     text, images = outcome.text, outcome.images
     name = file.filename or outcome.title or "file"
     if images:
@@ -87,34 +84,15 @@ def _only_one(where: str, members: dict[str, str | None]) -> str:
     raise InvalidRequest(f"`{where}` must have one of: {names}.", param=f"{where}.{first}", code="missing_required_parameter")
 
 
-def _read_data(data: str, where: str, read: ReadDocument) -> CheckOutcome:
-    head, _, data = data.rpartition(",")
+def _read_data(file: InputFile, where: str, read: ReadDocument) -> CheckOutcome:
     try:
-        raw = base64.b64decode(data, validate=True)
+        raw = base64.b64decode((file.file_data or "").rpartition(",")[2], validate=True)
     except (binascii.Error, ValueError):
         raise InvalidRequest(
             f"`{where}.file_data` must be base64 or a data URL.", param=f"{where}.file_data", code="invalid_value"
         ) from None
-    text = _decoded(raw)
-    if raw.startswith(PDF) or (text is None and PDF in raw[:PDF_HEAD]):
-        return read(DocumentWork(raw), f"{where}.file_data")
-    if text is None:
-        kind = head.removeprefix("data:").partition(";")[0] or "binary"
-        raise InvalidRequest(
-            f"`{where}` is a file of type {kind}. Only text files and PDF files can be sent to the engine.",
-            param=f"{where}.file_data",
-            code="unsupported_file",
-        )
-    return CheckOutcome(text)
-
-
-def _decoded(raw: bytes) -> str | None:
-    """None: it is no text."""
-    try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        return None
-    return None if "\0" in text else text
+    text = plain_text(raw)
+    return CheckOutcome(text) if text is not None else read(DocumentWork(raw), f"{where}.file_data")
 
 
 def audio_part(part: Part, where: str, read: ReadDocument) -> list[Part]:
@@ -136,7 +114,7 @@ CONVERTERS: dict[str, Callable[[Part, str, ReadDocument], list[Part]]] = {
 
 
 def content_to_parts(content: str | list[Part], where: str, read: ReadDocument) -> list[Part]:
-    """`read`: the text or the pages of a document that is not text."""
+    """`read`: the text or the pages of a document that is not plain text."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
     return [each for at, part in enumerate(content) for each in _part(part, f"{where}[{at}]", read)]

@@ -1,8 +1,9 @@
-"""Documents in a request that are not text, and uploaded files: reading them is slow work, which is done before the engine is
-asked."""
+"""Documents in a request that are not plain text, and uploaded files: reading them is slow work, which is done before the
+engine is asked."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from antiphon.core.check_work import NO_SUCH_FILE, CheckOutcome, DocumentWork, StoredFileWork
 from antiphon.core.item_paths import is_stored
@@ -22,8 +23,8 @@ NOT_READ = CheckOutcome()
 OWN_CODES = frozenset({NO_SUCH_FILE, "unsupported_file"})
 
 
-def digest_of(document: bytes) -> bytes:
-    return hashlib.blake2b(document, digest_size=16).digest()
+def digest_of(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=16).digest()
 
 
 def work_digest(work: ReadWork) -> bytes:
@@ -32,6 +33,19 @@ def work_digest(work: ReadWork) -> bytes:
         return digest_of(work.document)
     person = b"stored image" if work.is_image else b"stored file"
     return hashlib.blake2b(work.id.encode(errors="surrogatepass"), digest_size=16, person=person).digest()
+
+
+# Documents that may look like text.
+DOCUMENTS = (b"%PDF-", b"{\\rtf")
+
+
+def plain_text(raw: bytes) -> str | None:
+    """Text goes as it is. None: it is a document, or text in another encoding."""
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return None
+    return None if "\0" in text or raw.startswith(DOCUMENTS) else text
 
 
 class Documents:
@@ -93,4 +107,17 @@ class KnownDocuments:
 
 def _size(outcome: CheckOutcome) -> int:
     # An outcome without a text takes some memory, too.
-    return len(outcome.text) + sum(map(len, outcome.images)) + 1000
+    return outcome_size(outcome) + 1000
+
+
+def outcome_size(outcome: CheckOutcome) -> int:
+    """In characters."""
+    return len(outcome.text) + sum(map(len, outcome.images))
+
+
+def files_of(item: dict[str, Any]) -> Iterator[StoredFileWork]:
+    """The uploaded files that an item names."""
+    for member in ("content", "output"):
+        for part in parts if isinstance(parts := item.get(member), list) else ():
+            if isinstance(part, dict) and isinstance(id := part.get("file_id"), str):
+                yield StoredFileWork(id, is_image=part.get("type") == "input_image")

@@ -43,7 +43,7 @@ class EventStyle:
     seals_reasoning: bool = False
     # The answer is one sealed summary of the conversation, and `kept` is sealed with it.
     compacts: bool = False
-    kept: KeptItems = KeptItems()  # noqa: RUF009
+    kept: Callable[[], KeptItems] = KeptItems
     reasoning_events: ReasoningEvents = REASONING_TEXT
     # What the request's `include` names.
     included: frozenset[str] = frozenset()

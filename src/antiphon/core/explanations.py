@@ -71,6 +71,10 @@ ERRORS: dict[str, Explanation] = {
         "An MCP server of the request did not list its tools.",
         "The message has the server's label and its answer. Look at its URL, and at the token or headers that it wants.",
     ),
+    "file_not_found": Explanation(
+        "The request names an uploaded file that is not there: it was deleted, has expired, or is another key's.",
+        "Upload it again with POST /v1/files, and send the new id.",
+    ),
     "approval_request_not_found": Explanation(
         "The input approves a call that is neither in the input nor in the history.",
         "Send the approval request before its response, or continue the response that has it.",
@@ -96,6 +100,10 @@ NOTICES: tuple[tuple[str, str], ...] = (
         "The engine knows other efforts of reasoning than the request asks for; the nearest one was used, or none.",
     ),
     ("logprobs were left out", "This engine gives no token probabilities in this situation."),
+    (
+        "there is no such file",
+        "The history names an uploaded file that was deleted, or has expired. The model gets a note in its place.",
+    ),
     ("the PDF has no text", "The PDF consists of scanned pages. The model gets them as images."),
     (
         "sealed reasoning of another server",

@@ -3,8 +3,8 @@
 converted: message, reasoning, agent_message, compaction; calls and outputs of every tool that the client runs; calls of MCP
 tools, with their results; a call that was not approved.
 resolved before (`core.references`): item_reference, and reasoning that is only an id.
-converted to a call and a short result: web_search_call, code_interpreter_call. Converted to a short note in the text: what
-other tools of servers did.
+converted to a call and a short result: web_search_call, file_search_call, code_interpreter_call. Converted to a short note in
+the text: what other tools of servers did.
 offered: the tools of additional_tools and of a tool_search_output, like those in the request's `tools`; those of an
 mcp_list_tools if its server is there.
 dropped, with a notice: items that mean nothing to an engine, and every type that is not listed.
@@ -27,11 +27,14 @@ from antiphon.core.compacted_text import text_to_compacted
 from antiphon.core.content_parts import content_to_parts, parts_to_text
 from antiphon.core.documents import Documents, digest_of
 from antiphon.core.draft import ChatDraft
+from antiphon.core.file_search_calls import KIND as FILE_SEARCH
+from antiphon.core.file_search_calls import queries_of, rows_to_results
 from antiphon.core.item_ids import is_beside
 from antiphon.core.item_paths import is_stored, item_path
 from antiphon.core.mcp.errors import error_to_text
 from antiphon.core.own_words import NOT_APPROVED, REASON
 from antiphon.core.references import stands_for, unresolved_to_notice, whole_ids
+from antiphon.core.search_results import shortened
 from antiphon.core.tools import SERVER_SEARCH, AsCalled, Native
 from antiphon.core.validation import convert
 from antiphon.core.web_search_calls import KIND as WEB_SEARCH
@@ -67,6 +70,8 @@ count; what was decided and why, and what was ruled out; what the state is right
 the hand-over, and do not call any tool."""
 SEARCH_FAILED = "(the call failed)"
 SEARCH_NOT_SHOWN = "(the result is not shown again)"
+# Characters of what a search of files found, where the item has it.
+LONGEST_PASSAGES = 8000
 CODE_NOT_SHOWN = "(the output is not shown again)"
 SEARCH_SOURCES = "(the results are not shown again, only their addresses)"
 # Members that mean nothing to a model, or are as large as an image.
@@ -245,6 +250,28 @@ def _search_to_words(item: Item) -> str:
     return "\n".join([SEARCH_SOURCES, *urls])[:LONGEST_NOTE] if urls else SEARCH_NOT_SHOWN
 
 
+def file_search_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
+    """The call as the model made it. What was found is shown again where the item has it, without the numbers to cite by: these
+    are of one response."""
+    queries = queries_of({"queries": item.get("queries")})
+    if not queries:
+        note_to_chat(draft, item, where)
+        return
+    arguments = _json({"queries": queries})
+    # As above.
+    call_id = f"fs_{digest_of(arguments.encode()).hex()[:16]}"
+    draft.call(call_id, Native(FILE_SEARCH, FILE_SEARCH), arguments)
+    draft.output(call_id, [{"type": "text", "text": _passages_to_words(item)}], where)
+
+
+def _passages_to_words(item: Item) -> str:
+    if item.get("status") == "failed":
+        return SEARCH_FAILED
+    found = rows_to_results(item.get("results"))
+    text = "\n\n".join(f"{each.heading}:\n{each.shown_text}" if each.heading else each.shown_text for each in found)
+    return shortened(text, LONGEST_PASSAGES) if text else SEARCH_NOT_SHOWN
+
+
 def code_interpreter_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
     """The call as the model made it, and what it printed if the item has that."""
     code = item.get("code")
@@ -346,7 +373,7 @@ CONVERTERS: dict[str, Converter] = {
     "computer_call": note_to_chat,
     "computer_call_output": dropped,
     "web_search_call": web_search_to_chat,
-    "file_search_call": note_to_chat,
+    "file_search_call": file_search_to_chat,
     "code_interpreter_call": code_interpreter_to_chat,
     "image_generation_call": note_to_chat,
     "mcp_list_tools": mcp_list_to_chat,

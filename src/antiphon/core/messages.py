@@ -248,7 +248,7 @@ class CompactionState(MessageState):
 
     def close(self, status: Status) -> Iterable[Event]:
         assert self._index is not None
-        compacted = CompactedText(self.written, self._style.kept)
+        compacted = CompactedText(self.written, self._style.kept())
         # Half a summary must not replace what it is about: without a seal it replaces nothing.
         self._sealed = self._item(self._style.seal(compacted.to_text()) if status == "completed" else "")
         return (events.OutputItemDone(output_index=self._index, item=self._sealed),)

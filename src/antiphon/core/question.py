@@ -9,10 +9,10 @@ from typing import Any
 from msgspec import structs
 
 from antiphon.core.check_work import CheckOutcome, DefinitionWork, DocumentWork, StoredFileWork
-from antiphon.core.compaction import TRIGGER, items_to_window
+from antiphon.core.compaction import TRIGGER, Window, items_to_window
 from antiphon.core.constraints import strict_facts
 from antiphon.core.dialect import Dialect
-from antiphon.core.documents import Documents, ReadWork, work_digest
+from antiphon.core.documents import Documents, ReadWork, files_of, outcome_size, work_digest
 from antiphon.core.enforcement import Rejection
 from antiphon.core.environment import Environment
 from antiphon.core.knowledge import EngineKnowledge
@@ -29,7 +29,7 @@ from antiphon.core.request_fields import request_to_items
 from antiphon.core.tool_choice import relaxed_choice
 from antiphon.core.tool_search import search
 from antiphon.core.tools import ATTACHED, Define, Grammar, Tool
-from antiphon.core.truncation import share_to_drop, truncated
+from antiphon.core.truncation import share_to_drop, size_of, truncated
 from antiphon.core.turns import AssistantTurn, UserTurn
 from antiphon.errors import ApiError, ContextLengthExceeded
 from antiphon.wire.responses import CreateResponse
@@ -75,7 +75,7 @@ class Question:
         # Every item of the conversation, and those of them that the prompt is made of.
         self.items = [*history, *_own_items(request, history, compact=compact)]
         self._earlier = len(history)
-        self.window = items_to_window(self.items, environment.sealer.open, earlier=self._earlier, sent=self._earlier)
+        self.window = self._make_window(sent=self._earlier)
         # What failures have taught, for this request alone.
         self._facts: dict[str, Any] = {}
         self._lessons = 0
@@ -171,10 +171,19 @@ class Question:
         items = self.window.items
         if not self.dropped:
             return items, self._earlier
-        left = truncated(items, self.dropped)
+        left = truncated(items, self.dropped, self._size_of)
         if left is None:
             raise ContextLengthExceeded("The input is too long, even its last turn alone.", param="input")
         return left, max(0, self._earlier - (len(items) - len(left)))
+
+    def _make_window(self, sent: int) -> Window:
+        open_sealed = self._environment.sealer.open
+        return items_to_window(self.items, open_sealed, earlier=self._earlier, sent=sent, size_of=self._size_of)
+
+    def _size_of(self, item: Item) -> int:
+        """With what was read of the files that it names."""
+        found = (self._documents.get(work_digest(file)) for file in files_of(item))
+        return size_of(item) + sum(outcome_size(outcome) for outcome in found if outcome is not None)
 
     @property
     def notices(self) -> list[str]:
@@ -280,7 +289,7 @@ class Question:
     def add_compaction(self, item: Item) -> None:
         """From now on it stands for all items, as it will in the requests that continue this one."""
         self.items.append(item)
-        self.window = items_to_window(self.items, self._environment.sealer.open, earlier=self._earlier, sent=len(self.items))
+        self.window = self._make_window(sent=len(self.items))
         self.convert()
 
     def learn_from(self, error: ApiError) -> bool:

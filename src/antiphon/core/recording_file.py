@@ -17,6 +17,8 @@ from antiphon.core.code_interpreter_calls import KIND as CODE_INTERPRETER
 from antiphon.core.drawn import Drawn
 from antiphon.core.environment import Environment, GatewayTool
 from antiphon.core.event_style import REASONING_EVENTS
+from antiphon.core.file_search import FileSearch
+from antiphon.core.file_search_calls import KIND as FILE_SEARCH
 from antiphon.core.help import HelpSetting
 from antiphon.core.hosted_shell import KIND as HOSTED_SHELL
 from antiphon.core.hosted_shell import TYPE as SHELL
@@ -64,6 +66,8 @@ class RecordedSettings(Struct, frozen=True):
     mcp: list[str] | None = None
     # Whether web_search opened pages; None: it was not run here.
     web_search: bool | None = None
+    # Whether an MCP server searched for file_search; None: it was not run here.
+    file_search: bool | None = None
     # The memory that code_interpreter gave to a container; None: it was not run here.
     code_interpreter: str | None = None
 
@@ -154,6 +158,7 @@ def _to_settings(environment: Environment, *, seals: bool) -> RecordedSettings:
         seals,
         sorted(mcp.labels) if isinstance(mcp := environment.tools.get("mcp"), McpTools) else None,
         search.opens_pages if isinstance(search := environment.tools.get(WEB_SEARCH), WebSearch) else None,
+        files.by_mcp if isinstance(files := environment.tools.get(FILE_SEARCH), FileSearch) else None,
         code.most_memory if isinstance(code := environment.tools.get(CODE_INTERPRETER), CodeInterpreter) else None,
     )
 
@@ -162,6 +167,8 @@ def _to_environment(settings: RecordedSettings, tools: Mapping[str, GatewayTool]
     built_in: dict[str, GatewayTool] = {} if settings.mcp is None else {"mcp": McpTools(settings.mcp)}
     if settings.web_search is not None:
         built_in |= dict.fromkeys(WEB_SEARCH_TYPES, WebSearch(opens_pages=settings.web_search))
+    if settings.file_search is not None:
+        built_in[FILE_SEARCH] = FileSearch(by_mcp=settings.file_search)
     if settings.code_interpreter is not None:
         memory = settings.code_interpreter
         built_in[CODE_INTERPRETER] = CodeInterpreter(most_memory=memory)

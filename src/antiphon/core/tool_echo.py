@@ -11,7 +11,8 @@ Tool = dict[str, Any]
 SECRETS = frozenset({"authorization", "domain_secrets"})
 LOCATION = {"type": "approximate", "city": None, "country": None, "region": None, "timezone": None}
 
-
+FILE_SEARCH_DEFAULTS = {"filters": None, "max_num_results": 20}
+RANKING = {"ranker": "auto", "score_threshold": 0}
 MCP_DEFAULTS = {"allowed_tools": None, "require_approval": "always"}
 
 
@@ -57,6 +58,14 @@ def _web_search_preview(tool: Tool) -> Tool:
     return {"search_context_size": "medium", **given, "user_location": location}
 
 
+def _file_search(tool: Tool) -> Tool:
+    """Options that are no object have been refused, or belong to a tool that was left out."""
+    given = _given(tool)
+    options = given.get("ranking_options")
+    ranking = RANKING | _given(options) if isinstance(options, dict) else RANKING
+    return {**FILE_SEARCH_DEFAULTS, **given, "ranking_options": ranking}
+
+
 def _as_given(tool: Tool) -> Tool:
     return {name: _without_secrets(value) for name, value in tool.items() if name not in SECRETS}
 
@@ -76,6 +85,7 @@ ECHOES: dict[str, Callable[[Tool], Tool]] = {
     "custom": _given,
     "namespace": _namespace,
     "mcp": _mcp,
+    "file_search": _file_search,
     "web_search": _web_search,
     "web_search_2025_08_26": _web_search,
     "web_search_preview": _web_search_preview,

@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -28,7 +29,16 @@ def share_to_drop(message: str, dropped: float) -> float:
     return max(1 - (1 - dropped) * (fits - ROOM), dropped + ROOM)
 
 
-def truncated(items: list[Item], share: float) -> list[Item] | None:
+def size_of(item: Item) -> int:
+    """In bytes."""
+    return len(msgspec.json.encode(item))
+
+
+# The size of an item, with the files that it names.
+SizeOf = Callable[[Item], int]
+
+
+def truncated(items: list[Item], share: float, size_of: SizeOf = size_of) -> list[Item] | None:
     """The history without this share, in oldest turns. The last turn and what leads the first one stay.
 
     None if there is nothing left to drop.
@@ -41,11 +51,6 @@ def truncated(items: list[Item], share: float) -> list[Item] | None:
     before = list(itertools.accumulate(map(size_of, items), initial=0))
     start = next((start for start in starts[1:] if before[start] >= share * before[-1]), starts[-1])
     return paired([*head, *items[start:]])
-
-
-def size_of(item: Item) -> int:
-    """In bytes."""
-    return len(msgspec.json.encode(item))
 
 
 def paired(items: list[Item]) -> list[Item]:

@@ -73,6 +73,12 @@ def message_to_request(message: bytes, limits: RequestLimits = DEFAULT_LIMITS) -
     return request, [*left_out, *(name for name in unknown if name != "type")]
 
 
+def read_struct(body: bytes, kind: type[S], limits: RequestLimits = DEFAULT_LIMITS) -> tuple[S, list[str]]:
+    """The body, and the names of the fields that are not part of the API."""
+    value = _object(body, limits)
+    return convert(value, kind, ""), sorted(_unknown(value, kind))
+
+
 def body_to_struct(body: bytes, kind: type[T], limits: RequestLimits = DEFAULT_LIMITS) -> T:
     return convert(_object(body, limits), kind, "")
 

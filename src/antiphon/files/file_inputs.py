@@ -7,7 +7,7 @@ from typing import Protocol
 from msgspec import structs
 
 from antiphon.core.check_work import NO_SUCH_FILE, CheckOutcome, StoredFileWork
-from antiphon.core.documents import KnownDocuments, work_digest
+from antiphon.core.documents import KnownDocuments, plain_text, work_digest
 from antiphon.core.quantities import counted
 from antiphon.files.contents import in_thread
 from antiphon.files.library import FileLibrary
@@ -19,6 +19,8 @@ NO_IMAGE = "the file is no image: it must be a PNG, JPEG, GIF or WebP file"
 TOO_LARGE = "the image has {size}, and at most {most} are allowed (`max_image_bytes`)"
 TOO_LONG = "it has more than {most} characters, the most that a request may have of one file"
 LONGEST_TEXT = 8 * 1024 * 1024
+# In bytes: a character has four at most.
+LONGEST_PLAIN = 4 * LONGEST_TEXT
 
 # How each kind of image begins, and the bytes after its first eight that it must have.
 IMAGES: tuple[tuple[bytes, bytes, str], ...] = (
@@ -51,11 +53,19 @@ class FileInputs:
             return await self._image(record, work.most_bytes)
         digest = work_digest(work)
         if (outcome := self._known.get(digest)) is None:
-            async with self._library.local_copy(record) as path:
-                outcome = _bounded(await self._read_text(path, record, patient=patient))
+            outcome = _bounded(await self._read(record, patient=patient))
             if not outcome.unfinished:
                 self._known.add(digest, outcome)
         return structs.replace(outcome, title=record.filename)
+
+    async def _read(self, record: FileRecord, *, patient: bool) -> CheckOutcome:
+        """As a file in a request is read: plain text is sent as it is."""
+        async with self._library.local_copy(record) as path:
+            if record.size <= LONGEST_PLAIN:
+                text = await in_thread(lambda: plain_text(path.read_bytes()))
+                if text is not None:
+                    return CheckOutcome(text)
+            return await self._read_text(path, record, patient=patient)
 
     async def _image(self, record: FileRecord, most: int) -> CheckOutcome:
         if record.size > most:

@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from antiphon.core.check_work import CheckOutcome, CheckWork, run_check
+from antiphon.core.check_work import CheckOutcome, CheckWork, FileWork, run_check
 
 # Each message is preceded by its size.
 SIZE_BYTES = 4
@@ -40,11 +40,23 @@ def read_message(stream: BinaryIO) -> bytes | None:
 
 def answer(message: bytes) -> CheckOutcome:
     try:
-        return run_check(_decode(message))
+        work = _decode(message)
+        return read_file(work) if isinstance(work, FileWork) else run_check(work)
     except Exception as failed:
         # A library may fail in any way on what strangers write; the next check is not affected.
         print(f"check failed: {type(failed).__name__}: {failed}", file=sys.stderr)  # noqa: T201
         return CheckOutcome(unfinished=True)
+
+
+def read_file(work: FileWork) -> CheckOutcome:
+    """From the disk: it may be too large to come with the message."""
+    # The gateway imports this module, too, and reads no files.
+    from antiphon.core import file_texts
+
+    with open(work.path, "rb") as file:
+        if work.is_for_model:
+            return file_texts.read_for_model(file, work.content_type)
+        return file_texts.read(file, work.filename, work.content_type)
 
 
 def limit_memory() -> None:
@@ -56,7 +68,7 @@ def limit_memory() -> None:
 
 def main(deadline: float) -> None:
     # Imported before the first check, whose deadline it would count for.
-    from antiphon.core import grammars, schemas  # noqa: F401
+    from antiphon.core import file_texts, grammars, schemas  # noqa: F401
 
     # What is wrong with a PDF is its owner's business, and nothing for a log.
     logging.getLogger("pypdf").setLevel(logging.CRITICAL)

@@ -15,16 +15,14 @@ import threading
 import time
 from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from pathlib import Path
 
 import msgspec
 
-from antiphon.core.check_work import CheckOutcome, CheckWork, DocumentWork
+from antiphon.core.check_work import CheckOutcome, CheckWork
 from antiphon.core.fair_queue import FairQueue, QueueFull
 from antiphon.errors import RateLimited
 from antiphon.gateway.check_process import read_message, write_message
 from antiphon.logs import log
-from antiphon.store.file_records import FileRecord
 
 # How long one check may take, in seconds.
 DEADLINE = 5.0
@@ -195,16 +193,6 @@ class Checker:
         self._threads.shutdown(wait=False, cancel_futures=True)
         for process in idle:
             process.close()
-
-
-async def read_file(checker: Checker, path: Path, record: FileRecord, *, patient: bool) -> CheckOutcome:
-    raw = await asyncio.to_thread(path.read_bytes)
-    try:
-        if raw.startswith(b"%PDF-"):
-            return await checker.run(DocumentWork(raw), record.owner, patient=patient)
-        return CheckOutcome(raw.decode())
-    except UnicodeDecodeError:
-        return await checker.run(DocumentWork(raw), record.owner, patient=patient)
 
 
 class CheckProcess:

@@ -35,6 +35,7 @@ from antiphon.gateway.recent_histories import RecentHistories
 from antiphon.gateway.recorder import ResponseRecorder
 from antiphon.gateway.run import ResponseRun
 from antiphon.gateway.sealed_requests import to_stored_request
+from antiphon.gateway.tool_checks import check_tools
 from antiphon.gateway.tool_containers import tool_containers
 from antiphon.store.protocol import Store
 from antiphon.store.records import Record
@@ -224,10 +225,14 @@ class Gateway:
                 created_at=recorder.created_at,
                 notices=[*read.notices, *chosen.notices, *recorder.notices],
                 attached=() if compact else self.attached(recorder.owner, (read.request.model, chosen.model)),
-                containers=await tool_containers(self.equipment.tools, read.request, history, recorder.owner),
+                # A summary is made without tools.
+                containers={}
+                if compact
+                else await tool_containers(self.equipment.tools, read.request, history, recorder.owner),
             )
             patient = bool(read.request.background)
             exchange = await self.aside(make_exchange, recorder.owner, large=large, patient=patient)
+            await check_tools(read.request, self.equipment.tools, recorder.owner)
             observers = make_observers(self._observers, arrival)
             if recording is not None:
                 tell(observers, "recorded", recording)
@@ -280,6 +285,7 @@ class Gateway:
         large = read.is_large(history)
         exchange = await self.aside(make_exchange, recorder.owner, large=large)
         await self.check_definitions(exchange, recorder.owner, large=large)
+        await check_tools(request, self.equipment.tools, recorder.owner)
         record = await self.aside(partial(recorder.to_record, exchange.response), recorder.owner, large=large)
         body = read.arrival.body
         to_stored = partial(to_stored_request, body, request, self.sealer_of(recorder.owner))

@@ -2,9 +2,9 @@
 
 import asyncio
 import logging
+from typing import Protocol
 
-from antiphon.errors import StoreUnavailable
-from antiphon.files.library import FileLibrary
+from antiphon.errors import ApiError, StoreUnavailable
 from antiphon.logs import log
 from antiphon.store.protocol import Store
 
@@ -27,11 +27,16 @@ async def sweep_store(store: Store, most_bytes: int, interval: float = INTERVAL)
         await asyncio.sleep(interval)
 
 
-async def sweep_files(library: FileLibrary, interval: float = INTERVAL) -> None:
+class Swept(Protocol):
+    async def sweep(self) -> int: ...
+
+
+async def sweep_files(library: Swept, interval: float = INTERVAL, kind: str = "files") -> None:
+    """Also vector stores."""
     while True:
         try:
             if swept := await library.sweep():
-                log("files_swept", count=swept)
-        except (StoreUnavailable, OSError) as gone:
-            log("files_not_swept", level=logging.WARNING, reason=str(gone))
+                log(f"{kind}_swept", count=swept)
+        except (ApiError, OSError) as failed:
+            log(f"{kind}_not_swept", level=logging.WARNING, reason=str(failed))
         await asyncio.sleep(interval)

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from antiphon.core.check_work import CheckOutcome
+from antiphon.core.documents import outcome_size
 
 T = TypeVar("T")
 
@@ -20,7 +21,7 @@ LARGE_HISTORY = 250
 
 def is_large(outcome: CheckOutcome) -> bool:
     """What was read makes the request large."""
-    return len(outcome.text) + sum(map(len, outcome.images)) >= LARGE_BODY
+    return outcome_size(outcome) >= LARGE_BODY
 
 
 # Few: more of them would leave the loop less of the interpreter.

@@ -10,6 +10,8 @@ from antiphon.gateway.conversations import Conversations
 from antiphon.gateway.gateway import Gateway
 from antiphon.http.keyring import Keyring
 from antiphon.transport import Transport
+from antiphon.vector_stores.store_files import StoreFiles
+from antiphon.vector_stores.vector_stores import VectorStores
 
 
 class HttpLimits(NamedTuple):
@@ -30,6 +32,8 @@ KEYRING = web.AppKey("keyring", Keyring)
 GATEWAY = web.AppKey("gateway", Gateway)
 CONVERSATIONS = web.AppKey("conversations", Conversations)
 FILES = web.AppKey("files", FileLibrary)
+VECTOR_STORES = web.AppKey("vector_stores", VectorStores)
+STORE_FILES = web.AppKey("store_files", StoreFiles)
 TRANSPORT = web.AppKey("transport", Transport)
 # None: the settings switch them off.
 CONTAINERS: web.AppKey[Containers | None] = web.AppKey("containers")

@@ -37,7 +37,8 @@ SAFE_TYPES = frozenset(
 BYTES = "application/octet-stream"
 # A page that shows it must neither guess its type nor run anything in it.
 GUARDED = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "sandbox; default-src 'none'"}
-_TYPE = re.compile(r"[\w.+-]{1,100}/[\w.+-]{1,100}", re.ASCII)
+# A type, with the encoding of a text if that is said.
+_TYPE = re.compile(r"([\w.+-]{1,100}/[\w.+-]{1,100})\s*(;\s*charset=\"?[\w.:-]{1,40}\"?)?", re.ASCII | re.IGNORECASE)
 _ID = re.compile(r"file-[0-9a-zA-Z_-]{1,100}")
 # In a header, all others are percent-encoded.
 _PLAIN = "!#$&+-.^_`|~"
@@ -177,7 +178,8 @@ async def content(request: web.Request) -> web.StreamResponse:
     """Streamed: a file may be larger than the memory."""
     record = await _found(request)
     answer = web.StreamResponse(headers={**GUARDED, "Content-Disposition": f"attachment; {disposition_of(record.filename)}"})
-    answer.content_type = record.content_type if record.content_type in SAFE_TYPES else BYTES
+    kind = (record.content_type or "").partition(";")[0].strip().lower()
+    answer.content_type = kind if kind in SAFE_TYPES else BYTES
     answer.content_length = record.size
     if request.method == "HEAD":
         await answer.prepare(request)

@@ -48,12 +48,54 @@ class StoreFileRecord(Struct, frozen=True, kw_only=True):
 
     store: str
     file: str
+    owner: str
     created_at: int
     status: Status
-    batch: str | None = None
-    # Of what was made of it, in bytes.
+    # Names its chunks.
+    document: str
+    # Of its chunks, in bytes.
     size: int = 0
     error_code: str | None = None
     error_message: str | None = None
     attributes: dict[str, Any] = {}
     chunking: Chunking = Chunking()
+
+
+class AddedFile(Struct, frozen=True, kw_only=True):
+    """A file that is to be in a vector store."""
+
+    file: str
+    # None: those that it has there already, if it does.
+    attributes: dict[str, Any] | None = None
+    chunking: Chunking = Chunking()
+
+
+class FileCounts(Struct, frozen=True):
+    """How many files of a store or of a batch have which status, and the bytes of those in it."""
+
+    in_progress: int = 0
+    completed: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    size: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.in_progress + self.completed + self.failed + self.cancelled
+
+
+class BatchRecord(Struct, frozen=True, kw_only=True):
+    """Files that were added to a vector store together."""
+
+    id: str
+    store: str
+    created_at: int
+    cancelled: bool = False
+
+
+class IndexingJob(Struct, frozen=True, kw_only=True):
+    """A file in progress that a gateway has claimed."""
+
+    record: StoreFileRecord
+    # Of those before this one, in a row, that have added nothing.
+    lost: int = 0

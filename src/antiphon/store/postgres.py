@@ -259,18 +259,20 @@ async def run(connection: Any, operation: Operation[T], topics: list[str]) -> T:
             rows = []
             if isinstance(step, Wake):
                 topics.append(step.topic)
+            elif not isinstance(step, LongRead) and isinstance(step.text, SqliteOnly):
+                pass
             elif isinstance(step, Change):
                 # The answer ends with the number of rows: INSERT 0 1.
-                answer = await connection.execute(step.text, *_without_nul(step.values))
+                answer = await connection.execute(str(step.text), *_without_nul(step.values))
                 rows = [(int(answer.rpartition(" ")[2]),)]
             elif isinstance(step, Many):
-                await connection.executemany(step.text, [_without_nul(values) for values in step.values])
+                await connection.executemany(str(step.text), [_without_nul(values) for values in step.values])
             elif isinstance(step, LongWrite):
                 await write_long(connection, step, _without_nul(step.values))
             elif isinstance(step, LongRead):
                 rows = await read_long(connection, step, _without_nul(step.values))
             else:
-                rows = await connection.fetch(step.text, *_without_nul(step.values))
+                rows = await connection.fetch(str(step.text), *_without_nul(step.values))
             step = operation.send(rows)
     except StopIteration as end:
         result: T = end.value

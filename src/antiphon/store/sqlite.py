@@ -18,6 +18,7 @@ from antiphon.store.records import Record
 from antiphon.store.sql import responses, sweeper
 from antiphon.store.sql.operations import Change, LongRead, LongWrite, Many, Operation, Row, Statement, Wake
 from antiphon.store.sql.schema import MIGRATIONS, Migrations
+from antiphon.store.sql.statements_for_one import PostgresOnly
 from antiphon.store.sqlite_connections import FileLost, SqliteConnections
 from antiphon.store.sqlite_file import Connect, connect, to_sqlite
 from antiphon.store.sqlite_long_values import read_long, write_long
@@ -244,6 +245,8 @@ def run(connection: sqlite3.Connection, operation: Operation[T]) -> tuple[T, lis
         while True:
             if isinstance(step, Wake):
                 topics.append(step.topic)
+                rows = []
+            elif not isinstance(step, LongRead) and isinstance(step.text, PostgresOnly):
                 rows = []
             elif isinstance(step, Change):
                 rows = [(connection.execute(to_sqlite(step.text), step.values).rowcount,)]

@@ -231,6 +231,18 @@ class WebSearchCallCompleted(CallEvent, tag="response.web_search_call.completed"
     pass
 
 
+class FileSearchCallInProgress(CallEvent, tag="response.file_search_call.in_progress"):
+    pass
+
+
+class FileSearchCallSearching(CallEvent, tag="response.file_search_call.searching"):
+    pass
+
+
+class FileSearchCallCompleted(CallEvent, tag="response.file_search_call.completed"):
+    pass
+
+
 class CodeInterpreterCallInProgress(CallEvent, tag="response.code_interpreter_call.in_progress"):
     pass
 
@@ -310,6 +322,9 @@ StreamEvent = (
     | WebSearchCallInProgress
     | WebSearchCallSearching
     | WebSearchCallCompleted
+    | FileSearchCallInProgress
+    | FileSearchCallSearching
+    | FileSearchCallCompleted
     | CodeInterpreterCallInProgress
     | CodeInterpreterCallCodeDone
     | CodeInterpreterCallInterpreting

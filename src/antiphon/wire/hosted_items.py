@@ -72,6 +72,14 @@ class WebSearchCall(Struct, tag="web_search_call"):
     results: list[dict[str, Any]] | UnsetType = UNSET
 
 
+class FileSearchCall(Struct, tag="file_search_call"):
+    id: str
+    queries: list[str]
+    status: HostedStatus
+    # None: the request does not include them.
+    results: list[dict[str, Any]] | None = None
+
+
 class CodeInterpreterCall(Struct, tag="code_interpreter_call"):
     id: str
     status: HostedStatus
@@ -102,5 +110,12 @@ class ToolSearchOutput(Struct, tag="tool_search_output"):
 
 
 HostedItem = (
-    McpListTools | McpCall | McpApprovalRequest | WebSearchCall | CodeInterpreterCall | ShellCallOutput | ToolSearchOutput
+    McpListTools
+    | McpCall
+    | McpApprovalRequest
+    | WebSearchCall
+    | FileSearchCall
+    | CodeInterpreterCall
+    | ShellCallOutput
+    | ToolSearchOutput
 )

@@ -8,6 +8,7 @@ import {
   Runner,
   applyPatchTool,
   codeInterpreterTool,
+  fileSearchTool,
   hostedMcpTool,
   shellTool,
   tool,
@@ -165,6 +166,21 @@ async function hostedServer(url, approve, stream) {
   return { text: result.finalOutput, items: result.newItems.map(({ type, rawItem }) => rawItem.name ?? type) };
 }
 
+// The gateway searches the files.
+async function fileSearch(url, includeSearchResults, stream) {
+  const files = fileSearchTool(['vs_1'], { maxNumResults: 3, includeSearchResults });
+  const librarian = new Agent({ name: 'Librarian', model: 'mock', tools: [files] });
+  const first = await runner(url).run(librarian, 'Capital?', { stream });
+  if (stream) await collect(first);
+  const second = await runner(url).run(librarian, [...first.history, { role: 'user', content: 'Thanks' }]);
+  const message = first.newItems.at(-1).rawItem;
+  return {
+    texts: [first.finalOutput, second.finalOutput],
+    items: first.newItems.map(({ rawItem }) => rawItem.name ?? rawItem.type),
+    annotations: message.content[0].providerData?.annotations ?? message.content[0].annotations,
+  };
+}
+
 // Code that the gateway runs: the second run finds the container of the first in the history.
 async function codeInterpreter(url, stream) {
   const modelSettings = { providerData: { include: ['code_interpreter_call.outputs'] } };
@@ -205,6 +221,9 @@ await play({
   hostedServerApproved: (url) => hostedServer(url, true, false),
   hostedServerApprovedStreamed: (url) => hostedServer(url, true, true),
   hostedServerRefused: (url) => hostedServer(url, false, false),
+  fileSearch: (url) => fileSearch(url, false, false),
+  fileSearchWithResults: (url) => fileSearch(url, true, false),
+  fileSearchStreamed: (url) => fileSearch(url, true, true),
   codeInterpreter: (url) => codeInterpreter(url, false),
   codeInterpreterStreamed: (url) => codeInterpreter(url, true),
   webSocket,

@@ -13,9 +13,10 @@ from support.search_services import KEY, SearchServices
 from antiphon.core.search_results import SearchResult
 from antiphon.core.tools import ToolResult
 from antiphon.core.web_search import UserLocation
+from antiphon.tools.mcp_search import McpSearch, SearchFailed
 from antiphon.tools.runner import ToolContext
 from antiphon.tools.web_search import backends
-from antiphon.tools.web_search.backends import HttpBackend, McpBackend, SearchFailed
+from antiphon.tools.web_search.backends import HttpBackend, McpBackend
 from antiphon.tools.web_search.services import SERVICES, Query
 
 CONTEXT: Any = SimpleNamespace(owner="", response_id="r")
@@ -162,7 +163,7 @@ async def test_an_mcp_servers_tool_can_search() -> None:
         calls.append((server, tool, arguments))
         return ToolResult('[{"link": "https://a.example/1", "name": "A", "snippet": "about"}]')
 
-    found = await McpBackend(call_tool, "web", "find", "q").search(Query("Rome", 5), CONTEXT)
+    found = await McpBackend(McpSearch(call_tool, "web", "find", "q")).search(Query("Rome", 5), CONTEXT)
     assert found == [SearchResult("https://a.example/1", "A", "about")]
     assert calls == [("web", "find", {"q": "Rome"})]
 
@@ -172,4 +173,4 @@ async def test_an_mcp_server_that_fails_is_named() -> None:
         return ToolResult("no such tool", failed=True)
 
     with pytest.raises(SearchFailed, match="the MCP server web failed: no such tool"):
-        await McpBackend(call_tool, "web", "find").search(Query("Rome", 5), CONTEXT)
+        await McpBackend(McpSearch(call_tool, "web", "find")).search(Query("Rome", 5), CONTEXT)

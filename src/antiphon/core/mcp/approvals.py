@@ -19,7 +19,7 @@ Item = dict[str, Any]
 APPROVAL_RESPONSE = "mcp_approval_response"
 # What the model writes after its calls were approved: an approval before one of these has had its effect. Not the requests:
 # clients answer each in its place.
-ANSWERS = ("mcp_call", "reasoning", "function_call", "custom_tool_call", "web_search_call")
+ANSWERS = ("mcp_call", "reasoning", "function_call", "custom_tool_call", "web_search_call", "file_search_call")
 
 
 @dataclass(frozen=True, slots=True)

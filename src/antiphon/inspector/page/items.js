@@ -38,6 +38,12 @@ const CARDS = {
       parts(item.action ?? {}, ["sources"]),
       parts(item, ["results"]),
     ),
+  file_search_call: (item, place) =>
+    card(
+      "call",
+      [label("file search"), make("span", {}, actionGist(item)), aside(item.status), place],
+      parts(item, ["results"]),
+    ),
   tool_search_call: (item, place) =>
     card("call", [label("tool search"), aside(item.call_id), aside(item.status), place], parts(item, ["arguments"])),
   tool_search_output: (item, place) => card("result", [label("tools found"), aside(item.call_id), place], foundTools(item)),
@@ -78,6 +84,7 @@ const GISTS = {
   mcp_approval_request: hostedName,
   mcp_list_tools: (item) => [item.server_label, several(item.tools?.length ?? 0, "tool")].join(" "),
   web_search_call: (item) => actionGist(item.action ?? {}),
+  file_search_call: actionGist,
   tool_search_output: (item) => several(item.tools?.length ?? 0, "tool"),
 };
 

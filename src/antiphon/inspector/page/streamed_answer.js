@@ -14,6 +14,7 @@ const GROWING = {
   // The gateway runs these, which takes its time.
   mcp_call: (item) => growing(card("call", [label("mcp call"), item.server_label, item.name, aside("running…")])),
   web_search_call: () => growing(card("call", [label("web search"), aside("running…")])),
+  file_search_call: () => growing(card("call", [label("file search"), aside("running…")])),
 };
 
 function growing(node) {
@@ -35,6 +36,7 @@ const FINISHED = {
   custom_tool_call: (item) => itemCard(item),
   mcp_call: (item) => itemCard(item),
   web_search_call: (item) => itemCard(item),
+  file_search_call: (item) => itemCard(item),
 };
 
 const DELTAS = new Set([

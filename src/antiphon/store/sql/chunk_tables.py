@@ -1,4 +1,7 @@
-"""The tables of chunks: the pieces of files that a search finds, with their words and their embeddings."""
+"""The tables of chunks: the pieces of files that a search finds, with their words and their vectors.
+
+What is read for every search is apart from what is read for the few chunks that are found: the rows of the former are small.
+"""
 
 from antiphon.store.sql.statements_for_one import PostgresOnly, SqliteOnly
 
@@ -7,13 +10,34 @@ CHUNKS = (
         id bigserial PRIMARY KEY,
         store text NOT NULL,
         file text NOT NULL,
-        number bigint NOT NULL,
-        model text,
-        embedding bytea,
-        text text NOT NULL
+        number bigint NOT NULL
     )""",
-    "CREATE INDEX chunks_by_file ON chunks (store, file, number)",
-    SqliteOnly("CREATE VIRTUAL TABLE chunk_words USING fts5 (store, text, content = '')"),
-    PostgresOnly("CREATE TABLE chunk_words (id bigint PRIMARY KEY, store text NOT NULL, words tsvector NOT NULL)"),
-    PostgresOnly("CREATE INDEX chunk_words_by_word ON chunk_words USING gin (words)"),
+    # Unique: two gateways that index the same file do not write a chunk twice.
+    "CREATE UNIQUE INDEX chunks_by_file ON chunks (store, file, number)",
+    "CREATE TABLE chunk_texts (id bigint PRIMARY KEY, text text NOT NULL)",
+    # A vector is there as soon as the model has made it. In SQLite the rows of a store lie side by side.
+    """CREATE TABLE chunk_vectors (
+        store text NOT NULL,
+        model text NOT NULL,
+        id bigint NOT NULL,
+        file text NOT NULL,
+        vector bytea NOT NULL,
+        PRIMARY KEY (store, model, id)
+    ) /* SQLite: WITHOUT ROWID */""",
+    "CREATE TABLE chunks_without_vector (id bigint PRIMARY KEY, store text NOT NULL)",
+    # `additions` counts the writes that added chunks with newer ids, `changes` all others: so what is cached can be brought up
+    # to date, by every gateway.
+    """CREATE TABLE chunk_stores (
+        store text PRIMARY KEY,
+        chunks bigint NOT NULL DEFAULT 0,
+        additions bigint NOT NULL DEFAULT 0,
+        changes bigint NOT NULL DEFAULT 0
+    )""",
+    "CREATE TABLE chunk_models (store text NOT NULL, model text NOT NULL, PRIMARY KEY (store, model))",
+    # The words are the terms of `core.chunk_words`: numbers that stand for a store, a word, and how much it counts. The texts
+    # and where a word stands in them are not kept a second time.
+    SqliteOnly("CREATE VIRTUAL TABLE chunk_words USING fts5 (words, content = '', detail = none, columnsize = 0)"),
+    PostgresOnly("CREATE TABLE chunk_words (id bigint PRIMARY KEY, words bigint[] NOT NULL)"),
+    # Without `fastupdate`, no search has to read through what was added last.
+    PostgresOnly("CREATE INDEX chunk_words_by_word ON chunk_words USING gin (words) WITH (fastupdate = off)"),
 )

@@ -1,14 +1,14 @@
 """What is asked for results: a service over HTTP, or a tool of an MCP server."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import aiohttp
 import msgspec
 
 from antiphon.core.search_results import SearchResult
-from antiphon.core.tools import ToolResult
+from antiphon.tools.mcp_search import McpSearch, SearchFailed
 from antiphon.tools.runner import ToolContext
 from antiphon.tools.web_search.mcp_results import text_to_results
 from antiphon.tools.web_search.services import Query, SearchService, rows_to_results
@@ -17,10 +17,6 @@ from antiphon.wire import UNREADABLE
 # More of an answer is not read.
 MOST_BYTES = 4 * 1024 * 1024
 TOO_MANY_REQUESTS = 429
-
-
-class SearchFailed(Exception):
-    """The message is for the model and the log. It has no secrets."""
 
 
 class Backend(Protocol):
@@ -100,20 +96,9 @@ async def read_at_most(answer: aiohttp.ClientResponse, most: int) -> bytes:
     return bytes(body)
 
 
-# Calls a tool of an MCP server that the settings name.
-CallTool = Callable[[str, str, Mapping[str, Any], ToolContext], Awaitable[ToolResult]]
-
-
 class McpBackend:
-    def __init__(self, call_tool: CallTool, server: str, tool: str, argument: str = "query") -> None:
-        """`argument`: the name of the tool's argument for the words to search for."""
-        self._call_tool = call_tool
-        self._server = server
-        self._tool = tool
-        self._argument = argument
+    def __init__(self, searched: McpSearch) -> None:
+        self._searched = searched
 
     async def search(self, query: Query, context: ToolContext) -> list[SearchResult]:
-        found = await self._call_tool(self._server, self._tool, {self._argument: query.words}, context)
-        if found.failed:
-            raise SearchFailed(f"the MCP server {self._server} failed: {found.output[:500]}")
-        return text_to_results(found.output)
+        return text_to_results(await self._searched.text_of(query.words, context))

@@ -1,23 +1,15 @@
 """Results from the text of an MCP server's search tool. Each server has its own form: JSON, blocks of lines, or prose."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import islice
-from typing import Any
-
-import msgspec
 
 from antiphon.core.search_results import SearchResult, clean
-from antiphon.wire import UNREADABLE
+from antiphon.tools.mcp_search import LONGEST_TEXT, MOST_ROWS, Row, first_text, rows_in, text_to_value
 
 URLS = ("url", "link", "href", "uri")
 TITLES = ("title", "name", "heading")
 TEXTS = ("text", "content", "snippet", "description", "body", "summary")
-# How deep rows may be in JSON.
-DEEPEST = 4
-# More is not looked at.
-MOST_ROWS = 100
-LONGEST_TEXT = 200_000
 
 _EMPTY_LINE = re.compile(r"\n[ \t\r]*\n")
 _URL = re.compile(r"https?://[^\s<>\"'`\]]+")
@@ -28,27 +20,21 @@ _LINK = re.compile(r"\[([^\[\]\n]{1,300})\]\((https?://[^)\s]+)\)")
 def text_to_results(text: str) -> list[SearchResult]:
     """What has no address cannot be cited; if nothing has one, all of the text is one result without a link."""
     text = text.strip()
-    try:
-        value = msgspec.json.decode(text)
-    except UNREADABLE:
-        value = None
+    value = text_to_value(text)
     if value in ([], {}):
         return []
     text = text[:LONGEST_TEXT]
-    results = list(islice(_rows(value, DEEPEST), MOST_ROWS)) or list(_blocks_to_results(text))
+    rows = islice(rows_in(value, _has_address), MOST_ROWS)
+    results = [_row_to_result(row) for row in rows] or list(_blocks_to_results(text))
     return results or ([SearchResult("", "", text)] if text else [])
 
 
-def _rows(value: Any, deep: int) -> Iterator[SearchResult]:
-    if isinstance(value, dict) and (url := _first(value, URLS)).startswith(("http://", "https://")):
-        yield SearchResult(url, clean(_first(value, TITLES)), clean(_first(value, TEXTS)))
-    elif deep:
-        for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-            yield from _rows(inner, deep - 1)
+def _has_address(row: Row) -> bool:
+    return first_text(row, URLS).startswith(("http://", "https://"))
 
 
-def _first(row: dict[str, Any], names: Iterable[str]) -> str:
-    return next((row[name] for name in names if isinstance(row.get(name), str) and row[name]), "")
+def _row_to_result(row: Row) -> SearchResult:
+    return SearchResult(first_text(row, URLS), clean(first_text(row, TITLES)), clean(first_text(row, TEXTS)))
 
 
 def _blocks_to_results(text: str) -> Iterator[SearchResult]:

@@ -13,8 +13,9 @@ from antiphon.core.steps import ToolCall
 from antiphon.core.tools import ToolResult
 from antiphon.core.web_search import WebSearch, WebSearchTool, offered_tool
 from antiphon.core.web_search_calls import FIND, MOST_QUERIES, OPEN, SEARCH, queries_of
+from antiphon.tools.mcp_search import SearchFailed
 from antiphon.tools.runner import ToolContext
-from antiphon.tools.web_search.backends import Backend, SearchFailed
+from antiphon.tools.web_search.backends import Backend
 from antiphon.tools.web_search.domains import domains_to_set, is_allowed
 from antiphon.tools.web_search.pages import Page, PageFailed, PageReader
 from antiphon.tools.web_search.services import Query

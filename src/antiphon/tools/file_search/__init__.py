@@ -1,0 +1,1 @@
+"""The tool `file_search`: what it searches, and its calls."""

@@ -1,0 +1,62 @@
+"""A tool of an MCP server that searches for a built-in tool, and rows in what it answers."""
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from antiphon.core.tools import ToolResult
+from antiphon.tools.runner import ToolContext
+from antiphon.wire import UNREADABLE
+
+# How deep rows may be in JSON.
+DEEPEST = 4
+# More is not looked at.
+MOST_ROWS = 100
+LONGEST_TEXT = 200_000
+
+# Calls a tool of an MCP server that the settings name.
+CallTool = Callable[[str, str, Mapping[str, Any], ToolContext], Awaitable[ToolResult]]
+Row = dict[str, Any]
+
+
+class SearchFailed(Exception):
+    """The message is for the model and the log. It has no secrets."""
+
+
+class McpSearch:
+    def __init__(self, call_tool: CallTool, server: str, tool: str, argument: str = "query") -> None:
+        """`argument`: the name of the tool's argument for the words to search for."""
+        self._call_tool = call_tool
+        self._server = server
+        self._tool = tool
+        self._argument = argument
+
+    async def text_of(self, words: str, context: ToolContext, more: Mapping[str, Any] | None = None) -> str:
+        """`more`: other arguments. Raises SearchFailed."""
+        found = await self._call_tool(self._server, self._tool, {self._argument: words, **(more or {})}, context)
+        if found.failed:
+            raise SearchFailed(f"the MCP server {self._server} failed: {found.output[:500]}")
+        return found.output
+
+
+def text_to_value(text: str) -> Any:
+    """The JSON that it is; None if it is none."""
+    try:
+        return msgspec.json.decode(text)
+    except UNREADABLE:
+        return None
+
+
+def rows_in(value: Any, is_row: Callable[[Row], bool], deep: int = DEEPEST) -> Iterator[Row]:
+    """The objects that are rows, wherever they are."""
+    if isinstance(value, dict) and is_row(value):
+        yield value
+    elif deep:
+        for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+            yield from rows_in(inner, is_row, deep - 1)
+
+
+def first_text(row: Row, names: Iterable[str]) -> str:
+    """The first of these members that is a text, and not empty."""
+    return next((row[name] for name in names if isinstance(row.get(name), str) and row[name]), "")

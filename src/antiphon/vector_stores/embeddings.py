@@ -1,0 +1,158 @@
+"""What turns texts into vectors: a server's embedding model, or the small one that installs as a wheel."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+import msgspec
+
+from antiphon.logs import log
+from antiphon.wire import UNREADABLE
+
+if TYPE_CHECKING:
+    import numpy
+    from numpy.typing import NDArray
+
+    # One row for each text, of length 1.
+    Vectors: TypeAlias = NDArray[numpy.float32]
+
+# Texts in one request to a server, and requests at a time: others want answers of it, too.
+BATCH = 32
+REQUESTS = 2
+# A model takes only so many tokens, and does not say how many. A text that is refused is tried again with its first half.
+HALVINGS = 3
+# Of a query, in characters.
+LONGEST_QUERY = 8_000
+
+
+class Embedder(Protocol):
+    # Vectors of different models cannot be compared.
+    model: str
+
+    async def embed(self, texts: Sequence[str], *, query: bool) -> "Vectors | None":
+        """None: it cannot be done now. `query`: they are searched for, not found."""
+
+
+# The embedder for vectors of a model; None: nobody here can make such vectors.
+EmbedderOf = Callable[[str], Embedder | None]
+
+
+class NotEmbedded(Exception):
+    """The message is for the log. `is_refused`: the same texts will not be taken later, either."""
+
+    def __init__(self, message: str, *, is_refused: bool = False) -> None:
+        super().__init__(message)
+        self.is_refused = is_refused
+
+
+# Asks for the vectors of texts, and returns the body of the answer. Raises NotEmbedded.
+Ask = Callable[[list[str]], Awaitable[bytes]]
+
+
+def embedding_request(model: str, texts: list[str]) -> bytes:
+    return msgspec.json.encode({"model": model, "input": texts, "encoding_format": "float"})
+
+
+class EmbeddingServer:
+    """A model behind /v1/embeddings."""
+
+    def __init__(self, ask: Ask, model: str, *, query_prefix: str = "", text_prefix: str = "", timeout: float = 60.0) -> None:
+        """`query_prefix`, `text_prefix`: what the model expects before texts of each kind. `timeout`: seconds for a request."""
+        self.model = model
+        self._ask = ask
+        self._prefixes = {True: query_prefix, False: text_prefix}
+        self._timeout = timeout
+        self._places = asyncio.Semaphore(REQUESTS)
+        self._is_away = False
+
+    async def embed(self, texts: Sequence[str], *, query: bool) -> "Vectors | None":
+        import numpy
+
+        asked = [self._prefixes[query] + (text[:LONGEST_QUERY] if query else text) for text in texts]
+        try:
+            batches = [await self._embed_batch(asked[at : at + BATCH]) for at in range(0, len(asked), BATCH)]
+            vectors = await asyncio.to_thread(numpy.concatenate, batches)
+        except NotEmbedded as reason:
+            self._report(str(reason))
+            return None
+        except ValueError:
+            self._report("its vectors are not all of one length")
+            return None
+        self._is_away = False
+        return vectors
+
+    def _report(self, reason: str) -> None:
+        """Once, until it answers again: it is asked for every few chunks."""
+        if not self._is_away:
+            log("not_embedded", level=logging.WARNING, model=self.model, reason=reason)
+        self._is_away = True
+
+    async def _embed_batch(self, texts: list[str]) -> "Vectors":
+        try:
+            return await self._embed_at_once(texts)
+        except NotEmbedded as reason:
+            if not reason.is_refused:
+                raise
+        # One of them is too long for the model.
+        return _joined([await self._embed_one(text) for text in texts])
+
+    async def _embed_one(self, text: str) -> "Vectors":
+        for _ in range(HALVINGS):
+            try:
+                return await self._embed_at_once([text])
+            except NotEmbedded as reason:
+                if not reason.is_refused:
+                    raise
+            text = text[: len(text) // 2]
+        return await self._embed_at_once([text])
+
+    async def _embed_at_once(self, texts: list[str]) -> "Vectors":
+        async with self._places:
+            try:
+                async with asyncio.timeout(self._timeout):
+                    answer = await self._ask(texts)
+            except TimeoutError:
+                raise NotEmbedded(f"it did not answer in {self._timeout:g} s") from None
+        return await asyncio.to_thread(answer_to_vectors, answer, len(texts))
+
+
+class _Row(msgspec.Struct):
+    embedding: list[float]
+    index: int | None = None
+
+
+class _Answer(msgspec.Struct):
+    data: list[_Row]
+
+
+def answer_to_vectors(answer: bytes, number: int) -> "Vectors":
+    """Raises NotEmbedded if it is not the answer for so many texts."""
+    import numpy
+
+    try:
+        rows = msgspec.json.decode(answer, type=_Answer).data
+    except UNREADABLE:
+        raise NotEmbedded("its answer cannot be read") from None
+    # In the order of the texts, also where the server answers in another.
+    rows = sorted(rows, key=lambda row: row.index or 0)
+    widths = {len(row.embedding) for row in rows}
+    if len(rows) != number or len(widths) != 1 or 0 in widths:
+        raise NotEmbedded("its answer has not one vector for each text")
+    return normalized(numpy.array([row.embedding for row in rows], numpy.float32))
+
+
+def normalized(vectors: "NDArray[Any]") -> "Vectors":
+    """Of length 1. One without direction, or with numbers that are none, becomes zeros: it is similar to nothing."""
+    import numpy
+
+    clean = numpy.nan_to_num(vectors.astype(numpy.float32), nan=0.0, posinf=0.0, neginf=0.0)
+    lengths = numpy.linalg.norm(clean, axis=1, keepdims=True)
+    result: Vectors = numpy.divide(clean, lengths, out=numpy.zeros_like(clean), where=lengths > 0)
+    return result
+
+
+def _joined(parts: Sequence["Vectors"]) -> "Vectors":
+    import numpy
+
+    return numpy.concatenate(parts)
