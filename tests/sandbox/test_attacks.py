@@ -108,8 +108,7 @@ async def test_nothing_but_a_few_folders_is_there(kernel: Kernel) -> None:
     assert await result_of(kernel, "os.listdir('/mnt')") == "['data']"
 
 
-async def test_only_its_own_folders_can_be_written(kernel: Kernel) -> None:
-    code = """
+WRITE_EVERYWHERE = """
 import os
 written = []
 for path in ('/', '/usr', '/usr/bin', '/etc', '/opt', '/opt/python', '/opt/packages/0', '/opt/notebook', '/dev', '/proc',
@@ -121,7 +120,20 @@ for path in ('/', '/usr', '/usr/bin', '/etc', '/opt', '/opt/python', '/opt/packa
     written.append(path)
 written
 """
-    assert await result_of(kernel, code) == "['/tmp', '/dev/shm', '/mnt/data']"
+
+
+async def test_only_its_own_folders_can_be_written(kernel: Kernel) -> None:
+    assert await result_of(kernel, WRITE_EVERYWHERE) == "['/tmp', '/dev/shm', '/mnt/data']"
+
+
+async def test_nor_can_more_be_written_if_the_gateway_is_not_root(
+    sandbox: Sandbox, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Then all folders that bubblewrap makes belong to the user inside.
+    monkeypatch.setattr(os, "geteuid", lambda: 1234)
+    async with kernel_in(sandbox, folder) as kernel:
+        assert await result_of(kernel, WRITE_EVERYWHERE) == "['/tmp', '/dev/shm', '/mnt/data']"
+        assert await result_of(kernel, RIGHTS) == str(["0" * 16] * 5 + ["1", "2"])
 
 
 async def test_settings_of_the_kernel_cannot_be_changed(kernel: Kernel) -> None:
@@ -307,12 +319,14 @@ def call(number, *arguments):
 """
 
 
-async def test_it_has_no_rights_and_cannot_get_any(kernel: Kernel) -> None:
-    code = """
+RIGHTS = """
 lines = dict(line.split(':', 1) for line in open('/proc/self/status'))
 [lines[name].strip() for name in ('CapInh', 'CapPrm', 'CapEff', 'CapBnd', 'CapAmb', 'NoNewPrivs', 'Seccomp')]
 """
-    assert await result_of(kernel, code) == str(["0" * 16] * 5 + ["1", "2"])
+
+
+async def test_it_has_no_rights_and_cannot_get_any(kernel: Kernel) -> None:
+    assert await result_of(kernel, RIGHTS) == str(["0" * 16] * 5 + ["1", "2"])
 
 
 async def test_it_cannot_become_another_user(kernel: Kernel) -> None:

@@ -248,11 +248,10 @@ async def test_a_command_may_print_what_json_makes_longer(kernel: Kernel) -> Non
 
 
 async def test_a_file_that_is_too_large_is_not_written(kernel: Kernel, folder: Path) -> None:
-    code = "with open('big', 'wb') as file:\n    while True: file.write(b'x' * 100_000)"
-    run = await kernel.run(code, 30)
-    assert run.failed
-    assert (folder / "big").stat().st_size <= SMALL.disk if (folder / "big").exists() else True
-    assert folders.usage(folder, SMALL).size <= SMALL.disk
+    run = await kernel.run(f"with open('big', 'wb') as file:\n    file.truncate({SMALL.disk + 1})", 30)
+    assert "File too large" in run.logs
+    assert kernel.is_alive
+    assert (folder / "big").stat().st_size == 0
 
 
 UNLINKED = """
@@ -332,7 +331,7 @@ for number in range(3, 64):
     except OSError: pass
 """
     assert not (await kernel.run(forge, 5)).failed
-    assert await result_of(kernel, "print('a'); 6 * 7") == "a\n42"
+    assert await result_of(kernel, "import time; time.sleep(0.3); print('a'); 6 * 7") == "a\n42"
 
 
 async def test_a_copy_of_the_interpreter_does_not_answer_in_its_place(kernel: Kernel) -> None:
