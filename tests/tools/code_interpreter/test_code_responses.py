@@ -192,15 +192,30 @@ async def test_items_that_come_back_name_their_container(engine: MockEngine, ker
     assert tool["content"] == "ran 'x = 1', run 1"
 
 
+@pytest.mark.parametrize("include", [[], INCLUDE])
 async def test_a_longer_history_begins_with_the_same_messages(
-    engine: MockEngine, kernels: ScriptedKernels, tmp_path: Path
+    engine: MockEngine, kernels: ScriptedKernels, tmp_path: Path, include: list[str]
 ) -> None:
-    engine.will(coded("x = 1"), text("One."), text("Two."))
+    engine.will(coded("x"), coded("y"), coded("x"), text("One."), text("Two."))
+    kernels.scripts["y"] = prints("", PNG, plot__csv="a,b")
     async with interpreting(engine, kernels, tmp_path) as gateway:
-        first = await gateway.create(tools=[TOOL], include=INCLUDE)
+        first = await gateway.create(tools=[TOOL], include=include)
         before = engine.last["messages"]
         await gateway.create("Go on.", tools=[TOOL], previous_response_id=first["id"])
     assert engine.last["messages"][: len(before)] == before
+    assert results(engine)[0] == "ran 'x', run 1"
+    assert results(engine)[2] == "ran 'x', run 3"
+
+
+async def test_what_a_container_does_not_know_any_more_is_not_shown_again(
+    engine: MockEngine, kernels: ScriptedKernels, tmp_path: Path
+) -> None:
+    engine.will(coded("x"), text("One."), text("Two."))
+    async with interpreting(engine, kernels, tmp_path) as gateway:
+        first = await gateway.create(tools=[TOOL])
+        await gateway.get(f"/v1/containers/{first['output'][0]['container_id']}", method="DELETE")
+        await gateway.create("Go on.", tools=[TOOL], previous_response_id=first["id"])
+    assert results(engine) == ["(the output is not shown again)"]
 
 
 async def test_a_named_container_is_used(engine: MockEngine, kernels: ScriptedKernels, tmp_path: Path) -> None:
