@@ -139,6 +139,17 @@ async def test_code_arrives_in_pieces_while_the_model_writes(
     assert "".join(deltas) == events[-1]["response"]["output"][0]["code"] == 'print("ä\\n")\nx = 1'
 
 
+async def test_code_that_was_cut_off_is_not_run(engine: MockEngine, kernels: ScriptedKernels, tmp_path: Path) -> None:
+    engine.will(answer(call("python", '{"code": "print(1'), finish="length"))
+    async with interpreting(engine, kernels, tmp_path) as gateway:
+        events = await gateway.stream(tools=[TOOL])
+    (item,) = events[-1]["response"]["output"]
+    assert (item["status"], item["code"], item["outputs"]) == ("incomplete", "print(1", None)
+    assert events[-1]["type"] == "response.incomplete"
+    assert "response.code_interpreter_call.interpreting" not in [event["type"] for event in events]
+    assert kernels.started == []
+
+
 async def test_an_error_of_the_code_is_in_its_logs(engine: MockEngine, kernels: ScriptedKernels, tmp_path: Path) -> None:
     engine.will(coded("1/0"), text("Oh."))
     kernels.scripts["1/0"] = lambda folder: KernelRun("ZeroDivisionError: division by zero", failed=True)
