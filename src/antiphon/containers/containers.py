@@ -2,11 +2,9 @@
 
 import asyncio
 import logging
-import os
-import tempfile
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, Protocol
 
@@ -14,6 +12,7 @@ from msgspec import Struct
 
 from antiphon.containers.container import Container, ContainerFile, Source
 from antiphon.containers.folder import ContainerFolder, clean_name, free_name
+from antiphon.containers.gateway_folders import make_own_folder, remove_leftovers
 from antiphon.containers.kernels import Kernel, Kernels
 from antiphon.core.code_interpreter import MEMORY
 from antiphon.core.quantities import counted
@@ -32,7 +31,6 @@ MOST_EXPIRED = 1_000
 # Seconds that a kernel may take beyond the time of its run.
 GRACE = 30.0
 PIECE = 256 * 1024
-LOCK = "lock"
 
 FULL = "There are too many containers here now: at most {most} at a time{whose}. Delete one, or wait until one has expired."
 NO_SUCH_FILE = "there is no file {id}"
@@ -208,7 +206,11 @@ class Containers:
 
     async def watch(self, interval: float = SWEEP_INTERVAL) -> None:
         self.kernels.begin()
-        await asyncio.to_thread(remove_leftovers, self._folder)
+        try:
+            await asyncio.to_thread(remove_leftovers, self._folder)
+        except OSError as failed:
+            # Another gateway may be removing them, too.
+            log("leftovers_not_removed", level=logging.WARNING, reason=str(failed))
         while True:
             await asyncio.sleep(interval)
             self.sweep()
@@ -227,7 +229,7 @@ class Containers:
     async def _own_folder(self) -> Path:
         if self._own is not None:
             return self._own
-        made, self._lock = await asyncio.to_thread(_make_own_folder, self._folder)
+        made, self._lock = await asyncio.to_thread(make_own_folder, self._folder)
         self._own = made
         return made
 
@@ -397,48 +399,3 @@ async def _stop(container: Container) -> None:
 
 async def _pieces(data: bytes) -> AsyncIterator[bytes]:
     yield data
-
-
-# ---- folders of gateways ---------------------------------------------------------------------------------------------
-
-
-def _make_own_folder(folder: Path) -> tuple[Path, BinaryIO]:
-    """A new one, with a lock that is held as long as the gateway lives."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    own = Path(tempfile.mkdtemp(prefix="gateway-", dir=folder))
-    lock = (own / LOCK).open("wb")
-    with suppress(OSError):
-        _try_to_lock(lock)
-    return own, lock
-
-
-def remove_leftovers(folder: Path) -> int:
-    """What gateways that were killed have left. How many there were."""
-    left = list(_leftovers(folder))
-    for own in left:
-        remove_folder(own)
-    return len(left)
-
-
-def _leftovers(folder: Path) -> Iterator[Path]:
-    if not folder.is_dir():
-        return
-    for own in sorted(folder.glob("gateway-*")):
-        try:
-            with (own / LOCK).open("rb") as lock:
-                _try_to_lock(lock)
-        except FileNotFoundError:
-            # It may be about to be made.
-            if time.time() - own.stat().st_mtime < 60:
-                continue
-        except OSError:
-            continue
-        yield own
-
-
-def _try_to_lock(file: BinaryIO) -> None:
-    """Raises OSError if another process has it."""
-    if os.name == "posix":
-        import fcntl
-
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
