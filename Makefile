@@ -77,6 +77,7 @@ bench: $(VENV)/installed-dev ## measure what the gateway costs (needs nginx)
 	$(BIN)/python -m bench $(ARGS)
 	$(BIN)/python -m bench.state
 	PYTHONPATH=tests $(BIN)/python -m bench.store
+	PYTHONPATH=tests $(BIN)/python -m bench.retrieval
 	PYTHONPATH=tests $(BIN)/python -m bench.choices
 	$(BIN)/python -m bench.overhead
 	$(BIN)/python -m bench.page

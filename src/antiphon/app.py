@@ -184,7 +184,8 @@ def make_app(
     texts = FileTexts(file_reader.run)
     retrieval = Retrieval(settings.vector_stores, store.files, library, texts, models, intervals.indexing)
     code = make_containers(settings, library, extensions.kernels)
-    hosted = HostedTools(settings, checker, {"mcp": mcp, **extensions.tools}, own, retrieval.stores, code)
+    given = {"mcp": mcp, **extensions.tools}
+    hosted = HostedTools(settings, checker, given, own, stores=retrieval.stores, containers=code)
     extensions = replace(
         extensions,
         tools=hosted.runners,

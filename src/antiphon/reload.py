@@ -17,6 +17,7 @@ from antiphon.app import EXAMINER, MCP, OWN_ADDRESSES, admission_limits, engine_
 from antiphon.client_keys import earlier_owners, key_owners, metrics_readers
 from antiphon.core.limits import RequestLimits
 from antiphon.dialects import BY_NAME
+from antiphon.embedding_models import check_embeddings
 from antiphon.engines.upstream import Engine
 from antiphon.hosted_tools import check_tools
 from antiphon.http.app_keys import FILES, GATEWAY, KEYRING
@@ -34,6 +35,7 @@ def load_settings(flags: Mapping[str, Any], file: Path | None) -> Settings:
     metrics_readers(chosen)
     check_mcp(chosen)
     check_tools(chosen)
+    check_embeddings(chosen.vector_stores)
     if chosen.otel and not _has_opentelemetry():
         raise SettingsError("otel needs OpenTelemetry, which is not installed: pip install '.[otel]'")
     if chosen.dialect is not None and chosen.dialect not in BY_NAME:

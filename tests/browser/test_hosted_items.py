@@ -159,6 +159,7 @@ async def test_the_gist_of_an_event_names_the_server_the_tool_and_the_query(page
         "mcp_approval_response",
         "web_search_call rivers, Paris",
         "web_search_call bridge in https://seine.fr",
+        "file_search_call rivers, Paris",
         "tool_search_call",
         "tool_search_output 1 tool",
         "message",
@@ -168,7 +169,7 @@ async def test_the_gist_of_an_event_names_the_server_the_tool_and_the_query(page
 
 async def test_an_answer_shows_that_a_tool_runs_and_then_what_came_of_it(page: Page) -> None:
     await page.goto("/")
-    for item, head in ((ITEMS[1][0], ITEMS[1][1]), (ITEMS[5][0], ITEMS[5][1])):
+    for item, head in (ITEMS[at][:2] for at in (1, 5, 7)):
         begun = {**item, "status": "in_progress", "arguments": "", "output": None}
         events = [
             {"type": "response.output_item.added", "output_index": 0, "item": begun},

@@ -62,6 +62,8 @@ MARKS = {
     "[1] says so": f"{A} says so",
     "Paris\n[1]": f"Paris\n{A}",
     "([1])": f"({A})",
+    "Paris ([1], [2]).": f"Paris ({A}, {B}).",
+    "Paris ([1][9]).": f"Paris ({A}[9]).",
     "“Paris”[1]": f"“Paris” {A}",
     "**Paris**[2]!": f"**Paris** {B}!",
     "Paris [1, 2].": f"Paris {A} {B}.",
@@ -241,6 +243,11 @@ def buffered(written: str) -> str:
         "Paris [1": " [1",
         "Paris [1, ": " [1, ",
         "Paris [1]": " [1]",
+        "Paris (": " (",
+        "Paris ([1], [": " ([1], [",
+        "Paris (a": "",
+        "Paris ([9] a": "",
+        "`Paris (": "",
         "Paris[": "[",
         "Paris[^": "[^",
         "Paris【1†sour": "【1†sour",
@@ -260,7 +267,7 @@ def test_only_what_may_become_a_mark_is_buffered(written: str, waits: str) -> No
     assert buffered(written) == waits
 
 
-@pytest.mark.parametrize("piece", ["[", "【1†", "【1†" + "a" * 500, "[1,", "[" + "1, " * 100, " "])
+@pytest.mark.parametrize("piece", ["[", "(", "([9]", "([9], ", "【1†", "【1†" + "a" * 500, "[1,", "[" + "1, " * 100, " "])
 def test_little_is_buffered_whatever_comes(piece: str) -> None:
     marks, passed = CitationMarks(make_sources()), 0
     for count in range(1, 200):
@@ -268,7 +275,24 @@ def test_little_is_buffered_whatever_comes(piece: str) -> None:
         assert count * len(piece) - passed <= 120
 
 
-TEXTS = ["word ", "a[1] ", " [1]", "[1][2]", "[1, 2], ", "[", "【", "【1†x ", "`[1]` ", "```\n[1]\n", "[^1]: x\n", "[1](u) "]
+TEXTS = [
+    "(",
+    "([1]",
+    "([1], [4]) ",
+    " ([4])",
+    "word ",
+    "a[1] ",
+    " [1]",
+    "[1][2]",
+    "[1, 2], ",
+    "[",
+    "【",
+    "【1†x ",
+    "`[1]` ",
+    "```\n[1]\n",
+    "[^1]: x\n",
+    "[1](u) ",
+]
 
 
 @pytest.mark.parametrize("in_pieces", [True, False], ids=["in pieces", "at once"])
@@ -357,6 +381,12 @@ CUT_OUT = {
     "Paris ([4]).": ("Paris.", [5]),
     "Paris (【4】).": ("Paris.", [5]),
     "Paris ([4, 5]).": ("Paris.", [5, 5]),
+    "Paris ([4], [5]).": ("Paris.", [5, 5]),
+    "Paris ([4]; [^5]) is": ("Paris is", [5, 5]),
+    "Paris ([4][5]": ("Paris (", [7, 7]),
+    "Paris ([4], [9]).": ("Paris (, [9]).", [7]),
+    "Paris (【4†L5-L9】).": ("Paris.", [5]),
+    "`Paris ([4])`": ("`Paris ([4])`", []),
     "([4]) Paris": ("Paris", [0]),
     "Paris ([4] and more)": ("Paris ( and more)", [7]),
     "Paris (see [4]).": ("Paris (see).", [10]),
@@ -435,7 +465,11 @@ def by_chunk(given: bytes) -> list[bytes]:
 
 
 def run(
-    *answers: bytes, add_sources: bool = True, split: Callable[[bytes], list[bytes]] = by_chunk, **request: Any
+    *answers: bytes,
+    add_sources: bool = True,
+    split: Callable[[bytes], list[bytes]] = by_chunk,
+    files: Iterable[FileSource] = (),
+    **request: Any,
 ) -> list[Event]:
     """The events of a response whose first answer calls a tool that finds the sources, every invariant checked."""
     fields = {"model": "m", "input": "Hi", "stream": True, "store": False, "tools": [DICE], **request}
@@ -448,7 +482,7 @@ def run(
 
     def run_tool(call: ToolCall) -> ToolResult:
         if add_sources:
-            exchange.sources.add([SEINE, RHINE, SCRIPT, NOTES])
+            exchange.sources.add([SEINE, RHINE, SCRIPT, NOTES, *files])
         return ToolResult("found")
 
     return checked(run_exchange(exchange, ask, run_tool), for_sdk=False)
@@ -491,6 +525,26 @@ def test_an_annotation_follows_the_delta_that_it_is_about(size: int) -> None:
     text_done = next(event for event in events if event["type"] == "response.output_text.done")
     assert "annotations" not in text_done
     assert text_done["text"] == EXPECTED
+
+
+OF_FILES = "Paris 🗼 liegt an der Seine [4], 巴塞尔【5】。 Das ist so ([4][5])."
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, len(OF_FILES)])
+def test_the_annotation_of_a_file_comes_where_its_mark_was(size: int) -> None:
+    events = run(text(*(OF_FILES[at : at + size] for at in range(0, len(OF_FILES), size))), files=[OTHER])
+    so_far = ""
+    annotations: list[dict[str, Any]] = []
+    for event in of_message(events):
+        if event["type"] == "response.output_text.delta":
+            so_far += event["delta"]
+        elif event["type"] == "response.output_text.annotation.added":
+            assert event["annotation"]["index"] == len(so_far), "all text before the mark has come, and nothing more"
+            annotations.append(event["annotation"])
+    assert so_far == "Paris 🗼 liegt an der Seine, 巴塞尔。 Das ist so."
+    found = [(each["file_id"], so_far[each["index"] :][:1]) for each in annotations]
+    assert found == [("file-1", ","), ("file-2", "。"), ("file-1", "."), ("file-2", ".")]
+    assert output_text(events)["annotations"] == annotations
 
 
 @given(st.lists(st.integers(0, 3000), max_size=12))

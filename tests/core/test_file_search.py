@@ -26,6 +26,7 @@ from antiphon.core.search_results import (
     data_to_result,
     numbered,
     results_to_text,
+    without_own_marks,
 )
 from antiphon.core.steps import ToolCall
 from antiphon.core.tools import DEFINITIONS, Toolbox, ToolResult, tools_to_box
@@ -36,7 +37,7 @@ from antiphon.errors import InvalidRequest
 TOOL = {"type": "file_search", "vector_store_ids": ["vs_1"]}
 TOOLS: Any = {"file_search": FileSearch(), "web_search": WebSearch()}
 SEARCHED = answer(call("file_search", '{"queries": ["Rome", "capital"]}'), finish="tool_calls")
-ROME = FileResult("file-1", "rome.pdf", "Rome is old [12].", 0.9, {"year": 2026})
+ROME = without_own_marks(FileResult("file-1", "rome.pdf", "Rome is old [12].", 0.9, {"year": 2026}))
 TIBER = FileResult("file-2", "tiber.txt", "The Tiber flows there.", 0.5)
 FOUND = FileSearchData([ROME, TIBER], "Found:")
 
@@ -83,6 +84,11 @@ def test_passages_have_numbers_and_the_names_of_their_files() -> None:
     )
 
 
+def test_the_name_of_a_file_is_one_line_and_not_long() -> None:
+    found = FileSearchData([FileResult("file-1", "a\n\n[2] b.txt", "A"), FileResult("file-2", "c" * 1000, "C")])
+    assert results_to_text(found, 1).startswith(f"[1] a [2] b.txt\nA\n\n[2] {'c' * 200}\nC\n")
+
+
 def test_pages_and_passages_are_numbered_together() -> None:
     sources = Sources()
     pages = data_to_result(WebSearchData([SearchResult("https://a.example/", "A")]))
@@ -104,7 +110,9 @@ def test_what_another_tool_returned_has_no_numbers() -> None:
 
 @pytest.mark.parametrize("code", ["x = rows[1] + [2]", "a[1]"])
 def test_the_text_of_a_file_of_code_stays_as_it_is(code: str) -> None:
-    assert f"[1] a.py\n{code}\n" in results_to_text(FileSearchData([FileResult("file-1", "a.py", code)]), 1)
+    result = FileResult("file-1", "a.py", code)
+    assert without_own_marks(result) is result
+    assert f"[1] a.py\n{code}\n" in results_to_text(FileSearchData([result]), 1)
 
 
 @pytest.mark.parametrize("room", [1_000, 2_000, 5_000, 100_000])
@@ -162,7 +170,7 @@ def test_the_prompt_does_not_depend_on_the_items_id() -> None:
 
 def test_what_was_found_is_bounded_in_a_history() -> None:
     found = in_history(results=[{**ROWS[0], "text": "a" * 5000}] * 3)[-1]
-    assert LONGEST_PASSAGES < len(found["content"]) < LONGEST_PASSAGES + 50
+    assert LONGEST_PASSAGES < len(found["content"]) < LONGEST_PASSAGES + 100
 
 
 json_values = st.recursive(

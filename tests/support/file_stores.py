@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from antiphon.app import Extensions
-from antiphon.errors import NotFound
+from antiphon.errors import ApiError, NotFound
 from antiphon.tools.file_search.backends import StoreBackend
 from antiphon.tools.file_search.runner import FileSearchRunner
 from antiphon.vector_stores.found import SearchOptions, SearchRow
@@ -27,9 +27,12 @@ class FileStores:
         self.checked: list[tuple[str, list[str]]] = []
         self.searched: list[tuple[str, list[str], list[str], SearchOptions]] = []
         self.failure: Exception | None = None
+        self.refusal: ApiError | None = None
 
     async def check(self, owner: str, store_ids: Sequence[str]) -> None:
         self.checked.append((owner, list(store_ids)))
+        if self.refusal is not None:
+            raise self.refusal
         for id in store_ids:
             if id not in self.ids:
                 raise NotFound(f"Vector store with id '{id}' not found.")

@@ -1,7 +1,9 @@
 """Files of vector stores are indexed in the background."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from random import Random
 
 import pytest
 import pytest_asyncio
@@ -12,6 +14,7 @@ from support.ways_in import until
 from antiphon.errors import EngineUnavailable, NotFound
 from antiphon.store import Store, open_store
 from antiphon.store.sql import indexing
+from antiphon.store.sql.listed_rows import RowPage
 from antiphon.store.sql.operations import Operation, Statement
 from antiphon.store.sql.vector_store_files import remove as remove_file
 from antiphon.vector_stores.attempts import IndexerOptions
@@ -93,6 +96,13 @@ async def test_an_error_that_may_pass_is_tried_again(working: SimpleVectorStores
     store = await make(working, "one")
     assert await working.ended(store, "one") == ["completed"]
     assert working.texts.asked == ["one", "one"]
+
+
+async def test_a_disk_that_cannot_be_read_is_tried_again(working: SimpleVectorStores) -> None:
+    await working.file("one")
+    working.texts.fails_once["one"] = OSError(28, "No space left on device")
+    store = await make(working, "one")
+    assert await working.ended(store, "one") == ["completed"]
 
 
 async def test_an_error_that_does_not_pass_fails_the_file_in_the_end(working: SimpleVectorStores) -> None:
@@ -335,6 +345,15 @@ async def test_a_file_that_is_to_be_divided_in_another_way_is_indexed_anew(halfw
     assert len(await simple.store_files.content("ada", store, "one")) < 10
 
 
+async def test_what_is_not_indexed_yet_takes_no_place_among_the_results(halfway: Halfway) -> None:
+    simple, store, _ = halfway
+    await simple.file("two", "Paragraph, too")
+    await simple.store_files.add("ada", store, CreateStoreFile("two"))
+    await simple.ended(store, "two")
+    rows = await simple.stores.search("ada", [store], ["Paragraph"], SearchOptions(most=1))
+    assert [row.file_id for row in rows] == ["two"]
+
+
 async def test_chunks_that_come_too_late_are_not_found(halfway: Halfway) -> None:
     """Those of a gateway that does not know yet that the file was removed."""
     simple, store, _ = halfway
@@ -392,10 +411,10 @@ async def test_a_file_may_be_in_several_stores(working: SimpleVectorStores) -> N
 
 
 async def test_owners_take_turns(simple: SimpleVectorStores, clock: Clock) -> None:
-    owners = ("ada", "bob", "eve")
-    for owner in owners:
+    for owner in ("eve", "bob", "ada"):
         files = [simple.files.put(f"{owner}{number}", owner) for number in range(3)]
         await make(simple, *files, owner=owner)
+        clock.forward(1)
     claimed: list[str] = []
     for _ in range(9):
         file = await claim(simple, "gateway", clock, claimed[-1][:3] if claimed else None)
@@ -424,3 +443,67 @@ async def test_files_of_one_owner_are_indexed_in_the_order_in_which_they_were_ad
         await make(simple, name)
         clock.forward(0.1)
     assert [await claim(simple, "gateway", clock) for _ in range(3)] == ["c", "a", "b"]
+
+
+# ---- all at once -----------------------------------------------------------------------------------------------------
+
+
+def documents() -> Operation[set[tuple[str, str]]]:
+    rows = yield Statement("SELECT store, document FROM vector_store_files WHERE status = 'completed'")
+    return {(store, document) for store, document in rows}
+
+
+def unfinished() -> Operation[int]:
+    rows = yield Statement("""SELECT count(*) FROM vector_store_files WHERE status = 'in_progress'
+        UNION ALL SELECT count(*) FROM discarded_documents""")
+    return sum(row[0] for row in rows)
+
+
+async def change(simple: SimpleVectorStores, store: str, random: Random) -> None:
+    """Something that clients do."""
+    file = f"file{random.randrange(12)}"
+    divided = StaticChunking(ChunkSizes(100 * random.randint(1, 3), 0))
+    acts: list[Callable[[], Awaitable[object]]] = [
+        lambda: simple.store_files.add("ada", store, CreateStoreFile(file, chunking_strategy=divided)),
+        lambda: simple.store_files.add("ada", store, CreateStoreFile(file, chunking_strategy=SMALL)),
+        lambda: simple.store_files.update("ada", store, file, {"a": 1}),
+        lambda: simple.store_files.remove("ada", store, file),
+        lambda: simple.stores.forget_file(file),
+        lambda: cancelled(simple, store, random),
+    ]
+    with suppress(NotFound):
+        await random.choice(acts)()
+
+
+async def cancelled(simple: SimpleVectorStores, store: str, random: Random) -> None:
+    files = [f"file{number}" for number in random.sample(range(12), 5)]
+    body = CreateFileBatch(file_ids=files, chunking_strategy=SMALL)
+    batch = await simple.store_files.create_batch("ada", store, body)
+    await simple.store_files.cancel_batch("ada", store, batch.id)
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_changes_at_the_same_time_leave_the_chunks_of_completed_files_and_no_others(
+    simple: SimpleVectorStores, seed: int
+) -> None:
+    random = Random(seed)
+    for number in range(12):
+        await simple.file(f"file{number}", LONG[: 20_000 * (number % 3 + 1)])
+    others = [SimpleVectorStores.beside(simple) for _ in range(2)]
+    async with indexed(simple), indexed(others[0]), indexed(others[1]):
+        stores = [await make(simple) for _ in range(2)]
+        for _ in range(15):
+            await asyncio.gather(*(change(simple, random.choice(stores), random) for _ in range(4)))
+        async with asyncio.timeout(60):
+            while True:
+                left = await simple.stored.database.read(unfinished())
+                if not left and not any(each.indexer._running for each in (simple, *others)):
+                    break
+                await asyncio.sleep(0.01)
+    assert simple.index.chunks.keys() == await simple.stored.database.read(documents())
+    for store in stores:
+        for file in (await simple.store_files.list_files("ada", store, RowPage(limit=100), None)).files:
+            assert file.status in ("completed", "cancelled")
+            if file.status == "completed":
+                texts = await simple.store_files.content("ada", store, file.id)
+                assert file.usage_bytes == sum(map(len, texts))

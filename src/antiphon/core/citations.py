@@ -25,13 +25,19 @@ LONGEST_URL = 2048
 _UNSAFE_IN_URL = re.compile(r"""[\x00-\x20\x7f()<>\[\]{}\\^`|"]|\s""")
 _UNSAFE_IN_TEXT = re.compile(r"([\\\[\]`*<>|])")
 
-# `[1]`, `[1, 2]`, `[^1]`, `【1】`, `【1†source】`, each with a space or a bracket before it.
+# `[1]`, `[1, 2]`, `[^1]`, `【1】`, `【1†source】`, each with a space before it; and some of them in brackets: `([1], [2])`.
 _NUMBER = "[0-9]{1,4}"
+_LIST = rf"{_NUMBER}(?:,[ ]?{_NUMBER}){{0,15}}"
+_NAMED = r"(?:†[^】【\[`\n]{0,80})?"
+_ONE = rf"(?:\[\^?{_NUMBER}\]|【{_NUMBER}】)"
+_GROUP = rf"(?:{_ONE}(?:[,;]?[ ]?{_ONE}){{1,5}}|\[\^?{_LIST}\]|【{_NUMBER}{_NAMED}】)"
 _MARK = regex.compile(
-    rf"(?P<space>[ ]?)(?P<open>\(?)(?P<mark>\[(?P<list>{_NUMBER}(?:,[ ]?{_NUMBER}){{0,15}})\]"
-    rf"|\[\^(?P<note>{_NUMBER})\]"
-    rf"|【(?P<lens>{_NUMBER})(?:†[^】【\[`\n]{{0,80}})?】)"
+    rf"(?P<space>[ ]?)(?:(?P<mark>\[(?P<list>{_LIST})\]|\[\^(?P<note>{_NUMBER})\]|【(?P<lens>{_NUMBER}){_NAMED}】)"
+    rf"|\((?P<group>{_GROUP})\))"
 )
+# What marks begin with, after the space or the bracket before them.
+_BEGINNING = re.compile(r"[\[【]")
+_NAME = re.compile("†[^】]*")
 _DIGITS = re.compile("[0-9]+")
 # A `[` that follows one of these, or a letter or digit, is an index: `a[1]`, `f(x)[1]`, `a[0][1]`; or it is escaped.
 _BEFORE_INDEX = frozenset("_)]\\")
@@ -167,28 +173,24 @@ class CitationMarks:
         deltas: list[TextDelta] = []
         at = 0
         self._rest = ""
-        while (found := _MARK.search(text, at, partial=not is_end)) is not None:
+        while (found := _next_mark(text, at, is_end=is_end)) is not None:
             self._pass_on(text[at : found.start()])
             at = found.start()
             if found.partial:
-                rest = text[at:]
-                self._rest = rest if rest and self._may_be_mark(rest) else ""
+                self._rest = text[at:] if self._may_be_mark(text[at:]) else ""
                 break
-            following = text[found.end() : found.end() + 1]
-            cited = self._cited(found, following)
-            if cited and not is_end and not following and (found["lens"] is None or found["open"]):
+            if found["group"] is not None:
+                at = self._read_brackets(found, text, deltas)
+                continue
+            cited = self._cited(found, text[found.end() : found.end() + 1])
+            if cited and not is_end and found.end() == len(text) and found["lens"] is None:
                 self._rest = found[0]
                 break
             at = found.end()
-            if not cited:
-                self._pass_on(found[0])
-            elif self._is_in_brackets(cited, found, following):
-                at += 1
-                self._cite(cited, found["space"], found[0] + following, deltas)
+            if cited:
+                self._cite(cited, found["space"], found[0], deltas)
             else:
-                if found["open"]:
-                    self._pass_on(found["space"] + found["open"])
-                self._cite(cited, "" if found["open"] else found["space"], found["mark"], deltas)
+                self._pass_on(found[0])
         self._pass_on(text[at : len(text) - len(self._rest)])
         self._show_text(deltas)
         return deltas
@@ -240,10 +242,13 @@ class CitationMarks:
         """What is cited there; nothing if that is no mark."""
         if not self._may_be_mark(found[0]) or self._is_link(found["mark"], following):
             return []
-        if not found["space"] and not found["open"] and self._continues_expression(found["mark"], following):
+        if not found["space"] and self._continues_expression(found["mark"], following):
             return []
-        numbers = dict.fromkeys(map(int, _DIGITS.findall(found["list"] or found["note"] or found["lens"])))
-        sources = [self._sources.get(number) for number in numbers]
+        return self._known(found["list"] or found["note"] or found["lens"])
+
+    def _known(self, numbers: str) -> list[Citable]:
+        """The sources, if all of them can be cited."""
+        sources = [self._sources.get(number) for number in dict.fromkeys(map(int, _DIGITS.findall(numbers)))]
         known = [source for source in sources if source is not None and source.shown is not None]
         return known if len(known) == len(sources) else []
 
@@ -251,16 +256,21 @@ class CitationMarks:
         """It is the text of a link, or the definition of a footnote or a link."""
         return mark.startswith("[") and (following == "(" or (following == ":" and self._markdown.line_start))
 
-    def _is_in_brackets(self, sources: list[Citable], found: regex.Match[str], following: str) -> bool:
-        """Nothing would be left in the brackets."""
-        if not found["open"] or following != ")" or any(source.shown for source in sources):
-            return False
-        return bool(found["space"]) or self._markdown.line_start
-
     # ---- what becomes of it ------------------------------------------------------------------------------------------
 
+    def _read_brackets(self, found: regex.Match[str], text: str, deltas: list[TextDelta]) -> int:
+        """Brackets in which nothing would be left go with their marks. Others are text, and their marks are read next. Returns
+        where to go on."""
+        cited = self._known(_NAME.sub("", found["group"])) if self._may_be_mark(found[0]) else []
+        stands_alone = bool(found["space"]) or self._markdown.line_start
+        if cited and stands_alone and not any(source.shown for source in cited):
+            self._cite(cited, found["space"], found[0], deltas)
+            return found.end()
+        self._pass_on(text[found.start() : found.start("group")])
+        return found.start("group")
+
     def _cite(self, sources: list[Citable], space: str, written: str, deltas: list[TextDelta]) -> None:
-        """`written`: what the model wrote for it, without the space before it."""
+        """`written`: what the model wrote for it. `space`: the one that it begins with."""
         before = space or self._last
         at_line_start = not space and (self._markdown.line_start or self._last.isspace())
         for source in sources:
@@ -281,9 +291,31 @@ class CitationMarks:
     def _is_cited_here(self, source: Citable) -> bool:
         """Two passages of one file are one citation in one place."""
         annotation = source.annotation(0, 0)
-        is_cited = annotation in self._cited_here
+        if annotation in self._cited_here:
+            return True
         self._cited_here.append(annotation)
-        return is_cited
+        return False
+
+
+def _next_mark(text: str, at: int, *, is_end: bool) -> regex.Match[str] | None:
+    """The first mark, or what may become one at the end of the text. Marks are rare: the pattern is tried only where a bracket
+    is, and in front of it."""
+    for beginning in _BEGINNING.finditer(text, at):
+        place = beginning.start()
+        before = max(at, place - 2 if text[place - 1 : place] == "(" else place - 1)
+        for start in range(before, place + 1):
+            if (found := _MARK.match(text, start, partial=not is_end)) is not None:
+                return found
+    end = _last_word_end(text, at)
+    return None if is_end or end == len(text) else _MARK.match(text, end, partial=True)
+
+
+def _last_word_end(text: str, at: int) -> int:
+    """Where the end of the text may begin a mark that has no bracket yet: a space, or brackets around it."""
+    end = len(text)
+    if end > at and text[end - 1] == "(":
+        end -= 1
+    return end - 1 if end > at and text[end - 1] == " " else end
 
 
 class _AnySources(Sources):

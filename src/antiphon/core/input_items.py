@@ -18,6 +18,7 @@ from contextlib import suppress
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from antiphon.core.arguments import arguments_to_text
 from antiphon.core.code_interpreter_calls import KIND as CODE_INTERPRETER
@@ -34,7 +35,7 @@ from antiphon.core.item_paths import is_stored, item_path
 from antiphon.core.mcp.errors import error_to_text
 from antiphon.core.own_words import NOT_APPROVED, REASON
 from antiphon.core.references import stands_for, unresolved_to_notice, whole_ids
-from antiphon.core.search_results import shortened
+from antiphon.core.search_results import shortened, without_own_marks
 from antiphon.core.tools import SERVER_SEARCH, AsCalled, Native
 from antiphon.core.validation import convert
 from antiphon.core.web_search_calls import KIND as WEB_SEARCH
@@ -267,9 +268,15 @@ def file_search_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
 def _passages_to_words(item: Item) -> str:
     if item.get("status") == "failed":
         return SEARCH_FAILED
-    found = rows_to_results(item.get("results"))
-    text = "\n\n".join(f"{each.heading}:\n{each.shown_text}" if each.heading else each.shown_text for each in found)
-    return shortened(text, LONGEST_PASSAGES) if text else SEARCH_NOT_SHOWN
+    texts: list[str] = []
+    room = LONGEST_PASSAGES
+    for each in rows_to_results(item.get("results")):
+        text = without_own_marks(structs.replace(each, text=shortened(each.text, room))).shown_text
+        texts.append(f"{each.heading}:\n{text}" if each.heading else text)
+        room -= len(each.text)
+        if room <= 0:
+            break
+    return "\n\n".join(texts) or SEARCH_NOT_SHOWN
 
 
 def code_interpreter_to_chat(draft: ChatDraft, item: Item, where: str) -> None:

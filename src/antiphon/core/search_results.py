@@ -20,6 +20,8 @@ _EMPTY_LINES = re.compile(r"\n{3,}")
 
 # More of a snippet is not read.
 LONGEST_SNIPPET = 20_000
+# Of a file, where the model reads it.
+LONGEST_NAME = 200
 # Files of prose, whose footnotes are left out of what the model reads. In others, `[1]` may be code.
 PROSE = (".pdf", ".docx", ".doc", ".odt", ".rtf", ".pptx", ".odp", ".epub", ".html", ".htm", ".md", ".txt")
 
@@ -60,6 +62,8 @@ class FileResult(Struct, frozen=True):
     text: str
     score: float = 0.0
     attributes: dict[str, Any] | None = None
+    # What the model reads in place of the text. None: the text.
+    shown: str | None = None
 
     @property
     def source(self) -> FileSource:
@@ -67,11 +71,19 @@ class FileResult(Struct, frozen=True):
 
     @property
     def heading(self) -> str:
-        return self.filename or self.file_id
+        """In one line: the name is what a stranger may have written."""
+        return " ".join((self.filename or self.file_id).split())[:LONGEST_NAME]
 
     @property
     def shown_text(self) -> str:
-        return without_marks(self.text) if self.filename.lower().endswith(PROSE) else self.text
+        return self.text if self.shown is None else self.shown
+
+
+def without_own_marks(result: FileResult) -> FileResult:
+    """For the model, prose has no footnotes that could be taken for our numbers. It may take long: a result can have many."""
+    if not result.filename.lower().endswith(PROSE) or (shown := without_marks(result.text)) == result.text:
+        return result
+    return structs.replace(result, shown=shown)
 
 
 class WebSearchData(Struct, frozen=True):

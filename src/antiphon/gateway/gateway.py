@@ -233,7 +233,8 @@ class Gateway:
             )
             patient = bool(read.request.background)
             exchange = await self.aside(make_exchange, recorder.owner, large=large, patient=patient)
-            await check_tools(read.request, self.equipment.tools, recorder.owner)
+            if not compact:
+                await check_tools(read.request, self.equipment.tools, recorder.owner)
             observers = make_observers(self._observers, arrival)
             if recording is not None:
                 tell(observers, "recorded", recording)

@@ -5,7 +5,8 @@
     message.output_text.logprobs            stored if the request asked for them, and shown then
     message.input_image.image_url           always shown
     computer_call_output.output.image_url   always shown
-    file_search_call.results, …             tools of other servers: shown as far as a client sent it along
+    file_search_call.results,               stored if the request asked for them, or a client sent them along, and shown then
+    web_search_call.results, …
 
 Without `include`, an item is shown as it was stored. A value that is not part of the API is refused, as in a request.
 """

@@ -18,6 +18,7 @@ from antiphon.store.sql.operations import Operation
 from antiphon.store.sql.vector_stores import owner_of
 from antiphon.vector_stores.interfaces import Files, Index, Texts
 
+NOT_READ = "The file could not be read: {reason}."
 BUG = "The file could not be indexed because of an error in the gateway. Its log has the details."
 
 
@@ -68,6 +69,8 @@ class IndexingAttempt:
             await self._end(self._fail(unreadable.code, unreadable.message))
         except ApiError as away:
             await self._end(self._try_again(away))
+        except OSError as failed:
+            await self._end(self._try_again(ApiError(NOT_READ.format(reason=failed.strerror or failed))))
         except Exception as bug:
             log("bug", level=logging.ERROR, exc_info=bug, vector_store=self.record.store, file=self.record.file)
             await self._end(self._fail("server_error", BUG))

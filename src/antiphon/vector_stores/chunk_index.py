@@ -40,6 +40,8 @@ CANDIDATES = 20
 # How many places in the index one ranking by words may read: of a store with many chunks, the words that most of them have are
 # then passed over. They say little.
 MOST_PLACES = 200_000
+# Seconds until a model that could not make vectors is asked again for those that are missing.
+EMBED_AGAIN = 60.0
 # The memory for vectors, in bytes.
 MEMORY = 512 * 1024 * 1024
 
@@ -75,6 +77,8 @@ class ChunkIndex:
         self._embedder = embedder if find_spec("numpy") is not None else None
         self._embedder_of = embedder_of
         self._memory = memory
+        # By the clock of the database.
+        self._embed_again_at = 0.0
         self._cache: VectorCache | None = None
 
     async def close(self) -> None:
@@ -99,11 +103,14 @@ class ChunkIndex:
         return await asyncio.to_thread(_to_bytes, vectors) if vectors is not None else [None] * len(texts)
 
     async def embed_later(self) -> int:
-        """Make some of the vectors that could not be made before. How many; 0: none is missing, or it still cannot be done."""
-        if self._embedder is None:
+        """Make some of the vectors that could not be made before. How many; 0: none is missing, or it still cannot be done, and
+        is not tried again for a while."""
+        if self._embedder is None or self._database.clock() < self._embed_again_at:
             return 0
         waiting = await self._database.read(chunks.without_vector(AT_ONCE))
         made = await self._embed([chunk.text for chunk in waiting]) if waiting else []
+        if None in made:
+            self._embed_again_at = self._database.clock() + EMBED_AGAIN
         for store in dict.fromkeys(chunk.store for chunk in waiting):
             new = [
                 (chunk.id, chunk.file, vector)

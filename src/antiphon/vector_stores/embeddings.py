@@ -95,17 +95,18 @@ class EmbeddingServer:
             if not reason.is_refused:
                 raise
         # One of them is too long for the model.
-        return _joined([await self._embed_one(text) for text in texts])
+        return _filled([await self._embed_one(text) for text in texts])
 
-    async def _embed_one(self, text: str) -> "Vectors":
-        for _ in range(HALVINGS):
+    async def _embed_one(self, text: str) -> "Vectors | None":
+        """None: not even its beginning is taken."""
+        for _ in range(HALVINGS + 1):
             try:
                 return await self._embed_at_once([text])
             except NotEmbedded as reason:
                 if not reason.is_refused:
                     raise
             text = text[: len(text) // 2]
-        return await self._embed_at_once([text])
+        return None
 
     async def _embed_at_once(self, texts: list[str]) -> "Vectors":
         async with self._places:
@@ -152,7 +153,12 @@ def normalized(vectors: "NDArray[Any]") -> "Vectors":
     return result
 
 
-def _joined(parts: Sequence["Vectors"]) -> "Vectors":
+def _filled(rows: Sequence["Vectors | None"]) -> "Vectors":
+    """Texts that are never taken become zeros, so that they do not keep others waiting. If none is taken, the model has no use
+    for texts now: raises NotEmbedded."""
     import numpy
 
-    return numpy.concatenate(parts)
+    made = next((row for row in rows if row is not None), None)
+    if made is None:
+        raise NotEmbedded("it takes no text")
+    return numpy.concatenate([numpy.zeros_like(made) if row is None else row for row in rows])

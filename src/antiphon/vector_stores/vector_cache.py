@@ -169,8 +169,9 @@ class VectorCache:
             # All vectors are compared, as before.
             log("vectors_not_indexed", level=logging.WARNING, exc_info=error)
             return
-        # The table may have grown meanwhile.
-        cached.searchable = await asyncio.to_thread(_with_index, cached.searchable.table, grown)
+        async with cached.turn:
+            # The table may have grown meanwhile.
+            cached.searchable = await asyncio.to_thread(_with_index, cached.searchable.table, grown)
         cached.indexing = None
 
 

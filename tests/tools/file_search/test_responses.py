@@ -10,6 +10,7 @@ from support.file_stores import FileStores, searching_files
 from support.sockets import connected
 from support.streams import check_stream
 
+from antiphon.errors import ApiError, InvalidRequest, StoreUnavailable
 from antiphon.vector_stores.found import SearchOptions
 
 TOOL = {"type": "file_search", "vector_store_ids": ["vs_1"]}
@@ -190,6 +191,23 @@ async def test_a_vector_store_that_is_not_there_is_refused_before_anything_is_se
     assert engine.requests == []
 
 
+@pytest.mark.parametrize(
+    ("refusal", "status", "param"),
+    [
+        (InvalidRequest("The vector store vs_1 has expired.", code="vector_store_expired"), 400, "tools[0].vector_store_ids"),
+        (StoreUnavailable("The store does not answer."), 503, None),
+    ],
+)
+async def test_other_reasons_are_passed_on_as_they_are(
+    refusal: ApiError, status: int, param: str | None, engine: MockEngine, stores: FileStores
+) -> None:
+    stores.refusal = refusal
+    async with searching_files(engine, stores) as gateway:
+        answered, body = await gateway.post({"model": "mock", "input": "Hi", "tools": [TOOL], "stream": True})
+    assert (answered, body["error"]["param"]) == (status, param)
+    assert (body["error"]["message"], body["error"]["code"]) == (refusal.message, refusal.code)
+
+
 async def test_over_a_websocket_it_is_an_error_and_the_connection_stays(engine: MockEngine, stores: FileStores) -> None:
     engine.will(SEARCHED, text("Rome."))
     async with searching_files(engine, stores) as gateway, connected(gateway) as socket:
@@ -218,6 +236,14 @@ async def test_a_background_response_fails_if_the_store_is_gone_when_it_runs(eng
         response = await Background(gateway).made(tools=[TOOL])
     assert response["status"] == "failed"
     assert "vs_1" in response["error"]["message"]
+
+
+async def test_a_compaction_needs_no_vector_store(engine: MockEngine, stores: FileStores) -> None:
+    engine.will(text("The user said hi."))
+    async with searching_files(engine, stores) as gateway:
+        tools = [{**TOOL, "vector_store_ids": ["vs_9"]}]
+        status, _ = await gateway.post({"model": "mock", "input": "Hi", "tools": tools}, "/v1/responses/compact")
+    assert status == 200
 
 
 async def test_the_owner_of_the_request_searches(engine: MockEngine, stores: FileStores) -> None:

@@ -282,28 +282,33 @@ def count_terms(terms: Sequence[int]) -> Operation[dict[int, int]]:
 RANK_WORDS = """
 WITH asked (word, weight) AS MATERIALIZED (
     SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each($1)
+), ranked (id, score) AS MATERIALIZED (
+    SELECT chunk_words.rowid, sum(asked.weight) FROM asked CROSS JOIN chunk_words
+    WHERE chunk_words MATCH asked.word GROUP BY chunk_words.rowid
 )
-SELECT chunk_words.rowid, sum(asked.weight) AS score FROM asked CROSS JOIN chunk_words
-{join}
-WHERE chunk_words MATCH asked.word {condition}
-GROUP BY chunk_words.rowid ORDER BY score DESC, chunk_words.rowid LIMIT $2
+SELECT ranked.id FROM ranked {condition} ORDER BY ranked.score DESC, ranked.id LIMIT $2
 """
-RANK_ALL = SqliteOnly(RANK_WORDS.format(join="", condition=""))
+RANK_ALL = SqliteOnly(RANK_WORDS.format(condition=""))
 RANK_FILES = SqliteOnly(
     RANK_WORDS.format(
-        join="CROSS JOIN chunks c ON c.id = chunk_words.rowid",
-        condition="AND c.store || ' ' || c.file IN (SELECT value FROM json_each($3))",
+        condition="CROSS JOIN chunks c ON c.id = ranked.id WHERE c.store || ' ' || c.file IN (SELECT value FROM json_each($3))"
     )
 )
 RANK_WORD_NUMBERS = """
-SELECT w.id, sum(asked.weight) AS score
-FROM unnest($1::bigint[], $2::double precision[]) AS asked (term, weight)
-JOIN chunk_words w ON w.words @> ARRAY[asked.term] {join}
-GROUP BY w.id ORDER BY score DESC, w.id LIMIT $3
+WITH ranked AS MATERIALIZED (
+    SELECT w.id, sum(asked.weight) AS score FROM unnest($1::bigint[], $2::double precision[]) AS asked (term, weight)
+    JOIN chunk_words w ON w.words @> ARRAY[asked.term] GROUP BY w.id
+)
+SELECT ranked.id FROM ranked {condition} ORDER BY ranked.score DESC, ranked.id LIMIT $3
 """
-RANK_ALL_NUMBERS = PostgresOnly(RANK_WORD_NUMBERS.format(join=""))
+RANK_ALL_NUMBERS = PostgresOnly(RANK_WORD_NUMBERS.format(condition=""))
 RANK_FILE_NUMBERS = PostgresOnly(
-    RANK_WORD_NUMBERS.format(join="JOIN chunks c ON c.id = w.id AND c.store || ' ' || c.file = ANY($4::text[])")
+    RANK_WORD_NUMBERS.format(
+        condition="""
+        JOIN chunks c ON c.id = ranked.id
+        JOIN unnest($4::text[], $5::text[]) AS allowed (store, file) ON c.store = allowed.store AND c.file = allowed.file
+        """
+    )
 )
 
 
@@ -315,7 +320,7 @@ def rank(weights: Mapping[int, float], wanted: Ranked) -> Operation[list[int]]:
         by_words = yield Statement(RANK_ALL, (asked, wanted.most))
         by_numbers = yield Statement(RANK_ALL_NUMBERS, numbers)
     else:
-        files = [f"{store} {file}" for store, file in sorted(wanted.files)]
-        by_words = yield Statement(RANK_FILES, (asked, wanted.most, json.dumps(files)))
-        by_numbers = yield Statement(RANK_FILE_NUMBERS, (*numbers, files))
+        files = sorted(wanted.files)
+        by_words = yield Statement(RANK_FILES, (asked, wanted.most, json.dumps([" ".join(each) for each in files])))
+        by_numbers = yield Statement(RANK_FILE_NUMBERS, (*numbers, *([each[at] for each in files] for at in (0, 1))))
     return [row[0] for row in (*by_words, *by_numbers)]

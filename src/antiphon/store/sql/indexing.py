@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from antiphon.store.file_records import IndexingJob, StoreFileRecord
 from antiphon.store.sql.operations import Change, Operation, Statement, Wake, placeholders
 from antiphon.store.sql.vector_store_files import COLUMNS, row_to_record
-from antiphon.store.sql.vector_stores import CANCEL, DISCARD, INDEXING
+from antiphon.store.sql.vector_stores import DISCARD, INDEXING, cancel_files
 
 _NEXT = """
 SELECT store, file FROM vector_store_files
@@ -37,8 +37,8 @@ def claim(worker: str, lease: float, served: str | None, not_of: Collection[str]
         if (yield Statement("SELECT 1 FROM vector_stores WHERE id = $1 AND expires_at > $2", (store, int(now)))):
             attempts, *row = (yield Statement(_CLAIM, (store, file, worker, now + lease)))[0]
             return IndexingJob(record=row_to_record(row), lost=attempts - 1)
-        # It was deleted, or has expired: nobody can use what would be made.
-        yield Statement(CANCEL, (store,))
+        # It was deleted, or has expired.
+        yield from cancel_files(store)
 
 
 def _next(served: str | None, not_of: Collection[str], now: float) -> Operation[Sequence[Sequence[str]]]:
@@ -53,7 +53,7 @@ def _next(served: str | None, not_of: Collection[str], now: float) -> Operation[
 def renew(worker: str, files: Sequence[StoreFileRecord], lease: float, now: float) -> Operation[set[str]]:
     """The documents that are still claimed."""
     kept = set()
-    for each in files:
+    for each in sorted(files, key=lambda file: (file.store, file.file)):
         changed = yield Change(
             f"UPDATE vector_store_files SET held_until = $5 WHERE {_HELD}", (*_held(each, worker), now + lease)
         )

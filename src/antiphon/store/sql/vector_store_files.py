@@ -13,7 +13,7 @@ from antiphon.store.file_records import AddedFile, BatchRecord, Chunking, FileCo
 from antiphon.store.sql import vector_stores
 from antiphon.store.sql.listed_rows import RowList, RowPage, list_rows
 from antiphon.store.sql.operations import Many, Operation, Row, Statement, Wake, in_groups, placeholders
-from antiphon.store.sql.vector_stores import DISCARD, INDEXING
+from antiphon.store.sql.vector_stores import DISCARD, INDEXING, LOCK
 
 COLUMNS = "store, file, owner, created_at, status, document, size, error_code, error_message, attributes, chunking"
 _INSERT = """
@@ -76,7 +76,7 @@ def _some(store: str, ids: Sequence[str]) -> Operation[dict[str, StoreFileRecord
     found: dict[str, StoreFileRecord] = {}
     for group in in_groups(ids):
         names = placeholders(2, len(group))
-        text = f"SELECT {COLUMNS} FROM vector_store_files WHERE store = $1 AND file IN ({names}) FOR UPDATE"
+        text = f"SELECT {COLUMNS} FROM vector_store_files WHERE store = $1 AND file IN ({names}) ORDER BY file FOR UPDATE"
         found |= {row[1]: row_to_record(row) for row in (yield Statement(text, (store, *group)))}
     return found
 
@@ -142,9 +142,11 @@ def forget(file: str) -> Operation[int]:
 
 
 def _remove(condition: str, values: Sequence[str]) -> Operation[int]:
+    yield Statement(LOCK.format(condition=condition), values)
     rows = yield Statement(f"DELETE FROM vector_store_files WHERE {condition} RETURNING store, document", values)
-    yield Many(DISCARD, rows)
-    yield Wake(INDEXING)
+    if rows:
+        yield Many(DISCARD, rows)
+        yield Wake(INDEXING)
     return len(rows)
 
 
@@ -191,6 +193,7 @@ def cancel_batch(owner: str, store: str, id: str) -> Operation[Batch | None]:
     batch = yield from get_batch(owner, store, id)
     if batch is None or not batch.counts.in_progress:
         return batch
+    yield Statement(LOCK.format(condition=f"{_OF_BATCH} AND status = 'in_progress'"), (store, id))
     yield Statement(_DISCARD_UNFINISHED, (store, id))
     yield Statement(_CANCEL, (store, id))
     yield Statement("UPDATE file_batches SET cancelled = true WHERE id = $1", (id,))

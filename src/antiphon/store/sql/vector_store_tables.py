@@ -35,7 +35,7 @@ VECTOR_STORES = (
     "CREATE INDEX vector_store_files_by_age ON vector_store_files (store, created_at, file)",
     # The counts of a store are read from this index alone.
     "CREATE INDEX vector_store_files_by_status ON vector_store_files (store, status, size)",
-    "CREATE INDEX vector_store_files_by_file ON vector_store_files (file)",
+    "CREATE INDEX vector_store_files_by_file ON vector_store_files (file, store)",
     # Whose turn it is, and which of its files has waited longest.
     "CREATE INDEX vector_store_files_to_index ON vector_store_files (owner, held_until) WHERE status = 'in_progress'",
     "CREATE INDEX vector_store_files_by_owner ON vector_store_files (owner)",

@@ -17,8 +17,12 @@ DAY = 86_400
 COLUMNS = "id, owner, created_at, expires_at, last_active_at, details"
 _INSERT = f"INSERT INTO vector_stores ({COLUMNS}) VALUES ($1, $2, $3, $4, $5, $6)"
 _UPDATE = "UPDATE vector_stores SET expires_at = $3, last_active_at = $4, details = $5 WHERE id = $1 AND owner = $2"
-_COUNTS = "SELECT status, count(*), CAST(sum(size) AS bigint) FROM vector_store_files WHERE store = $1 GROUP BY status"
-CANCEL = "UPDATE vector_store_files SET status = 'cancelled', holder = NULL WHERE store = $1 AND status = 'in_progress'"
+_COUNTS = """
+SELECT store, status, count(*), CAST(sum(size) AS bigint) FROM vector_store_files
+WHERE store IN ({ids}) GROUP BY store, status"""
+# Whoever changes several files of a store locks them in this order: otherwise Postgres could deadlock.
+LOCK = "SELECT 1 FROM vector_store_files WHERE {condition} ORDER BY store, file FOR UPDATE"
+_CANCEL = "UPDATE vector_store_files SET status = 'cancelled', holder = NULL WHERE store = $1 AND status = 'in_progress'"
 DISCARD = "INSERT INTO discarded_documents (store, document) VALUES ($1, $2) ON CONFLICT (store, document) DO NOTHING"
 # Stores whose rows were removed in one transaction, and rows of their files.
 MOST_REMOVED = 500
@@ -67,7 +71,12 @@ def counted(owner: str, id: str) -> Operation[Counted | None]:
 
 
 def count_files(store: str) -> Operation[FileCounts]:
-    return rows_to_counts((yield Statement(_COUNTS, (store,))))
+    return (yield from _count([store]))[store]
+
+
+def _count(stores: Sequence[str]) -> Operation[dict[str, FileCounts]]:
+    rows = (yield Statement(_COUNTS.format(ids=placeholders(1, len(stores))), stores)) if stores else []
+    return {store: rows_to_counts([row[1:] for row in rows if row[0] == store]) for store in stores}
 
 
 def rows_to_counts(rows: Sequence[Row]) -> FileCounts:
@@ -77,10 +86,8 @@ def rows_to_counts(rows: Sequence[Row]) -> FileCounts:
 
 def list_stores(owner: str, page: RowPage) -> Operation[CountedPage]:
     listed = yield from list_rows(RowList("vector_stores", COLUMNS, "id", "owner = $1", (owner,)), page)
-    found: list[Counted] = []
-    for row in listed.rows:
-        found.append(Counted(row_to_record(row), (yield from count_files(row[0]))))
-    return CountedPage(found, listed.has_more)
+    counts = yield from _count([row[0] for row in listed.rows])
+    return CountedPage([Counted(row_to_record(row), counts[row[0]]) for row in listed.rows], listed.has_more)
 
 
 def update(record: VectorStoreRecord) -> Operation[bool]:
@@ -117,9 +124,15 @@ def discard_expired(expired_before: float) -> Operation[int]:
 
 
 def _discard(id: str) -> Operation[None]:
-    yield Statement(CANCEL, (id,))
+    yield from cancel_files(id)
     yield Statement(DISCARD, (id, ""))
     yield Wake(INDEXING)
+
+
+def cancel_files(store: str) -> Operation[None]:
+    """Nobody can use what would be made of them."""
+    yield Statement(LOCK.format(condition="store = $1 AND status = 'in_progress'"), (store,))
+    yield Statement(_CANCEL, (store,))
 
 
 # ---- what is left of what was deleted --------------------------------------------------------------------------------

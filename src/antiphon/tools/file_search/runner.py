@@ -1,5 +1,6 @@
 """Runs the calls of `file_search`."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,7 +8,7 @@ import msgspec
 
 from antiphon.core.file_search import FileSearch, checked_tool, offered_tool
 from antiphon.core.file_search_calls import MOST_QUERIES, queries_of
-from antiphon.core.search_results import FileResult, FileSearchData, data_to_result
+from antiphon.core.search_results import FileResult, FileSearchData, data_to_result, without_own_marks
 from antiphon.core.steps import ToolCall
 from antiphon.core.tools import ToolResult
 from antiphon.errors import InvalidRequest, NotFound
@@ -29,7 +30,7 @@ class FileSearchRunner(FileSearch):
         super().__init__(by_mcp=backend.by_mcp)
         self._backend = backend
 
-    async def check(self, tool: dict[str, Any], where: str, owner: str) -> None:
+    async def check_tool(self, tool: dict[str, Any], where: str, owner: str) -> None:
         """Raises ApiError for a vector store that is not there, or not the owner's."""
         defined = checked_tool(tool, where)
         try:
@@ -45,6 +46,8 @@ class FileSearchRunner(FileSearch):
             return ToolResult(NEEDS, failed=True)
         made = queries[:MOST_QUERIES]
         found = await self._backend.search(tool, made, context)
+        # They may have thousands of footnotes.
+        found = await asyncio.to_thread(lambda: [without_own_marks(each) for each in found])
         # A tool of an MCP server may answer without any file. Then nothing can be cited.
         results = [each for each in found if each.file_id]
         said = [_heading(made, found), *(each.text for each in found if not each.file_id)]
