@@ -1,7 +1,6 @@
 """Code that uses up what there is: processes, memory, time, output, disk. It is contained, and the gateway goes on."""
 
 import asyncio
-import contextlib
 import os
 import sys
 import time
@@ -340,31 +339,36 @@ async def test_a_copy_of_the_interpreter_does_not_answer_in_its_place(kernel: Ke
     assert await result_of(kernel, "'still ' + 'here'") == "'still here'"
 
 
-async def test_a_gateway_that_is_killed_leaves_nothing_running(folder: Path) -> None:
+ENDLESS, LEFT_BEHIND = "while True: pass", "import os\nif os.fork() == 0:\n    while True: pass"
+
+
+@pytest.mark.parametrize("then", [ENDLESS, LEFT_BEHIND], ids=["running", "paused"])
+async def test_what_a_killed_gateway_leaves_is_ended_at_the_latest_when_the_next_one_starts(
+    sandbox: Sandbox, folder: Path, then: str
+) -> None:
     program = """
 import asyncio, sys
 from pathlib import Path
 from support.bubblewrap import SMALL, real_sandbox
-from antiphon.sandbox.kernel import PNG, Kernel
+from antiphon.sandbox.kernel import Kernel
 async def main():
     kernel = await Kernel.start(await real_sandbox(), Path(sys.argv[1]), SMALL)
-    await kernel.run("open('begun', 'w').close()\\nwhile True: pass", 60)
+    await kernel.run("open('begun', 'w').close()\\n" + sys.argv[2], 60)
+    while not kernel.is_paused: pass
+    Path(sys.argv[1], 'paused').touch()
+    await asyncio.sleep(60)
 asyncio.run(main())
 """
     paths = ":".join(path for path in sys.path if path)
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", program, str(folder), env={**os.environ, "PYTHONPATH": paths}
+        sys.executable, "-c", program, str(folder), then, env={**os.environ, "PYTHONPATH": paths}
     )
-    while not (folder / "begun").exists():
+    while not (folder / ("paused" if then is LEFT_BEHIND else "begun")).exists():
         assert process.returncode is None
         await asyncio.sleep(0.02)
     groups = list(Path("/sys/fs/cgroup").rglob(f"antiphon-sandbox-{process.pid}-*"))
     assert groups
     process.kill()
     await process.wait()
-    async with asyncio.timeout(10):
-        while any((group / "cgroup.procs").read_text() for group in groups):
-            await asyncio.sleep(0.02)
-    for group in groups:
-        with contextlib.suppress(OSError):
-            group.rmdir()
+    await sandbox.cgroups.remove_leftovers()
+    assert not any(group.exists() for group in groups)

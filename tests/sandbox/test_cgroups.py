@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.sandbox.cgroups import Cgroup, NoCgroups, find_cgroups
+from antiphon.sandbox.cgroups import Cgroup, NoCgroups, find_cgroups, group_name
 from antiphon.sandbox.limits import MIB, SandboxLimits
 
 LIMITS = SandboxLimits(memory=64 * MIB, processes=16)
@@ -129,10 +129,17 @@ def test_version_2_is_paused_killed_and_asked_for_its_kills(tmp_path: Path) -> N
     assert group.memory_kills() == 3
 
 
-def test_what_killed_gateways_left_is_removed(tmp_path: Path) -> None:
+async def test_what_killed_gateways_left_is_removed_and_nothing_of_others(tmp_path: Path) -> None:
     tree = Tree(tmp_path, "/antiphon.service")
-    dead, living = tree.own / "antiphon-sandbox-1000000000-a", tree.own / f"antiphon-sandbox-{os.getpid()}-a"
-    for group in (dead, living):
-        group.mkdir()
-    find_cgroups(tree.process).remove_leftovers()
-    assert (dead.exists(), living.exists()) == (False, True)
+    pid, namespace, began, own = group_name().split("-")
+    names = {
+        "dead": f"1000000000-{namespace}-1-a",
+        "number used again": f"{pid}-{namespace}-{int(began) - 1}-a",
+        "living": f"{pid}-{namespace}-{began}-{own}",
+        "of another container": f"1000000000-{int(namespace) + 1}-1-a",
+    }
+    for name in names.values():
+        (tree.own / f"antiphon-sandbox-{name}").mkdir()
+    await find_cgroups(tree.process).remove_leftovers()
+    left = {what for what, name in names.items() if (tree.own / f"antiphon-sandbox-{name}").exists()}
+    assert left == {"living", "of another container"}

@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import os
 import re
+import secrets
 import signal
 from collections.abc import Iterable
 from pathlib import Path
@@ -132,7 +133,7 @@ class Cgroups:
         self._version = version
 
     def create(self, name: str, limits: SandboxLimits) -> Cgroup:
-        folders = {controller: parent / f"{PREFIX}{name}" for controller, parent in self._parents.items()}
+        folders = self._folders(name)
         try:
             for folder in folders.values():
                 folder.mkdir(exist_ok=True)
@@ -145,15 +146,39 @@ class Cgroups:
             raise NoCgroups(f"a control group could not be made: {failed}. {ADVICE}") from failed
         return group
 
-    def remove_leftovers(self) -> None:
-        """The empty groups of gateways that were killed. Those with processes cannot be removed, and stay."""
-        for parent in set(self._parents.values()):
-            for folder in parent.glob(f"{PREFIX}*"):
-                gateway = folder.name.removeprefix(PREFIX).partition("-")[0]
-                with contextlib.suppress(OSError):
-                    # A living one may just have made it.
-                    if not Path("/proc", gateway).exists():
-                        folder.rmdir()
+    async def remove_leftovers(self) -> None:
+        """Ends what gateways that were killed have left: in version 1, what is paused does not even end with its gateway."""
+        for name in await asyncio.to_thread(self._leftovers):
+            await Cgroup(self._folders(name), self._version).remove()
+
+    def _folders(self, name: str) -> dict[str, Path]:
+        return {controller: parent / f"{PREFIX}{name}" for controller, parent in self._parents.items()}
+
+    def _leftovers(self) -> set[str]:
+        names = {path.name.removeprefix(PREFIX) for parent in self._parents.values() for path in parent.glob(f"{PREFIX}*")}
+        return {name for name in names if _has_died(name)}
+
+
+def group_name() -> str:
+    """A new name, which says whose it is."""
+    return f"{_process_name(os.getpid())}-{secrets.token_hex(6)}"
+
+
+def _process_name(pid: int) -> str:
+    """A process by its number, the namespace that this number is of, and the time when it began: numbers are used again."""
+    began = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19]
+    return f"{pid}-{Path('/proc/self/ns/pid').stat().st_ino}-{began}"
+
+
+def _has_died(name: str) -> bool:
+    gateway = name.rpartition("-")[0]
+    pid, _, rest = gateway.partition("-")
+    if rest.partition("-")[0] != str(Path("/proc/self/ns/pid").stat().st_ino):
+        return False  # of another container, whose processes we cannot see
+    try:
+        return _process_name(int(pid)) != gateway
+    except (OSError, ValueError):
+        return True
 
 
 ADVICE = (

@@ -149,6 +149,7 @@ async def open_sandbox(python: str | None = None, packages: Sequence[Path] | Non
 
 async def probe(sandbox: Sandbox) -> str | None:
     """The reason why it does not hold here. Takes less than two seconds, and leaves nothing behind."""
+    await sandbox.cgroups.remove_leftovers()
     outside = await asyncio.to_thread(_outside)
     folder, file = outside / "data", outside / "outside"
     try:
@@ -212,9 +213,7 @@ def _made(python: str | None, packages: Sequence[Path] | None) -> Sandbox:
     if os.geteuid() == 0 and not os.path.exists("/usr/bin/setpriv"):
         raise NoSandbox("setpriv is not installed. Install the package `util-linux`.")
     try:
-        cgroups = find_cgroups()
-        cgroups.remove_leftovers()
-        return Sandbox(cgroups, python=python, packages=packages)
+        return Sandbox(find_cgroups(), python=python, packages=packages)
     except (NoCgroups, UnusablePython) as failed:
         raise NoSandbox(f"Code cannot be run here: {failed}") from failed
 

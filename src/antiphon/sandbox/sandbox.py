@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from antiphon.sandbox.cgroups import Cgroup, Cgroups
+from antiphon.sandbox.cgroups import Cgroup, Cgroups, group_name
 from antiphon.sandbox.folder import give_away
 from antiphon.sandbox.limits import SandboxLimits
 from antiphon.sandbox.seccomp import filter_program
@@ -90,7 +90,7 @@ class Sandbox:
     gateway's own."""
 
     def __init__(self, cgroups: Cgroups, *, python: str | None = None, packages: Sequence[Path] | None = None) -> None:
-        self._cgroups = cgroups
+        self.cgroups = cgroups
         self._bwrap = shutil.which("bwrap") or "bwrap"
         self._interpreter = _checked(Path(os.path.realpath(python or sys.executable)))
         self._packages = list(_own_packages() if packages is None else packages)
@@ -107,7 +107,7 @@ class Sandbox:
     ) -> SandboxProcess:
         """Starts the program for notebooks with `arguments`; `folder` is /mnt/data inside. What it prints goes to `output`."""
         uid = await asyncio.to_thread(_owner, folder) if os.geteuid() == 0 else None
-        cgroup = self._cgroups.create(f"{os.getpid()}-{secrets.token_hex(6)}", limits)
+        cgroup = self.cgroups.create(group_name(), limits)
         order = {
             "cgroups": cgroup.procs,
             "rlimits": {"RLIMIT_CORE": 0, "RLIMIT_NOFILE": OPEN_FILES, "RLIMIT_FSIZE": limits.disk},
