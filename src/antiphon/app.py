@@ -185,7 +185,8 @@ def make_app(
     texts = FileTexts(file_reader.run)
     retrieval = Retrieval(settings.vector_stores, store.files, library, texts, models, intervals.indexing)
     code = make_containers(settings, library, extensions.kernels)
-    hosted = HostedTools(settings, checker, {"mcp": mcp, **extensions.tools}, own, stores=retrieval.stores, containers=code)
+    given = {"mcp": mcp, **extensions.tools}
+    hosted = HostedTools(settings, checker, given, own, stores=retrieval.stores, containers=code)
     extensions = replace(
         extensions,
         tools=hosted.runners,
@@ -215,7 +216,8 @@ def make_app(
     app[OPENING] = ViewTurns(None, own_places=2, now=gateway.admission.now)
     app[LISTING] = ViewTurns(2, own_places=1, now=gateway.admission.now)
     app[CONVERSATIONS] = Conversations(store, retention=gateway.retention, files=library)
-    app[FILES], app[RETRIEVAL], app[CONTAINERS] = library, retrieval, code
+    app[CONTAINERS] = code
+    app[FILES], app[RETRIEVAL] = library, retrieval
     app[VECTOR_STORES], app[STORE_FILES] = retrieval.stores, retrieval.store_files
     gateway.owners.moving_too += [library.move_owner, retrieval.stores.move_owner]
     app[TRANSPORT] = transport_of(session)

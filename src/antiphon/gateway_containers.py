@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from antiphon.containers.containers import ContainerLimits, Containers, Uploads
+from antiphon.containers.container_files import ContainerLimits, Uploads
+from antiphon.containers.containers import Containers
 from antiphon.containers.kernels import Kernels
 from antiphon.containers.sandbox_kernels import SandboxKernels
 from antiphon.gateway.ids import new_id

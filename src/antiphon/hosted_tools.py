@@ -158,7 +158,7 @@ def check_tools(settings: Settings) -> None:
         check_file_search(files)
         _check_server(FILE_SEARCH, files.mcp, settings)
     if code is not None:
-        check_interpreter(code)
+        check_server_tool(INTERPRETER, code)
         _check_server(INTERPRETER, code.mcp, settings)
 
 
@@ -169,17 +169,14 @@ def _check_server(table: str, name: str | None, settings: Settings) -> None:
 
 
 def check_file_search(chosen: FileSearchSettings) -> None:
+    check_server_tool(FILE_SEARCH, chosen)
+
+
+def check_server_tool(table: str, chosen: FileSearchSettings | CodeInterpreterSettings) -> None:
     """What one setting alone does not show. Raises SettingsError."""
     missing = "tool" if chosen.mcp else "mcp"
     if bool(chosen.mcp) != bool(chosen.tool):
-        raise SettingsError(f"{FILE_SEARCH}.{missing} is missing: it takes the name of an MCP server and of its tool")
-
-
-def check_interpreter(chosen: CodeInterpreterSettings) -> None:
-    """What one setting alone does not show. Raises SettingsError."""
-    missing = "tool" if chosen.mcp else "mcp"
-    if bool(chosen.mcp) != bool(chosen.tool):
-        raise SettingsError(f"{INTERPRETER}.{missing} is missing: it takes the name of an MCP server and of its tool")
+        raise SettingsError(f"{table}.{missing} is missing: it takes the name of an MCP server and of its tool")
 
 
 def check_web_search(chosen: WebSearchSettings) -> None:

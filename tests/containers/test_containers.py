@@ -8,7 +8,8 @@ import pytest
 import pytest_asyncio
 from support.kernels import ScriptedKernels, prints
 
-from antiphon.containers.containers import ContainerExpired, ContainerLimits, Containers, remove_leftovers
+from antiphon.containers.containers import ContainerExpired, ContainerLimits, Containers
+from antiphon.containers.gateway_folders import remove_leftovers
 from antiphon.errors import RateLimited
 from antiphon.gateway.ids import new_id
 from antiphon.store.file_records import FileRecord

@@ -63,13 +63,13 @@ GROUPS: dict[str, tuple[str, type]] = {
         "[File search](file_search.md) by a tool of an MCP server. Only the file can have these settings.",
         tool_settings.FileSearchSettings,
     ),
-    "[tools.code_interpreter]": (
-        "[Code](code_interpreter.md) that an MCP server runs. Only the file can have these settings.",
-        tool_settings.CodeInterpreterSettings,
-    ),
     "[vector_stores]": (
         "[File search](file_search.md). Only the file can have these settings.",
         vector_store_settings.VectorStoreSettings,
+    ),
+    "[tools.code_interpreter]": (
+        "[Code](code_interpreter.md) that an MCP server runs. Only the file can have these settings.",
+        tool_settings.CodeInterpreterSettings,
     ),
     "[containers]": (
         "[Containers](code_interpreter.md), in which code of models runs. Only the file can have these settings.",

@@ -2,26 +2,24 @@
 
 import asyncio
 import logging
-import os
-import tempfile
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, Protocol
+from typing import BinaryIO, NamedTuple
 
-from msgspec import Struct
-
-from antiphon.containers.container import Container, ContainerFile, Source
-from antiphon.containers.folder import ContainerFolder, clean_name, free_name
+from antiphon.containers.container import Container, ContainerFile
+from antiphon.containers.container_files import ContainerExpired as ContainerExpired
+from antiphon.containers.container_files import ContainerFiles, Uploads
+from antiphon.containers.container_files import ContainerLimits as ContainerLimits
+from antiphon.containers.folder import ContainerFolder, free_name
+from antiphon.containers.gateway_folders import make_own_folder, remove_leftovers
 from antiphon.containers.kernels import Kernel, Kernels
 from antiphon.core.code_interpreter import MEMORY
-from antiphon.core.quantities import counted
-from antiphon.errors import InvalidRequest, RateLimited, quoted
+from antiphon.errors import RateLimited
 from antiphon.logs import log
 from antiphon.sandbox.folder import remove_folder
 from antiphon.sandbox.results import KernelRun, ShellRun
-from antiphon.store.file_records import FileRecord
 
 # Seconds between two looks for containers that have been idle too long.
 SWEEP_INTERVAL = 15.0
@@ -31,37 +29,8 @@ MINUTES = 20
 MOST_EXPIRED = 1_000
 # Seconds that a kernel may take beyond the time of its run.
 GRACE = 30.0
-PIECE = 256 * 1024
-LOCK = "lock"
 
 FULL = "There are too many containers here now: at most {most} at a time{whose}. Delete one, or wait until one has expired."
-NO_SUCH_FILE = "there is no file {id}"
-DISK_FULL = "The files of a container may have {most} together, and there is no room for {name}."
-
-
-class ContainerExpired(Exception):
-    """It has gone while somebody was about to use it."""
-
-    def __init__(self) -> None:
-        super().__init__("the container has expired")
-
-
-class ContainerLimits(Struct, frozen=True):
-    most: int = 32
-    most_per_owner: int = 8
-    memory: str = "1g"
-    # Of one run.
-    seconds: float = 60.0
-    # Bytes of all files.
-    disk: int = 2**30
-
-
-class Uploads(Protocol):
-    """The uploaded files (`files.library.FileLibrary`)."""
-
-    async def find(self, owner: str, ids: Collection[str]) -> Mapping[str, FileRecord]: ...
-
-    def read(self, record: FileRecord) -> AsyncIterator[bytes]: ...
 
 
 class Run(NamedTuple):
@@ -72,7 +41,7 @@ class Run(NamedTuple):
     files: list[ContainerFile]
 
 
-class Containers:
+class Containers(ContainerFiles):
     """`close()` it at the end. What belongs to another owner is not found."""
 
     def __init__(
@@ -86,12 +55,9 @@ class Containers:
         now: Callable[[], float] = time.time,
     ) -> None:
         """`folder`: where the folders of containers are made; other gateways may use the same one."""
-        self.limits = limits
+        super().__init__(limits, uploads, new_id, now)
         self.kernels = kernels
-        self.uploads = uploads
-        self.new_id = new_id
         self._folder = folder
-        self._now = now
         # This gateway's own folder in it, once there is a container; and the lock that says that the gateway is alive.
         self._own: Path | None = None
         self._lock: BinaryIO | None = None
@@ -208,7 +174,11 @@ class Containers:
 
     async def watch(self, interval: float = SWEEP_INTERVAL) -> None:
         self.kernels.begin()
-        await asyncio.to_thread(remove_leftovers, self._folder)
+        try:
+            await asyncio.to_thread(remove_leftovers, self._folder)
+        except OSError as failed:
+            # Another gateway may be removing them, too.
+            log("leftovers_not_removed", level=logging.WARNING, reason=str(failed))
         while True:
             await asyncio.sleep(interval)
             self.sweep()
@@ -227,7 +197,7 @@ class Containers:
     async def _own_folder(self) -> Path:
         if self._own is not None:
             return self._own
-        made, self._lock = await asyncio.to_thread(_make_own_folder, self._folder)
+        made, self._lock = await asyncio.to_thread(make_own_folder, self._folder)
         self._own = made
         return made
 
@@ -273,116 +243,9 @@ class Containers:
             await self._look(container, None)
         return container.kernel
 
-    async def _look(self, container: Container, source: Source | None) -> list[ContainerFile]:
-        """Takes note of its files. Those that are new or have changed come from this source, and are returned."""
-        return container.note_files(await asyncio.to_thread(container.folder.files), source, self._now(), self.new_id)
-
     async def _keep_image(self, container: Container, image: bytes) -> ContainerFile:
         name = free_name("image.png", container.files)
         return await self._write(container, name, _pieces(image), "assistant")
-
-    @asynccontextmanager
-    async def _in_use(self, container: Container) -> AsyncIterator[None]:
-        with container.used(self._now()):
-            async with container.lock:
-                if container.has_expired:
-                    raise ContainerExpired
-                yield
-        container.last_active_at = self._now()
-
-    # ---- files -------------------------------------------------------------------------------------------------------
-
-    async def add(self, container: Container, filename: str, content: AsyncIterator[bytes]) -> ContainerFile:
-        """An upload. One that has the name of another file takes its place."""
-        name = clean_name(filename)
-        with container.used(self._now()):
-            # A client that is slow does not keep code from running.
-            async with self._received(container, name, content) as number, self._in_use(container):
-                return await self._place(container, number, name, "user")
-
-    async def check_uploads(self, owner: str, ids: Sequence[str], where: str) -> Sequence[FileRecord]:
-        """Raises InvalidRequest for one that is not there, or another owner's. `where`: the path of the list."""
-        if not ids:
-            return ()
-        found = await self.uploads.find(owner, set(ids))
-        for at, id in enumerate(ids):
-            if id not in found:
-                problem = f"Invalid `{where}[{at}]`: {NO_SUCH_FILE.format(id=quoted(id))}."
-                raise InvalidRequest(problem, param=f"{where}[{at}]", code="file_not_found")
-        return [found[id] for id in dict.fromkeys(ids)]
-
-    async def bring(self, container: Container, owner: str, ids: Sequence[str]) -> None:
-        """Copies uploaded files that are not there yet."""
-        new = [id for id in ids if container.copied.get(id) not in container.files]
-        await self.copy(container, await self.check_uploads(owner, new, "file_ids"))
-
-    async def copy(self, container: Container, records: Sequence[FileRecord]) -> list[ContainerFile]:
-        """Uploaded files, each once."""
-        return [await self._copy(container, record) for record in records]
-
-    async def _copy(self, container: Container, record: FileRecord) -> ContainerFile:
-        async with self._in_use(container):
-            known = container.files.get(container.copied.get(record.id, ""))
-            if known is None:
-                name = free_name(clean_name(record.filename), container.files)
-                known = await self._write(container, name, self.uploads.read(record), "user")
-                container.copied[record.id] = known.name
-            return known
-
-    async def _write(self, container: Container, name: str, content: AsyncIterator[bytes], source: Source) -> ContainerFile:
-        async with self._received(container, name, content) as number:
-            return await self._place(container, number, name, source)
-
-    @asynccontextmanager
-    async def _received(self, container: Container, name: str, content: AsyncIterator[bytes]) -> AsyncIterator[str]:
-        """The number of a new upload, once all of it has come. Raises InvalidRequest if there is no room for it."""
-        folder, number = container.folder, self.new_id("upload")
-        other = container.files.get(name)
-        room = self.limits.disk - container.bytes + (other.size if other is not None else 0)
-        try:
-            file = await asyncio.to_thread(folder.begin_upload, number)
-        except FileNotFoundError:
-            raise ContainerExpired from None
-        try:
-            async for piece in content:
-                room -= len(piece)
-                if room < 0:
-                    message = DISK_FULL.format(most=counted(self.limits.disk, "byte"), name=quoted(name))
-                    raise InvalidRequest(message, param="file", code="container_full")
-                await asyncio.to_thread(file.write, piece)
-            await asyncio.to_thread(file.close)
-            yield number
-        finally:
-            file.close()
-            await asyncio.to_thread(folder.drop_upload, number)
-
-    async def _place(self, container: Container, number: str, name: str, source: Source) -> ContainerFile:
-        try:
-            await asyncio.to_thread(container.folder.end_upload, number, name)
-        except FileExistsError:
-            problem = f"The container has a folder with the name {quoted(name)}: give the file another one."
-            raise InvalidRequest(problem, param="file", code="invalid_value") from None
-        except FileNotFoundError:
-            raise ContainerExpired from None
-        await self._look(container, source)
-        if (written := container.files.get(name)) is None:
-            raise InvalidRequest("The file is gone: code in the container has removed it.", param="file", code="file_not_found")
-        return written
-
-    async def remove_file(self, container: Container, file: ContainerFile) -> None:
-        async with self._in_use(container):
-            await asyncio.to_thread(container.folder.delete, file.name)
-            container.files.pop(file.name, None)
-
-    async def read(self, container: Container, file: ContainerFile) -> AsyncGenerator[bytes]:
-        """Raises FileNotFoundError: code has removed it, or put something else in its place."""
-        with container.used(self._now()):
-            opened = await asyncio.to_thread(container.folder.open, file.name)
-            try:
-                while piece := await asyncio.to_thread(opened.read, PIECE):
-                    yield piece
-            finally:
-                opened.close()
 
 
 async def _stop(container: Container) -> None:
@@ -397,48 +260,3 @@ async def _stop(container: Container) -> None:
 
 async def _pieces(data: bytes) -> AsyncIterator[bytes]:
     yield data
-
-
-# ---- folders of gateways ---------------------------------------------------------------------------------------------
-
-
-def _make_own_folder(folder: Path) -> tuple[Path, BinaryIO]:
-    """A new one, with a lock that is held as long as the gateway lives."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    own = Path(tempfile.mkdtemp(prefix="gateway-", dir=folder))
-    lock = (own / LOCK).open("wb")
-    with suppress(OSError):
-        _try_to_lock(lock)
-    return own, lock
-
-
-def remove_leftovers(folder: Path) -> int:
-    """What gateways that were killed have left. How many there were."""
-    left = list(_leftovers(folder))
-    for own in left:
-        remove_folder(own)
-    return len(left)
-
-
-def _leftovers(folder: Path) -> Iterator[Path]:
-    if not folder.is_dir():
-        return
-    for own in sorted(folder.glob("gateway-*")):
-        try:
-            with (own / LOCK).open("rb") as lock:
-                _try_to_lock(lock)
-        except FileNotFoundError:
-            # It may be about to be made.
-            if time.time() - own.stat().st_mtime < 60:
-                continue
-        except OSError:
-            continue
-        yield own
-
-
-def _try_to_lock(file: BinaryIO) -> None:
-    """Raises OSError if another process has it."""
-    if os.name == "posix":
-        import fcntl
-
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -139,6 +139,17 @@ async def test_code_arrives_in_pieces_while_the_model_writes(
     assert "".join(deltas) == events[-1]["response"]["output"][0]["code"] == 'print("ä\\n")\nx = 1'
 
 
+async def test_code_that_was_cut_off_is_not_run(engine: MockEngine, kernels: ScriptedKernels, tmp_path: Path) -> None:
+    engine.will(answer(call("python", '{"code": "print(1'), finish="length"))
+    async with interpreting(engine, kernels, tmp_path) as gateway:
+        events = await gateway.stream(tools=[TOOL])
+    (item,) = events[-1]["response"]["output"]
+    assert (item["status"], item["code"], item["outputs"]) == ("incomplete", "print(1", None)
+    assert events[-1]["type"] == "response.incomplete"
+    assert "response.code_interpreter_call.interpreting" not in [event["type"] for event in events]
+    assert kernels.started == []
+
+
 async def test_an_error_of_the_code_is_in_its_logs(engine: MockEngine, kernels: ScriptedKernels, tmp_path: Path) -> None:
     engine.will(coded("1/0"), text("Oh."))
     kernels.scripts["1/0"] = lambda folder: KernelRun("ZeroDivisionError: division by zero", failed=True)
@@ -192,15 +203,30 @@ async def test_items_that_come_back_name_their_container(engine: MockEngine, ker
     assert tool["content"] == "ran 'x = 1', run 1"
 
 
+@pytest.mark.parametrize("include", [[], INCLUDE])
 async def test_a_longer_history_begins_with_the_same_messages(
-    engine: MockEngine, kernels: ScriptedKernels, tmp_path: Path
+    engine: MockEngine, kernels: ScriptedKernels, tmp_path: Path, include: list[str]
 ) -> None:
-    engine.will(coded("x = 1"), text("One."), text("Two."))
+    engine.will(coded("x"), coded("y"), coded("x"), text("One."), text("Two."))
+    kernels.scripts["y"] = prints("", PNG, plot__csv="a,b")
     async with interpreting(engine, kernels, tmp_path) as gateway:
-        first = await gateway.create(tools=[TOOL], include=INCLUDE)
+        first = await gateway.create(tools=[TOOL], include=include)
         before = engine.last["messages"]
         await gateway.create("Go on.", tools=[TOOL], previous_response_id=first["id"])
     assert engine.last["messages"][: len(before)] == before
+    assert results(engine)[0] == "ran 'x', run 1"
+    assert results(engine)[2] == "ran 'x', run 3"
+
+
+async def test_what_a_container_does_not_know_any_more_is_not_shown_again(
+    engine: MockEngine, kernels: ScriptedKernels, tmp_path: Path
+) -> None:
+    engine.will(coded("x"), text("One."), text("Two."))
+    async with interpreting(engine, kernels, tmp_path) as gateway:
+        first = await gateway.create(tools=[TOOL])
+        await gateway.get(f"/v1/containers/{first['output'][0]['container_id']}", method="DELETE")
+        await gateway.create("Go on.", tools=[TOOL], previous_response_id=first["id"])
+    assert results(engine) == ["(the output is not shown again)"]
 
 
 async def test_a_named_container_is_used(engine: MockEngine, kernels: ScriptedKernels, tmp_path: Path) -> None:
