@@ -32,6 +32,7 @@ from antiphon.store import CannotOpen, Store, open_store
 from antiphon.store.opened_files import files_in_memory
 from antiphon.store.postgres import Timeouts, open_postgres
 from antiphon.store.records import Record
+from antiphon.store.sql.operations import Operation, Statement
 from antiphon.store.sql.schema import MIGRATIONS
 from antiphon.store.sql.store import SqlStore
 from antiphon.store.wakeups import Wakeups
@@ -159,6 +160,17 @@ async def test_no_operation_scans_a_table(url: str, clock: Clock) -> None:
 
 
 @pytest.mark.timeout(60)
+async def test_no_statement_is_compiled(url: str) -> None:
+    """Postgres takes a plan with a scan for a costly one, because scans are off."""
+
+    def setting() -> Operation[str]:
+        rows = yield Statement("SELECT current_setting('jit')")
+        return str(rows[0][0])
+
+    async with open_store(url) as store:
+        assert await store.files.database.read(setting()) == "off"
+
+
 async def test_operations_of_a_server_that_hangs_time_out(server: PostgresServer, url: str) -> None:
     async with open_postgres(url, Wakeups(), timeouts=Timeouts(operation=0.5, cleanup=0.2)) as database:
         store = SqlStore(database, files_in_memory())

@@ -38,6 +38,9 @@ SESSION = {
     "application_name": "antiphon",
     # Every statement has an index to use. Postgres caches plans: one made while a table is small must not scan it later.
     "enable_seqscan": "off",
+    # A plan that cannot do without a scan is taken for a costly one, and would be compiled each time: a tenth of a second, also
+    # for what the driver asks when it connects. No statement here runs long enough to be worth it.
+    "jit": "off",
 }
 # The advisory lock of migrations. The number is arbitrary.
 MIGRATION_LOCK = 0x416E7466
