@@ -67,6 +67,10 @@ GROUPS: dict[str, tuple[str, type]] = {
         "[Code](code_interpreter.md) that an MCP server runs. Only the file can have these settings.",
         tool_settings.CodeInterpreterSettings,
     ),
+    "[tools.image_generation]": (
+        "[Images](tools.md#image-generation) that an MCP server makes. Only the file can have these settings.",
+        tool_settings.ImageGenerationSettings,
+    ),
     "[vector_stores]": (
         "[File search](file_search.md). Only the file can have these settings.",
         vector_store_settings.VectorStoreSettings,
