@@ -17,6 +17,10 @@ MADE_IMAGE = b'"image_generation_call"'
 _MADE_IMAGE = re.compile(rb'("result"\s*:\s*")([A-Za-z0-9+/=]{200,})(?=")')
 
 
+def may_have_images(data: bytes) -> bool:
+    return DATA_URL in data or MADE_IMAGE in data
+
+
 def without_images(data: bytes) -> bytes:
     """JSON with a short text in place of every image in a data URL, or in an item of image_generation."""
     data = _IMAGE.sub(_to_image_note, data) if DATA_URL in data else data

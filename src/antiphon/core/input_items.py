@@ -2,7 +2,7 @@
 
 converted: message, reasoning, agent_message, compaction; calls and outputs of every tool that the client runs; calls of MCP
 tools, with their results; a call that was not approved.
-resolved before (`core.references`): item_reference, and reasoning that is only an id.
+resolved before (`core.references`): item_reference, and reasoning or image_generation_call that is only an id.
 converted to a call and a short result: web_search_call, file_search_call, code_interpreter_call, image_generation_call.
 Converted to a short note in the text: what other tools of servers did.
 offered: the tools of additional_tools and of a tool_search_output, like those in the request's `tools`; those of an

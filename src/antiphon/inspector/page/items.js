@@ -44,6 +44,13 @@ const CARDS = {
       [label("file search"), make("span", {}, actionGist(item)), aside(item.status), place],
       parts(item, ["results"]),
     ),
+  image_generation_call: (item, place) =>
+    card(
+      "call",
+      [label("image"), make("span", {}, item.revised_prompt ?? ""), aside(item.status), place],
+      madeImage(item),
+      parts(item, ["error"]),
+    ),
   tool_search_call: (item, place) =>
     card("call", [label("tool search"), aside(item.call_id), aside(item.status), place], parts(item, ["arguments"])),
   tool_search_output: (item, place) => card("result", [label("tools found"), aside(item.call_id), place], foundTools(item)),
@@ -62,6 +69,18 @@ function parts(object, names) {
 }
 
 const part = (name, value) => foldedJson(Array.isArray(value) ? several(value.length, name.replace(/s$/, "")) : name, value);
+
+const IMAGES = new Set(["png", "jpeg", "webp", "gif"]);
+const LARGEST_IMAGE = 8_000_000; // letters
+const BASE64 = /^[A-Za-z0-9+/]+=*$/;
+
+/** The image itself, or the beginning of its letters if it cannot be shown. */
+function madeImage({ result, output_format: format = "png", revised_prompt: prompt }) {
+  if (typeof result !== "string") return null;
+  const isShown = IMAGES.has(format) && result.length <= LARGEST_IMAGE && BASE64.test(result);
+  if (!isShown) return foldedText("image", result);
+  return make("img.made-image", { src: `data:image/${format};base64,${result}`, alt: prompt || "an image" });
+}
 
 function foundTools({ tools: found }) {
   return Array.isArray(found) && found.length ? tools(found) : null;
@@ -85,6 +104,7 @@ const GISTS = {
   mcp_list_tools: (item) => [item.server_label, several(item.tools?.length ?? 0, "tool")].join(" "),
   web_search_call: (item) => actionGist(item.action ?? {}),
   file_search_call: actionGist,
+  image_generation_call: (item) => item.revised_prompt,
   tool_search_output: (item) => several(item.tools?.length ?? 0, "tool"),
 };
 

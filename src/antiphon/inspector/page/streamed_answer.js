@@ -15,6 +15,7 @@ const GROWING = {
   mcp_call: (item) => growing(card("call", [label("mcp call"), item.server_label, item.name, aside("running…")])),
   web_search_call: () => growing(card("call", [label("web search"), aside("running…")])),
   file_search_call: () => growing(card("call", [label("file search"), aside("running…")])),
+  image_generation_call: () => growing(card("call", [label("image"), aside("running…")])),
 };
 
 function growing(node) {
@@ -37,6 +38,7 @@ const FINISHED = {
   mcp_call: (item) => itemCard(item),
   web_search_call: (item) => itemCard(item),
   file_search_call: (item) => itemCard(item),
+  image_generation_call: (item) => itemCard(item),
 };
 
 const DELTAS = new Set([
