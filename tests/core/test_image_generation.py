@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from support.conversions import converted, messages
 from support.image_mcp_server import png
 
-from antiphon.core.image_generation import takes
+from antiphon.core.image_generation import ImageGeneration, takes
 from antiphon.core.images import without_images
 from antiphon.core.made_images import MadeImage, content_to_image
+from antiphon.core.tools import DEFINITIONS, tools_to_box
 
 JPEG = b"\xff\xd8\xff\xe0\x00\x10JFIF" + bytes(10) + b"\xff\xc2\x00\x11\x08\x00\x20\x00\x40\x03" + bytes(20)
 GIF = b"GIF89a\x05\x00\x04\x00" + bytes(10)
@@ -151,3 +152,17 @@ def test_a_recording_does_not_have_the_images_of_items() -> None:
     assert b"not/kept/400/characters" in kept
     assert kept.endswith(b'", "revised_prompt": "A cat"}]')
     assert without_images(data.replace(b"_call", b"")) == data.replace(b"_call", b"")
+
+
+# ---- definitions -----------------------------------------------------------------------------------------------------
+
+
+def test_it_counts_once_and_only_among_the_tools_of_the_request() -> None:
+    tool = {"type": "image_generation"}
+    definitions = {**DEFINITIONS, "image_generation": ImageGeneration().define}
+    box = tools_to_box([tool, {**tool, "model": "other"}], definitions=definitions)
+    assert list(box.functions) == ["image_generation"]
+    assert box.notices == ["tool image_generation was offered twice: the first definition counts"]
+    found = tools_to_box([], [("input[0].tools[0]", tool)], definitions)
+    assert not found.functions
+    assert found.notices == ["tool image_generation was left out: it counts only in `tools`, not in an input item"]

@@ -343,7 +343,15 @@ async def test_the_inspector_runs_it_again_exactly(engine: MockEngine) -> None:
     assert item["result"] == PICTURE
 
 
-async def test_a_recording_counts_the_images_that_were_made_and_not_those_of_earlier_turns(engine: MockEngine) -> None:
+async def test_images_count_for_the_memory_of_the_inspector(engine: MockEngine) -> None:
+    engine.will(wanted("large"), text("Here it is."), CAT, text("Here it is."))
+    async with drawing(engine, inspector_bytes=1024 * 1024) as gateway:
+        await gateway.create(tools=[TOOL])
+        await gateway.create(tools=[TOOL])
+        assert [row["number"] for row in await rows(gateway)] == [2]
+
+
+async def test_a_recording_has_the_images_that_were_made_and_not_those_of_earlier_turns(engine: MockEngine) -> None:
     engine.will(wanted("large"), text("Here it is."), text("You are welcome."))
     async with drawing(engine) as gateway:
         first = await gateway.create(tools=[TOOL])
