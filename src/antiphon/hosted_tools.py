@@ -2,13 +2,10 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
 
 import aiohttp
-import msgspec
-from msgspec import structs
 
 from antiphon.containers.containers import Containers
 from antiphon.core.check_work import CheckOutcome, CheckWork
@@ -16,8 +13,7 @@ from antiphon.core.code_interpreter_calls import KIND as CODE_INTERPRETER
 from antiphon.core.file_search_calls import KIND as FILE_SEARCH_TYPE
 from antiphon.core.hosted_shell import KIND as HOSTED_SHELL
 from antiphon.core.hosted_shell import TYPE as SHELL
-from antiphon.core.mcp.servers import McpServer
-from antiphon.core.steps import ToolCall
+from antiphon.core.image_generation_calls import KIND as IMAGE_GENERATION
 from antiphon.core.tools import ToolResult
 from antiphon.core.web_pages import NOT_INSTALLED
 from antiphon.core.web_search import TYPES as WEB_SEARCH_TYPES
@@ -27,7 +23,7 @@ from antiphon.logs import log
 from antiphon.setting_errors import SettingsError, did_you_mean, wrong_address
 from antiphon.setting_values import check_hosts, fill_variables
 from antiphon.settings import Settings
-from antiphon.tool_settings import CodeInterpreterSettings, FileSearchSettings, WebSearchSettings
+from antiphon.tool_settings import CodeInterpreterSettings, FileSearchSettings, ImageGenerationSettings, WebSearchSettings
 from antiphon.tools.addresses import AddressPolicy
 from antiphon.tools.code_interpreter.mcp_runner import McpInterpreterRunner
 from antiphon.tools.code_interpreter.runner import CodeInterpreterRunner
@@ -35,6 +31,10 @@ from antiphon.tools.code_interpreter.shell import HostedShellRunner, ShellChoose
 from antiphon.tools.file_search.backends import McpBackend as McpFileBackend
 from antiphon.tools.file_search.backends import SearchesStores, StoreBackend
 from antiphon.tools.file_search.runner import FileSearchRunner
+from antiphon.tools.image_generation.runner import ImageGenerationRunner
+from antiphon.tools.image_generation.server import McpImageServer
+from antiphon.tools.mcp.operators_calls import NO_SERVERS, operators_call, operators_context
+from antiphon.tools.mcp.runner import McpRunner
 from antiphon.tools.mcp_search import McpSearch
 from antiphon.tools.runner import ToolContext, ToolRunner
 from antiphon.tools.web_search.backends import Backend, HttpBackend, McpBackend
@@ -45,6 +45,7 @@ from antiphon.tools.web_search.services import SERVICES
 WEB_SEARCH = "tools.web_search"
 FILE_SEARCH = "tools.file_search"
 INTERPRETER = "tools.code_interpreter"
+IMAGES = "tools.image_generation"
 
 
 class HostedTools:
@@ -73,6 +74,7 @@ class HostedTools:
             **self._file_search(),
             **code_tools(containers),
             **self._interpreter(),
+            **self._image_generation(),
             **given,
         }
 
@@ -92,6 +94,17 @@ class HostedTools:
             return {}
         runner = McpInterpreterRunner(self._call_mcp_tool, chosen.mcp, chosen.tool, chosen.argument, new_id)
         return {CODE_INTERPRETER: runner}
+
+    def _image_generation(self) -> Mapping[str, ToolRunner]:
+        chosen = self._settings.tools.image_generation
+        if chosen is None:
+            return {}
+        check_image_generation(chosen)
+        assert chosen.mcp is not None
+        assert chosen.tool is not None
+        mcp = self._given.get("mcp")
+        server = McpImageServer(mcp if isinstance(mcp, McpRunner) else None, chosen.mcp, chosen.tool, chosen.argument)
+        return {IMAGE_GENERATION: ImageGenerationRunner(server)}
 
     def _backend(self, chosen: WebSearchSettings) -> Backend:
         if (service := SERVICES.get(chosen.backend or "")) is not None:
@@ -128,11 +141,8 @@ class HostedTools:
 
     async def _call_mcp_tool(self, server: str, tool: str, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         if "mcp" not in self._given:
-            return ToolResult("this gateway has no MCP servers", failed=True)
-        call = ToolCall(f"{server}.{tool}", "mcp", tool, server, msgspec.json.encode(arguments).decode())
-        # The server of the settings is meant, whatever servers the request brings.
-        request = structs.replace(context.request, input=None, tools=None)
-        return await self._given["mcp"].run(call, replace(context, request=request, server_of=McpServer))
+            return ToolResult(NO_SERVERS, failed=True)
+        return await self._given["mcp"].run(operators_call(server, tool, arguments), operators_context(context))
 
     async def close(self) -> None:
         for close in self._closing:
@@ -151,6 +161,7 @@ def code_tools(containers: Containers | None) -> Mapping[str, ToolRunner]:
 def check_tools(settings: Settings) -> None:
     """Raises SettingsError for tools that cannot be run."""
     web, files, code = settings.tools.web_search, settings.tools.file_search, settings.tools.code_interpreter
+    images = settings.tools.image_generation
     if web is not None:
         check_web_search(web)
         _check_server(WEB_SEARCH, web.mcp, settings)
@@ -160,6 +171,9 @@ def check_tools(settings: Settings) -> None:
     if code is not None:
         check_server_tool(INTERPRETER, code)
         _check_server(INTERPRETER, code.mcp, settings)
+    if images is not None:
+        check_image_generation(images)
+        _check_server(IMAGES, images.mcp, settings)
 
 
 def _check_server(table: str, name: str | None, settings: Settings) -> None:
@@ -177,6 +191,13 @@ def check_server_tool(table: str, chosen: FileSearchSettings | CodeInterpreterSe
     missing = "tool" if chosen.mcp else "mcp"
     if bool(chosen.mcp) != bool(chosen.tool):
         raise SettingsError(f"{table}.{missing} is missing: it takes the name of an MCP server and of its tool")
+
+
+def check_image_generation(chosen: ImageGenerationSettings) -> None:
+    """What one setting alone does not show. Raises SettingsError."""
+    missing = "tool" if chosen.mcp else "mcp"
+    if not chosen.mcp or not chosen.tool:
+        raise SettingsError(f"{IMAGES}.{missing} is missing: it takes the name of an MCP server and of its tool")
 
 
 def check_web_search(chosen: WebSearchSettings) -> None:

@@ -60,9 +60,21 @@ class CodeInterpreterSettings(Struct, frozen=True, kw_only=True, forbid_unknown_
     argument: str = "code"
 
 
+class ImageGenerationSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The table `[tools.image_generation]`. Without it, no images are made."""
+
+    # The name of the MCP server in `[mcp.servers]` that makes images.
+    mcp: str | None = None
+    # The tool of that server. Its result has to have an image.
+    tool: str | None = None
+    # The argument of that tool that has the description of the image.
+    argument: str = "prompt"
+
+
 class ToolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The tables `[tools.TYPE]`: tools of the API that the gateway runs."""
 
     web_search: WebSearchSettings | None = None
     file_search: FileSearchSettings | None = None
     code_interpreter: CodeInterpreterSettings | None = None
+    image_generation: ImageGenerationSettings | None = None

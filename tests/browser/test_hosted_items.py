@@ -1,5 +1,6 @@
 """Tools that the gateway runs: their items, events and results in the inspector."""
 
+import base64
 from typing import Any
 
 from playwright.async_api import Browser, Page, expect
@@ -7,6 +8,7 @@ from support.browser import faults_for_some_people, new_page
 from support.conversations import number_of
 from support.engine import MockEngine, answer, call, text
 from support.gateway import CHECKER, running_gateway
+from support.image_mcp_server import png
 from support.toy_tool import DICE, Dice
 
 from antiphon.app import Extensions
@@ -153,6 +155,35 @@ ITEMS: list[tuple[dict[str, Any], str, list[str]]] = [
         "tools found",
         ["1 tool"],
     ),
+    (
+        {
+            "type": "image_generation_call",
+            "id": "ig_1",
+            "status": "completed",
+            "revised_prompt": "A grey square",
+            "output_format": "png",
+            "result": base64.b64encode(png()).decode(),
+        },
+        "image A grey square completed",
+        [],
+    ),
+    (
+        {
+            "type": "image_generation_call",
+            "id": "ig_2",
+            "status": "failed",
+            "revised_prompt": "A dog",
+            "result": None,
+            "error": {"type": "image_generation_error", "message": "No paint", "code": None, "param": None},
+        },
+        "image A dog failed",
+        ['error {"type":"image_generation_error","message":"No paint"'],
+    ),
+    (
+        {"type": "image_generation_call", "id": "ig_3", "status": "completed", "result": "[68 characters]"},
+        "image completed",
+        ["image [68 characters]"],
+    ),
     ({"type": "message", "role": "assistant", "content": [CITED]}, "assistant", ["1 citation The Seine https://seine.fr"]),
 ]
 SHOW_CARDS = """async (items) => {
@@ -189,6 +220,10 @@ async def test_every_hosted_item_has_a_card_that_says_what_it_is(page: Page) -> 
         for summary, expected in zip(summaries, folded, strict=True):
             assert summary.startswith(expected)
     await expect(cards.nth(4)).to_contain_text("Too dangerous")
+    image = page.locator("img.made-image")
+    await expect(image).to_have_count(1)
+    await expect(image).to_have_attribute("alt", "A grey square")
+    assert await image.evaluate("async (each) => { await each.decode(); return each.naturalWidth; }") == 3
     assert await faults_for_some_people(page) == []
 
 
@@ -234,6 +269,9 @@ async def test_the_gist_of_an_event_names_the_server_the_tool_and_the_query(page
         "shell_call_output",
         "tool_search_call",
         "tool_search_output 1 tool",
+        "image_generation_call A grey square",
+        "image_generation_call A dog",
+        "image_generation_call",
         "message",
         "The Seine https://seine.fr",
     ]
@@ -241,7 +279,7 @@ async def test_the_gist_of_an_event_names_the_server_the_tool_and_the_query(page
 
 async def test_an_answer_shows_that_a_tool_runs_and_then_what_came_of_it(page: Page) -> None:
     await page.goto("/")
-    for item, head in (ITEMS[at][:2] for at in (1, 5, 7)):
+    for item, head in (ITEMS[at][:2] for at in (1, 5, 7, 10)):
         begun = {**item, "status": "in_progress", "arguments": "", "output": None}
         events = [
             {"type": "response.output_item.added", "output_index": 0, "item": begun},

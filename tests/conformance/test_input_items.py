@@ -153,8 +153,15 @@ CASES: dict[str, Case] = {
         },
         {"role": "tool", "content": "2"},
     ),
-    "image_generation_call": a_note(
-        {"type": "image_generation_call", "id": "ig_1", "status": "completed", "result": "aGk="}, "{}"
+    "image_generation_call": Case(
+        {
+            "type": "image_generation_call",
+            "id": "ig_1",
+            "status": "completed",
+            "result": "aGk=",
+            "revised_prompt": "A cat",
+        },
+        {"role": "tool", "content": "The image was made and is shown to the user."},
     ),
     "mcp_call": Case(
         {

@@ -171,6 +171,10 @@ HOSTED_ITEMS: list[tuple[dict[str, Any], dict[str, Any]]] = [
         {"code": SECRET, "outputs": [{"type": "logs", "logs": SECRET}, {"type": "image", "url": SECRET}]},
     ),
     ({"type": "response.code_interpreter_call_code.done", "item_id": "ci_1", "output_index": 0}, {"code": SECRET}),
+    (
+        {"type": "image_generation_call", "id": "ig_1", "status": "failed"},
+        {"revised_prompt": SECRET, "result": SECRET, "error": {"type": "image_generation_error", "message": SECRET}},
+    ),
     ({"type": "container_file_citation", "container_id": "cntr_1", "start_index": 3, "end_index": 7}, {"filename": SECRET}),
 ]
 

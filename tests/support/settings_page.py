@@ -63,6 +63,10 @@ GROUPS: dict[str, tuple[str, type]] = {
         "[File search](file_search.md) by a tool of an MCP server. Only the file can have these settings.",
         tool_settings.FileSearchSettings,
     ),
+    "[tools.image_generation]": (
+        "[Images](tools.md#image-generation) that an MCP server makes. Only the file can have these settings.",
+        tool_settings.ImageGenerationSettings,
+    ),
     "[vector_stores]": (
         "[File search](file_search.md). Only the file can have these settings.",
         vector_store_settings.VectorStoreSettings,

@@ -35,7 +35,7 @@ STREAMED = {
 WHOLE = {"mcp_approval_request"}
 
 # Calls of tools that the gateway runs.
-RUN_HERE = {"mcp_call", "web_search_call", "file_search_call", "code_interpreter_call"}
+RUN_HERE = {"mcp_call", "web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call"}
 
 Event = dict[str, Any]
 

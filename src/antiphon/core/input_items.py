@@ -2,9 +2,9 @@
 
 converted: message, reasoning, agent_message, compaction; calls and outputs of every tool that the client runs; calls of MCP
 tools, with their results; a call that was not approved.
-resolved before (`core.references`): item_reference, and reasoning that is only an id.
-converted to a call and a short result: web_search_call, file_search_call, code_interpreter_call. Converted to a short note in
-the text: what other tools of servers did.
+resolved before (`core.references`): item_reference, and reasoning or image_generation_call that is only an id.
+converted to a call and a short result: web_search_call, file_search_call, code_interpreter_call, image_generation_call.
+Converted to a short note in the text: what other tools of servers did.
 offered: the tools of additional_tools and of a tool_search_output, like those in the request's `tools`; those of an
 mcp_list_tools if its server is there.
 dropped, with a notice: items that mean nothing to an engine, and every type that is not listed.
@@ -30,6 +30,8 @@ from antiphon.core.documents import Documents, digest_of
 from antiphon.core.draft import ChatDraft
 from antiphon.core.file_search_calls import KIND as FILE_SEARCH
 from antiphon.core.file_search_calls import queries_of, rows_to_results
+from antiphon.core.image_generation_calls import KIND as IMAGE_GENERATION
+from antiphon.core.image_generation_calls import MADE, image_call_id, prompt_of, prompt_to_arguments
 from antiphon.core.item_ids import is_beside
 from antiphon.core.item_paths import is_stored, item_path
 from antiphon.core.mcp.errors import error_to_text
@@ -297,6 +299,25 @@ def _code_to_words(item: Item) -> str:
     return SEARCH_FAILED if item.get("status") == "failed" else CODE_NOT_SHOWN
 
 
+def image_generation_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
+    """The call as the model made it. The image is not shown to it again."""
+    prompt = prompt_of({"prompt": item.get("revised_prompt")})
+    if not prompt:
+        note_to_chat(draft, item, where)
+        return
+    call_id = image_call_id(prompt)
+    draft.call(call_id, Native(IMAGE_GENERATION, IMAGE_GENERATION), prompt_to_arguments(prompt))
+    draft.output(call_id, [{"type": "text", "text": _image_to_words(item)}], where)
+
+
+def _image_to_words(item: Item) -> str:
+    if item.get("status") in (None, "completed"):
+        return MADE
+    error = item.get("error")
+    message = error.get("message") if isinstance(error, dict) else None
+    return message if isinstance(message, str) and message else SEARCH_FAILED
+
+
 def note_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
     """What a tool of another server did, as text of the assistant."""
     rest = {member: value for member, value in item.items() if member not in NOT_IN_NOTES and value not in (None, [], {})}
@@ -382,7 +403,7 @@ CONVERTERS: dict[str, Converter] = {
     "web_search_call": web_search_to_chat,
     "file_search_call": file_search_to_chat,
     "code_interpreter_call": code_interpreter_to_chat,
-    "image_generation_call": note_to_chat,
+    "image_generation_call": image_generation_to_chat,
     "mcp_list_tools": mcp_list_to_chat,
     "mcp_call": mcp_call_to_chat,
     "mcp_approval_request": approval_request_to_chat,

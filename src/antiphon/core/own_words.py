@@ -30,6 +30,8 @@ CALLED_AGAIN = (
 )
 # To a small model, which would repeat the call, or apologize for it.
 ANSWER_NOW = "Answer my question now, in a few sentences, with the results that you have."
+# Where there is something to cite: by the end of its calls, it has forgotten what their results asked for.
+AND_CITE = " Write the number of the result after each sentence that uses it, such as [1]."
 
 # ---- a loop ----------------------------------------------------------------------------------------------------------
 

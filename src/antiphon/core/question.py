@@ -19,7 +19,7 @@ from antiphon.core.lessons import lesson_of
 from antiphon.core.mcp.approvals import check_servers, items_to_approvals
 from antiphon.core.mcp.servers import Listing, McpServer
 from antiphon.core.mcp.tool_lists import ToolLists
-from antiphon.core.own_words import ANSWER_NOW
+from antiphon.core.own_words import AND_CITE, ANSWER_NOW
 from antiphon.core.references import resolved
 from antiphon.core.repairs import rejection_to_conversion
 from antiphon.core.request import Conversion, request_to_chat
@@ -338,9 +338,9 @@ class Question:
         self._found += found
         return found
 
-    def add_round(self, turn: AssistantTurn, *, called: bool = True, in_loop: bool = False) -> None:
+    def add_round(self, turn: AssistantTurn, *, called: bool = True, in_loop: bool = False, cites: bool = False) -> None:
         """The model called tools, and continues with what came of it. `called`: it has done what `tool_choice` required.
-        `in_loop`: it would go on calling, and has to answer now."""
+        `in_loop`: it would go on calling, and has to answer now. `cites`: there are results to cite."""
         if turn.calls or turn.texts or turn.reasoning:
             self._rounds.append(turn)
         self._rejection = None
@@ -350,7 +350,8 @@ class Question:
         elif len(self._rounds) >= self._environment.most_rounds:
             self._tools_ended = ROUNDS_USED_UP.format(count=len(self._rounds))
         if self._tools_ended and self.is_helped:
-            self._rounds.append(UserTurn([{"type": "text", "text": ANSWER_NOW}]))
+            words = ANSWER_NOW + AND_CITE if cites else ANSWER_NOW
+            self._rounds.append(UserTurn([{"type": "text", "text": words}]))
         choice = self._request.tool_choice
         if called:
             choice = relaxed_choice(choice)

@@ -225,7 +225,9 @@ class RecordedExchange(Exchange):
         return super().checked(outcome)
 
     def tool_result(self, call_id: str, result: ToolResult) -> list[AnyEvent]:
-        self._note("tool_result", (call_id, result), len(result.output))
+        # What a tool has made for the client, such as an image, may be much larger than what the model reads.
+        more = 0 if result.data is None else len(msgspec.json.encode(result.data))
+        self._note("tool_result", (call_id, result), len(result.output) + more)
         return super().tool_result(call_id, result)
 
     def listed(self, label: str, listing: Listing) -> list[AnyEvent]:

@@ -23,6 +23,8 @@ from antiphon.core.help import HelpSetting
 from antiphon.core.hosted_shell import KIND as HOSTED_SHELL
 from antiphon.core.hosted_shell import TYPE as SHELL
 from antiphon.core.hosted_shell import HostedShell, ShellDefinition
+from antiphon.core.image_generation import ImageGeneration
+from antiphon.core.image_generation_calls import KIND as IMAGE_GENERATION
 from antiphon.core.knowledge import KnownFacts
 from antiphon.core.mcp.mcp_tools import McpTools
 from antiphon.core.mcp.servers import Listing
@@ -70,6 +72,8 @@ class RecordedSettings(Struct, frozen=True):
     file_search: bool | None = None
     # The memory that code_interpreter gave to a container; None: it was not run here.
     code_interpreter: str | None = None
+    # Whether image_generation was run here.
+    image_generation: bool = False
 
 
 class RecordingFile(Struct, frozen=True):
@@ -160,6 +164,7 @@ def _to_settings(environment: Environment, *, seals: bool) -> RecordedSettings:
         search.opens_pages if isinstance(search := environment.tools.get(WEB_SEARCH), WebSearch) else None,
         files.by_mcp if isinstance(files := environment.tools.get(FILE_SEARCH), FileSearch) else None,
         code.most_memory if isinstance(code := environment.tools.get(CODE_INTERPRETER), CodeInterpreter) else None,
+        isinstance(environment.tools.get(IMAGE_GENERATION), ImageGeneration),
     )
 
 
@@ -173,6 +178,8 @@ def _to_environment(settings: RecordedSettings, tools: Mapping[str, GatewayTool]
         memory = settings.code_interpreter
         built_in[CODE_INTERPRETER] = CodeInterpreter(most_memory=memory)
         built_in |= {SHELL: ShellDefinition(most_memory=memory), HOSTED_SHELL: HostedShell()}
+    if settings.image_generation:
+        built_in[IMAGE_GENERATION] = ImageGeneration()
     return Environment(
         new_id=lambda prefix: prefix,
         now=lambda: 0.0,

@@ -1,4 +1,5 @@
-"""Input items that stand for another item, and have only its id: references, and reasoning without its text.
+"""Input items that stand for another item, and have only its id: references, reasoning without its text, and calls that made
+an image, which clients need not send back.
 
 An item that the prompt contains anyway is not sent twice: what stands for it stays in its place, so that the numbers of the
 items are those of the client, and is left out of the prompt.
@@ -21,7 +22,8 @@ THOUGHT = ("content", "encrypted_content", "summary")
 def stands_for(item: Item) -> str | None:
     """The id of the item that this one stands for. None: it stands for itself."""
     id = item.get("id")
-    return id if isinstance(id, str) and (is_reference(item) or _is_empty_thought(item)) else None
+    is_meant = is_reference(item) or _is_empty_thought(item) or _is_bare_image(item)
+    return id if isinstance(id, str) and is_meant else None
 
 
 def is_reference(item: Item) -> bool:
@@ -32,6 +34,10 @@ def is_reference(item: Item) -> bool:
 
 def _is_empty_thought(item: Item) -> bool:
     return item.get("type") == "reasoning" and not any(item.get(name) for name in THOUGHT)
+
+
+def _is_bare_image(item: Item) -> bool:
+    return item.get("type") == "image_generation_call" and item.keys() <= {"type", "id"}
 
 
 def whole_ids(*lists: Iterable[Item]) -> set[str]:
@@ -81,4 +87,6 @@ def unresolved_to_notice(item: Item, where: str) -> str | None:
     if is_stored(where):
         # Stored reasoning without a text has never had one.
         return None
+    if _is_bare_image(item):
+        return f"{where}: {item['type']} {item['id']!r} is not stored here, and was left out"
     return f"{where}: the text of reasoning item {item['id']!r} is not stored here, and was left out"

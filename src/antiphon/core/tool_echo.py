@@ -13,6 +13,14 @@ LOCATION = {"type": "approximate", "city": None, "country": None, "region": None
 
 FILE_SEARCH_DEFAULTS = {"filters": None, "max_num_results": 20}
 RANKING = {"ranker": "auto", "score_threshold": 0}
+IMAGE_DEFAULTS = {
+    "background": "auto",
+    "moderation": "auto",
+    "output_compression": 100,
+    "output_format": "png",
+    "quality": "auto",
+    "size": "auto",
+}
 MCP_DEFAULTS = {"allowed_tools": None, "require_approval": "always"}
 
 
@@ -66,6 +74,10 @@ def _file_search(tool: Tool) -> Tool:
     return {**FILE_SEARCH_DEFAULTS, **given, "ranking_options": ranking}
 
 
+def _image_generation(tool: Tool) -> Tool:
+    return {**IMAGE_DEFAULTS, **_given(tool)}
+
+
 def _as_given(tool: Tool) -> Tool:
     return {name: _without_secrets(value) for name, value in tool.items() if name not in SECRETS}
 
@@ -86,6 +98,7 @@ ECHOES: dict[str, Callable[[Tool], Tool]] = {
     "namespace": _namespace,
     "mcp": _mcp,
     "file_search": _file_search,
+    "image_generation": _image_generation,
     "web_search": _web_search,
     "web_search_2025_08_26": _web_search,
     "web_search_preview": _web_search_preview,

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 
 from antiphon.core.drawn import OVERHEAD
-from antiphon.core.images import DATA_URL, without_images
+from antiphon.core.images import may_have_images, without_images
 from antiphon.core.mcp.secrets import SECRETS, body_without_secrets
 from antiphon.core.prompt_changes import to_print
 from antiphon.core.recording import Recording
@@ -177,7 +177,7 @@ class RecordedRequest(Observer):
 def _refused_body(body: bytes) -> bytes:
     """Without images and secrets. Of a long one that may have any, only the beginning is searched for them: this is done on
     the event loop."""
-    if DATA_URL in body or any(name.encode() in body for name in SECRETS):
+    if may_have_images(body) or any(name.encode() in body for name in SECRETS):
         body = body_without_secrets(body[:LONGEST_SEARCHED])
     return without_images(body)
 

@@ -264,6 +264,18 @@ class CodeInterpreterCallCompleted(CallEvent, tag="response.code_interpreter_cal
     pass
 
 
+class ImageGenerationCallInProgress(CallEvent, tag="response.image_generation_call.in_progress"):
+    pass
+
+
+class ImageGenerationCallGenerating(CallEvent, tag="response.image_generation_call.generating"):
+    pass
+
+
+class ImageGenerationCallCompleted(CallEvent, tag="response.image_generation_call.completed"):
+    pass
+
+
 class ShellCallOutputContentDelta(CallEvent, tag="response.shell_call_output_content.delta"):
     command_index: int
     delta: dict[str, str]
@@ -329,6 +341,9 @@ StreamEvent = (
     | CodeInterpreterCallCodeDone
     | CodeInterpreterCallInterpreting
     | CodeInterpreterCallCompleted
+    | ImageGenerationCallInProgress
+    | ImageGenerationCallGenerating
+    | ImageGenerationCallCompleted
     | ShellCallOutputContentDelta
     | ShellCallOutputContentDone
     | DeltaEvent

@@ -89,6 +89,30 @@ class CodeInterpreterCall(Struct, tag="code_interpreter_call"):
     outputs: list[dict[str, Any]] | None
 
 
+class ImageGenerationError(Struct):
+    """Why there is no image."""
+
+    message: str
+    type: str = "image_generation_error"
+    code: str | None = None
+    param: str | None = None
+
+
+class ImageGenerationCall(Struct, tag="image_generation_call"):
+    id: str
+    status: HostedStatus
+    # The image, in base64.
+    result: str | None = None
+    # The others are there when the call has ended.
+    revised_prompt: str | UnsetType = UNSET
+    action: str | UnsetType = UNSET
+    background: str | UnsetType = UNSET
+    output_format: str | UnsetType = UNSET
+    quality: str | UnsetType = UNSET
+    size: str | UnsetType = UNSET
+    error: ImageGenerationError | UnsetType = UNSET
+
+
 class ShellCallOutput(Struct, tag="shell_call_output"):
     """What commands printed that the gateway ran."""
 
@@ -116,6 +140,7 @@ HostedItem = (
     | WebSearchCall
     | FileSearchCall
     | CodeInterpreterCall
+    | ImageGenerationCall
     | ShellCallOutput
     | ToolSearchOutput
 )

@@ -50,6 +50,13 @@ const CARDS = {
   local_shell_call: shellCard,
   shell_call_output: shellResultCard,
   local_shell_call_output: shellResultCard,
+  image_generation_call: (item, place) =>
+    card(
+      "call",
+      [label("image"), make("span", {}, item.revised_prompt ?? ""), aside(item.status), place],
+      madeImage(item),
+      parts(item, ["error"]),
+    ),
   tool_search_call: (item, place) =>
     card("call", [label("tool search"), aside(item.call_id), aside(item.status), place], parts(item, ["arguments"])),
   tool_search_output: (item, place) => card("result", [label("tools found"), aside(item.call_id), place], foundTools(item)),
@@ -68,6 +75,18 @@ function parts(object, names) {
 }
 
 const part = (name, value) => foldedJson(Array.isArray(value) ? several(value.length, name.replace(/s$/, "")) : name, value);
+
+const IMAGES = new Set(["png", "jpeg", "webp", "gif"]);
+const LARGEST_IMAGE = 8_000_000; // letters
+const BASE64 = /^[A-Za-z0-9+/]+=*$/;
+
+/** The image itself, or the beginning of its letters if it cannot be shown. */
+function madeImage({ result, output_format: format = "png", revised_prompt: prompt }) {
+  if (typeof result !== "string") return null;
+  const isShown = IMAGES.has(format) && result.length <= LARGEST_IMAGE && BASE64.test(result);
+  if (!isShown) return foldedText("image", result);
+  return make("img.made-image", { src: `data:image/${format};base64,${result}`, alt: prompt || "an image" });
+}
 
 function foundTools({ tools: found }) {
   return Array.isArray(found) && found.length ? tools(found) : null;
@@ -93,6 +112,7 @@ const GISTS = {
   file_search_call: actionGist,
   code_interpreter_call: ({ code }) => (typeof code === "string" ? code : "").split("\n", 1)[0],
   shell_call: ({ action }) => String(action?.commands?.[0] ?? ""),
+  image_generation_call: (item) => item.revised_prompt,
   tool_search_output: (item) => several(item.tools?.length ?? 0, "tool"),
 };
 

@@ -17,6 +17,7 @@ const GROWING = {
   file_search_call: () => growing(card("call", [label("file search"), aside("running…")])),
   code_interpreter_call: () => growing(card("call", [label("code interpreter"), aside("running…")])),
   shell_call: () => growing(card("call", [label("shell"), aside("running…")])),
+  image_generation_call: () => growing(card("call", [label("image"), aside("running…")])),
 };
 
 function growing(node) {
@@ -41,6 +42,7 @@ const FINISHED = {
   file_search_call: (item) => itemCard(item),
   code_interpreter_call: (item) => itemCard(item),
   shell_call: (item) => itemCard(item),
+  image_generation_call: (item) => itemCard(item),
 };
 
 const DELTAS = new Set([

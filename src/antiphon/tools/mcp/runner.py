@@ -16,7 +16,7 @@ from antiphon.tools.addresses import AddressPolicy, url_complaint
 from antiphon.tools.mcp.definitions import McpLimits, OperatorServer, Target, requested_target, secrets_of
 from antiphon.tools.mcp.failures import McpFailure, McpNotInstalled
 from antiphon.tools.mcp.pool import Place, SessionPool
-from antiphon.tools.mcp.results import result_to_tool_result, to_tools
+from antiphon.tools.mcp.results import Block, result_to_tool_result, to_tools
 from antiphon.tools.mcp.session import McpSession
 from antiphon.tools.runner import ToolContext
 
@@ -110,13 +110,18 @@ class McpRunner(McpTools):
         return await self._ask(server, context, listed)
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolResult:
+        result, _ = await self.run_whole(call, context)
+        return result
+
+    async def run_whole(self, call: ToolCall, context: ToolContext) -> tuple[ToolResult, Sequence[Block]]:
+        """The result as a model gets it, and the content that the server sent, with what a model cannot be shown."""
         server = context.server_of(call.namespace or "")
         try:
             return await self._run(server, call, context)
         except McpFailure as failure:
-            return ToolResult(failure.message, failed=True, data=failure.to_error())
+            return ToolResult(failure.message, failed=True, data=failure.to_error()), ()
 
-    async def _run(self, server: McpServer, call: ToolCall, context: ToolContext) -> ToolResult:
+    async def _run(self, server: McpServer, call: ToolCall, context: ToolContext) -> tuple[ToolResult, Sequence[Block]]:
         arguments: dict[str, Any] = msgspec.json.decode(call.arguments or "{}", type=dict[str, Any])
         if (allowed := self._allowed_tools(server)) is not None and call.name not in allowed:
             raise McpFailure(f"The tool {call.name} is not allowed.")
@@ -125,7 +130,8 @@ class McpRunner(McpTools):
         seconds = (operator.timeout if operator is not None else None) or self._limits.call
         secrets = secrets_of(self._target(server, context.owner))
         result = await self._ask(server, context, lambda session: session.call(call.name, arguments, seconds))
-        return result_to_tool_result(result.model_dump(mode="json", by_alias=True, exclude_none=True), secrets)
+        plain = result.model_dump(mode="json", by_alias=True, exclude_none=True)
+        return result_to_tool_result(plain, secrets), plain.get("content") or ()
 
     async def close(self) -> None:
         await self.pool.close()

@@ -1,0 +1,1 @@
+"""The tool `image_generation`: who makes the images, and its calls."""

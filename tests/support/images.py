@@ -1,0 +1,31 @@
+"""A gateway whose images are made by a real MCP server."""
+
+import json
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from antiphon.mcp_settings import McpServerSettings, McpSettings
+from antiphon.tool_settings import ImageGenerationSettings, ToolSettings
+from support import image_mcp_server
+from support.engine import MockEngine, answer, call
+from support.gateway import GatewayUnderTest, running_gateway
+
+TOOL = {"type": "image_generation"}
+DRAW = ImageGenerationSettings(mcp="images", tool="draw", argument="description")
+PAINT = ImageGenerationSettings(mcp="images", tool="paint")
+
+
+def wanted(prompt: str, id: str = "a") -> bytes:
+    return answer(call("image_generation", json.dumps({"prompt": prompt}), id=id), finish="tool_calls")
+
+
+@asynccontextmanager
+async def drawing(
+    engine: MockEngine, chosen: ImageGenerationSettings = DRAW, **settings: Any
+) -> AsyncIterator[GatewayUnderTest]:
+    server = McpServerSettings(command=sys.executable, args=(image_mcp_server.__file__,))
+    tools = ToolSettings(image_generation=chosen)
+    async with running_gateway(engine, mcp=McpSettings(servers={"images": server}), tools=tools, **settings) as gateway:
+        yield gateway
