@@ -638,7 +638,7 @@ class Exchange:
         in_loop = enforcement.repeats_itself
         # A small model would go on with what it reads of a call that was not run.
         states = output.round if in_loop and self._question.is_helped else output.turn
-        cites = len(self.sources) > 0 and not wants_json(self.request)
+        cites = self.sources.next_number > 1 and not wants_json(self.request)
         self._question.add_round(states_to_turn(states), called=called, in_loop=in_loop, cites=cites)
         self._output.begin_round()
         self._enforcement.begin_round()
