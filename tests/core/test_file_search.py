@@ -84,6 +84,16 @@ def test_passages_have_numbers_and_the_names_of_their_files() -> None:
     )
 
 
+def test_a_small_model_that_searches_without_end_is_asked_for_its_answer_and_for_citations() -> None:
+    asked = Recorder()
+    answers = SEARCHED, SEARCHED, SEARCHED, text("Rome is old [1].")
+    run_answers({"tools": [TOOL]}, *answers, run_tool=search, tools=TOOLS, on_ask=asked, help="full")
+    assert asked.chats[-1]["messages"][-1]["content"] == (
+        "Answer my question now, in a few sentences, with the results that you have. "
+        "Write the number of the result after each sentence that uses it, such as [1]."
+    )
+
+
 def test_the_name_of_a_file_is_one_line_and_not_long() -> None:
     found = FileSearchData([FileResult("file-1", "a\n\n[2] b.txt", "A"), FileResult("file-2", "c" * 1000, "C")])
     assert results_to_text(found, 1).startswith(f"[1] a [2] b.txt\nA\n\n[2] {'c' * 200}\nC\n")

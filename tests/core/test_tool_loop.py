@@ -204,6 +204,15 @@ def test_a_small_model_in_a_loop_is_asked_for_the_answer_and_sees_nothing_of_the
     }
 
 
+def test_calls_in_turn_end_when_nothing_new_was_called_for_three_answers() -> None:
+    answers = rolls(6), rolls(8, first=1), rolls(6, first=2), rolls(8, first=3), rolls(6, first=4), text("Done.")
+    response = run({}, *answers)
+    assert kinds(response) == [*["mcp_call"] * 4, "message"]
+    assert response["antiphon_notices"][-1] == (
+        "a call of roll was not run: it was made before, with the same arguments, and so was every call of the two answers before"
+    )
+
+
 def test_another_call_between_equal_ones_is_no_loop() -> None:
     answers = rolls(6), rolls(8, first=1), rolls(6, first=2), rolls(6, first=3), text("Done.")
     assert kinds(run({}, *answers)) == [*["mcp_call"] * 4, "message"]

@@ -24,9 +24,10 @@ UNKNOWN = "there is no such tool, or it may not be called"
 UNFIT = "its arguments do not fit the tool"
 BEYOND_LIMIT = "max_tool_calls allows {most}"
 REPEATED = "it was made in the two answers before, with the same arguments"
+NOTHING_NEW = "it was made before, with the same arguments, and so was every call of the two answers before"
 # A model that calls a tool that is not there is shown so many of those that are.
 MOST_NAMES = 40
-# The same call in so many rounds in a row is a loop: it is not run any more.
+# The same call in so many rounds in a row is a loop, and so are these many rounds without a new call: it is not run any more.
 LOOP_AT = 3
 
 
@@ -62,6 +63,9 @@ class Enforcement:
         self._runs = 0
         # What it runs in this round and in those before it, the latest last.
         self._runs_by_round: list[set[Hashable]] = [set()]
+        # What it has run before this round, and how many rounds in a row had nothing that was new.
+        self._ran: set[Hashable] = set()
+        self._rounds_without_new = 0
         # The model makes the same call in every round.
         self.repeats_itself = False
         # The calls that were not run, and why not.
@@ -88,6 +92,9 @@ class Enforcement:
         """What was required of the answers before this one has been done."""
         self._may_reject = self._rejects
         self._shown_in_round = 0
+        ran = self._runs_by_round[-1]
+        self._rounds_without_new = self._rounds_without_new + 1 if ran and ran <= self._ran else 0
+        self._ran |= ran
         self._runs_by_round = [*self._runs_by_round, set()][-LOOP_AT:]
 
     # ---- one item ----------------------------------------------------------------------------------------------------
@@ -193,23 +200,23 @@ class Enforcement:
             self._answer(call, BAD_CALL.format(complaint=call.outcome.complaint), UNFIT)
         elif required.most_runs is not None and self._runs >= required.most_runs:
             self._answer_beyond(call, required.most_runs)
-        elif not call.opens_early and self._is_repeated(_action(call)):
-            self._answer_repeated(call)
+        elif not call.opens_early and (why := self._repetition(_action(call))) is not None:
+            self._answer_repeated(call, why)
         else:
             return False
         return True
 
-    def _answer_repeated(self, call: CallState) -> None:
+    def _answer_repeated(self, call: CallState, why: str) -> None:
         self.repeats_itself = True
-        self._answer(call, CALLED_AGAIN, REPEATED)
+        self._answer(call, CALLED_AGAIN, why)
 
     def judge_whole(self, call: CallState) -> None:
         """Of a call that was emitted as it came, now that its arguments are whole. One that is repeated is not run."""
         if not call.opens_early:
             return
         action = _action(call)
-        if self._is_repeated(action):
-            self._answer_repeated(call)
+        if (why := self._repetition(action)) is not None:
+            self._answer_repeated(call, why)
         self._runs_by_round[-1].add(action)
 
     def limit_approved(self, calls: Iterable[CallState], most: int | None) -> None:
@@ -225,10 +232,12 @@ class Enforcement:
         call.result = ToolResult(words, failed=True)
         self.not_run[call.name[:LONGEST_NAME], why] = None
 
-    def _is_repeated(self, action: Hashable) -> bool:
-        """Calls that are made together are not a loop: the model had not seen what came of them."""
+    def _repetition(self, action: Hashable) -> str | None:
+        """Why the call is one of a loop. Calls that are made together are none: the model had not seen what came of them."""
         before = self._runs_by_round[:-1]
-        return len(before) == LOOP_AT - 1 and all(action in round for round in before)
+        if len(before) == LOOP_AT - 1 and all(action in round for round in before):
+            return REPEATED
+        return NOTHING_NEW if self._rounds_without_new >= LOOP_AT - 1 and action in self._ran else None
 
     # ---- calls -------------------------------------------------------------------------------------------------------
 
