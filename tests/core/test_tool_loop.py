@@ -209,7 +209,8 @@ def test_calls_in_turn_end_when_nothing_new_was_called_for_three_answers() -> No
     response = run({}, *answers)
     assert kinds(response) == [*["mcp_call"] * 4, "message"]
     assert response["antiphon_notices"][-1] == (
-        "a call of roll was not run: it was made before, with the same arguments, and so was every call of the two answers before"
+        "a call of roll was not run: it was made before, with the same arguments, "
+        "and so was every call of the two answers before"
     )
 
 

@@ -68,8 +68,9 @@ class Enforcement:
         self._rounds_without_new = 0
         # The model makes the same call in every round.
         self.repeats_itself = False
-        # The calls that were not run, and why not.
+        # The calls that were not run, and why not: by the names of their tools, and those of this round.
         self.not_run: dict[tuple[str, str], None] = {}
+        self._answered: list[CallState] = []
         self._dropped: list[CallState] = []
         # Why the last of them was dropped.
         self.limit = ""
@@ -92,6 +93,7 @@ class Enforcement:
         """What was required of the answers before this one has been done."""
         self._may_reject = self._rejects
         self._shown_in_round = 0
+        self._answered = []
         ran = self._runs_by_round[-1]
         self._rounds_without_new = self._rounds_without_new + 1 if ran and ran <= self._ran else 0
         self._ran |= ran
@@ -230,7 +232,12 @@ class Enforcement:
 
     def _answer(self, call: CallState, words: str, why: str) -> None:
         call.result = ToolResult(words, failed=True)
+        self._answered.append(call)
         self.not_run[call.name[:LONGEST_NAME], why] = None
+
+    def is_answered(self, state: ItemState) -> bool:
+        """Of a call of this round that is not run: its result says why."""
+        return any(state is call for call in self._answered)
 
     def _repetition(self, action: Hashable) -> str | None:
         """Why the call is one of a loop. Calls that are made together are none: the model had not seen what came of them."""

@@ -637,7 +637,9 @@ class Exchange:
         called = any(isinstance(state, CallState) for state in output.round)
         in_loop = enforcement.repeats_itself
         # A small model would go on with what it reads of a call that was not run.
-        states = output.round if in_loop and self._question.is_helped else output.turn
+        states = output.turn
+        if in_loop and self._question.is_helped:
+            states = [state for state in states if not enforcement.is_answered(state)]
         cites = self.sources.next_number > 1 and not wants_json(self.request)
         self._question.add_round(states_to_turn(states), called=called, in_loop=in_loop, cites=cites)
         self._output.begin_round()

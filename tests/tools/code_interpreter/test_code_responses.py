@@ -350,6 +350,17 @@ async def test_the_same_code_again_and_again_is_not_run(engine: MockEngine, kern
     assert [item.get("status") for item in response["output"]] == ["completed", "completed", "failed", "completed"]
 
 
+async def test_a_small_model_in_a_loop_reads_nothing_of_code_that_was_not_run(
+    engine: MockEngine, kernels: ScriptedKernels, tmp_path: Path
+) -> None:
+    engine.will(coded("x"), coded("x"), coded("x"), text("One."))
+    async with interpreting(engine, kernels, tmp_path, help="full") as gateway:
+        await gateway.create(tools=[TOOL])
+    roles = [message["role"] for message in engine.requests[-1]["messages"]]
+    assert roles[-5:] == ["assistant", "tool", "assistant", "tool", "user"]
+    assert "not carried out" not in str(engine.requests[-1])
+
+
 async def test_two_calls_of_one_answer_run_one_after_another(
     engine: MockEngine, kernels: ScriptedKernels, tmp_path: Path
 ) -> None:
