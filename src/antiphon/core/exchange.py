@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, structs
 
 from antiphon.core.answer_lessons import AnswerLessons
 from antiphon.core.answer_notices import answer_notices
@@ -53,6 +53,7 @@ from antiphon.core.question import Question
 from antiphon.core.response_object import request_to_response, sampling_to_echo
 from antiphon.core.rounds import states_to_turn
 from antiphon.core.search_results import numbered
+from antiphon.core.shown_results import ShownResult, files_shown, output_to_stored, to_shown_result
 from antiphon.core.steps import (
     COMPACT,
     DONE,
@@ -153,7 +154,9 @@ class Exchange:
         self._room = 0
         self._tool_notices: dict[str, None] = {}
         # What the model can cite: the results of tools that the gateway ran.
-        self.sources = Sources()
+        self.sources = Sources(files_shown(self._question.items))
+        # The calls that ran, each with what the model read of it.
+        self._ran: list[tuple[CallState, ShownResult]] = []
         # By label: the lists of MCP servers that have come, until all are there.
         self._listings: dict[str, Listing] = {}
         self._approvals = self._question.approvals if runs_tools and not self._question.conversion.compacts else []
@@ -423,7 +426,9 @@ class Exchange:
             return self._emitted()
         if (data := container_data(call.native.kind, result)) is not None:
             self.sources.add_files(data.container_id, data.files)
+        first = self.sources.next_number
         call.result = bounded(numbered(call.native.kind, result, self.sources, self._room), self._room)
+        self._ran.append((call, to_shown_result(call.result.output, self.sources.since(first))))
         if call.native.kind == HOSTED_SHELL:
             state = result_to_state(self._environment.new_id("sho"), call.call_id, call.arguments_to_run, result)
             self._sequence.insert_after(call, state)
@@ -662,6 +667,14 @@ class Exchange:
         incomplete = ending_of(output.reason).incomplete
         terminal = self._lifecycle.end(int(self._environment.now()), incomplete=incomplete, error=sequence.error)
         return [*self._emitted(), terminal]
+
+    @property
+    def stored_response(self) -> Response:
+        """The response after `end()` as it is stored: its calls have what the model read of them."""
+        if not self._ran:
+            return self.response
+        shown = {call.item.id: result for call, result in self._ran if call.closed}
+        return structs.replace(self.response, output=output_to_stored(self.response.output, shown))
 
     def _emitted(self) -> list[AnyEvent]:
         events, self._sequence.events = self._sequence.events, []

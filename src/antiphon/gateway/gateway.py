@@ -36,7 +36,7 @@ from antiphon.gateway.recorder import ResponseRecorder
 from antiphon.gateway.run import ResponseRun
 from antiphon.gateway.sealed_requests import to_stored_request
 from antiphon.gateway.tool_checks import check_tools
-from antiphon.gateway.tool_containers import recalled, tool_containers
+from antiphon.gateway.tool_containers import tool_containers
 from antiphon.store.protocol import Store
 from antiphon.store.records import Record
 from antiphon.wire.responses import CreateResponse
@@ -204,7 +204,6 @@ class Gateway:
         chosen = await self.pool.choose(read.request.model, read.request.prompt_cache_key)
         given = read.request.input
         history = await recorder.read(request_to_items(read.request))
-        history = recalled(self.equipment.tools, read.request, history, recorder.owner)
         large = read.is_large(history)
         # Items that stood for stored ones may have been replaced.
         is_as_sent = read.is_plain and read.request.input is given

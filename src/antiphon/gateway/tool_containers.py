@@ -21,11 +21,3 @@ async def tool_containers(
         if choose is not None and (id := await choose(request, history, owner, other)) is not None:
             found[str(kind)] = id
     return found
-
-
-def recalled(tools: Mapping[str, ToolRunner], request: CreateResponse, history: list[Item], owner: str) -> list[Item]:
-    """The history, with what containers know of the calls in it: the model sees them as it saw them before."""
-    for kind in dict.fromkeys(tool.get("type") for tool in request.tools or ()):
-        recall = getattr(tools.get(kind), "recalled", None) if isinstance(kind, str) else None
-        history = history if recall is None else recall(history, owner)
-    return history

@@ -8,7 +8,8 @@
     file_search_call.results,               stored if the request asked for them, or a client sent them along, and shown then
     web_search_call.results, …
 
-Without `include`, an item is shown as it was stored. A value that is not part of the API is refused, as in a request.
+What a model read of its searches and its code is stored with their items, and never shown. Otherwise an item is shown as it was
+stored, if there is no `include`. A value that is not part of the API is refused, as in a request.
 """
 
 import re
@@ -21,6 +22,7 @@ from aiohttp import web
 
 from antiphon.core.request_fields import SEALED_REASONING, refuse_unknown_includes
 from antiphon.core.sealed_text import item_to_sealed
+from antiphon.core.shown_results import item_to_view
 from antiphon.core.sse import event_to_frame
 from antiphon.core.stored_events import frame_to_event, split_frames
 from antiphon.http.app_keys import GATEWAY
@@ -48,6 +50,7 @@ class View:
         return self._seal is not None
 
     def item(self, item: Item) -> Item:
+        item = item_to_view(item)
         return item if self._seal is None else item_to_sealed(item, self._seal)
 
     def items(self, items: Sequence[Item]) -> list[Item]:

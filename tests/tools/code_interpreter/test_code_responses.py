@@ -218,7 +218,7 @@ async def test_a_longer_history_begins_with_the_same_messages(
     assert results(engine)[2] == "ran 'x', run 3"
 
 
-async def test_what_a_container_does_not_know_any_more_is_not_shown_again(
+async def test_the_output_is_shown_again_after_its_container_is_gone(
     engine: MockEngine, kernels: ScriptedKernels, tmp_path: Path
 ) -> None:
     engine.will(coded("x"), text("One."), text("Two."))
@@ -226,7 +226,35 @@ async def test_what_a_container_does_not_know_any_more_is_not_shown_again(
         first = await gateway.create(tools=[TOOL])
         await gateway.get(f"/v1/containers/{first['output'][0]['container_id']}", method="DELETE")
         await gateway.create("Go on.", tools=[TOOL], previous_response_id=first["id"])
-    assert results(engine) == ["(the output is not shown again)"]
+    assert results(engine) == ["ran 'x', run 1"]
+
+
+async def test_each_branch_has_the_output_of_its_own_calls(
+    engine: MockEngine, kernels: ScriptedKernels, tmp_path: Path
+) -> None:
+    engine.will(coded("x += 1"), text("One."), coded("x += 1"), text("Two."), text("It was one."))
+    async with interpreting(engine, kernels, tmp_path) as gateway:
+        first = await gateway.create(tools=[TOOL])
+        await gateway.create("Again.", tools=[TOOL], previous_response_id=first["id"])
+        await gateway.create("What was it?", tools=[TOOL], previous_response_id=first["id"])
+    assert results(engine) == ["ran 'x += 1', run 1"]
+
+
+@pytest.mark.parametrize("include", [[], INCLUDE])
+async def test_stored_items_that_come_back_have_the_output_as_the_model_read_it(
+    engine: MockEngine, kernels: ScriptedKernels, tmp_path: Path, include: list[str]
+) -> None:
+    engine.will(coded("y"), text("One."), text("Two."))
+    kernels.scripts["y"] = prints("drawn", PNG, plot__csv="a,b")
+    question = {"role": "user", "content": "Hi"}
+    async with interpreting(engine, kernels, tmp_path) as gateway:
+        first = await gateway.create([question], tools=[TOOL], include=include)
+        before = engine.last["messages"]
+        second = await gateway.create([question, *first["output"], question], tools=[TOOL])
+        _, listed = await gateway.get(f"/v1/responses/{second['id']}/input_items")
+    assert engine.last["messages"][: len(before)] == before
+    assert "Files that were written." in results(engine)[0]
+    assert "Files that were written." not in str(listed)
 
 
 async def test_a_named_container_is_used(engine: MockEngine, kernels: ScriptedKernels, tmp_path: Path) -> None:
