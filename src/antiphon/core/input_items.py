@@ -21,6 +21,7 @@ import msgspec
 from msgspec import structs
 
 from antiphon.core.arguments import arguments_to_text
+from antiphon.core.call_members import ordered_outputs
 from antiphon.core.code_interpreter_calls import KIND as CODE_INTERPRETER
 from antiphon.core.code_interpreter_calls import PYTHON, code_call_id, code_to_arguments
 from antiphon.core.code_results import outputs_to_text
@@ -218,12 +219,12 @@ def call_as_function(kind: str, member: str, without: str = "") -> Converter:
     return to_chat
 
 
-def output_as_result(member: str, otherwise: str = "") -> Converter:
-    """`otherwise`: the member that is sent if there is no such one."""
+def output_as_result(member: str, otherwise: str = "", order: Callable[[Any], Any] = lambda value: value) -> Converter:
+    """`otherwise`: the member that is sent if there is no such one. `order`: how its value is written."""
 
     def to_chat(draft: ChatDraft, item: Item, where: str) -> None:
         value = item.get(member) if item.get(member) is not None else item.get(otherwise, "")
-        text = value if isinstance(value, str) else _json(value)
+        text = value if isinstance(value, str) else _json(order(value))
         call_id = item.get("call_id") or item.get("id")
         if isinstance(call_id, str) and draft.has_call(call_id):
             draft.output(call_id, [{"type": "text", "text": text}], where)
@@ -398,7 +399,7 @@ CONVERTERS: dict[str, Converter] = {
     "local_shell_call": call_as_function("local_shell", "action", without="type"),
     "local_shell_call_output": output_as_result("output"),
     "shell_call": call_as_function("shell", "action"),
-    "shell_call_output": output_as_result("output"),
+    "shell_call_output": output_as_result("output", order=ordered_outputs),
     "apply_patch_call": call_as_function("apply_patch", "operation"),
     # The output of a patch may be only the status, whether it was applied.
     "apply_patch_call_output": output_as_result("output", otherwise="status"),

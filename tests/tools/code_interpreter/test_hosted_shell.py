@@ -94,6 +94,19 @@ async def test_a_longer_history_begins_with_the_same_messages(
     assert [kernel.runs for kernel in kernels.started] == [["a", "b"]]
 
 
+async def test_items_that_come_back_in_another_order_are_the_same_prompt(
+    engine: MockEngine, kernels: ScriptedKernels, tmp_path: Path
+) -> None:
+    engine.will(ran("ls"), text("One file."), text("Yes."))
+    question = {"role": "user", "content": "Look."}
+    async with interpreting(engine, kernels, tmp_path) as gateway:
+        first = await gateway.create([question], tools=[TOOL], store=False)
+        before = engine.last["messages"]
+        items = json.loads(json.dumps([question, *first["output"], question], sort_keys=True))
+        await gateway.create(items, tools=[TOOL], store=False)
+    assert engine.last["messages"][: len(before)] == before
+
+
 async def test_shell_and_code_interpreter_share_a_container(
     engine: MockEngine, kernels: ScriptedKernels, tmp_path: Path
 ) -> None:
