@@ -229,6 +229,25 @@ async def test_the_output_is_shown_again_after_its_container_is_gone(
     assert results(engine) == ["ran 'x', run 1"]
 
 
+async def test_the_same_code_twice_in_one_answer_has_two_ids(
+    engine: MockEngine, kernels: ScriptedKernels, tmp_path: Path
+) -> None:
+    twice = answer(
+        call("python", '{"code": "x"}', id="a"), call("python", '{"code": "x"}', id="b", index=1), finish="tool_calls"
+    )
+    engine.will(twice, text("One."), text("Two."))
+    async with interpreting(engine, kernels, tmp_path) as gateway:
+        first = await gateway.create(tools=[TOOL])
+        before = engine.last["messages"]
+        await gateway.create("Go on.", tools=[TOOL], previous_response_id=first["id"])
+    assert engine.last["messages"][: len(before)] == before
+    assistant, *outputs = before[1:]
+    ids = [made["id"] for made in assistant["tool_calls"]]
+    assert len(set(ids)) == 2
+    assert [output["tool_call_id"] for output in outputs] == ids
+    assert results(engine) == ["ran 'x', run 1", "ran 'x', run 2"]
+
+
 async def test_each_branch_has_the_output_of_its_own_calls(
     engine: MockEngine, kernels: ScriptedKernels, tmp_path: Path
 ) -> None:
