@@ -469,3 +469,19 @@ async def test_no_client_sees_what_only_the_model_reads(engine: MockEngine, stor
     for body in seen:
         assert "shown_result" not in str(body)
         assert "Rome is the capital of Italy" not in str(body)
+
+
+async def test_results_that_were_not_stored_are_missed_with_a_notice(engine: MockEngine, stores: FileStores) -> None:
+    engine.will(SEARCHED, text("Rome."), SEARCHED, text("Rome."))
+    async with searching_files(engine, stores) as gateway:
+        _, conversation = await gateway.post({}, "/v1/conversations")
+        for include, is_missing in (([], True), (INCLUDE, False)):
+            made = await gateway.create(tools=[TOOL], include=include, conversation=conversation["id"])
+            item = made["output"][0]["id"]
+            for path in (f"/v1/responses/{made['id']}", f"/v1/conversations/{conversation['id']}/items/{item}"):
+                status, _ = await gateway.get(f"{path}?include[]=file_search_call.results")
+                assert (status, "file_search_call.results" in gateway.headers.get("antiphon-notice", "")) == (200, is_missing)
+                await gateway.get(path)
+                assert "antiphon-notice" not in gateway.headers
+        await gateway.get(f"/v1/conversations/{conversation['id']}/items?include=file_search_call.results")
+        assert "file_search_call.results" in gateway.headers["antiphon-notice"]
