@@ -8,11 +8,11 @@ import contextlib
 import os
 import secrets
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from antiphon.sandbox.limits import SandboxLimits
 
@@ -116,28 +116,40 @@ def file_name(name: str) -> str:
 
 def usage(folder: Path, limits: SandboxLimits) -> Usage:
     """How much is in it. Counting ends where a limit is exceeded."""
+    return _counted(_entries(folder, limits.files + 1), limits)
+
+
+def shrink(folder: Path, limits: SandboxLimits) -> None:
+    """Removes what was changed last, so that the folder is within its limits. Nothing is counted twice: code may leave
+    thousands of entries."""
+    # A folder counts as changed when something in it was; what is in there goes with it.
+    entries = sorted(os.scandir(folder), key=lambda entry: entry.stat(follow_symlinks=False).st_ctime_ns)
+    for entry in entries[_how_many_fit(folder, entries, limits) :]:
+        if entry.is_dir(follow_symlinks=False):
+            remove_folder(Path(entry.path))
+        else:
+            os.unlink(entry.path)
+
+
+def _how_many_fit(folder: Path, entries: Sequence[os.DirEntry[str]], limits: SandboxLimits) -> int:
+    for at, entry in enumerate(entries):
+        used = _counted(_with_contents(folder, entry, limits.files + 1), limits)
+        if used.exceeds(limits):
+            return at
+        limits = structs.replace(limits, disk=limits.disk - used.size, files=limits.files - used.files)
+    return len(entries)
+
+
+def _counted(entries: Iterable[tuple[str, os.stat_result]], limits: SandboxLimits) -> Usage:
     size = files = 0
     hidden = False
-    for path, status in _entries(folder, limits.files + 1):
+    for path, status in entries:
         size, files = size + status.st_blocks * 512, files + 1
         is_folder = stat.S_ISDIR(status.st_mode)
         hidden = is_folder and (path.count("/") >= DEEPEST or not _is_readable(status))
         if hidden or size > limits.disk or files > limits.files:
             break
     return Usage(size, files, hidden)
-
-
-def shrink(folder: Path, limits: SandboxLimits) -> None:
-    """Removes what was changed last until the folder is within its limits."""
-    while usage(folder, limits).exceeds(limits):
-        entries = sorted(os.scandir(folder), key=lambda entry: entry.stat(follow_symlinks=False).st_ctime_ns)
-        if not entries:
-            return
-        # A folder counts as changed when something in it was; what is in there goes with it.
-        if entries[-1].is_dir(follow_symlinks=False):
-            remove_folder(Path(entries[-1].path))
-        else:
-            os.unlink(entries[-1].path)
 
 
 def remove_folder(folder: Path) -> None:
@@ -184,9 +196,15 @@ def _remove_or_raise_up(root: int, name: str) -> None:
     os.rmdir(name, dir_fd=root)
 
 
-def _entries(folder: Path, most: int) -> Iterator[tuple[str, os.stat_result]]:
-    """What is in the folder and below, without following links; at most so many."""
-    waiting = [""]
+def _with_contents(folder: Path, entry: os.DirEntry[str], most: int) -> Iterator[tuple[str, os.stat_result]]:
+    yield entry.name, entry.stat(follow_symlinks=False)
+    if entry.is_dir(follow_symlinks=False):
+        yield from _entries(folder, most, entry.name)
+
+
+def _entries(folder: Path, most: int, inside: str = "") -> Iterator[tuple[str, os.stat_result]]:
+    """What is in the folder and below, without following links; at most so many. `inside`: of a folder in it."""
+    waiting = [inside]
     while waiting:
         inside = waiting.pop()
         with contextlib.suppress(OSError, NotAFile), _opened(folder, inside) as descriptor, os.scandir(descriptor) as scanned:
