@@ -1,8 +1,10 @@
 """The folder of a sandbox, seen from outside. What code can put there is in test_attacks.py; here are names and sizes."""
 
+import errno
 import os
 import stat
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -60,6 +62,16 @@ def test_a_folder_of_that_name_is_not_replaced(folder: Path) -> None:
     with pytest.raises(folders.NotAFile):
         folders.write_file(folder, "taken", [b"x"])
     assert [path.name for path in folder.iterdir()] == ["taken"]
+
+
+def test_a_full_disk_is_not_taken_for_a_folder_of_that_name(folder: Path) -> None:
+    def pieces() -> Iterator[bytes]:
+        yield b"x"
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(OSError, match="No space"):
+        folders.write_file(folder, "a.txt", pieces())
+    assert list(folder.iterdir()) == []
 
 
 def test_another_content_has_another_time(folder: Path) -> None:

@@ -5,6 +5,7 @@ device is not a file. Nothing here is quick: run it in a thread.
 """
 
 import contextlib
+import errno
 import os
 import secrets
 import stat
@@ -14,7 +15,7 @@ from typing import BinaryIO
 
 from msgspec import Struct, structs
 
-from antiphon.sandbox.limits import SandboxLimits
+from antiphon.sandbox.limits import MOST_FILES, SandboxLimits
 
 # A tree that is deeper than this was made to be.
 DEEPEST = 32
@@ -28,6 +29,8 @@ def _flags(*names: str) -> int:
 _FOLDER = _flags("O_RDONLY", "O_DIRECTORY", "O_NOFOLLOW", "O_CLOEXEC")
 _FILE = _flags("O_RDONLY", "O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC")
 _NEW_FILE = _flags("O_WRONLY", "O_CREAT", "O_EXCL", "O_NOFOLLOW", "O_CLOEXEC")
+# A folder has the name that a file should get.
+_TAKEN = (errno.EISDIR, errno.ENOTEMPTY, errno.EEXIST)
 
 
 class FolderFile(Struct, frozen=True):
@@ -50,7 +53,7 @@ class NotAFile(Exception):
     """There is no plain file of this name in the folder."""
 
 
-def list_files(folder: Path, most: int = 10_000) -> list[FolderFile]:
+def list_files(folder: Path, most: int = MOST_FILES) -> list[FolderFile]:
     """The plain files, in the order of their paths. Left out: links, pipes, sockets, devices, and names that are not UTF-8."""
     found = [
         FolderFile(path, status.st_size, status.st_ctime_ns)
@@ -74,7 +77,8 @@ def open_file(folder: Path, path: str) -> BinaryIO:
 
 
 def write_file(folder: Path, name: str, pieces: Iterable[bytes]) -> FolderFile:
-    """Puts a file into the folder, in place of what has its name. The name is one part of a path: see `file_name`."""
+    """Puts a file into the folder, in place of what has its name. The name is one part of a path: see `file_name`. Raises
+    NotAFile if a folder has it, and OSError if the file could not be written."""
     if name != file_name(name):
         raise NotAFile(name)
     root = os.open(folder, _FOLDER)
@@ -90,8 +94,8 @@ def write_file(folder: Path, name: str, pieces: Iterable[bytes]) -> FolderFile:
         except BaseException as failed:
             with contextlib.suppress(OSError):
                 os.unlink(temporary, dir_fd=root)
-            if isinstance(failed, OSError):
-                raise NotAFile(name) from failed  # a folder has the name, for one
+            if isinstance(failed, OSError) and failed.errno in _TAKEN:
+                raise NotAFile(name) from failed
             raise
         status = os.stat(name, dir_fd=root, follow_symlinks=False)
     finally:

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from antiphon.sandbox import folder as folders
-from antiphon.sandbox.limits import GIB, MIB, SandboxLimits
+from antiphon.sandbox.limits import GIB, KEEP_FREE, MIB, SandboxLimits
 from antiphon.sandbox.output import PAUSE, PIECE, Output
 from antiphon.sandbox.results import KernelRun, ShellRun
 from antiphon.sandbox.sandbox import Sandbox, SandboxProcess
@@ -32,8 +32,6 @@ GRACE = 2.0
 MOST_IN_PIPE = MIB
 # How often the folder is measured while code runs.
 MEASURE_EVERY = 0.25
-# A sandbox stops before it fills the disk that the gateway's own data is on.
-KEEP_FREE = 256 * MIB
 
 
 class KernelFailed(Exception):
