@@ -47,6 +47,9 @@ async def create(request: web.Request) -> web.Response:
     made = await containers.create(owner, body.name, minutes=minutes, memory_limit=body.memory_limit or "1g")
     try:
         await containers.copy(made, records)
+    except ContainerExpired:
+        # Another request has deleted it meanwhile.
+        raise _not_found(made.id) from None
     except BaseException:
         # Half of it is of no use.
         await containers.delete(owner, made.id)
