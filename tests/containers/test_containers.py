@@ -158,6 +158,15 @@ async def test_a_container_is_deleted_while_it_runs_code(containers: Containers,
     assert containers.seen("ada", made.id) is None
 
 
+async def test_a_container_whose_folder_is_gone_has_expired(containers: Containers) -> None:
+    made = await containers.create("ada", "mine")
+    made.folder.data.rmdir()
+    with pytest.raises(ContainerExpired):
+        await containers.run(made, "x")
+    assert made.has_expired
+    assert containers.get("ada", made.id) is None
+
+
 async def test_a_slow_upload_does_not_keep_code_from_running(containers: Containers) -> None:
     made = await containers.create("ada", "mine")
     may_end = asyncio.Event()

@@ -239,6 +239,10 @@ class Containers(ContainerFiles):
     async def _kernel(self, container: Container) -> Kernel:
         if container.kernel is None or not container.kernel.is_alive:
             await _stop(container)
+            if not await asyncio.to_thread(container.folder.data.is_dir):
+                # Somebody has cleaned up the disk.
+                self._expire(container)
+                raise ContainerExpired
             container.kernel = await self.kernels.start(container.folder.data, MEMORY[container.memory_limit])
             # The sandbox may have given the files to another user, which is no change of them.
             await self._look(container, None)
