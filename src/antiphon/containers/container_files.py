@@ -28,7 +28,7 @@ class ContainerExpired(Exception):
     """It has gone while somebody was about to use it."""
 
     def __init__(self) -> None:
-        super().__init__("the container has expired")
+        super().__init__("The container has expired, or was deleted: its files and its variables are gone.")
 
 
 class ContainerLimits(Struct, frozen=True):

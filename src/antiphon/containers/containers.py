@@ -209,6 +209,8 @@ class Containers(ContainerFiles):
             seconds = self.limits.seconds
             async with self._running(container, seconds) as kernel:
                 result = await kernel.run(code, seconds)
+            if container.has_expired:
+                raise ContainerExpired
             written = await self._look(container, "assistant")
             for image in result.images:
                 written += await self._keep_image(container, image)
@@ -221,6 +223,8 @@ class Containers(ContainerFiles):
         async with self._in_use(container):
             async with self._running(container, seconds * len(commands)) as kernel:
                 ran = [await kernel.shell(command, seconds, most_output) for command in commands]
+            if container.has_expired:
+                raise ContainerExpired
             await self._look(container, "assistant")
             return ran
 

@@ -15,6 +15,7 @@ from support.kernels import ScriptedKernels, interpreting, prints
 from antiphon.container_settings import ContainerSettings
 from antiphon.core.recording_file import file_to_recording
 from antiphon.core.rerun import run_again
+from antiphon.http.app_keys import CONTAINERS
 from antiphon.sandbox.results import KernelRun
 from antiphon.store import open_store
 
@@ -170,6 +171,36 @@ async def test_code_that_takes_too_long_is_a_call_that_failed(
     assert events[-1]["response"]["output"][0]["status"] == "failed"
     assert "response.code_interpreter_call.completed" not in [event["type"] for event in events]
     assert events[-1]["type"] == "response.completed"
+
+
+async def test_too_many_containers_are_for_the_model_to_read_and_no_fault_of_the_gateway(
+    engine: MockEngine, kernels: ScriptedKernels, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine.will(coded("1"), text("Oh."))
+    async with interpreting(engine, kernels, tmp_path, ContainerSettings(most_per_key=1)) as gateway:
+        await gateway.post({"name": "mine"}, "/v1/containers")
+        response = await gateway.create(tools=[TOOL])
+    assert response["output"][0]["status"] == "failed"
+    assert results(engine)[0].startswith("There are too many containers here now: at most 1 at a time for one key.")
+    assert "tool_failed" not in caplog.text
+
+
+async def test_a_container_that_is_deleted_while_code_runs_has_no_files(
+    engine: MockEngine, kernels: ScriptedKernels, tmp_path: Path
+) -> None:
+    engine.will(coded("loop()"), text("Oh."))
+    async with interpreting(engine, kernels, tmp_path) as gateway:
+        containers = gateway.app[CONTAINERS]
+        assert containers is not None
+
+        def deleted(folder: Path) -> KernelRun:
+            containers.all[0].has_expired = True
+            return KernelRun("The interpreter has ended. Files are kept.", failed=True)
+
+        kernels.scripts["loop()"] = deleted
+        response = await gateway.create(tools=[TOOL])
+    assert response["output"][0]["status"] == "failed"
+    assert results(engine)[0].startswith("The container has expired, or was deleted")
 
 
 # ---- which container -------------------------------------------------------------------------------------------------
