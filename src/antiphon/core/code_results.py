@@ -1,6 +1,6 @@
 """What came of running code: its outputs as the API shows them, and its text for the model."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -26,6 +26,10 @@ class CodeFile(Struct, frozen=True):
 
     id: str
     name: str
+
+
+# By the ids of containers.
+NO_FILES: Mapping[str, Sequence[CodeFile]] = {}
 
 
 class CodeData(Struct, frozen=True):

@@ -438,6 +438,24 @@ async def test_a_link_to_a_file_that_code_wrote_is_cited_exactly(
     assert results(engine)[0].endswith("[plot.csv](sandbox:/mnt/data/plot.csv)\n- plot.csv")
 
 
+async def test_a_file_of_an_earlier_response_is_cited_though_no_code_is_run(
+    engine: MockEngine, kernels: ScriptedKernels, tmp_path: Path
+) -> None:
+    engine.will(coded("save()"), text("Done."), text("Again: sandbox:/mnt/data/plot.csv"))
+    kernels.scripts["save()"] = prints("", plot__csv="a,b")
+    async with interpreting(engine, kernels, tmp_path) as gateway:
+        first = await gateway.create(tools=[TOOL])
+        response = await gateway.create("Again.", tools=[TOOL], previous_response_id=first["id"])
+        _, files = await gateway.get(f"/v1/containers/{first['output'][0]['container_id']}/files")
+        latest = max(row["number"] for row in await rows(gateway))
+        async with gateway.client.get(f"{gateway.url}/inspector/requests/{latest}/recording") as answered:
+            again = run_again(file_to_recording(await answered.read()))
+    (cited,) = response["output"][0]["content"][0]["annotations"]
+    assert again.response is not None
+    assert msgspec.to_builtins(again.response.output)[0]["content"][0]["annotations"] == [cited]
+    assert (cited["type"], cited["file_id"]) == ("container_file_citation", files["data"][0]["id"])
+
+
 async def test_an_image_is_a_file_too(engine: MockEngine, kernels: ScriptedKernels, tmp_path: Path) -> None:
     engine.will(coded("plot()"), text("See sandbox:/mnt/data/image.png"))
     kernels.scripts["plot()"] = prints("", PNG, PNG)

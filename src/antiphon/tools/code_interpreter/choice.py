@@ -6,6 +6,7 @@ from typing import Any
 from antiphon.containers.container import Container
 from antiphon.containers.containers import ContainerExpired, Containers
 from antiphon.core.code_interpreter import containers_in
+from antiphon.core.code_results import CodeFile
 from antiphon.core.request_fields import request_to_items
 from antiphon.core.tools import ToolResult
 from antiphon.errors import ApiError, InvalidRequest, quoted
@@ -41,6 +42,12 @@ def named_container(containers: Containers, id: str, owner: str, where: str) -> 
     if containers.get(owner, id) is None:
         raise InvalidRequest(EXPIRED.format(where=where, id=quoted(id)), param=where, code="container_expired")
     return id
+
+
+def known_files(containers: Containers, id: str, owner: str) -> list[CodeFile]:
+    """Those of a container that is there: an answer may link them before anything is run."""
+    there = containers.get(owner, id)
+    return [] if there is None else [CodeFile(file.id, file.name) for file in there.files.values()]
 
 
 async def opened_container(containers: Containers, id: str, owner: str, memory: str | None) -> Container:

@@ -24,6 +24,7 @@ from antiphon.core.tools import TOOLS, ToolResult
 from antiphon.tools.code_interpreter.choice import (
     check_here,
     chosen_container,
+    known_files,
     named_container,
     opened_container,
     or_refusal,
@@ -65,6 +66,9 @@ class CodeInterpreterRunner(CodeInterpreter):
             await self._containers.check_uploads(owner, tool.container.file_ids or (), f"{where}.container.file_ids")
             return chosen_container(self._containers, request, history, owner, other)
         return named_container(self._containers, tool.container, owner, f"{where}.container")
+
+    def files_of(self, container: str, owner: str) -> list[CodeFile]:
+        return known_files(self._containers, container, owner)
 
     def recalled(self, history: Sequence[Item], owner: str) -> list[Item]:
         """The history, with what the model read of its calls as far as their containers know it."""

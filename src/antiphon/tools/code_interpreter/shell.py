@@ -25,6 +25,7 @@ from antiphon.core.tools import TOOLS, ToolResult
 from antiphon.tools.code_interpreter.choice import (
     check_here,
     chosen_container,
+    known_files,
     named_container,
     opened_container,
     or_refusal,
@@ -61,6 +62,9 @@ class ShellChooser(ShellDefinition):
             await self._containers.check_uploads(owner, environment.file_ids or (), f"{where}.environment.file_ids")
             return chosen_container(self._containers, request, history, owner, other)
         return named_container(self._containers, environment.container_id, owner, f"{where}.environment.container_id")
+
+    def files_of(self, container: str, owner: str) -> list[CodeFile]:
+        return known_files(self._containers, container, owner)
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolResult:
         raise NotImplementedError("its calls are of another kind")
