@@ -141,6 +141,33 @@ async def test_a_container_that_has_expired_says_so(gateway: GatewayUnderTest, c
     assert body["error"]["message"].startswith("Container is expired.")
 
 
+@pytest.mark.parametrize(
+    ("body", "param", "words"),
+    [
+        ({"file_id": "file-none"}, "file_id", "Invalid `file_id`: there is no file 'file-none'."),
+        ({}, "file", "Missing `file`: send the file as `multipart/form-data`"),
+    ],
+)
+async def test_a_copy_of_what_is_not_there_is_refused_with_its_field(
+    gateway: GatewayUnderTest, client: AsyncOpenAI, body: dict[str, str], param: str, words: str
+) -> None:
+    made = await client.containers.create(name="mine")
+    status, refused = await gateway.post(body, f"/v1/containers/{made.id}/files")
+    assert (status, refused["error"]["param"]) == (400, param)
+    assert refused["error"]["message"].startswith(words)
+
+
+async def test_a_field_that_is_unknown_is_left_out_with_a_notice(gateway: GatewayUnderTest) -> None:
+    async with gateway.client.post(gateway.url + "/v1/containers", json={"name": "mine", "colour": "red"}) as answered:
+        assert (answered.status, answered.headers["antiphon-notice"]) == (200, "field colour is unknown and was left out")
+
+
+async def test_the_reason_why_there_are_no_containers_is_a_sentence(engine: MockEngine, tmp_path: Path) -> None:
+    async with interpreting(engine, ScriptedKernels(reason="It does not hold."), tmp_path) as running:
+        _, body = await running.get("/v1/containers")
+    assert body["error"]["message"] == "There are no containers here. It does not hold."
+
+
 class SlowUploads:
     """Uploaded files that are read only after `may_end`."""
 

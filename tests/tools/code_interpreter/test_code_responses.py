@@ -438,6 +438,17 @@ async def test_a_link_to_a_file_that_code_wrote_is_cited_exactly(
     assert results(engine)[0].endswith("[plot.csv](sandbox:/mnt/data/plot.csv)\n- plot.csv")
 
 
+async def test_the_model_is_asked_for_a_link_that_is_one_in_markdown(
+    engine: MockEngine, kernels: ScriptedKernels, tmp_path: Path
+) -> None:
+    engine.will(coded("save()"), text("See [it](sandbox:/mnt/data/a%20b.csv)."))
+    kernels.scripts["save()"] = prints("", **{"a b__csv": "1"})
+    async with interpreting(engine, kernels, tmp_path) as gateway:
+        response = await gateway.create(tools=[TOOL])
+    assert "[a b.csv](sandbox:/mnt/data/a%20b.csv)" in results(engine)[0]
+    assert [cited["filename"] for cited in response["output"][1]["content"][0]["annotations"]] == ["a b.csv"]
+
+
 async def test_a_file_of_an_earlier_response_is_cited_though_no_code_is_run(
     engine: MockEngine, kernels: ScriptedKernels, tmp_path: Path
 ) -> None:
