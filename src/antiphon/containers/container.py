@@ -47,6 +47,8 @@ class Container:
     kernel: Kernel | None = None
     # One run, or one change of its files, at a time.
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    # Bytes of uploads that are not whole yet.
+    arriving: int = 0
     # How many use it now.
     users: int = 0
 

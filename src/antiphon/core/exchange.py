@@ -30,6 +30,7 @@ from antiphon.core.calls import CallState
 from antiphon.core.check_work import CheckOutcome, CheckWork, DefinitionWork
 from antiphon.core.checks import wants_json
 from antiphon.core.citations import Sources
+from antiphon.core.code_results import NO_FILES, CodeFile
 from antiphon.core.container_data import container_data
 from antiphon.core.documents import ReadWork
 from antiphon.core.enforcement import Enforcement, Rejection
@@ -117,13 +118,14 @@ class Exchange:
         attached: Sequence[Item] = (),
         runs_tools: bool = True,
         containers: Mapping[str, str] = NO_CONTAINERS,
+        files: Mapping[str, Sequence[CodeFile]] = NO_FILES,
     ) -> None:
         """`engines`: those that may be asked, the best first. `history`: stored items before the request's own input.
         `compact`: the answer is one sealed summary of the conversation. `asks_again`: an answer that is rejected, or that the
         engine failed at, may be asked for once more. `first_engine`: the number of the engine to begin with. `notices`: what
         was changed before the exchange began. `attached`: tools that the operator adds to those of the request. `runs_tools`:
         servers are asked for their tools, and approved calls are run, before the engine is asked. `containers`: that tools run
-        code in, by the types of the tools."""
+        code in, by the types of the tools. `files`: that these have already, by their ids."""
         self.containers = containers
         self.request = request
         self._engines = engines
@@ -155,6 +157,8 @@ class Exchange:
         self._tool_notices: dict[str, None] = {}
         # What the model can cite: the results of tools that the gateway ran.
         self.sources = Sources(files_shown(self._question.items))
+        for container, known in files.items():
+            self.sources.add_files(container, known)
         # The calls that ran, each with what the model read of it.
         self._ran: list[tuple[CallState, ShownResult]] = []
         # By label: the lists of MCP servers that have come, until all are there.

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from antiphon.core.code_results import CodeFile
 from antiphon.tools.runner import ToolRunner
 from antiphon.wire.responses import CreateResponse
 
@@ -21,3 +22,12 @@ async def tool_containers(
         if choose is not None and (id := await choose(request, history, owner, other)) is not None:
             found[str(kind)] = id
     return found
+
+
+def container_files(
+    tools: Mapping[str, ToolRunner], containers: Mapping[str, str], owner: str
+) -> dict[str, Sequence[CodeFile]]:
+    """The files that these containers have already, by their ids."""
+    known = ((id, getattr(tools.get(kind), "files_of", None)) for kind, id in containers.items())
+    found = {id: files_of(id, owner) for id, files_of in known if files_of is not None}
+    return {id: files for id, files in found.items() if files}

@@ -21,7 +21,14 @@ from antiphon.core.code_results import CodeData, CodeFile, data_to_result
 from antiphon.core.request_fields import request_to_items
 from antiphon.core.steps import ToolCall
 from antiphon.core.tools import TOOLS, ToolResult
-from antiphon.tools.code_interpreter.choice import check_here, chosen_container, named_container, opened_container
+from antiphon.tools.code_interpreter.choice import (
+    check_here,
+    chosen_container,
+    known_files,
+    named_container,
+    opened_container,
+    or_refusal,
+)
 from antiphon.tools.runner import ToolContext
 from antiphon.wire.responses import CreateResponse
 
@@ -60,9 +67,15 @@ class CodeInterpreterRunner(CodeInterpreter):
             return chosen_container(self._containers, request, history, owner, other)
         return named_container(self._containers, tool.container, owner, f"{where}.container")
 
+    def files_of(self, container: str, owner: str) -> list[CodeFile]:
+        return known_files(self._containers, container, owner)
+
     # ---- a call ------------------------------------------------------------------------------------------------------
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolResult:
+        return await or_refusal(self._run(call, context))
+
+    async def _run(self, call: ToolCall, context: ToolContext) -> ToolResult:
         code = without_fence(code_of(call))
         if not code.strip():
             return ToolResult(NO_CODE, failed=True)
