@@ -141,7 +141,8 @@ def kinds_of(ending: str) -> set[type[wire.Event]]:
 
 
 def test_every_event_with_new_output_has_a_row() -> None:
-    assert kinds_of(".delta") == set(DELTAS)
+    # What commands printed comes at once, when they have ended: the item is whole right after it.
+    assert kinds_of(".delta") == {*DELTAS, wire.ShellCallOutputContentDelta}
     assert kinds_of(".added") == {*PARTS, wire.OutputItemAdded}
 
 

@@ -1,6 +1,7 @@
 """/v1/containers through the openai SDK, and what it refuses."""
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ from support.gateway import GatewayUnderTest
 from support.kernels import ScriptedKernels, interpreting
 
 from antiphon.container_settings import ContainerSettings
+from antiphon.containers.container_files import Uploads
 from antiphon.http.app_keys import CONTAINERS
+from antiphon.store.file_records import FileRecord
 
 FEW = ContainerSettings(most=3, most_per_key=2, disk_bytes=1024 * 1024, memory_limit="4g")
 
@@ -136,6 +139,65 @@ async def test_a_container_that_has_expired_says_so(gateway: GatewayUnderTest, c
     status, body = await gateway.get(f"/v1/containers/{made.id}/files")
     assert (status, body["error"]["code"]) == (404, "container_expired")
     assert body["error"]["message"].startswith("Container is expired.")
+
+
+@pytest.mark.parametrize(
+    ("body", "param", "words"),
+    [
+        ({"file_id": "file-none"}, "file_id", "Invalid `file_id`: there is no file 'file-none'."),
+        ({}, "file", "Missing `file`: send the file as `multipart/form-data`"),
+    ],
+)
+async def test_a_copy_of_what_is_not_there_is_refused_with_its_field(
+    gateway: GatewayUnderTest, client: AsyncOpenAI, body: dict[str, str], param: str, words: str
+) -> None:
+    made = await client.containers.create(name="mine")
+    status, refused = await gateway.post(body, f"/v1/containers/{made.id}/files")
+    assert (status, refused["error"]["param"]) == (400, param)
+    assert refused["error"]["message"].startswith(words)
+
+
+async def test_a_field_that_is_unknown_is_left_out_with_a_notice(gateway: GatewayUnderTest) -> None:
+    async with gateway.client.post(gateway.url + "/v1/containers", json={"name": "mine", "colour": "red"}) as answered:
+        assert (answered.status, answered.headers["antiphon-notice"]) == (200, "field colour is unknown and was left out")
+
+
+async def test_the_reason_why_there_are_no_containers_is_a_sentence(engine: MockEngine, tmp_path: Path) -> None:
+    async with interpreting(engine, ScriptedKernels(reason="It does not hold."), tmp_path) as running:
+        _, body = await running.get("/v1/containers")
+    assert body["error"]["message"] == "There are no containers here. It does not hold."
+
+
+class SlowUploads:
+    """Uploaded files that are read only after `may_end`."""
+
+    def __init__(self, uploads: Uploads) -> None:
+        self._uploads = uploads
+        self.begun, self.may_end = asyncio.Event(), asyncio.Event()
+
+    async def find(self, owner: str, ids: Collection[str]) -> Mapping[str, FileRecord]:
+        return await self._uploads.find(owner, ids)
+
+    async def read(self, record: FileRecord) -> AsyncIterator[bytes]:
+        self.begun.set()
+        await self.may_end.wait()
+        async for piece in self._uploads.read(record):
+            yield piece
+
+
+async def test_a_container_that_is_deleted_while_it_is_made_is_not_found(
+    gateway: GatewayUnderTest, client: AsyncOpenAI
+) -> None:
+    uploaded = await client.files.create(file=("a.csv", b"a,b"), purpose="user_data")
+    containers = gateway.app[CONTAINERS]
+    assert containers is not None
+    slow = containers.uploads = SlowUploads(containers.uploads)
+    making = asyncio.create_task(gateway.post({"name": "mine", "file_ids": [uploaded.id]}, "/v1/containers"))
+    await slow.begun.wait()
+    await client.containers.delete(containers.all[0].id)
+    slow.may_end.set()
+    status, body = await making
+    assert (status, body["error"]["code"]) == (404, "container_not_found")
 
 
 async def test_nothing_of_another_key_is_seen(engine: MockEngine, tmp_path: Path) -> None:

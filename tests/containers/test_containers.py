@@ -9,9 +9,11 @@ import pytest_asyncio
 from support.kernels import ScriptedKernels, prints
 
 from antiphon.containers.containers import ContainerExpired, ContainerLimits, Containers
+from antiphon.containers.folder import ContainerFolder
 from antiphon.containers.gateway_folders import remove_leftovers
-from antiphon.errors import RateLimited
+from antiphon.errors import InvalidRequest, RateLimited, StoreUnavailable
 from antiphon.gateway.ids import new_id
+from antiphon.sandbox.limits import MOST_FILES
 from antiphon.store.file_records import FileRecord
 
 MINUTE = 60
@@ -32,6 +34,10 @@ class NoUploads:
         yield b""
 
 
+async def pieces(data: bytes) -> AsyncIterator[bytes]:
+    yield data
+
+
 def names_in(folder: Path) -> list[str]:
     return [path.name for path in folder.iterdir()]
 
@@ -49,6 +55,14 @@ def kernels() -> ScriptedKernels:
 @pytest_asyncio.fixture
 async def containers(kernels: ScriptedKernels, clock: Clock, tmp_path: Path) -> AsyncIterator[Containers]:
     made = Containers(kernels, ContainerLimits(most=3, most_per_owner=2), tmp_path, new_id, NoUploads(), now=clock)
+    yield made
+    await made.close()
+
+
+@pytest_asyncio.fixture
+async def roomy(kernels: ScriptedKernels, tmp_path: Path) -> AsyncIterator[Containers]:
+    """Each has room for a megabyte."""
+    made = Containers(kernels, ContainerLimits(disk=1024 * 1024), tmp_path, new_id, NoUploads())
     yield made
     await made.close()
 
@@ -144,6 +158,15 @@ async def test_a_container_is_deleted_while_it_runs_code(containers: Containers,
     assert containers.seen("ada", made.id) is None
 
 
+async def test_a_container_whose_folder_is_gone_has_expired(containers: Containers) -> None:
+    made = await containers.create("ada", "mine")
+    made.folder.data.rmdir()
+    with pytest.raises(ContainerExpired):
+        await containers.run(made, "x")
+    assert made.has_expired
+    assert containers.get("ada", made.id) is None
+
+
 async def test_a_slow_upload_does_not_keep_code_from_running(containers: Containers) -> None:
     made = await containers.create("ada", "mine")
     may_end = asyncio.Event()
@@ -157,6 +180,67 @@ async def test_a_slow_upload_does_not_keep_code_from_running(containers: Contain
     assert (await containers.run(made, "x")).files == []
     may_end.set()
     assert (await adding).size == 2
+
+
+async def test_uploads_that_arrive_at_once_share_the_room(roomy: Containers) -> None:
+    made = await roomy.create("ada", "mine")
+    begun = asyncio.Barrier(3)
+
+    async def half() -> AsyncIterator[bytes]:
+        await begun.wait()
+        for _ in range(6):
+            yield b"x" * 100_000
+
+    added = await asyncio.gather(*(roomy.add(made, f"{n}.bin", half()) for n in range(3)), return_exceptions=True)
+    assert sorted(getattr(each, "code", "added") for each in added) == ["added", "container_full", "container_full"]
+    assert made.arriving == 0
+    assert len(names_in(made.folder.data)) == 1
+
+
+async def test_what_was_placed_while_an_upload_arrived_is_counted(roomy: Containers) -> None:
+    made = await roomy.create("ada", "mine")
+    begun, may_end = asyncio.Event(), asyncio.Event()
+
+    async def slow() -> AsyncIterator[bytes]:
+        begun.set()
+        await may_end.wait()
+        yield b"x" * 600_000
+
+    adding = asyncio.create_task(roomy.add(made, "slow.bin", slow()))
+    await begun.wait()
+    await roomy.add(made, "quick.bin", pieces(b"x" * 600_000))
+    may_end.set()
+    with pytest.raises(InvalidRequest) as refused:
+        await adding
+    assert refused.value.code == "container_full"
+    # What takes the place of another file has its room.
+    await roomy.add(made, "quick.bin", pieces(b"y" * 900_000))
+    assert names_in(made.folder.data) == ["quick.bin"]
+
+
+async def test_a_container_with_too_many_files_takes_no_more(roomy: Containers) -> None:
+    made = await roomy.create("ada", "mine")
+    for number in range(MOST_FILES):
+        (made.folder.data / str(number)).touch()
+    with pytest.raises(InvalidRequest) as refused:
+        await roomy.add(made, "more", pieces(b""))
+    assert refused.value.code == "container_full"
+    assert (await roomy.add(made, "7", pieces(b"x"))).size == 1
+
+
+async def test_a_disk_that_is_almost_full_is_not_filled(roomy: Containers) -> None:
+    made = await roomy.create("ada", "mine")
+    made.folder = ContainerFolder(made.folder.data.parent, keep_free=2**60)
+    with pytest.raises(StoreUnavailable, match="almost full"):
+        await roomy.add(made, "a.bin", pieces(b"x"))
+    assert names_in(made.folder.data) == names_in(made.folder.data.parent / "incoming") == []
+
+
+async def test_the_output_of_code_is_shown_though_its_image_has_no_room(roomy: Containers, kernels: ScriptedKernels) -> None:
+    made = await roomy.create("ada", "mine")
+    kernels.scripts = {"plot": prints("drawn", b"x" * 2_000_000)}
+    ran = await roomy.run(made, "plot")
+    assert (ran.result.logs, len(ran.result.images), ran.written) == ("drawn", 1, [])
 
 
 async def test_leftovers_of_a_gateway_that_was_killed_are_removed_and_no_others(containers: Containers, tmp_path: Path) -> None:

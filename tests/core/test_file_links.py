@@ -1,5 +1,7 @@
 """Links to the files of a container: the annotation is exact, however the text is split."""
 
+import time
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -61,6 +63,25 @@ def test_names_with_spaces_are_found_as_they_are_and_escaped() -> None:
 
 def test_a_file_that_is_not_there_is_not_cited() -> None:
     assert cited("[t](sandbox:/mnt/data/other.png) and /mnt/data/plot.png") == []
+
+
+def test_many_files_with_long_names_do_not_stop_an_answer() -> None:
+    names = [f"{'é' * 120}{at}" for at in range(2_000)] + [f"{'é' * 100}/" * 15 + str(at) for at in range(400)]
+    many = Sources()
+    many.add_files("cntr_1", [CodeFile(f"cfile_{at}", name) for at, name in enumerate(names)])
+    begin = time.process_time()
+    reader = CitedText(None, many)
+    deltas = reader.receive(f"See [it](sandbox:/mnt/data/{names[7]}).") + reader.close()
+    assert time.process_time() - begin < 1.0
+    assert [delta.citation.annotation(0, 0)["file_id"] for delta in deltas if isinstance(delta, CitedDelta)] == ["cfile_7"]
+
+
+def test_a_path_that_is_longer_than_names_are_is_not_cited() -> None:
+    long = Sources()
+    long.add_files("cntr_1", [CodeFile("cfile_1", "a" * 256), CodeFile("cfile_2", "b" * 255)])
+    reader = CitedText(None, long)
+    deltas = reader.receive(f"sandbox:/mnt/data/{'a' * 256} sandbox:/mnt/data/{'b' * 255}") + reader.close()
+    assert [delta.citation.annotation(0, 0)["file_id"] for delta in deltas if isinstance(delta, CitedDelta)] == ["cfile_2"]
 
 
 @given(st.lists(st.sampled_from(PARTS), max_size=8).map("".join), st.data())

@@ -259,6 +259,25 @@ while True:
     files.append(open('nameless', 'wb')); os.unlink('nameless')
     files[-1].write(b'x' * 1_000_000); files[-1].flush(); time.sleep(0.01)
 """
+MAPPED = """
+import mmap
+areas = []
+while True:
+    with open('nameless', 'w+b') as file:
+        os.unlink('nameless')
+        file.write(b'x' * 1_000_000); file.flush()
+        number = os.dup(file.fileno())
+        areas.append(mmap.mmap(number, 4096)); os.close(number)
+    for opened in os.listdir('/proc/self/fd'):
+        if os.path.islink(f'/proc/self/fd/{opened}') and 'nameless' in os.readlink(f'/proc/self/fd/{opened}'):
+            os.close(int(opened))
+    time.sleep(0.01)
+"""
+QUICK = """
+files = []
+for _ in range(20):
+    files.append(open('nameless', 'wb')); os.unlink('nameless'); os.posix_fallocate(files[-1].fileno(), 0, 1_000_000)
+"""
 
 
 @pytest.mark.parametrize(
@@ -267,9 +286,11 @@ while True:
         "number = 0\nwhile True:\n    number += 1\n    open(f'big{number}', 'wb').write(b'x' * 1_000_000); time.sleep(0.01)",
         "number = 0\nwhile True:\n    number += 1\n    open(f'small{number}', 'wb').close(); time.sleep(0.001)",
         UNLINKED,
+        MAPPED,
+        QUICK,
         "while True:\n    os.mkdir('deeper'); os.chdir('deeper'); time.sleep(0.001)",
     ],
-    ids=["bytes", "files", "unlinked", "depth"],
+    ids=["bytes", "files", "unlinked", "mapped", "quick", "depth"],
 )
 async def test_a_disk_bomb_is_ended_and_what_it_wrote_is_removed(kernel: Kernel, folder: Path, code: str) -> None:
     folders.write_file(folder, "upload.csv", [b"1,2,3"])
@@ -280,6 +301,49 @@ async def test_a_disk_bomb_is_ended_and_what_it_wrote_is_removed(kernel: Kernel,
     assert not kernel.is_alive
     assert not folders.usage(folder, SMALL).exceeds(SMALL)
     assert (folder / "upload.csv").read_text() == "1,2,3"
+
+
+FLOOD = """
+import os, select, stat
+(number,) = [int(name) for name in os.listdir('/proc/self/fd') if os.path.exists(f'/proc/self/fd/{name}')
+             and stat.S_ISSOCK(os.stat(f'/proc/self/fd/{name}').st_mode)][:1]
+while True:
+    try:
+        os.write(number, (b'x' * 16 + b'D' + bytes(4)) * 40_000)
+    except BlockingIOError:
+        select.select([], [number], [])
+"""
+
+
+async def test_answers_without_end_do_not_stop_the_gateway(kernel: Kernel) -> None:
+    run = await asyncio.wait_for(kernel.run(FLOOD, 20), 10)
+    assert run.failed
+    assert not run.timed_out
+    assert not kernel.is_alive
+
+
+FORGE = """
+import gc, json, struct, threading, time
+(gateway,) = [each for each in gc.get_objects() if type(each).__name__ == 'Gateway']
+mine = gateway.running
+def answer():
+    while gateway.running in (None, mine):
+        time.sleep(0.005)
+    body = json.dumps({'stdout': 'x' * 1_000_000, 'stderr': 'y' * 1_000_000, 'exit_code': 0}).encode()
+    gateway._connection.sendall(gateway.running.encode().ljust(16) + b'S' + struct.pack('>I', len(body)) + body)
+threading.Thread(target=answer, daemon=True).start()
+"""
+
+
+async def test_the_answer_of_a_command_is_never_longer_than_was_asked_for(kernel: Kernel) -> None:
+    assert not (await kernel.run(FORGE, 20)).failed
+    ran = await kernel.shell("sleep 20", 20, 100)
+    assert (ran.stdout[:100], ran.stderr[:100]) == ("x" * 100, "y" * 100)
+    assert max(len(ran.stdout), len(ran.stderr)) <= 200
+
+
+async def test_a_machine_without_memory_ends_code_before_the_gateway(kernel: Kernel) -> None:
+    assert (await kernel.run("print(open('/proc/self/oom_score_adj').read())", 20)).logs.strip() == "1000"
 
 
 async def test_a_very_deep_folder_can_be_removed(sandbox: Sandbox, folder: Path) -> None:

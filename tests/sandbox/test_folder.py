@@ -1,7 +1,10 @@
 """The folder of a sandbox, seen from outside. What code can put there is in test_attacks.py; here are names and sizes."""
 
+import errno
 import os
 import stat
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -61,6 +64,16 @@ def test_a_folder_of_that_name_is_not_replaced(folder: Path) -> None:
     assert [path.name for path in folder.iterdir()] == ["taken"]
 
 
+def test_a_full_disk_is_not_taken_for_a_folder_of_that_name(folder: Path) -> None:
+    def pieces() -> Iterator[bytes]:
+        yield b"x"
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(OSError, match="No space"):
+        folders.write_file(folder, "a.txt", pieces())
+    assert list(folder.iterdir()) == []
+
+
 def test_another_content_has_another_time(folder: Path) -> None:
     first = folders.write_file(folder, "a.txt", [b"one"])
     assert folders.list_files(folder) == [first]
@@ -112,6 +125,26 @@ def test_what_was_changed_last_is_removed_first(folder: Path) -> None:
         folders.write_file(folder, name, [os.urandom(40_000)])
     folders.shrink(folder, limits)
     assert sorted(path.name for path in folder.iterdir()) == ["first", "second"]
+
+
+def test_very_many_files_are_removed_in_little_time(folder: Path) -> None:
+    (folder / "first").touch()
+    for number in range(3_000):
+        os.link(folder / "first", folder / str(number))
+    begin = time.process_time()
+    folders.shrink(folder, SandboxLimits(files=1_000))
+    assert time.process_time() - begin < 2.0
+    assert len(list(folder.iterdir())) == 1_000
+
+
+def test_a_folder_that_does_not_fit_is_removed_with_all_that_is_in_it(folder: Path) -> None:
+    (folder / "large" / "below").mkdir(parents=True)
+    for number in range(5):
+        (folder / "large" / "below" / str(number)).touch()
+    folders.shrink(folder, SandboxLimits(files=7))
+    assert len(list(folder.rglob("*"))) == 7
+    folders.shrink(folder, SandboxLimits(files=6))
+    assert list(folder.iterdir()) == []
 
 
 def test_files_that_are_put_there_belong_to_the_folders_owner(folder: Path) -> None:

@@ -11,8 +11,6 @@ from antiphon.containers.kernels import Kernel
 from antiphon.sandbox.folder import FolderFile
 
 Source = Literal["user", "assistant"]
-# Characters of the results that a container remembers.
-MOST_RESULTS = 1_000_000
 
 
 @dataclass(slots=True)
@@ -46,11 +44,11 @@ class Container:
     files: dict[str, ContainerFile] = field(default_factory=dict)
     # Uploaded files that were copied into it: by the upload's id, the name here.
     copied: dict[str, str] = field(default_factory=dict)
-    # What the model read of its calls: by a key of the code, the oldest first.
-    results: list[tuple[str, str]] = field(default_factory=list)
     kernel: Kernel | None = None
     # One run, or one change of its files, at a time.
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    # Bytes of uploads that are not whole yet.
+    arriving: int = 0
     # How many use it now.
     users: int = 0
 
@@ -89,12 +87,6 @@ class Container:
                 changed.append(known)
             self.files[found.path] = known
         return changed
-
-    def remember(self, key: str, text: str) -> None:
-        """Keeps what a model read of a call: items do not have it unless the client asked for that."""
-        self.results.append((key, text))
-        while sum(len(kept) for _, kept in self.results) > MOST_RESULTS:
-            del self.results[0]
 
     def file(self, id: str) -> ContainerFile | None:
         return next((file for file in self.files.values() if file.id == id), None)

@@ -3,27 +3,32 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
-from contextlib import asynccontextmanager
-from typing import Protocol
+from contextlib import asynccontextmanager, suppress
+from typing import ParamSpec, Protocol, TypeVar
 
 from msgspec import Struct
 
 from antiphon.containers.container import Container, ContainerFile, Source
 from antiphon.containers.folder import clean_name, free_name
 from antiphon.core.quantities import counted
-from antiphon.errors import InvalidRequest, quoted
+from antiphon.errors import InvalidRequest, StoreUnavailable, quoted
+from antiphon.sandbox.limits import MOST_FILES, SandboxLimits
 from antiphon.store.file_records import FileRecord
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 PIECE = 256 * 1024
 NO_SUCH_FILE = "there is no file {id}"
-DISK_FULL = "The files of a container may have {most} together, and there is no room for {name}."
+FULL = "There is no room for {name}: a container may have {most} and {files} files. Delete some of its files."
+NOT_WRITTEN = "The file could not be stored: {reason}."
 
 
 class ContainerExpired(Exception):
     """It has gone while somebody was about to use it."""
 
     def __init__(self) -> None:
-        super().__init__("the container has expired")
+        super().__init__("The container has expired, or was deleted: its files and its variables are gone.")
 
 
 class ContainerLimits(Struct, frozen=True):
@@ -109,35 +114,45 @@ class ContainerFiles:
 
     @asynccontextmanager
     async def _received(self, container: Container, name: str, content: AsyncIterator[bytes]) -> AsyncIterator[str]:
-        """The number of a new upload, once all of it has come. Raises InvalidRequest if there is no room for it."""
-        folder, number = container.folder, self.new_id("upload")
-        other = container.files.get(name)
-        room = self.limits.disk - container.bytes + (other.size if other is not None else 0)
-        try:
-            file = await asyncio.to_thread(folder.begin_upload, number)
-        except FileNotFoundError:
-            raise ContainerExpired from None
+        """The number of a new upload, once all of it has come. Raises InvalidRequest if there is no room for it, also beside
+        the others that are arriving."""
+        folder, number, size = container.folder, self.new_id("upload"), 0
+        room = await self._room(container, name)
+        file = await _on_disk(folder.begin_upload, number)
         try:
             async for piece in content:
-                room -= len(piece)
-                if room < 0:
-                    message = DISK_FULL.format(most=counted(self.limits.disk, "byte"), name=quoted(name))
-                    raise InvalidRequest(message, param="file", code="container_full")
-                await asyncio.to_thread(file.write, piece)
-            await asyncio.to_thread(file.close)
+                size += len(piece)
+                container.arriving += len(piece)
+                if container.arriving > room:
+                    raise self._no_room(name)
+                await _on_disk(folder.write, file, piece)
+            await _on_disk(file.close)
             yield number
         finally:
-            file.close()
+            container.arriving -= size
+            with suppress(OSError):
+                file.close()
             await asyncio.to_thread(folder.drop_upload, number)
 
+    async def _room(self, container: Container, name: str) -> int:
+        room = await _on_disk(container.folder.room, name, SandboxLimits(disk=self.limits.disk))
+        if room < 0:
+            raise self._no_room(name)
+        return room
+
+    def _no_room(self, name: str) -> InvalidRequest:
+        message = FULL.format(most=counted(self.limits.disk, "byte"), files=MOST_FILES, name=quoted(name))
+        return InvalidRequest(message, param="file", code="container_full")
+
     async def _place(self, container: Container, number: str, name: str, source: Source) -> ContainerFile:
+        """`container` is locked: what was placed since the upload began is counted."""
+        if await _on_disk(container.folder.size_of, number) > await self._room(container, name):
+            raise self._no_room(name)
         try:
-            await asyncio.to_thread(container.folder.end_upload, number, name)
+            await _on_disk(container.folder.end_upload, number, name)
         except FileExistsError:
             problem = f"The container has a folder with the name {quoted(name)}: give the file another one."
             raise InvalidRequest(problem, param="file", code="invalid_value") from None
-        except FileNotFoundError:
-            raise ContainerExpired from None
         await self._look(container, source)
         if (written := container.files.get(name)) is None:
             raise InvalidRequest("The file is gone: code in the container has removed it.", param="file", code="file_not_found")
@@ -157,3 +172,15 @@ class ContainerFiles:
                     yield piece
             finally:
                 opened.close()
+
+
+async def _on_disk(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """In a thread. Raises ContainerExpired if the folder is gone, and StoreUnavailable if the disk is full."""
+    try:
+        return await asyncio.to_thread(work, *args, **kwargs)
+    except FileNotFoundError:
+        raise ContainerExpired from None
+    except FileExistsError:
+        raise
+    except OSError as failed:
+        raise StoreUnavailable(NOT_WRITTEN.format(reason=failed.strerror)) from failed

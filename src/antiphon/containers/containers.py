@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -16,7 +16,7 @@ from antiphon.containers.folder import ContainerFolder, free_name
 from antiphon.containers.gateway_folders import make_own_folder, remove_leftovers
 from antiphon.containers.kernels import Kernel, Kernels
 from antiphon.core.code_interpreter import MEMORY
-from antiphon.errors import RateLimited
+from antiphon.errors import InvalidRequest, RateLimited, StoreUnavailable
 from antiphon.logs import log
 from antiphon.sandbox.folder import remove_folder
 from antiphon.sandbox.results import KernelRun, ShellRun
@@ -209,8 +209,11 @@ class Containers(ContainerFiles):
             seconds = self.limits.seconds
             async with self._running(container, seconds) as kernel:
                 result = await kernel.run(code, seconds)
+            if container.has_expired:
+                raise ContainerExpired
             written = await self._look(container, "assistant")
-            written += [await self._keep_image(container, image) for image in result.images]
+            for image in result.images:
+                written += await self._keep_image(container, image)
             return Run(result, written, list(container.files.values()))
 
     async def run_commands(
@@ -220,6 +223,8 @@ class Containers(ContainerFiles):
         async with self._in_use(container):
             async with self._running(container, seconds * len(commands)) as kernel:
                 ran = [await kernel.shell(command, seconds, most_output) for command in commands]
+            if container.has_expired:
+                raise ContainerExpired
             await self._look(container, "assistant")
             return ran
 
@@ -238,14 +243,21 @@ class Containers(ContainerFiles):
     async def _kernel(self, container: Container) -> Kernel:
         if container.kernel is None or not container.kernel.is_alive:
             await _stop(container)
+            if not await asyncio.to_thread(container.folder.data.is_dir):
+                # Somebody has cleaned up the disk.
+                self._expire(container)
+                raise ContainerExpired
             container.kernel = await self.kernels.start(container.folder.data, MEMORY[container.memory_limit])
             # The sandbox may have given the files to another user, which is no change of them.
             await self._look(container, None)
         return container.kernel
 
-    async def _keep_image(self, container: Container, image: bytes) -> ContainerFile:
+    async def _keep_image(self, container: Container, image: bytes) -> list[ContainerFile]:
+        """Nothing if there is no room for it: what code has printed and drawn is shown all the same."""
         name = free_name("image.png", container.files)
-        return await self._write(container, name, _pieces(image), "assistant")
+        with suppress(InvalidRequest, StoreUnavailable):
+            return [await self._write(container, name, _pieces(image), "assistant")]
+        return []
 
 
 async def _stop(container: Container) -> None:

@@ -1,29 +1,35 @@
 """The files of one container, on disk."""
 
+import errno
+import shutil
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
 from antiphon.sandbox.folder import (
     FolderFile,
     NotAFile,
+    Usage,
     delete_file,
     file_name,
     list_files,
     open_file,
     remove_folder,
+    usage,
     write_file,
 )
+from antiphon.sandbox.limits import KEEP_FREE, SandboxLimits
 
-# More files of one container are not seen.
-MOST_FILES = 2_000
 PIECE = 256 * 1024
+ALMOST_FULL = "The disk of this machine is almost full"
 
 
 class ContainerFolder:
     """Everything here may be slow: call it in a thread."""
 
-    def __init__(self, base: Path) -> None:
+    def __init__(self, base: Path, *, keep_free: int = KEEP_FREE) -> None:
+        self._keep_free = keep_free
         self._base = base
         # What code sees as /mnt/data.
         self.data = base / "data"
@@ -38,7 +44,15 @@ class ContainerFolder:
         remove_folder(self._base)
 
     def files(self) -> list[FolderFile]:
-        return list_files(self.data, MOST_FILES)
+        return list_files(self.data)
+
+    def room(self, name: str, limits: SandboxLimits) -> int:
+        """How many bytes a file of this name may have; less than 0: there are too many files."""
+        used = usage(self.data, limits)
+        with suppress(OSError):
+            replaced = (self.data / name).lstat()
+            used = Usage(used.size - replaced.st_blocks * 512, used.files - 1, used.hidden)
+        return -1 if used.hidden or used.files >= limits.files else limits.disk - used.size
 
     def open(self, name: str) -> BinaryIO:
         """Raises FileNotFoundError: there is no plain file of this name."""
@@ -55,14 +69,31 @@ class ContainerFolder:
     def begin_upload(self, number: str) -> BinaryIO:
         return (self._incoming / number).open("xb")
 
+    def size_of(self, number: str) -> int:
+        """Of an upload, in whole blocks."""
+        return (self._incoming / number).stat().st_blocks * 512
+
+    def write(self, file: BinaryIO, piece: bytes) -> None:
+        self._check_disk()
+        file.write(piece)
+
     def end_upload(self, number: str, name: str) -> None:
         """Puts it in its place. Whatever has this name is replaced, and not followed if it is a link. Raises FileExistsError if
-        that is a folder."""
+        that is a folder, and OSError if it cannot be written."""
         try:
             with (self._incoming / number).open("rb") as file:
-                write_file(self.data, name, iter(lambda: file.read(PIECE), b""))
+                write_file(self.data, name, self._pieces(file))
         except NotAFile:
             raise FileExistsError(name) from None
+
+    def _pieces(self, file: BinaryIO) -> Iterator[bytes]:
+        while piece := file.read(PIECE):
+            self._check_disk()
+            yield piece
+
+    def _check_disk(self) -> None:
+        if shutil.disk_usage(self._base).free < self._keep_free:
+            raise OSError(errno.ENOSPC, ALMOST_FULL)
 
     def drop_upload(self, number: str) -> None:
         (self._incoming / number).unlink(missing_ok=True)

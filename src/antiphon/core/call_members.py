@@ -4,9 +4,13 @@ A model may leave members out, invent some, or write a command as a string. Clie
 whatever is written becomes an object of that type; the tool reports what is wrong with it.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from antiphon.core.built_in_tools import DELETES, WRITES
+
+OUTPUT_ORDER = ("stdout", "stderr", "outcome")
+OUTCOME_ORDER = ("type", "exit_code")
 
 Members = dict[str, Any]
 
@@ -33,6 +37,20 @@ def shell_action(written: Members) -> Members:
         "timeout_ms": _number(written.get("timeout_ms")),
         "max_output_length": _number(written.get("max_output_length")),
     }
+
+
+def ordered_outputs(outputs: Any) -> Any:
+    """The outputs of a shell as the gateway writes them: clients may send their members back in any order."""
+    if not isinstance(outputs, list):
+        return outputs
+    return [_ordered(each, OUTPUT_ORDER) for each in outputs]
+
+
+def _ordered(value: Any, order: Sequence[str]) -> Any:
+    if not isinstance(value, dict):
+        return value
+    known = {name: _ordered(value[name], OUTCOME_ORDER) for name in order if name in value}
+    return known | {name: each for name, each in value.items() if name not in known}
 
 
 def patch_operation(written: Members) -> Members:

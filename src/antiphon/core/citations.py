@@ -110,25 +110,29 @@ class FileSource(Struct, frozen=True):
 
 
 class Sources:
-    """What the model of one response can cite. Numbers run on over all calls of its tools."""
+    """What the model of one response can cite. Numbers run on over all calls of its tools. `earlier`: what the history lets it
+    cite, with the numbers that the model has read; the last of several with one number counts."""
 
-    def __init__(self) -> None:
-        self._sources: list[Source | FileSource] = []
+    def __init__(self, earlier: Iterable[Source | FileSource] = ()) -> None:
+        self._sources = {source.number: source for source in earlier}
+        self.next_number = max(self._sources, default=0) + 1
         # Files of containers, by their names there. They are cited by links.
         self.files: dict[str, ContainerFile] = {}
 
     def __len__(self) -> int:
         return len(self._sources) + len(self.files)
 
-    @property
-    def next_number(self) -> int:
-        return len(self._sources) + 1
-
     def add(self, sources: Iterable[Source | FileSource]) -> int:
         """Gives them the next numbers, whatever theirs are. The first of these."""
         first = self.next_number
-        self._sources += (structs.replace(source, number=number) for number, source in enumerate(sources, first))
+        for source in sources:
+            self._sources[self.next_number] = structs.replace(source, number=self.next_number)
+            self.next_number += 1
         return first
+
+    def since(self, number: int) -> list[Source | FileSource]:
+        """Those with this number, and later ones."""
+        return [self._sources[each] for each in range(number, self.next_number)]
 
     def add_files(self, container_id: str, files: Iterable[CodeFile]) -> None:
         """All files that a container has now."""
@@ -136,7 +140,7 @@ class Sources:
         self.files = others | {file.name: ContainerFile(container_id, file.id, file.name) for file in files}
 
     def get(self, number: int) -> Citable | None:
-        return self._sources[number - 1] if 1 <= number <= len(self._sources) else None
+        return self._sources.get(number)
 
 
 class CitationMarks:

@@ -1,7 +1,8 @@
 """What came of running code: its outputs as the API shows them, and its text for the model."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 from msgspec import Struct
@@ -26,6 +27,10 @@ class CodeFile(Struct, frozen=True):
 
     id: str
     name: str
+
+
+# By the ids of containers.
+NO_FILES: Mapping[str, Sequence[CodeFile]] = {}
 
 
 class CodeData(Struct, frozen=True):
@@ -59,7 +64,7 @@ def outputs_to_text(outputs: Sequence[Any]) -> str:
 
 def _written(names: Sequence[str]) -> str:
     shown = [*names[:MOST_NAMES], *([MORE.format(count=len(names) - MOST_NAMES)] if len(names) > MOST_NAMES else ())]
-    return "\n".join([FILES.format(name=names[0], link=LINK + names[0]), *(f"- {name}" for name in shown)])
+    return "\n".join([FILES.format(name=names[0], link=LINK + quote(names[0])), *(f"- {name}" for name in shown)])
 
 
 def data_of(result: ToolResult | None) -> CodeData | None:

@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, structs
 
 from antiphon.core.answer_lessons import AnswerLessons
 from antiphon.core.answer_notices import answer_notices
@@ -30,6 +30,7 @@ from antiphon.core.calls import CallState
 from antiphon.core.check_work import CheckOutcome, CheckWork, DefinitionWork
 from antiphon.core.checks import wants_json
 from antiphon.core.citations import Sources
+from antiphon.core.code_results import NO_FILES, CodeFile
 from antiphon.core.container_data import container_data
 from antiphon.core.documents import ReadWork
 from antiphon.core.enforcement import Enforcement, Rejection
@@ -53,6 +54,7 @@ from antiphon.core.question import Question
 from antiphon.core.response_object import request_to_response, sampling_to_echo
 from antiphon.core.rounds import states_to_turn
 from antiphon.core.search_results import numbered
+from antiphon.core.shown_results import ShownResult, files_shown, output_to_stored, to_shown_result
 from antiphon.core.steps import (
     COMPACT,
     DONE,
@@ -116,13 +118,14 @@ class Exchange:
         attached: Sequence[Item] = (),
         runs_tools: bool = True,
         containers: Mapping[str, str] = NO_CONTAINERS,
+        files: Mapping[str, Sequence[CodeFile]] = NO_FILES,
     ) -> None:
         """`engines`: those that may be asked, the best first. `history`: stored items before the request's own input.
         `compact`: the answer is one sealed summary of the conversation. `asks_again`: an answer that is rejected, or that the
         engine failed at, may be asked for once more. `first_engine`: the number of the engine to begin with. `notices`: what
         was changed before the exchange began. `attached`: tools that the operator adds to those of the request. `runs_tools`:
         servers are asked for their tools, and approved calls are run, before the engine is asked. `containers`: that tools run
-        code in, by the types of the tools."""
+        code in, by the types of the tools. `files`: that these have already, by their ids."""
         self.containers = containers
         self.request = request
         self._engines = engines
@@ -153,7 +156,11 @@ class Exchange:
         self._room = 0
         self._tool_notices: dict[str, None] = {}
         # What the model can cite: the results of tools that the gateway ran.
-        self.sources = Sources()
+        self.sources = Sources(files_shown(self._question.items))
+        for container, known in files.items():
+            self.sources.add_files(container, known)
+        # The calls that ran, each with what the model read of it.
+        self._ran: list[tuple[CallState, ShownResult]] = []
         # By label: the lists of MCP servers that have come, until all are there.
         self._listings: dict[str, Listing] = {}
         self._approvals = self._question.approvals if runs_tools and not self._question.conversion.compacts else []
@@ -423,7 +430,9 @@ class Exchange:
             return self._emitted()
         if (data := container_data(call.native.kind, result)) is not None:
             self.sources.add_files(data.container_id, data.files)
+        first = self.sources.next_number
         call.result = bounded(numbered(call.native.kind, result, self.sources, self._room), self._room)
+        self._ran.append((call, to_shown_result(call.result.output, self.sources.since(first))))
         if call.native.kind == HOSTED_SHELL:
             state = result_to_state(self._environment.new_id("sho"), call.call_id, call.arguments_to_run, result)
             self._sequence.insert_after(call, state)
@@ -664,6 +673,14 @@ class Exchange:
         incomplete = ending_of(output.reason).incomplete
         terminal = self._lifecycle.end(int(self._environment.now()), incomplete=incomplete, error=sequence.error)
         return [*self._emitted(), terminal]
+
+    @property
+    def stored_response(self) -> Response:
+        """The response after `end()` as it is stored: its calls have what the model read of them."""
+        if not self._ran:
+            return self.response
+        shown = {call.item.id: result for call, result in self._ran if call.closed}
+        return structs.replace(self.response, output=output_to_stored(self.response.output, shown))
 
     def _emitted(self) -> list[AnyEvent]:
         events, self._sequence.events = self._sequence.events, []

@@ -3,7 +3,9 @@
 The text is not changed. A target may be split over any pieces of the stream: only what may still become one is buffered.
 """
 
+from bisect import bisect_right
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 from urllib.parse import quote
 
@@ -15,6 +17,8 @@ from antiphon.core.deltas import CitedDelta, TextDelta
 
 # What goes on with a name after it: `plot.png` is not meant in `plot.png.bak`.
 _GOES_ON = regex.compile(r"[\p{L}\p{N}_-]|\.[\p{L}\p{N}_-]")
+# Bytes. A path that is longer is not linked.
+LONGEST_NAME = 255
 
 
 class ContainerFile(Struct, frozen=True):
@@ -35,18 +39,45 @@ class ContainerFile(Struct, frozen=True):
         }
 
 
+class _Targets:
+    """What a link may point to. Files are made by code, as many and with such names as it likes: nothing here may be slow."""
+
+    def __init__(self, files: Mapping[str, ContainerFile]) -> None:
+        short = {name: file for name, file in files.items() if len(name.encode()) <= LONGEST_NAME}
+        # Spaces and the like are often escaped in a link.
+        self.files = {quote(name): file for name, file in short.items()} | short
+        self._sorted = sorted(self.files)
+        self._lengths = sorted({len(target) for target in self.files}, reverse=True)
+
+    def longest(self, text: str, at: int) -> str | None:
+        """The longest target that the text has here."""
+        known = (length for length in self._lengths if text[at : at + length] in self.files)
+        return next((text[at : at + length] for length in known if at + length <= len(text)), None)
+
+    def may_go_on(self, text: str, at: int) -> bool:
+        """What begins here is not decided before more has come."""
+        rest = text[at:]
+        # In their order, those that begin with it come right after it.
+        after = bisect_right(self._sorted, rest)
+        if after < len(self._sorted) and self._sorted[after].startswith(rest):
+            return True
+        # One character more says whether the name goes on, and after a dot it takes another one.
+        target = self.longest(text, at)
+        return target is not None and rest[len(target) :] in ("", ".")
+
+
 class FileLinks:
     """`feed()` the text of an answer, in any pieces; `finish()` where it ends, or where something else begins."""
 
     def __init__(self, files: Mapping[str, ContainerFile]) -> None:
         """`files`: by their names below the folder."""
-        # Spaces and the like are often escaped in a link.
-        self._files = {LINK + quote(name): file for name, file in files.items()} | {
-            LINK + name: file for name, file in files.items()
-        }
+        self._files = files
         self._rest = ""
-        targets = "|".join(regex.escape(target) for target in sorted(self._files, key=len, reverse=True))
-        self._target = regex.compile(targets) if targets else None
+
+    @cached_property
+    def _targets(self) -> _Targets:
+        """Most answers have no link."""
+        return _Targets(self._files)
 
     def feed(self, text: str) -> list[TextDelta]:
         return self._read(self._rest + text, is_end=False)
@@ -56,33 +87,24 @@ class FileLinks:
 
     def _read(self, text: str, *, is_end: bool) -> list[TextDelta]:
         self._rest = ""
-        if self._target is None:
+        if not self._files:
             return [TextDelta(text)] if text else []
         deltas: list[TextDelta] = []
         shown = at = 0
         while (begin := text.find(LINK, at)) >= 0:
-            if not is_end and self._may_go_on(text[begin:]):
+            at = begin + len(LINK)
+            if not is_end and self._targets.may_go_on(text, at):
                 break
-            found = self._target.match(text, begin)
-            if found is None or _GOES_ON.match(text, found.end()) is not None:
-                at = begin + len(LINK)
+            target = self._targets.longest(text, at)
+            if target is None or _GOES_ON.match(text, at + len(target)) is not None:
                 continue
             _add(deltas, text[shown:begin])
-            deltas.append(CitedDelta(found[0], citation=self._files[found[0]]))
-            shown = at = found.end()
+            deltas.append(CitedDelta(LINK + target, citation=self._targets.files[target]))
+            shown = at = at + len(target)
         end = len(text) if is_end else begin if begin >= 0 else max(shown, len(text) - _cut_prefix(text))
         _add(deltas, text[shown:end])
         self._rest = text[end:]
         return deltas
-
-    def _may_go_on(self, text: str) -> bool:
-        """What begins here is not decided before more has come."""
-        if any(len(text) < len(target) and target.startswith(text) for target in self._files):
-            return True
-        assert self._target is not None
-        found = self._target.match(text)
-        # One character more says whether the name goes on, and after a dot it takes another one.
-        return found is not None and text[found.end() :] in ("", ".")
 
 
 def _add(deltas: list[TextDelta], text: str) -> None:

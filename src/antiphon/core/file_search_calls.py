@@ -3,7 +3,10 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import msgspec
+
 from antiphon.core.calls import SilentForm
+from antiphon.core.documents import digest_of
 from antiphon.core.search_results import FileResult, FileSearchData, data_of
 from antiphon.core.tools import ToolResult
 from antiphon.wire import events
@@ -25,6 +28,16 @@ def queries_of(members: dict[str, Any]) -> list[str]:
     for value in (members.get("queries"), members.get("query")):
         given += value if isinstance(value, list) else [value]
     return list(dict.fromkeys(each.strip() for each in given if isinstance(each, str) and each.strip()))
+
+
+def queries_to_arguments(queries: Sequence[str]) -> str:
+    return msgspec.json.encode({"queries": queries}).decode()
+
+
+def search_call_id(arguments: str) -> str:
+    """The id that a call has in the conversation. Not the item's, which it may get only when it is stored: the prompt stays the
+    same."""
+    return f"fs_{digest_of(arguments.encode('utf-8', 'replace')).hex()[:16]}"
 
 
 def results_to_rows(results: Iterable[FileResult]) -> Sequence[dict[str, Any]]:
@@ -67,9 +80,16 @@ class FileSearchForm(SilentForm):
 
     def finish(self, status: Status) -> Iterable[Event]:
         yield from super().finish(status)
+        if queries := queries_of(self.members):
+            # As the history will have them.
+            self._arguments[:] = [queries_to_arguments(queries)]
         if status == "completed":
             yield events.FileSearchCallInProgress(item_id=self._id, output_index=self._index)
             yield events.FileSearchCallSearching(item_id=self._id, output_index=self._index)
+
+    @property
+    def chat_id(self) -> str:
+        return search_call_id(self.arguments)
 
     def complete(self, result: ToolResult) -> Iterable[Event]:
         self._result = result

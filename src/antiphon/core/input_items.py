@@ -21,6 +21,7 @@ import msgspec
 from msgspec import structs
 
 from antiphon.core.arguments import arguments_to_text
+from antiphon.core.call_members import ordered_outputs
 from antiphon.core.code_interpreter_calls import KIND as CODE_INTERPRETER
 from antiphon.core.code_interpreter_calls import PYTHON, code_call_id, code_to_arguments
 from antiphon.core.code_results import outputs_to_text
@@ -29,7 +30,7 @@ from antiphon.core.content_parts import content_to_parts, parts_to_text
 from antiphon.core.documents import Documents, digest_of
 from antiphon.core.draft import ChatDraft
 from antiphon.core.file_search_calls import KIND as FILE_SEARCH
-from antiphon.core.file_search_calls import queries_of, rows_to_results
+from antiphon.core.file_search_calls import queries_of, queries_to_arguments, rows_to_results, search_call_id
 from antiphon.core.image_generation_calls import KIND as IMAGE_GENERATION
 from antiphon.core.image_generation_calls import MADE, image_call_id, prompt_of, prompt_to_arguments
 from antiphon.core.item_ids import is_beside
@@ -38,6 +39,8 @@ from antiphon.core.mcp.errors import error_to_text
 from antiphon.core.own_words import NOT_APPROVED, REASON
 from antiphon.core.references import stands_for, unresolved_to_notice, whole_ids
 from antiphon.core.search_results import shortened, without_own_marks
+from antiphon.core.shown_results import MEMBER as SHOWN_RESULT
+from antiphon.core.shown_results import shown_result
 from antiphon.core.tools import SERVER_SEARCH, AsCalled, Native
 from antiphon.core.validation import convert
 from antiphon.core.web_search_calls import KIND as WEB_SEARCH
@@ -80,6 +83,7 @@ SEARCH_SOURCES = "(the results are not shown again, only their addresses)"
 # Members that mean nothing to a model, or are as large as an image.
 NOT_IN_NOTES = frozenset(
     {"type", "id", "status", "call_id", "encrypted_content", "result", "created_by", "caller", "container_id", "execution"}
+    | {SHOWN_RESULT}
 )
 
 
@@ -215,12 +219,12 @@ def call_as_function(kind: str, member: str, without: str = "") -> Converter:
     return to_chat
 
 
-def output_as_result(member: str, otherwise: str = "") -> Converter:
-    """`otherwise`: the member that is sent if there is no such one."""
+def output_as_result(member: str, otherwise: str = "", order: Callable[[Any], Any] = lambda value: value) -> Converter:
+    """`otherwise`: the member that is sent if there is no such one. `order`: how its value is written."""
 
     def to_chat(draft: ChatDraft, item: Item, where: str) -> None:
         value = item.get(member) if item.get(member) is not None else item.get(otherwise, "")
-        text = value if isinstance(value, str) else _json(value)
+        text = value if isinstance(value, str) else _json(order(value))
         call_id = item.get("call_id") or item.get("id")
         if isinstance(call_id, str) and draft.has_call(call_id):
             draft.output(call_id, [{"type": "text", "text": text}], where)
@@ -254,20 +258,21 @@ def _search_to_words(item: Item) -> str:
 
 
 def file_search_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
-    """The call as the model made it. What was found is shown again where the item has it, without the numbers to cite by: these
-    are of one response."""
+    """The call as the model made it, and what it read of it. An item that was not stored here may have the passages: they are
+    shown without the numbers to cite by, which are those of another response."""
     queries = queries_of({"queries": item.get("queries")})
     if not queries:
         note_to_chat(draft, item, where)
         return
-    arguments = _json({"queries": queries})
-    # As above.
-    call_id = f"fs_{digest_of(arguments.encode()).hex()[:16]}"
+    arguments = queries_to_arguments(queries)
+    call_id = search_call_id(arguments)
     draft.call(call_id, Native(FILE_SEARCH, FILE_SEARCH), arguments)
     draft.output(call_id, [{"type": "text", "text": _passages_to_words(item)}], where)
 
 
 def _passages_to_words(item: Item) -> str:
+    if (shown := shown_result(item)) is not None:
+        return shown.text
     if item.get("status") == "failed":
         return SEARCH_FAILED
     texts: list[str] = []
@@ -282,7 +287,7 @@ def _passages_to_words(item: Item) -> str:
 
 
 def code_interpreter_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
-    """The call as the model made it, and what it printed if the item has that."""
+    """The call as the model made it, and what it read of it; or what it printed, if the item has that."""
     code = item.get("code")
     if not isinstance(code, str):
         note_to_chat(draft, item, where)
@@ -293,6 +298,8 @@ def code_interpreter_to_chat(draft: ChatDraft, item: Item, where: str) -> None:
 
 
 def _code_to_words(item: Item) -> str:
+    if (shown := shown_result(item)) is not None:
+        return shown.text
     outputs = item.get("outputs")
     if isinstance(outputs, list) and outputs:
         return outputs_to_text(outputs)
@@ -392,7 +399,7 @@ CONVERTERS: dict[str, Converter] = {
     "local_shell_call": call_as_function("local_shell", "action", without="type"),
     "local_shell_call_output": output_as_result("output"),
     "shell_call": call_as_function("shell", "action"),
-    "shell_call_output": output_as_result("output"),
+    "shell_call_output": output_as_result("output", order=ordered_outputs),
     "apply_patch_call": call_as_function("apply_patch", "operation"),
     # The output of a patch may be only the status, whether it was applied.
     "apply_patch_call_output": output_as_result("output", otherwise="status"),

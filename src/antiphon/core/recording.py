@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from antiphon.core.check_work import CheckOutcome
+from antiphon.core.code_results import CodeFile
 from antiphon.core.drawn import OVERHEAD, Drawn, noting_environment
 from antiphon.core.environment import Environment
 from antiphon.core.exchange import Exchange
@@ -35,6 +36,9 @@ ASKED = "asked"
 # In front of the calls of the exchange that compacts the history.
 OF_COMPACTION = "compaction."
 
+# Bytes of a file that can be linked, beside its name.
+PER_FILE = 200
+
 # Fields of a request that are set after it was read.
 SET_LATER = ("model", "stream", "store", "background", "generate")
 _set_later = attrgetter(*SET_LATER)
@@ -49,6 +53,7 @@ class Options(NamedTuple):
     notices: Sequence[str] = ()
     attached: Sequence[Item] = ()
     containers: Mapping[str, str] = {}
+    files: Mapping[str, Sequence[CodeFile]] = {}
 
 
 @dataclass(slots=True)
@@ -109,6 +114,7 @@ class Recording:
         self.history = without_images(msgspec.json.encode(history)) if history else b"[]"
         self.options = Options(**options)
         self.size = len(self.body) + len(self.request or b"") + len(self.history) + OVERHEAD
+        self.size += sum(len(file.name) + PER_FILE for files in self.options.files.values() for file in files)
         return RecordedExchange(
             self, request, engines, noting_environment(environment, self.drawn, self.grow), history=history, **options
         )

@@ -1,6 +1,6 @@
 """The turns of a chat: what the model said and called, with the results, and what the user said."""
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -145,13 +145,27 @@ class AssistantTurn:
         message = ChatMessage(role="assistant", content="\n\n".join(self.texts))
         if thought := "\n\n".join(self.reasoning):
             message.reasoning_content = thought
+        ids = self._own_ids()
         if self.calls:
-            message.tool_calls = [ChatCall(call.id, ChatCallFunction(call.name, call.arguments)) for call in self.calls]
+            message.tool_calls = [
+                ChatCall(id, ChatCallFunction(call.name, call.arguments)) for id, call in zip(ids, self.calls, strict=True)
+            ]
         yield message
-        for call in self.calls:
-            yield ChatMessage(role="tool", tool_call_id=call.id, content=call.shown_output())
+        for id, call in zip(ids, self.calls, strict=True):
+            yield ChatMessage(role="tool", tool_call_id=id, content=call.shown_output())
         if media := [part for call in self.calls for part in call.media]:
             yield ChatMessage(role="user", content=media)
+
+    def _own_ids(self) -> list[str]:
+        """Each call has its own: the same code may run twice, and engines may give parallel calls one id."""
+        ids = [call.id for call in self.calls]
+        if len(set(ids)) == len(ids):
+            return ids
+        count: Counter[str] = Counter()
+        for at, id in enumerate(ids):
+            count[id] += 1
+            ids[at] = id if count[id] == 1 else f"{id}_{count[id]}"
+        return ids
 
 
 @dataclass(slots=True)

@@ -9,6 +9,7 @@ from antiphon.core.check_work import NO_SUCH_FILE
 from antiphon.core.documents import Documents
 from antiphon.core.history import check_items, items_to_stored_form, needs_items_before
 from antiphon.core.references import is_reference, stands_for
+from antiphon.core.shown_results import ids_without_results, with_results
 from antiphon.errors import InvalidRequest, NotFound, quoted
 from antiphon.files.file_inputs import NOT_THERE
 from antiphon.files.library import FileLibrary
@@ -105,12 +106,14 @@ class Conversations:
         return notices
 
     async def _with_thoughts(self, owner: str, items: Sequence[Item]) -> Sequence[Item]:
-        """Reasoning that is only an id gets its text, if that is stored anywhere."""
+        """Reasoning that is only an id gets its text, if that is stored anywhere; calls get what the model read of them."""
         thoughts = [id for item in items if not is_reference(item) and (id := stands_for(item)) is not None]
-        if not thoughts:
+        ids = [*thoughts, *ids_without_results(items)]
+        if not ids:
             return items
-        found = decode_found(await self._store.find_items(owner, thoughts))
-        return [item if is_reference(item) else found.get(stands_for(item) or "", item) for item in items]
+        found = decode_found(await self._store.find_items(owner, ids))
+        whole = [item if is_reference(item) else found.get(stands_for(item) or "", item) for item in items]
+        return with_results(whole, found)
 
     async def _items_before(self, owner: str, id: str, items: Sequence[Item]) -> list[Item]:
         """The items that the new ones may belong to: a conversation is read only for the output of a call."""

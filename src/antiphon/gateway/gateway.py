@@ -36,7 +36,7 @@ from antiphon.gateway.recorder import ResponseRecorder
 from antiphon.gateway.run import ResponseRun
 from antiphon.gateway.sealed_requests import to_stored_request
 from antiphon.gateway.tool_checks import check_tools
-from antiphon.gateway.tool_containers import recalled, tool_containers
+from antiphon.gateway.tool_containers import container_files, tool_containers
 from antiphon.store.protocol import Store
 from antiphon.store.records import Record
 from antiphon.wire.responses import CreateResponse
@@ -204,7 +204,6 @@ class Gateway:
         chosen = await self.pool.choose(read.request.model, read.request.prompt_cache_key)
         given = read.request.input
         history = await recorder.read(request_to_items(read.request))
-        history = recalled(self.equipment.tools, read.request, history, recorder.owner)
         large = read.is_large(history)
         # Items that stood for stored ones may have been replaced.
         is_as_sent = read.is_plain and read.request.input is given
@@ -214,6 +213,8 @@ class Gateway:
         elif self._may_record is not None:
             arrival = arrival._replace(is_recorded=False)
         try:
+            # A summary is made without tools.
+            containers = {} if compact else await tool_containers(self.equipment.tools, read.request, history, recorder.owner)
             make_exchange = partial(
                 Exchange if recording is None else recording.make_exchange,
                 # A copy: a background response may have to be prepared again.
@@ -226,10 +227,8 @@ class Gateway:
                 created_at=recorder.created_at,
                 notices=[*read.notices, *chosen.notices, *recorder.notices],
                 attached=() if compact else self.attached(recorder.owner, (read.request.model, chosen.model)),
-                # A summary is made without tools.
-                containers={}
-                if compact
-                else await tool_containers(self.equipment.tools, read.request, history, recorder.owner),
+                containers=containers,
+                files=container_files(self.equipment.tools, containers, recorder.owner),
             )
             patient = bool(read.request.background)
             exchange = await self.aside(make_exchange, recorder.owner, large=large, patient=patient)

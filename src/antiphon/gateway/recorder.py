@@ -11,6 +11,7 @@ from antiphon.core.fast_path import AnyEvent
 from antiphon.core.history import items_to_stored_form
 from antiphon.core.references import resolved, stands_for, unresolved
 from antiphon.core.request_fields import conversation_of
+from antiphon.core.shown_results import ids_without_results, with_results
 from antiphon.core.steps import ToolCall
 from antiphon.errors import Conflict, InvalidRequest, NotFound, StoreUnavailable, quoted
 from antiphon.gateway.ids import new_id
@@ -173,11 +174,16 @@ class ResponseRecorder:
         )
 
     async def _resolve(self, history: Sequence[Item], own: Sequence[Item]) -> Sequence[Item]:
-        ids = unresolved(history, own)
-        if not ids:
+        ids, calls = unresolved(history, own), ids_without_results(own)
+        found = await self._find_items(ids) if ids else {}
+        if calls:
+            # Without the store, they are as they were sent.
+            with contextlib.suppress(StoreUnavailable):
+                found |= await self._find_items(calls)
+        if not found and not ids:
             return own
         # In the request too, so that the exchange sees the same items.
-        items = self._request.input = resolved(history, own, await self._find_items(ids))
+        items = self._request.input = with_results(resolved(history, own, found), found)
         return items
 
     async def _find_items(self, ids: Sequence[str]) -> dict[str, Item]:

@@ -210,7 +210,7 @@ class ResponseRun:
         unsent = self._outbox.take()
         last = [*unsent, *self._exchange.end()]
         try:
-            await self.recorder.record(self.response, last)
+            await self.recorder.record(self._exchange.stored_response, last)
         except ApiError as error:
             last = [*unsent, *self._exchange.end(error)]
         self._outbox.write_last(last)

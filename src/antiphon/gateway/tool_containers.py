@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from antiphon.core.code_results import CodeFile
 from antiphon.tools.runner import ToolRunner
 from antiphon.wire.responses import CreateResponse
 
@@ -23,9 +24,10 @@ async def tool_containers(
     return found
 
 
-def recalled(tools: Mapping[str, ToolRunner], request: CreateResponse, history: list[Item], owner: str) -> list[Item]:
-    """The history, with what containers know of the calls in it: the model sees them as it saw them before."""
-    for kind in dict.fromkeys(tool.get("type") for tool in request.tools or ()):
-        recall = getattr(tools.get(kind), "recalled", None) if isinstance(kind, str) else None
-        history = history if recall is None else recall(history, owner)
-    return history
+def container_files(
+    tools: Mapping[str, ToolRunner], containers: Mapping[str, str], owner: str
+) -> dict[str, Sequence[CodeFile]]:
+    """The files that these containers have already, by their ids."""
+    known = ((id, getattr(tools.get(kind), "files_of", None)) for kind, id in containers.items())
+    found = {id: files_of(id, owner) for id, files_of in known if files_of is not None}
+    return {id: files for id, files in found.items() if files}

@@ -9,12 +9,13 @@ import msgspec
 from aiohttp import web
 
 from antiphon.containers.container import Container, ContainerFile
+from antiphon.containers.container_files import NO_SUCH_FILE
 from antiphon.containers.containers import MINUTES, ContainerExpired, Containers
 from antiphon.core.code_interpreter import check_container
 from antiphon.core.code_results import FOLDER
-from antiphon.core.validation import body_to_struct
+from antiphon.core.validation import body_to_struct, read_struct
 from antiphon.errors import InvalidRequest, NotFound, quoted
-from antiphon.http.answers import to_json
+from antiphon.http.answers import notice_header, to_json
 from antiphon.http.app_keys import CONTAINERS, GATEWAY
 from antiphon.http.files import BYTES, GUARDED, SAFE_TYPES, disposition_of
 from antiphon.http.middlewares import OWNER
@@ -29,15 +30,15 @@ from antiphon.wire.containers import (
     ExpiresAfter,
 )
 
-NO_CONTAINERS = "There are no containers here: {reason}."
-SWITCHED_OFF = "the setting containers.enabled is false"
+NO_CONTAINERS = "There are no containers here. {reason}"
+SWITCHED_OFF = "The setting containers.enabled is false."
 NO_SKILLS = "Invalid `skills`: there are no skills here. Upload their files to the container."
 NO_FILE = 'Missing `file`: send the file as `multipart/form-data`, or the id of an uploaded one as JSON: {"file_id": "…"}.'
 
 
 async def create(request: web.Request) -> web.Response:
     containers = await _containers(request)
-    body = body_to_struct(await request.read() or b"{}", CreateContainer, request.app[GATEWAY].environment.limits)
+    body, unknown = read_struct(await request.read() or b"{}", CreateContainer, request.app[GATEWAY].environment.limits)
     check_container(body.memory_limit, body.network_policy, containers.limits.memory, "")
     if body.skills:
         raise InvalidRequest(NO_SKILLS, param="skills", code="unsupported_parameter")
@@ -47,11 +48,14 @@ async def create(request: web.Request) -> web.Response:
     made = await containers.create(owner, body.name, minutes=minutes, memory_limit=body.memory_limit or "1g")
     try:
         await containers.copy(made, records)
+    except ContainerExpired:
+        # Another request has deleted it meanwhile.
+        raise _not_found(made.id) from None
     except BaseException:
         # Half of it is of no use.
         await containers.delete(owner, made.id)
         raise
-    return to_json(_to_object(made))
+    return to_json(_to_object(made), notice_header([f"field {name} is unknown and was left out" for name in unknown]))
 
 
 async def list_all(request: web.Request) -> web.Response:
@@ -101,9 +105,14 @@ async def _add_file(request: web.Request, containers: Containers, container: Con
     raise InvalidRequest(NO_FILE, param="file", code="missing_required_parameter")
 
 
-async def _copy(request: web.Request, containers: Containers, container: Container, id: str) -> ContainerFile:
-    records = await containers.check_uploads(request[OWNER], [id], "file_id")
-    (file,) = await containers.copy(container, records)
+async def _copy(request: web.Request, containers: Containers, container: Container, id: str | None) -> ContainerFile:
+    if not id:
+        raise InvalidRequest(NO_FILE, param="file", code="missing_required_parameter")
+    found = await containers.uploads.find(request[OWNER], {id})
+    if id not in found:
+        problem = f"Invalid `file_id`: {NO_SUCH_FILE.format(id=quoted(id))}."
+        raise InvalidRequest(problem, param="file_id", code="file_not_found")
+    (file,) = await containers.copy(container, [found[id]])
     return file
 
 

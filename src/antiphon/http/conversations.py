@@ -60,7 +60,8 @@ async def create_items(request: web.Request) -> web.Response:
     body = body_to_struct(await request.read(), CreateItems, limits)
     check_items(body.items, "items", limits)
     added = await request.app[CONVERSATIONS].add_items(request[OWNER], request.match_info["id"], body.items)
-    return to_json(to_whole_list(view.items(added.items)), notice_header(added.notices))
+    shown = view.items(added.items)
+    return to_json(to_whole_list(shown), notice_header([*added.notices, *view.notices]))
 
 
 async def list_items(request: web.Request) -> web.Response:
@@ -73,12 +74,13 @@ async def list_items(request: web.Request) -> web.Response:
         limit=page.limit + 1,
         ascending=page.ascending,
     )
-    return to_json(to_list(view.items(items), page))
+    return to_json(to_list(view.items(items), page), view.headers)
 
 
 async def retrieve_item(request: web.Request) -> web.Response:
     view, id, item_id = query_to_view(request), request.match_info["id"], request.match_info["item_id"]
-    return to_json(view.item(await request.app[CONVERSATIONS].get_item(await owner_seen(request, id), id, item_id)))
+    item = view.item(await request.app[CONVERSATIONS].get_item(await owner_seen(request, id), id, item_id))
+    return to_json(item, view.headers)
 
 
 async def delete_item(request: web.Request) -> web.Response:

@@ -45,7 +45,7 @@ async def retrieve(request: web.Request) -> web.StreamResponse:
     # The events have the output too.
     record = await _record(request, output=not query.stream)
     if not query.stream:
-        return to_json(view.response(await _current(request, record)))
+        return to_json(view.response(await _current(request, record)), view.headers)
     if not record.background:
         raise InvalidRequest("Only a background response can be streamed again.", param="stream", code="unsupported_value")
     after = -1 if query.starting_after is None else query.starting_after
@@ -92,7 +92,7 @@ async def _as_owner(store: Store, record: Record, act: Callable[[str, str], Awai
 async def input_items(request: web.Request) -> web.Response:
     page, view = query_to_page(request.query), query_to_view(request)
     items = decode_items((await _record(request, output=False)).input)
-    return to_json(to_list(view.items(cut(items, page)), page))
+    return to_json(to_list(view.items(cut(items, page)), page), view.headers)
 
 
 async def _current(request: web.Request, record: Record) -> Response:

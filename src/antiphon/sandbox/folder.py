@@ -5,16 +5,17 @@ device is not a file. Nothing here is quick: run it in a thread.
 """
 
 import contextlib
+import errno
 import os
 import secrets
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from antiphon.sandbox.limits import SandboxLimits
+from antiphon.sandbox.limits import MOST_FILES, SandboxLimits
 
 # A tree that is deeper than this was made to be.
 DEEPEST = 32
@@ -28,6 +29,8 @@ def _flags(*names: str) -> int:
 _FOLDER = _flags("O_RDONLY", "O_DIRECTORY", "O_NOFOLLOW", "O_CLOEXEC")
 _FILE = _flags("O_RDONLY", "O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC")
 _NEW_FILE = _flags("O_WRONLY", "O_CREAT", "O_EXCL", "O_NOFOLLOW", "O_CLOEXEC")
+# A folder has the name that a file should get.
+_TAKEN = (errno.EISDIR, errno.ENOTEMPTY, errno.EEXIST)
 
 
 class FolderFile(Struct, frozen=True):
@@ -50,7 +53,7 @@ class NotAFile(Exception):
     """There is no plain file of this name in the folder."""
 
 
-def list_files(folder: Path, most: int = 10_000) -> list[FolderFile]:
+def list_files(folder: Path, most: int = MOST_FILES) -> list[FolderFile]:
     """The plain files, in the order of their paths. Left out: links, pipes, sockets, devices, and names that are not UTF-8."""
     found = [
         FolderFile(path, status.st_size, status.st_ctime_ns)
@@ -74,7 +77,8 @@ def open_file(folder: Path, path: str) -> BinaryIO:
 
 
 def write_file(folder: Path, name: str, pieces: Iterable[bytes]) -> FolderFile:
-    """Puts a file into the folder, in place of what has its name. The name is one part of a path: see `file_name`."""
+    """Puts a file into the folder, in place of what has its name. The name is one part of a path: see `file_name`. Raises
+    NotAFile if a folder has it, and OSError if the file could not be written."""
     if name != file_name(name):
         raise NotAFile(name)
     root = os.open(folder, _FOLDER)
@@ -90,8 +94,8 @@ def write_file(folder: Path, name: str, pieces: Iterable[bytes]) -> FolderFile:
         except BaseException as failed:
             with contextlib.suppress(OSError):
                 os.unlink(temporary, dir_fd=root)
-            if isinstance(failed, OSError):
-                raise NotAFile(name) from failed  # a folder has the name, for one
+            if isinstance(failed, OSError) and failed.errno in _TAKEN:
+                raise NotAFile(name) from failed
             raise
         status = os.stat(name, dir_fd=root, follow_symlinks=False)
     finally:
@@ -116,28 +120,40 @@ def file_name(name: str) -> str:
 
 def usage(folder: Path, limits: SandboxLimits) -> Usage:
     """How much is in it. Counting ends where a limit is exceeded."""
+    return _counted(_entries(folder, limits.files + 1), limits)
+
+
+def shrink(folder: Path, limits: SandboxLimits) -> None:
+    """Removes what was changed last, so that the folder is within its limits. Nothing is counted twice: code may leave
+    thousands of entries."""
+    # A folder counts as changed when something in it was; what is in there goes with it.
+    entries = sorted(os.scandir(folder), key=lambda entry: entry.stat(follow_symlinks=False).st_ctime_ns)
+    for entry in entries[_how_many_fit(folder, entries, limits) :]:
+        if entry.is_dir(follow_symlinks=False):
+            remove_folder(Path(entry.path))
+        else:
+            os.unlink(entry.path)
+
+
+def _how_many_fit(folder: Path, entries: Sequence[os.DirEntry[str]], limits: SandboxLimits) -> int:
+    for at, entry in enumerate(entries):
+        used = _counted(_with_contents(folder, entry, limits.files + 1), limits)
+        if used.exceeds(limits):
+            return at
+        limits = structs.replace(limits, disk=limits.disk - used.size, files=limits.files - used.files)
+    return len(entries)
+
+
+def _counted(entries: Iterable[tuple[str, os.stat_result]], limits: SandboxLimits) -> Usage:
     size = files = 0
     hidden = False
-    for path, status in _entries(folder, limits.files + 1):
+    for path, status in entries:
         size, files = size + status.st_blocks * 512, files + 1
         is_folder = stat.S_ISDIR(status.st_mode)
         hidden = is_folder and (path.count("/") >= DEEPEST or not _is_readable(status))
         if hidden or size > limits.disk or files > limits.files:
             break
     return Usage(size, files, hidden)
-
-
-def shrink(folder: Path, limits: SandboxLimits) -> None:
-    """Removes what was changed last until the folder is within its limits."""
-    while usage(folder, limits).exceeds(limits):
-        entries = sorted(os.scandir(folder), key=lambda entry: entry.stat(follow_symlinks=False).st_ctime_ns)
-        if not entries:
-            return
-        # A folder counts as changed when something in it was; what is in there goes with it.
-        if entries[-1].is_dir(follow_symlinks=False):
-            remove_folder(Path(entries[-1].path))
-        else:
-            os.unlink(entries[-1].path)
 
 
 def remove_folder(folder: Path) -> None:
@@ -184,9 +200,15 @@ def _remove_or_raise_up(root: int, name: str) -> None:
     os.rmdir(name, dir_fd=root)
 
 
-def _entries(folder: Path, most: int) -> Iterator[tuple[str, os.stat_result]]:
-    """What is in the folder and below, without following links; at most so many."""
-    waiting = [""]
+def _with_contents(folder: Path, entry: os.DirEntry[str], most: int) -> Iterator[tuple[str, os.stat_result]]:
+    yield entry.name, entry.stat(follow_symlinks=False)
+    if entry.is_dir(follow_symlinks=False):
+        yield from _entries(folder, most, entry.name)
+
+
+def _entries(folder: Path, most: int, inside: str = "") -> Iterator[tuple[str, os.stat_result]]:
+    """What is in the folder and below, without following links; at most so many. `inside`: of a folder in it."""
+    waiting = [inside]
     while waiting:
         inside = waiting.pop()
         with contextlib.suppress(OSError, NotAFile), _opened(folder, inside) as descriptor, os.scandir(descriptor) as scanned:

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from antiphon.sandbox import folder as folders
-from antiphon.sandbox.limits import GIB, MIB, SandboxLimits
+from antiphon.sandbox.limits import GIB, KEEP_FREE, MIB, SandboxLimits
 from antiphon.sandbox.output import PAUSE, PIECE, Output
 from antiphon.sandbox.results import KernelRun, ShellRun
 from antiphon.sandbox.sandbox import Sandbox, SandboxProcess
@@ -30,10 +30,12 @@ START_TIME = 20.0
 # How long code may go on after it was interrupted, and a command after its time.
 GRACE = 2.0
 MOST_IN_PIPE = MIB
+# Before the end of a run. Each image is one.
+MOST_FRAMES = 1_000
+# Characters that say how much of a command's output was left out.
+LONGEST_NOTE = 100
 # How often the folder is measured while code runs.
 MEASURE_EVERY = 0.25
-# A sandbox stops before it fills the disk that the gateway's own data is on.
-KEEP_FREE = 256 * MIB
 
 
 class KernelFailed(Exception):
@@ -81,7 +83,8 @@ class Kernel:
             ours.close()
             os.close(output)
             if isinstance(failed, OSError):
-                raise KernelFailed(f"The sandbox could not be started: {failed}") from failed
+                # Without the path: this is for the model.
+                raise KernelFailed(f"The sandbox could not be started: {failed.strerror}") from failed
             raise
         finally:
             theirs.close()
@@ -121,6 +124,7 @@ class Kernel:
                             raise TimeoutError from None  # what it has started goes on
                         note = f"[The code was stopped after {seconds:g} seconds. Variables are kept.]"
             except (TimeoutError, _Ended, _Full) as ended:
+                failed = True
                 note = await self._end(ended, f"The code was ended after {seconds:g} seconds.")
             logs = _joined(output.text(), note)
             return KernelRun(logs, images, failed or timed_out, timed_out, out_of_memory=self._out_of_memory)
@@ -137,7 +141,10 @@ class Kernel:
                     # JSON writes one byte with up to six.
                     most = 2 * 6 * most_output + self._limits.image_bytes
                     result = await self._result(await self._send(order), [], seconds + GRACE, most)
-                return msgspec.json.decode(result, type=ShellRun)
+                ran = msgspec.json.decode(result, type=ShellRun)
+                # Code that is left inside may answer in place of the command.
+                longest = most_output + LONGEST_NOTE
+                return msgspec.structs.replace(ran, stdout=ran.stdout[:longest], stderr=ran.stderr[:longest])
             except (TimeoutError, _Ended, _Full, msgspec.DecodeError) as ended:
                 note = await self._end(ended, f"The command was ended after {seconds:g} seconds.")
                 return ShellRun("", note, None if isinstance(ended, TimeoutError) else 1)
@@ -190,6 +197,9 @@ class Kernel:
         watcher = asyncio.create_task(watch())
         try:
             yield
+            # Code may be quicker than the one who measures.
+            if (reason := await self._over()) is not None:
+                raise _Full(reason)
         except asyncio.CancelledError:
             if full and here.uncancel() == 0:
                 raise _Full(full[0]) from None
@@ -206,17 +216,20 @@ class Kernel:
     async def _filled(self) -> str:
         """Waits until the folder exceeds its limits, or the disk is full."""
         while True:
-            try:
-                free = shutil.disk_usage(self._folder).free
-                full = await asyncio.to_thread(self._is_over)
-            except OSError:
-                return "The folder /mnt/data is gone."
-            if free < KEEP_FREE:
-                return "The disk of this machine is almost full."
-            if full:
-                most = f"{_size(self._limits.disk)} or {self._limits.files} files"
-                return f"There is more in /mnt/data than it has room for ({most})."
+            if (reason := await self._over()) is not None:
+                return reason
             await asyncio.sleep(MEASURE_EVERY)
+
+    async def _over(self) -> str | None:
+        try:
+            free = shutil.disk_usage(self._folder).free
+            full = await asyncio.to_thread(self._is_over)
+        except OSError:
+            return "The folder /mnt/data is gone."
+        if free < KEEP_FREE:
+            return "The disk of this machine is almost full."
+        most = f"{_size(self._limits.disk)} or {self._limits.files} files"
+        return f"There is more in /mnt/data than it has room for ({most})." if full else None
 
     def _is_over(self) -> bool:
         used = folders.usage(self._folder, self._limits)
@@ -262,7 +275,9 @@ class Kernel:
         """The end of what was asked for. Images go to `images`. Answers to other commands are left out."""
         most = self._limits.image_bytes if most is None else most
         async with asyncio.timeout(seconds):
-            while True:
+            for _ in range(MOST_FRAMES):
+                # Code may send without end, and reading what is there does not let anything else run.
+                await asyncio.sleep(0)
                 head = await self._receive(HEAD_BYTES)
                 kind, size = head[TOKEN_BYTES : TOKEN_BYTES + 1], int.from_bytes(head[-4:], "big")
                 if size > most or kind not in (READY, IMAGE, DONE, SHELL):
@@ -275,6 +290,7 @@ class Kernel:
                 # Code may send what it likes: only what begins like an image is taken for one.
                 if len(images) < self._limits.images and body.startswith(PNG):
                     images.append(body)
+            raise _Ended
 
     async def _receive(self, size: int) -> bytes:
         data = bytearray()

@@ -4,6 +4,7 @@ A program of its own, without imports of ours, for all of this must happen betwe
 empty environment. What it is to do comes as JSON, as its only argument.
 """
 
+import contextlib
 import ctypes
 import json
 import os
@@ -25,6 +26,9 @@ def main(order: dict[str, Any]) -> None:
         most = resource.getrlimit(kind)[1]
         bound = value if most == resource.RLIM_INFINITY else min(value, most)
         resource.setrlimit(kind, (bound, bound))
+    # A machine that has no memory left ends what is inside before anything else.
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as score:
+        score.write("1000")
     os.umask(0o022)
     arguments = [_argument(part) for part in order["command"]]
     if order["uid"] is not None:

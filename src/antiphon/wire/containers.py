@@ -26,7 +26,7 @@ class CreateContainer(Struct, frozen=True):
 
 
 class AddFile(Struct, frozen=True):
-    file_id: Annotated[str, Meta(min_length=1)]
+    file_id: str | None = None
 
 
 class ContainerObject(Struct, kw_only=True):

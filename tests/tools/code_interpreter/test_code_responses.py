@@ -15,6 +15,7 @@ from support.kernels import ScriptedKernels, interpreting, prints
 from antiphon.container_settings import ContainerSettings
 from antiphon.core.recording_file import file_to_recording
 from antiphon.core.rerun import run_again
+from antiphon.http.app_keys import CONTAINERS
 from antiphon.sandbox.results import KernelRun
 from antiphon.store import open_store
 
@@ -172,6 +173,36 @@ async def test_code_that_takes_too_long_is_a_call_that_failed(
     assert events[-1]["type"] == "response.completed"
 
 
+async def test_too_many_containers_are_for_the_model_to_read_and_no_fault_of_the_gateway(
+    engine: MockEngine, kernels: ScriptedKernels, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine.will(coded("1"), text("Oh."))
+    async with interpreting(engine, kernels, tmp_path, ContainerSettings(most_per_key=1)) as gateway:
+        await gateway.post({"name": "mine"}, "/v1/containers")
+        response = await gateway.create(tools=[TOOL])
+    assert response["output"][0]["status"] == "failed"
+    assert results(engine)[0].startswith("There are too many containers here now: at most 1 at a time for one key.")
+    assert "tool_failed" not in caplog.text
+
+
+async def test_a_container_that_is_deleted_while_code_runs_has_no_files(
+    engine: MockEngine, kernels: ScriptedKernels, tmp_path: Path
+) -> None:
+    engine.will(coded("loop()"), text("Oh."))
+    async with interpreting(engine, kernels, tmp_path) as gateway:
+        containers = gateway.app[CONTAINERS]
+        assert containers is not None
+
+        def deleted(folder: Path) -> KernelRun:
+            containers.all[0].has_expired = True
+            return KernelRun("The interpreter has ended. Files are kept.", failed=True)
+
+        kernels.scripts["loop()"] = deleted
+        response = await gateway.create(tools=[TOOL])
+    assert response["output"][0]["status"] == "failed"
+    assert results(engine)[0].startswith("The container has expired, or was deleted")
+
+
 # ---- which container -------------------------------------------------------------------------------------------------
 
 
@@ -218,7 +249,7 @@ async def test_a_longer_history_begins_with_the_same_messages(
     assert results(engine)[2] == "ran 'x', run 3"
 
 
-async def test_what_a_container_does_not_know_any_more_is_not_shown_again(
+async def test_the_output_is_shown_again_after_its_container_is_gone(
     engine: MockEngine, kernels: ScriptedKernels, tmp_path: Path
 ) -> None:
     engine.will(coded("x"), text("One."), text("Two."))
@@ -226,7 +257,54 @@ async def test_what_a_container_does_not_know_any_more_is_not_shown_again(
         first = await gateway.create(tools=[TOOL])
         await gateway.get(f"/v1/containers/{first['output'][0]['container_id']}", method="DELETE")
         await gateway.create("Go on.", tools=[TOOL], previous_response_id=first["id"])
-    assert results(engine) == ["(the output is not shown again)"]
+    assert results(engine) == ["ran 'x', run 1"]
+
+
+async def test_the_same_code_twice_in_one_answer_has_two_ids(
+    engine: MockEngine, kernels: ScriptedKernels, tmp_path: Path
+) -> None:
+    twice = answer(
+        call("python", '{"code": "x"}', id="a"), call("python", '{"code": "x"}', id="b", index=1), finish="tool_calls"
+    )
+    engine.will(twice, text("One."), text("Two."))
+    async with interpreting(engine, kernels, tmp_path) as gateway:
+        first = await gateway.create(tools=[TOOL])
+        before = engine.last["messages"]
+        await gateway.create("Go on.", tools=[TOOL], previous_response_id=first["id"])
+    assert engine.last["messages"][: len(before)] == before
+    assistant, *outputs = before[1:]
+    ids = [made["id"] for made in assistant["tool_calls"]]
+    assert len(set(ids)) == 2
+    assert [output["tool_call_id"] for output in outputs] == ids
+    assert results(engine) == ["ran 'x', run 1", "ran 'x', run 2"]
+
+
+async def test_each_branch_has_the_output_of_its_own_calls(
+    engine: MockEngine, kernels: ScriptedKernels, tmp_path: Path
+) -> None:
+    engine.will(coded("x += 1"), text("One."), coded("x += 1"), text("Two."), text("It was one."))
+    async with interpreting(engine, kernels, tmp_path) as gateway:
+        first = await gateway.create(tools=[TOOL])
+        await gateway.create("Again.", tools=[TOOL], previous_response_id=first["id"])
+        await gateway.create("What was it?", tools=[TOOL], previous_response_id=first["id"])
+    assert results(engine) == ["ran 'x += 1', run 1"]
+
+
+@pytest.mark.parametrize("include", [[], INCLUDE])
+async def test_stored_items_that_come_back_have_the_output_as_the_model_read_it(
+    engine: MockEngine, kernels: ScriptedKernels, tmp_path: Path, include: list[str]
+) -> None:
+    engine.will(coded("y"), text("One."), text("Two."))
+    kernels.scripts["y"] = prints("drawn", PNG, plot__csv="a,b")
+    question = {"role": "user", "content": "Hi"}
+    async with interpreting(engine, kernels, tmp_path) as gateway:
+        first = await gateway.create([question], tools=[TOOL], include=include)
+        before = engine.last["messages"]
+        second = await gateway.create([question, *first["output"], question], tools=[TOOL])
+        _, listed = await gateway.get(f"/v1/responses/{second['id']}/input_items")
+    assert engine.last["messages"][: len(before)] == before
+    assert "Files that were written." in results(engine)[0]
+    assert "Files that were written." not in str(listed)
 
 
 async def test_a_named_container_is_used(engine: MockEngine, kernels: ScriptedKernels, tmp_path: Path) -> None:
@@ -416,6 +494,35 @@ async def test_a_link_to_a_file_that_code_wrote_is_cited_exactly(
     }
     assert "response.output_text.annotation.added" in [event["type"] for event in events]
     assert results(engine)[0].endswith("[plot.csv](sandbox:/mnt/data/plot.csv)\n- plot.csv")
+
+
+async def test_the_model_is_asked_for_a_link_that_is_one_in_markdown(
+    engine: MockEngine, kernels: ScriptedKernels, tmp_path: Path
+) -> None:
+    engine.will(coded("save()"), text("See [it](sandbox:/mnt/data/a%20b.csv)."))
+    kernels.scripts["save()"] = prints("", **{"a b__csv": "1"})
+    async with interpreting(engine, kernels, tmp_path) as gateway:
+        response = await gateway.create(tools=[TOOL])
+    assert "[a b.csv](sandbox:/mnt/data/a%20b.csv)" in results(engine)[0]
+    assert [cited["filename"] for cited in response["output"][1]["content"][0]["annotations"]] == ["a b.csv"]
+
+
+async def test_a_file_of_an_earlier_response_is_cited_though_no_code_is_run(
+    engine: MockEngine, kernels: ScriptedKernels, tmp_path: Path
+) -> None:
+    engine.will(coded("save()"), text("Done."), text("Again: sandbox:/mnt/data/plot.csv"))
+    kernels.scripts["save()"] = prints("", plot__csv="a,b")
+    async with interpreting(engine, kernels, tmp_path) as gateway:
+        first = await gateway.create(tools=[TOOL])
+        response = await gateway.create("Again.", tools=[TOOL], previous_response_id=first["id"])
+        _, files = await gateway.get(f"/v1/containers/{first['output'][0]['container_id']}/files")
+        latest = max(row["number"] for row in await rows(gateway))
+        async with gateway.client.get(f"{gateway.url}/inspector/requests/{latest}/recording") as answered:
+            again = run_again(file_to_recording(await answered.read()))
+    (cited,) = response["output"][0]["content"][0]["annotations"]
+    assert again.response is not None
+    assert msgspec.to_builtins(again.response.output)[0]["content"][0]["annotations"] == [cited]
+    assert (cited["type"], cited["file_id"]) == ("container_file_citation", files["data"][0]["id"])
 
 
 async def test_an_image_is_a_file_too(engine: MockEngine, kernels: ScriptedKernels, tmp_path: Path) -> None:

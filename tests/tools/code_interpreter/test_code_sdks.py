@@ -83,4 +83,6 @@ async def test_the_agents_sdk_runs_code_and_goes_on(
     assert [kernel.runs for kernel in kernels.started] == [[CODE, CODE]]
     roles = [message["role"] for message in engine.requests[2]["messages"]]
     assert roles == ["system", "user", "assistant", "tool", "assistant", "user"]
-    assert engine.requests[2]["messages"][3]["content"] == "42"
+    read_before, read_again = (engine.requests[at]["messages"][3]["content"] for at in (1, 2))
+    assert read_before.startswith("42\n\nFiles that were written.")
+    assert read_again == read_before

@@ -81,6 +81,18 @@ async def test_several_commands_run_one_after_another_and_may_fail(
     assert json.loads(engine.last["messages"][-1]["content"]) == outputs
 
 
+async def test_commands_above_the_limit_say_that_they_were_not_run(
+    engine: MockEngine, kernels: ScriptedKernels, tmp_path: Path
+) -> None:
+    engine.will(ran(*(f"command {number}" for number in range(22))), text("Done."))
+    async with interpreting(engine, kernels, tmp_path) as gateway:
+        response = await gateway.create(tools=[TOOL])
+    outputs = response["output"][1]["output"]
+    assert (len(kernels.started[0].runs), len(outputs)) == (20, 22)
+    assert [output["outcome"]["exit_code"] for output in outputs[19:]] == [0, 1, 1]
+    assert outputs[-1]["stderr"].startswith("This command was not run: one call may have 20 commands.")
+
+
 async def test_a_longer_history_begins_with_the_same_messages(
     engine: MockEngine, kernels: ScriptedKernels, tmp_path: Path
 ) -> None:
@@ -92,6 +104,19 @@ async def test_a_longer_history_begins_with_the_same_messages(
     assert engine.last["messages"][: len(before)] == before
     # The second response has found the container of the first.
     assert [kernel.runs for kernel in kernels.started] == [["a", "b"]]
+
+
+async def test_items_that_come_back_in_another_order_are_the_same_prompt(
+    engine: MockEngine, kernels: ScriptedKernels, tmp_path: Path
+) -> None:
+    engine.will(ran("ls"), text("One file."), text("Yes."))
+    question = {"role": "user", "content": "Look."}
+    async with interpreting(engine, kernels, tmp_path) as gateway:
+        first = await gateway.create([question], tools=[TOOL], store=False)
+        before = engine.last["messages"]
+        items = json.loads(json.dumps([question, *first["output"], question], sort_keys=True))
+        await gateway.create(items, tools=[TOOL], store=False)
+    assert engine.last["messages"][: len(before)] == before
 
 
 async def test_shell_and_code_interpreter_share_a_container(

@@ -326,20 +326,15 @@ async def test_every_way_in_has_the_same_output(engine: MockEngine, stores: File
     assert items["data"][1]["results"] == RESULTS
 
 
-@pytest.mark.parametrize(
-    ("include", "shown"),
-    [
-        ([], "(the result is not shown again)"),
-        (INCLUDE, "rome.pdf:\nRome is the capital of Italy.\n\ntiber.txt:\nThe Tiber flows through Rome."),
-    ],
-)
-async def test_what_was_searched_is_a_call_in_the_next_turn(
-    include: list[str], shown: str, engine: MockEngine, stores: FileStores
+@pytest.mark.parametrize("include", [[], INCLUDE])
+async def test_what_the_model_found_is_in_the_next_turn_as_it_read_it(
+    include: list[str], engine: MockEngine, stores: FileStores
 ) -> None:
     engine.will(SEARCHED, text("It is Rome [1]."), text("You are welcome."), text("You are welcome."), text("Bye."))
     fields: Any = {"tools": [TOOL], "include": include}
     async with searching_files(engine, stores) as gateway:
         first = await gateway.create("What is the capital?", **fields)
+        asked = engine.last["messages"]
         second = await gateway.create("Thanks", previous_response_id=first["id"], **fields)
         continued = engine.last["messages"]
         items = [{"role": "user", "content": "What is the capital?"}, *first["output"], {"role": "user", "content": "Thanks"}]
@@ -351,14 +346,142 @@ async def test_what_was_searched_is_a_call_in_the_next_turn(
     assert (question["content"], thanks["content"]) == ("What is the capital?", "Thanks")
     (made,) = called["tool_calls"]
     assert made["function"] == {"name": "file_search", "arguments": '{"queries":["capital of Italy","Italy capital"]}'}
-    assert found["content"] == shown
+    assert "[1] rome.pdf\nRome is the capital of Italy." in found["content"]
+    assert continued[: len(asked)] == asked, "also from the first prompt that had the passages"
     assert answered["content"] == "It is Rome."
 
 
-async def test_what_an_earlier_response_found_cannot_be_cited(engine: MockEngine, stores: FileStores) -> None:
+async def test_what_an_earlier_response_found_can_be_cited(engine: MockEngine, stores: FileStores) -> None:
     engine.will(SEARCHED, text("It is Rome [1]."), text("As I said [1]."))
     async with searching_files(engine, stores) as gateway:
         first = await gateway.create(tools=[TOOL], include=INCLUDE)
         second = await gateway.create("Sure?", tools=[TOOL], previous_response_id=first["id"])
     (part,) = second["output"][-1]["content"]
-    assert (part["text"], part["annotations"]) == ("As I said [1].", [])
+    assert (part["text"], part["annotations"]) == ("As I said.", [{**CITED, "index": 9}])
+
+
+async def test_passages_that_follow_an_earlier_response_have_the_next_numbers(engine: MockEngine, stores: FileStores) -> None:
+    engine.will(SEARCHED, text("Rome [1]."), SEARCHED, text("Tiber [4], Rome [1], nothing [5]."))
+    async with searching_files(engine, stores) as gateway:
+        first = await gateway.create(tools=[TOOL])
+        second = await gateway.create("And its river?", tools=[TOOL], previous_response_id=first["id"])
+    before, now = results(engine)
+    assert ("[1] rome.pdf" in before, "[2] tiber.txt" in before) == (True, True)
+    assert ("[3] rome.pdf" in now, "[4] tiber.txt" in now, "[1]" in now) == (True, True, False)
+    (part,) = second["output"][-1]["content"]
+    assert part["text"] == "Tiber, Rome, nothing [5]."
+    assert [each["file_id"] for each in part["annotations"]] == ["file-tiber", "file-rome"]
+
+
+ASKED = {"role": "user", "content": "What is the capital?"}
+SURE = {"role": "user", "content": "Sure?"}
+
+
+@pytest.mark.parametrize("way", ["previous", "conversation", "items", "references", "added"])
+async def test_every_way_to_continue_has_the_prompt_that_the_model_read(
+    way: str, engine: MockEngine, stores: FileStores
+) -> None:
+    engine.will(SEARCHED, text("Rome."), text("Yes."))
+    async with searching_files(engine, stores) as gateway:
+        _, conversation = await gateway.post({}, "/v1/conversations")
+        named = {"conversation": conversation["id"]}
+        first = await gateway.create([ASKED], tools=[TOOL], **(named if way == "conversation" else {}))
+        asked, items = engine.last["messages"], [ASKED, *first["output"]]
+        if way == "added":
+            status, added = await gateway.post({"items": items}, f"/v1/conversations/{conversation['id']}/items")
+            assert status == 200
+            assert "shown_result" not in str(added)
+        references = [{"type": "item_reference", "id": item["id"]} for item in first["output"]]
+        fields: dict[str, tuple[list[Any], dict[str, Any]]] = {
+            "previous": ([SURE], {"previous_response_id": first["id"]}),
+            "conversation": ([SURE], named),
+            "items": ([*items, SURE], {}),
+            "references": ([ASKED, *references, SURE], {}),
+            "added": ([SURE], named),
+        }
+        own, more = fields[way]
+        await gateway.create(own, tools=[TOOL], **more)
+    assert "Rome is the capital of Italy." in results(engine)[0]
+    assert engine.last["messages"][: len(asked)] == asked
+
+
+async def test_a_connection_has_what_the_model_read_without_a_store(engine: MockEngine, stores: FileStores) -> None:
+    engine.will(SEARCHED, text("Rome."), text("Yes."))
+    async with searching_files(engine, stores) as gateway, connected(gateway) as socket:
+        first = await socket.create(tools=[TOOL], store=False)
+        asked = engine.last["messages"]
+        await socket.create(tools=[TOOL], store=False, previous_response_id=first["id"])
+    assert engine.last["messages"][: len(asked)] == asked
+
+
+async def test_background_responses_have_what_the_model_read(engine: MockEngine, stores: FileStores) -> None:
+    engine.will(SEARCHED, text("Rome."), text("Yes."), text("Really."))
+    async with searching_files(engine, stores) as gateway:
+        first = await Background(gateway).made(tools=[TOOL])
+        asked = engine.last["messages"]
+        await Background(gateway).made(tools=[TOOL], previous_response_id=first["id"])
+        assert engine.last["messages"][: len(asked)] == asked
+        _, listed = await gateway.get(f"/v1/responses/{first['id']}/input_items?order=asc")
+        await Background(gateway).made(input=[*listed["data"], *first["output"], SURE], tools=[TOOL])
+    assert engine.last["messages"][: len(asked)] == asked
+
+
+async def test_an_item_that_the_client_has_changed_is_read_as_it_was_sent(engine: MockEngine, stores: FileStores) -> None:
+    engine.will(SEARCHED, text("Rome."), text("Yes."))
+    async with searching_files(engine, stores) as gateway:
+        first = await gateway.create(tools=[TOOL], include=INCLUDE)
+        found = {**first["output"][0], "results": [{**RESULTS[0], "text": "It is a secret."}]}
+        await gateway.create([ASKED, found, SURE], tools=[TOOL])
+    assert results(engine) == ["rome.pdf:\nIt is a secret."]
+
+
+@pytest.mark.parametrize("wrong", ["text", 7, {"text": None}, {"text": "x", "files": [{"number": 0}]}])
+async def test_what_a_client_makes_up_is_not_read(wrong: Any, engine: MockEngine, stores: FileStores) -> None:
+    item = {"type": "file_search_call", "id": "fs_1", "queries": ["x"], "status": "completed", "shown_result": wrong}
+    async with searching_files(engine, stores) as gateway:
+        await gateway.create([ASKED, item, SURE], tools=[TOOL])
+    assert results(engine) == ["(the result is not shown again)"]
+
+
+async def test_no_client_sees_what_only_the_model_reads(engine: MockEngine, stores: FileStores) -> None:
+    engine.will(SEARCHED, text("Rome."), text("Yes."), SEARCHED, text("Rome."))
+    async with searching_files(engine, stores) as gateway:
+        _, conversation = await gateway.post({}, "/v1/conversations")
+        items = f"/v1/conversations/{conversation['id']}/items"
+        events = await gateway.stream(tools=[TOOL], conversation=conversation["id"])
+        first = events[-1]["response"]
+        second = await gateway.create(first["output"], tools=[TOOL])
+        background = await Background(gateway).made(tools=[TOOL])
+        seen: list[Any] = [events, second, background]
+        one = f"{items}/{first['output'][0]['id']}"
+        for path in (
+            f"/v1/responses/{first['id']}",
+            f"/v1/responses/{second['id']}/input_items",
+            f"/v1/responses/{background['id']}",
+            items,
+            one,
+            f"{one}?include[]=reasoning.encrypted_content",
+        ):
+            status, body = await gateway.get(path)
+            assert status == 200
+            assert "file_search_call" in str(body)
+            seen.append(body)
+    for body in seen:
+        assert "shown_result" not in str(body)
+        assert "Rome is the capital of Italy" not in str(body)
+
+
+async def test_results_that_were_not_stored_are_missed_with_a_notice(engine: MockEngine, stores: FileStores) -> None:
+    engine.will(SEARCHED, text("Rome."), SEARCHED, text("Rome."))
+    async with searching_files(engine, stores) as gateway:
+        _, conversation = await gateway.post({}, "/v1/conversations")
+        for include, is_missing in (([], True), (INCLUDE, False)):
+            made = await gateway.create(tools=[TOOL], include=include, conversation=conversation["id"])
+            item = made["output"][0]["id"]
+            for path in (f"/v1/responses/{made['id']}", f"/v1/conversations/{conversation['id']}/items/{item}"):
+                status, _ = await gateway.get(f"{path}?include[]=file_search_call.results")
+                assert (status, "file_search_call.results" in gateway.headers.get("antiphon-notice", "")) == (200, is_missing)
+                await gateway.get(path)
+                assert "antiphon-notice" not in gateway.headers
+        await gateway.get(f"/v1/conversations/{conversation['id']}/items?include=file_search_call.results")
+        assert "file_search_call.results" in gateway.headers["antiphon-notice"]

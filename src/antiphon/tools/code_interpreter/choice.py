@@ -1,13 +1,15 @@
 """Which container a tool runs in."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Any
 
 from antiphon.containers.container import Container
-from antiphon.containers.containers import Containers
+from antiphon.containers.containers import ContainerExpired, Containers
 from antiphon.core.code_interpreter import containers_in
+from antiphon.core.code_results import CodeFile
 from antiphon.core.request_fields import request_to_items
-from antiphon.errors import InvalidRequest, quoted
+from antiphon.core.tools import ToolResult
+from antiphon.errors import ApiError, InvalidRequest, quoted
 from antiphon.wire.responses import CreateResponse
 
 Item = dict[str, Any]
@@ -42,9 +44,23 @@ def named_container(containers: Containers, id: str, owner: str, where: str) -> 
     return id
 
 
+def known_files(containers: Containers, id: str, owner: str) -> list[CodeFile]:
+    """Those of a container that is there: an answer may link them before anything is run."""
+    there = containers.get(owner, id)
+    return [] if there is None else [CodeFile(file.id, file.name) for file in there.files.values()]
+
+
 async def opened_container(containers: Containers, id: str, owner: str, memory: str | None) -> Container:
     """The container, which is made if it is not there."""
     there = containers.get(owner, id)
     if there is not None:
         return there
     return await containers.create(owner, "auto", id=id, memory_limit=memory or "1g", is_auto=True)
+
+
+async def or_refusal(result: Awaitable[ToolResult]) -> ToolResult:
+    """A limit that is reached, or a container that is gone, is for the model to read, and no fault of the gateway."""
+    try:
+        return await result
+    except (ApiError, ContainerExpired) as refused:
+        return ToolResult(str(refused), failed=True)

@@ -16,12 +16,19 @@ from antiphon.core.code_interpreter import (
     files_in,
     offered_tool,
 )
-from antiphon.core.code_interpreter_calls import KIND, code_call_id, without_fence
+from antiphon.core.code_interpreter_calls import KIND, without_fence
 from antiphon.core.code_results import CodeData, CodeFile, data_to_result
 from antiphon.core.request_fields import request_to_items
 from antiphon.core.steps import ToolCall
 from antiphon.core.tools import TOOLS, ToolResult
-from antiphon.tools.code_interpreter.choice import check_here, chosen_container, named_container, opened_container
+from antiphon.tools.code_interpreter.choice import (
+    check_here,
+    chosen_container,
+    known_files,
+    named_container,
+    opened_container,
+    or_refusal,
+)
 from antiphon.tools.runner import ToolContext
 from antiphon.wire.responses import CreateResponse
 
@@ -60,27 +67,15 @@ class CodeInterpreterRunner(CodeInterpreter):
             return chosen_container(self._containers, request, history, owner, other)
         return named_container(self._containers, tool.container, owner, f"{where}.container")
 
-    def recalled(self, history: Sequence[Item], owner: str) -> list[Item]:
-        """The history, with what the model read of its calls as far as their containers know it."""
-        left: dict[str, list[tuple[str, str]]] = {}
-        items = [self._recalled(item, owner, left) for item in reversed(history)]
-        return items[::-1]
-
-    def _recalled(self, item: Item, owner: str, left: dict[str, list[tuple[str, str]]]) -> Item:
-        """`left`: of each container, the results that no later item has. The same code may have been run several times."""
-        id, code = item.get("container_id"), item.get("code")
-        if item.get("type") != "code_interpreter_call" or not isinstance(id, str) or not isinstance(code, str):
-            return item
-        if id not in left:
-            container = self._containers.get(owner, id)
-            left[id] = [] if container is None else list(container.results)
-        key, results = code_call_id(code), left[id]
-        found = next((at for at in range(len(results) - 1, -1, -1) if results[at][0] == key), None)
-        return item if found is None else {**item, "outputs": [{"type": "logs", "logs": results.pop(found)[1]}]}
+    def files_of(self, container: str, owner: str) -> list[CodeFile]:
+        return known_files(self._containers, container, owner)
 
     # ---- a call ------------------------------------------------------------------------------------------------------
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolResult:
+        return await or_refusal(self._run(call, context))
+
+    async def _run(self, call: ToolCall, context: ToolContext) -> ToolResult:
         code = without_fence(code_of(call))
         if not code.strip():
             return ToolResult(NO_CODE, failed=True)
@@ -89,9 +84,7 @@ class CodeInterpreterRunner(CodeInterpreter):
         container = await opened_container(self._containers, context.containers[KIND], context.owner, auto.memory_limit)
         await self._containers.bring(container, context.owner, _uploads(context))
         ran = await self._containers.run(container, code)
-        result = data_to_result(await asyncio.to_thread(_to_data, container, ran), failed=ran.result.timed_out)
-        container.remember(code_call_id(code_of(call)), result.output)
-        return result
+        return data_to_result(await asyncio.to_thread(_to_data, container, ran), failed=ran.result.timed_out)
 
 
 def _uploads(context: ToolContext) -> list[str]:

@@ -22,7 +22,14 @@ from antiphon.core.hosted_shell import (
 from antiphon.core.request_fields import request_to_items
 from antiphon.core.steps import ToolCall
 from antiphon.core.tools import TOOLS, ToolResult
-from antiphon.tools.code_interpreter.choice import check_here, chosen_container, named_container, opened_container
+from antiphon.tools.code_interpreter.choice import (
+    check_here,
+    chosen_container,
+    known_files,
+    named_container,
+    opened_container,
+    or_refusal,
+)
 from antiphon.tools.runner import ToolContext
 from antiphon.wire.responses import CreateResponse
 
@@ -32,6 +39,7 @@ NO_COMMANDS = "The call needs `commands`: a list of shell commands."
 # Characters of what one command prints, unless the call says how many; and the most that it may ask for.
 USUAL_OUTPUT, MOST_OUTPUT = 20_000, 100_000
 MOST_COMMANDS = 20
+NOT_RUN = f"This command was not run: one call may have {MOST_COMMANDS} commands. Send the rest in another call."
 
 
 class ShellChooser(ShellDefinition):
@@ -55,6 +63,9 @@ class ShellChooser(ShellDefinition):
             return chosen_container(self._containers, request, history, owner, other)
         return named_container(self._containers, environment.container_id, owner, f"{where}.environment.container_id")
 
+    def files_of(self, container: str, owner: str) -> list[CodeFile]:
+        return known_files(self._containers, container, owner)
+
     async def run(self, call: ToolCall, context: ToolContext) -> ToolResult:
         raise NotImplementedError("its calls are of another kind")
 
@@ -68,6 +79,9 @@ class HostedShellRunner(HostedShell):
         self._containers = containers
 
     async def run(self, call: ToolCall, context: ToolContext) -> ToolResult:
+        return await or_refusal(self._run(call, context))
+
+    async def _run(self, call: ToolCall, context: ToolContext) -> ToolResult:
         action = shell_action(msgspec.json.decode(call.arguments))
         commands = [command for command in action["commands"] if command.strip()]
         if not commands:
@@ -80,6 +94,7 @@ class HostedShellRunner(HostedShell):
         most = min(action["max_output_length"] or USUAL_OUTPUT, MOST_OUTPUT)
         seconds = self._seconds(action["timeout_ms"])
         ran = await self._containers.run_commands(container, commands[:MOST_COMMANDS], seconds, max(1, most))
+        ran += [ShellRun("", NOT_RUN, 1)] * len(commands[MOST_COMMANDS:])
         files = [CodeFile(file.id, file.name) for file in container.files.values()]
         return data_to_result(ShellData(container.id, [_to_output(each) for each in ran], files))
 
