@@ -1,5 +1,6 @@
 """/v1/containers through the openai SDK, and what it refuses."""
 
+import gzip
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -116,6 +117,20 @@ async def test_a_file_that_does_not_fit_is_refused(gateway: GatewayUnderTest, cl
     # The same file may be sent again.
     await client.containers.files.create(made.id, file=("a.bin", b"y" * 1024 * 1000))
     assert len([each async for each in client.containers.files.list(made.id)]) == 1
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/plain", "multipart/mixed; boundary=b", "ÿ"])
+@pytest.mark.parametrize("is_packed", [True, False])
+async def test_what_is_no_form_may_not_be_larger_than_other_bodies(
+    engine: MockEngine, tmp_path: Path, kind: str, is_packed: bool
+) -> None:
+    body = b'{"file_id": "' + b"x" * 100_000 + b'"}'
+    headers = {"Content-Type": kind} | ({"Content-Encoding": "gzip"} if is_packed else {})
+    async with interpreting(engine, ScriptedKernels(), tmp_path, FEW, max_body_bytes=10_000) as gateway:
+        _, made = await gateway.post({"name": "mine"}, "/v1/containers")
+        path = f"/v1/containers/{made['id']}/files"
+        status, refused = await gateway.post(gzip.compress(body) if is_packed else body, path, headers=headers)
+    assert (status, refused["error"]["message"]) == (413, "The body is larger than 10000 bytes.")
 
 
 async def test_too_many_containers_are_refused(gateway: GatewayUnderTest, client: AsyncOpenAI) -> None:

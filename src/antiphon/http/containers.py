@@ -20,6 +20,7 @@ from antiphon.http.files import BYTES, GUARDED, SAFE_TYPES, disposition_of
 from antiphon.http.middlewares import OWNER
 from antiphon.http.multipart import form_parts
 from antiphon.http.pages import cut, query_to_page, to_list
+from antiphon.http.paths import is_form
 from antiphon.wire.containers import (
     AddFile,
     ContainerFileObject,
@@ -90,7 +91,7 @@ async def create_file(request: web.Request) -> web.Response:
 
 
 async def _add_file(request: web.Request, containers: Containers, container: Container) -> ContainerFile:
-    if request.content_type != "multipart/form-data":
+    if not is_form(request):
         body = body_to_struct(await request.read() or b"{}", AddFile, request.app[GATEWAY].environment.limits)
         return await _copy(request, containers, container, body.file_id)
     async for part in form_parts(request):
