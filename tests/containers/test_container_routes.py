@@ -84,6 +84,26 @@ async def test_files_are_listed_page_by_page(client: AsyncOpenAI) -> None:
     assert [each.id for each in (await client.containers.files.list(made.id, after=ids[1])).data] == ids[:1]
 
 
+@pytest.mark.parametrize("order", ["asc", "desc"])
+async def test_what_is_listed_may_be_deleted_meanwhile(gateway: GatewayUnderTest, client: AsyncOpenAI, order: Any) -> None:
+    made = await client.containers.create(name="mine")
+    for name in ("a", "b", "c", "d", "e"):
+        await client.containers.files.create(made.id, file=(name, b""))
+    async for file in client.containers.files.list(made.id, limit=2, order=order):
+        await client.containers.files.delete(file.id, container_id=made.id)
+    assert (await client.containers.files.list(made.id)).data == []
+    other = await client.containers.create(name="other")
+    async for container in client.containers.list(limit=1, order=order):
+        await client.containers.delete(container.id)
+    assert (await client.containers.list()).data == []
+    last = await client.containers.create(name="last")
+    _, before = await gateway.get(f"/v1/containers?order=asc&before={other.id}")
+    _, after = await gateway.get(f"/v1/containers?order=asc&after={other.id}")
+    assert [[each["id"] for each in page["data"]] for page in (before, after)] == [[], [last.id]]
+    status, refused = await gateway.get("/v1/containers?after=cntr_none")
+    assert (status, refused["error"]["param"]) == (400, "after")
+
+
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({}, "name"),
     ({"name": ""}, "name"),

@@ -224,6 +224,34 @@ async def test_lists_come_page_by_page_in_both_orders(kind: str, gateway: Gatewa
     assert await page(f"limit=1&order=desc&before={ids[0]}") == ([1], True)
 
 
+@pytest.mark.parametrize("order", ["asc", "desc"])
+async def test_what_is_listed_may_be_deleted_meanwhile(everywhere: GatewayUnderTest, order: Any) -> None:
+    client = client_of(everywhere)
+    files = [await upload(client, "moon.txt") for _ in range(5)]
+    store = (await client.vector_stores.create()).id
+    # Not in the order in which they were uploaded.
+    for id in (files[3], files[0]):
+        await client.vector_stores.files.create_and_poll(id, vector_store_id=store)
+    await client.vector_stores.file_batches.create_and_poll(store, file_ids=files)
+    async for file in client.vector_stores.files.list(store, limit=2, order=order):
+        await client.vector_stores.files.delete(file.id, vector_store_id=store)
+    assert (await client.vector_stores.files.list(store)).data == []
+    for _ in range(4):
+        await client.vector_stores.create()
+    async for each in client.vector_stores.list(limit=2, order=order):
+        await client.vector_stores.delete(each.id)
+    assert (await client.vector_stores.list()).data == []
+
+
+async def test_a_list_goes_on_where_a_store_was_that_is_gone(gateway: GatewayUnderTest) -> None:
+    client = client_of(gateway)
+    ids = [(await client.vector_stores.create()).id for _ in range(3)]
+    await client.vector_stores.delete(ids[1])
+    for query, found in (("after", ids[0]), ("before", ids[2])):
+        _, answer = await gateway.get(f"/v1/vector_stores?{query}={ids[1]}")
+        assert [each["id"] for each in answer["data"]] == [found]
+
+
 async def test_a_list_without_anything_in_it_is_empty(gateway: GatewayUnderTest) -> None:
     _, answer = await gateway.get("/v1/vector_stores")
     assert (answer["data"], answer["has_more"]) == ([], False)

@@ -118,7 +118,9 @@ def list_files(
     if batch is not None and (yield from _batch(store, batch)) is None:
         return None
     condition, values = ("store = $1", [store]) if batch is None else (_OF_BATCH, [store, batch])
-    listed = yield from list_rows(RowList("vector_store_files", COLUMNS, "file", condition, values), page, status)
+    # An old file may be added after a new one.
+    rows = RowList("vector_store_files", COLUMNS, "file", condition, values, ordered_by_id=False)
+    listed = yield from list_rows(rows, page, status)
     return FilePage([row_to_record(row) for row in listed.rows], listed.has_more)
 
 
