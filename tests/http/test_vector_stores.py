@@ -354,6 +354,11 @@ async def test_the_answer_of_a_search_is_a_page(gateway: GatewayUnderTest) -> No
         ("/file_batches", {"files": [{"file_id": "a", "colour": "red"}]}, "files[0].colour"),
         ("/search", {"query": "x", "ranking_options": {"hybrid": {}}}, "ranking_options.hybrid"),
         ("", {"chunking_strategy": {"type": "auto", "static": {}}}, "chunking_strategy.static"),
+        (
+            "/search",
+            {"query": "x", "ranking_options": {"hybrid_search": {"embedding_weight": 0, "text_weight": 0}}},
+            "ranking_options.hybrid_search",
+        ),
         ("/search", {}, "query"),
         ("/search", {"query": []}, "query"),
         ("/search", {"query": "x", "max_num_results": 51}, "max_num_results"),

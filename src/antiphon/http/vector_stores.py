@@ -9,6 +9,7 @@ from aiohttp import web
 from msgspec import Struct
 
 from antiphon.core.validation import convert_strings, read_struct
+from antiphon.errors import InvalidRequest
 from antiphon.http.answers import JSON, notice_header, to_json
 from antiphon.http.app_keys import GATEWAY, STORE_FILES, VECTOR_STORES
 from antiphon.http.keyring import ADMIN
@@ -89,6 +90,9 @@ def _options(body: SearchVectorStore) -> SearchOptions:
         return SearchOptions(most, body.filters)
     hybrid = ranking.hybrid_search
     weights = (None, None) if hybrid is None else (hybrid.embedding_weight, hybrid.text_weight)
+    if weights == (0, 0):
+        place = "ranking_options.hybrid_search"
+        raise InvalidRequest(f"Invalid `{place}`: one of its weights must be above 0.", param=place, code="invalid_value")
     return SearchOptions(most, body.filters, ranking.ranker, ranking.score_threshold, *weights)
 
 
