@@ -238,12 +238,15 @@ async def test_an_expired_store_is_shown_as_such_and_cannot_be_used(working: Sim
         working.stores.check("ada", [id]),
         working.stores.update("ada", id, UpdateVectorStore(name="x")),
         working.store_files.add("ada", id, CreateStoreFile("one")),
+        working.store_files.update("ada", id, "one", {"a": 1}),
         working.store_files.create_batch("ada", id, CreateFileBatch(file_ids=["one"])),
     ):
         with pytest.raises(InvalidRequest, match="has expired"):
             await attempt
     assert await working.stores.sweep() == 0
     assert (await working.stores.list_stores("ada", RowPage())).stores[0].status == "expired"
+    # What is in it may be removed.
+    await working.store_files.remove("ada", id, "one")
     await working.stores.delete("ada", id)
 
 
