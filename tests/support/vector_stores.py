@@ -119,11 +119,20 @@ class SimpleVectorStores:
         self.files: SimpleFiles = parts.get("files") or SimpleFiles()
         self.texts: SimpleTexts = parts.get("texts") or SimpleTexts()
         self.index: SimpleIndex = parts.get("index") or SimpleIndex()
-        self.stores = VectorStores(self.stored, self.files, self.index, limits or VectorStoreLimits(), new_id)
+        limits = limits or VectorStoreLimits()
+        self.stores = VectorStores(self.stored, self.files, self.index, limits, new_id)
         self.store_files = StoreFiles(self.stores, self.index, self.stored.database, new_id)
         name = new_id("indexer")
         self.indexer = Indexer(
-            IndexerParts(name, self.stored, self.files, self.texts, self.index, options or IndexerOptions(retry_interval=0))
+            IndexerParts(
+                name,
+                self.stored,
+                self.files,
+                self.texts,
+                self.index,
+                options or IndexerOptions(retry_interval=0),
+                limits.room,
+            )
         )
 
     @classmethod
