@@ -27,7 +27,9 @@ class Retrieval:
         options: IndexerOptions,
     ) -> None:
         index = ChunkIndex(stored.database, models.current, embedder_of=models.of_model, memory=settings.memory)
-        limits = VectorStoreLimits(settings.max_stores, settings.max_files, settings.key_bytes, settings.max_bytes)
+        limits = VectorStoreLimits(
+            stores=settings.max_stores, files=settings.max_files, key_bytes=settings.key_bytes, bytes=settings.max_bytes
+        )
         self._index = index
         self.stores = VectorStores(stored, library, index, limits, new_id)
         self.store_files = StoreFiles(self.stores, index, stored.database, new_id)

@@ -230,6 +230,21 @@ async def test_the_texts_of_an_owner_and_of_everybody_have_a_limited_size(store:
     await simple.indexer.close()
 
 
+async def test_a_store_remembers_a_limited_number_of_batches(store: Store) -> None:
+    simple = SimpleVectorStores(store, limits=VectorStoreLimits(batches=2))
+    simple.files.put("one")
+    id, other = (await make(simple)).id, (await make(simple)).id
+    of_other = await simple.store_files.create_batch("ada", other, CreateFileBatch(file_ids=["one"]))
+    body = CreateFileBatch(file_ids=["one"])
+    first, *rest = [(await simple.store_files.create_batch("ada", id, body)).id for _ in range(3)]
+    with pytest.raises(NotFound):
+        await simple.store_files.get_batch("ada", id, first)
+    for batch in rest:
+        assert (await simple.store_files.get_batch("ada", id, batch)).file_counts.total == 1
+    assert (await simple.store_files.get_batch("ada", other, of_other.id)).file_counts.total == 1
+    assert (await simple.stores.get("ada", id)).file_counts.total == 1
+
+
 async def test_an_overlap_is_at_most_half_of_a_chunk(simple: SimpleVectorStores) -> None:
     simple.files.put("one")
     wrong, right = StaticChunking(ChunkSizes(100, 51)), StaticChunking(ChunkSizes(100, 50))

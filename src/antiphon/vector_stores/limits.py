@@ -10,6 +10,8 @@ class VectorStoreLimits(Struct, frozen=True):
     stores: int = 1_000
     # In one store.
     files: int = 10_000
+    # That one store remembers.
+    batches: int = 1_000
     # Of the texts of all chunks of one owner, and of everybody, in bytes. None: no limit but that of everybody.
     key_bytes: int | None = None
     bytes: int = 10 * 1024**3

@@ -59,6 +59,8 @@ class Addition(NamedTuple):
     new_document: Callable[[], str]
     # The batch to make of them, if there is to be one.
     batch: str | None = None
+    # Those that a store remembers.
+    most_batches: int = 1_000
 
 
 def add(owner: str, store: str, addition: Addition, now: float) -> Operation[None]:
@@ -77,7 +79,15 @@ def add(owner: str, store: str, addition: Addition, now: float) -> Operation[Non
         text = "INSERT INTO file_batches (id, store, created_at) VALUES ($1, $2, $3)"
         yield Statement(text, (addition.batch, store, int(now)))
         yield Many(_ADD_TO_BATCH, [(addition.batch, id) for id in files])
+        yield from _remove_old_batches(store, addition.most_batches)
     yield Wake(INDEXING)
+
+
+def _remove_old_batches(store: str, most: int) -> Operation[None]:
+    """Their files stay. Nobody asks for a batch long after it was made, and otherwise they would be endless."""
+    text = "SELECT id FROM file_batches WHERE store = $1 ORDER BY created_at DESC, id DESC LIMIT $2 OFFSET $3"
+    rows = yield Statement(text, (store, vector_stores.MOST_REMOVED, most))
+    yield from vector_stores.remove_batches([row[0] for row in rows])
 
 
 def _some(store: str, ids: Sequence[str]) -> Operation[dict[str, StoreFileRecord]]:

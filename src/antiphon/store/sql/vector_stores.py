@@ -176,7 +176,7 @@ def remove_some(store: str) -> Operation[bool]:
     ):
         ids = [row[0] for row in (yield Statement(text, (store, MOST_REMOVED)))]
         if ids and batches:
-            yield from _remove_batches(ids)
+            yield from remove_batches(ids)
         elif ids:
             names = placeholders(2, len(ids))
             yield Statement(f"DELETE FROM vector_store_files WHERE store = $1 AND file IN ({names})", (store, *ids))
@@ -185,7 +185,7 @@ def remove_some(store: str) -> Operation[bool]:
     return False
 
 
-def _remove_batches(ids: Sequence[str]) -> Operation[None]:
+def remove_batches(ids: Sequence[str]) -> Operation[None]:
     for group in in_groups(ids):
         names = placeholders(1, len(group))
         yield Statement(f"DELETE FROM batch_files WHERE batch IN ({names})", group)
