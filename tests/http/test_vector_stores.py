@@ -196,6 +196,23 @@ async def test_chunks_have_the_size_that_was_asked_for(gateway: GatewayUnderTest
         assert max(map(len, texts)) <= 400
 
 
+@pytest.mark.parametrize("sentences", [0, 1, 5000])
+async def test_the_content_of_a_file_is_sent_as_it_is_read(gateway: GatewayUnderTest, sentences: int) -> None:
+    client = client_of(gateway)
+    id = await upload(client, "long.txt", "".join(f"Sentence {number}, in words. " for number in range(sentences)) or " ")
+    store = (await client.vector_stores.create(file_ids=[id], chunking_strategy=STATIC)).id
+    await client.vector_stores.files.poll(id, vector_store_id=store)
+    path = f"/v1/vector_stores/{store}/files/{id}/content"
+    status, page = await gateway.get(path)
+    assert (status, page["object"], page["has_more"]) == (200, "vector_store.file_content.page", False)
+    whole = "".join(each["text"] for each in page["data"])
+    assert [number for number in range(sentences) if f"Sentence {number}," not in whole] == []
+    async with gateway.client.head(gateway.url + path) as answer:
+        assert (answer.status, answer.content_type, await answer.read()) == (200, "application/json", b"")
+    async with gateway.client.get(gateway.url + path) as answer:
+        assert "Content-Length" not in answer.headers
+
+
 @pytest.mark.parametrize("kind", ["stores", "files", "batch"])
 async def test_lists_come_page_by_page_in_both_orders(kind: str, gateway: GatewayUnderTest) -> None:
     client = client_of(gateway)

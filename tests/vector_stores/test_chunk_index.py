@@ -290,7 +290,7 @@ async def test_indexing_goes_on_where_it_was_killed_and_writes_nothing_twice(ind
     assert done == 120
     await index.add("vs_1", "file-1", texts[done:], first=done)
     await index.add("vs_1", "file-1", texts[200:], first=200)
-    assert await index.texts("vs_1", "file-1") == texts
+    assert [text async for some in index.texts("vs_1", "file-1") for text in some] == texts
     assert len(await index.search(["vs_1"], ["chunk 240"], Wanted(most=1, embedding_weight=0))) == 1
 
 

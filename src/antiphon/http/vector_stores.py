@@ -1,6 +1,5 @@
 """Vector stores: created, listed, changed, deleted and searched; their files, and batches of files."""
 
-import asyncio
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -139,12 +138,23 @@ async def delete_file(request: web.Request) -> web.Response:
     return to_json({"id": file, "object": "vector_store.file.deleted", "deleted": True})
 
 
-async def file_content(request: web.Request) -> web.Response:
+async def file_content(request: web.Request) -> web.StreamResponse:
+    """Sent as it is read: it may be a whole book, and its reader slow."""
     id, file = request.match_info["id"], request.match_info["file_id"]
     texts = await request.app[STORE_FILES].content(await _owner_seen(request), id, file)
-    # A whole book takes a while.
-    body = await asyncio.to_thread(lambda: msgspec.json.encode(FileContentPage(data=[TextContent(text) for text in texts])))
-    return web.Response(body=body, content_type=JSON)
+    some: list[str] = await anext(texts, [])
+    head, tail = msgspec.json.encode(FileContentPage(data=[])).split(b"]")
+    answer = web.StreamResponse()
+    answer.content_type = JSON
+    await answer.prepare(request)
+    if request.method == "HEAD":
+        return answer
+    while some:
+        # Without the brackets of the list.
+        await answer.write(head + msgspec.json.encode([TextContent(text) for text in some])[1:-1])
+        head, some = b",", await anext(texts, [])
+    await answer.write_eof(head.removesuffix(b",") + b"]" + tail)
+    return answer
 
 
 # ---- batches ---------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ that of the query. So a threshold means the same in every search.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -144,13 +144,12 @@ class ChunkIndex:
         """How many chunks there are already. They are the first ones."""
         return await self._database.read(chunks.count(store, file))
 
-    async def texts(self, store: str, file: str) -> list[str]:
-        texts: list[str] = []
+    async def texts(self, store: str, file: str) -> AsyncIterator[list[str]]:
+        """Some at a time."""
         after = -1
         while some := await self._database.read(chunks.texts(store, file, after, AT_ONCE)):
-            texts += [text for _, text in some]
+            yield [text for _, text in some]
             after = some[-1][0]
-        return texts
 
     # ---- searching ---------------------------------------------------------------------------------------------------
 

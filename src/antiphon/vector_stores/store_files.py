@@ -1,6 +1,6 @@
 """The files of vector stores, and the batches in which they are added."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, NamedTuple
 
 from antiphon.store.file_records import AddedFile, Status, StoreFileRecord
@@ -90,10 +90,10 @@ class StoreFiles:
         if not await self._database.write(operations.remove(owner, store, file)):
             raise await self._not_found(owner, store, file)
 
-    async def content(self, owner: str, store: str, file: str) -> list[str]:
-        """Its chunks, as far as they are there."""
+    async def content(self, owner: str, store: str, file: str) -> AsyncIterator[list[str]]:
+        """Its chunks, as far as they are there, some at a time."""
         record = await self._get(owner, store, file)
-        return await self._index.texts(store, record.document)
+        return self._index.texts(store, record.document)
 
     # ---- batches -----------------------------------------------------------------------------------------------------
 
