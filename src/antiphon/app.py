@@ -79,7 +79,7 @@ from antiphon.http.keyring import Keyring
 from antiphon.http.metrics import counted, metrics
 from antiphon.http.middlewares import TOO_SLOW, add_headers, answer_unrouted, authenticated, enveloped, identified
 from antiphon.http.passed_through import OPEN_ANSWERS, OpenAnswers, passed_through
-from antiphon.http.paths import is_upload, under_all_paths
+from antiphon.http.paths import is_uploaded_form, under_all_paths
 from antiphon.http.readiness import LIFETIME, READINESS, Readiness
 from antiphon.http.request_headers import ALLOWED_HOSTS, AllowedHosts, checked, protect
 from antiphon.http.traces import traced
@@ -369,7 +369,7 @@ def _http_limits(settings: Settings, intervals: Intervals) -> HttpLimits:
 
 def _connection_options(settings: Settings, intervals: Intervals) -> ConnectionOptions:
     timeouts = settings.header_timeout, settings.body_timeout, settings.send_timeout
-    return ConnectionOptions(*timeouts, answer_unrouted, TOO_SLOW, intervals.linger, is_upload)
+    return ConnectionOptions(*timeouts, answer_unrouted, TOO_SLOW, intervals.linger, is_uploaded_form)
 
 
 def _store_kind(settings: Settings) -> str:

@@ -27,12 +27,14 @@ class Retrieval:
         options: IndexerOptions,
     ) -> None:
         index = ChunkIndex(stored.database, models.current, embedder_of=models.of_model, memory=settings.memory)
-        limits = VectorStoreLimits(settings.max_stores, settings.max_files)
+        limits = VectorStoreLimits(
+            stores=settings.max_stores, files=settings.max_files, key_bytes=settings.key_bytes, bytes=settings.max_bytes
+        )
         self._index = index
         self.stores = VectorStores(stored, library, index, limits, new_id)
         self.store_files = StoreFiles(self.stores, index, stored.database, new_id)
         options = structs.replace(options, workers=settings.indexing_workers)
-        self.indexer = Indexer(IndexerParts(new_id("indexer"), stored, library, texts, index, options))
+        self.indexer = Indexer(IndexerParts(new_id("indexer"), stored, library, texts, index, options, limits.room))
         library.on_delete.append(self.stores.forget_file)
 
     async def close(self) -> None:

@@ -33,6 +33,13 @@ class VectorStoreSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     max_stores: Annotated[int, Meta(ge=1)] = 1_000
     # How many files one vector store may have. One more gets a 400.
     max_files: Annotated[int, Meta(ge=1)] = 10_000
+    # How much text the vector stores of one key may have together, in bytes: the `usage_bytes` of all of them. A file that is
+    # in several stores counts in each, and so does what its chunks have in common. Its index takes several times as much of
+    # the disk. One file more gets a 400, and one that turns out to have more than there is room for fails. None: no limit but
+    # `max_bytes`.
+    key_bytes: Annotated[int, Meta(gt=0)] | None = None
+    # How much text all vector stores may have together, in bytes.
+    max_bytes: Annotated[int, Meta(gt=0)] = 10 * 1024 * 1024 * 1024
     # How many files this gateway indexes at once, the keys in turn. One key has all of these places but one. 0: this gateway
     # indexes none, and leaves it to others that use the same store.
     indexing_workers: Annotated[int, Meta(ge=0)] = 3

@@ -1,6 +1,7 @@
 """/v1/containers through the openai SDK, and what it refuses."""
 
 import asyncio
+import gzip
 from collections.abc import AsyncIterator, Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,26 @@ async def test_files_are_listed_page_by_page(client: AsyncOpenAI) -> None:
     assert [each.id for each in (await client.containers.files.list(made.id, after=ids[1])).data] == ids[:1]
 
 
+@pytest.mark.parametrize("order", ["asc", "desc"])
+async def test_what_is_listed_may_be_deleted_meanwhile(gateway: GatewayUnderTest, client: AsyncOpenAI, order: Any) -> None:
+    made = await client.containers.create(name="mine")
+    for name in ("a", "b", "c", "d", "e"):
+        await client.containers.files.create(made.id, file=(name, b""))
+    async for file in client.containers.files.list(made.id, limit=2, order=order):
+        await client.containers.files.delete(file.id, container_id=made.id)
+    assert (await client.containers.files.list(made.id)).data == []
+    other = await client.containers.create(name="other")
+    async for container in client.containers.list(limit=1, order=order):
+        await client.containers.delete(container.id)
+    assert (await client.containers.list()).data == []
+    last = await client.containers.create(name="last")
+    _, before = await gateway.get(f"/v1/containers?order=asc&before={other.id}")
+    _, after = await gateway.get(f"/v1/containers?order=asc&after={other.id}")
+    assert [[each["id"] for each in page["data"]] for page in (before, after)] == [[], [last.id]]
+    status, refused = await gateway.get("/v1/containers?after=cntr_none")
+    assert (status, refused["error"]["param"]) == (400, "after")
+
+
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({}, "name"),
     ({"name": ""}, "name"),
@@ -119,6 +140,20 @@ async def test_a_file_that_does_not_fit_is_refused(gateway: GatewayUnderTest, cl
     # The same file may be sent again.
     await client.containers.files.create(made.id, file=("a.bin", b"y" * 1024 * 1000))
     assert len([each async for each in client.containers.files.list(made.id)]) == 1
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/plain", "multipart/mixed; boundary=b", "ÿ"])
+@pytest.mark.parametrize("is_packed", [True, False])
+async def test_what_is_no_form_may_not_be_larger_than_other_bodies(
+    engine: MockEngine, tmp_path: Path, kind: str, is_packed: bool
+) -> None:
+    body = b'{"file_id": "' + b"x" * 100_000 + b'"}'
+    headers = {"Content-Type": kind} | ({"Content-Encoding": "gzip"} if is_packed else {})
+    async with interpreting(engine, ScriptedKernels(), tmp_path, FEW, max_body_bytes=10_000) as gateway:
+        _, made = await gateway.post({"name": "mine"}, "/v1/containers")
+        path = f"/v1/containers/{made['id']}/files"
+        status, refused = await gateway.post(gzip.compress(body) if is_packed else body, path, headers=headers)
+    assert (status, refused["error"]["message"]) == (413, "The body is larger than 10000 bytes.")
 
 
 async def test_too_many_containers_are_refused(gateway: GatewayUnderTest, client: AsyncOpenAI) -> None:

@@ -1,5 +1,7 @@
 """The words of chunks and queries, and the terms by which a database finds them."""
 
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -110,6 +112,20 @@ def test_the_share_of_words_is_that_of_the_query() -> None:
     assert share_of_words("a harbour", rarities) == 0.75
     assert share_of_words("a mill", rarities) == 0.0
     assert share_of_words("a mill", {}) == 0.0
+
+
+@pytest.mark.parametrize("run", [64, 5000])
+def test_texts_without_spaces_between_words_leave_no_memory_behind(run: int) -> None:
+    text = "".join(chr(0x4E00 + at * 7919 % 20_000) for at in range(40_000))
+    pieces = [text[at : at + run] for at in range(0, len(text), run)]
+    words_of_text("warm")
+    tracemalloc.start()
+    try:
+        words_of_text(" ".join(pieces))
+        left, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert left < 500_000
 
 
 # ---- fusion ----------------------------------------------------------------------------------------------------------

@@ -51,7 +51,7 @@ async def add_store(gateway: GatewayUnderTest, id: str, owner: str = "", **membe
 
 
 def failed(store: str, file: str) -> Operation[None]:
-    addition = Addition([AddedFile(file=file)], 100, lambda: "vsdoc_1", None)
+    addition = Addition([AddedFile(file=file)], 100, vector_stores.Room(None, 100), lambda: "vsdoc_1", None)
     yield from vector_store_files.add("", store, addition, 7.0)
     yield Change("UPDATE vector_store_files SET status = 'failed', size = 12 WHERE store = $1", (store,))
 

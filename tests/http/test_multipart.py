@@ -1,6 +1,8 @@
 """Forms with files, read piece by piece."""
 
+import contextlib
 import itertools
+import time
 
 import pytest
 from hypothesis import example, given
@@ -88,6 +90,7 @@ def test_every_byte_may_come_alone() -> None:
         b"--b-1\r\nX: " + b"x" * MOST_HEADERS + b"\r\n\r\n" + END,
         b"--b-1\r\nX: " + b"x" * 2 * MOST_HEADERS,
         part("a", b"x") * (MOST_PARTS + 1) + END,
+        part("a", b"x", '; filename="a') + END,
     ],
 )
 def test_what_is_no_form_is_rejected(body: bytes) -> None:
@@ -110,11 +113,25 @@ def test_what_is_no_form_is_rejected(body: bytes) -> None:
         ("\"old.txt\"; filename*=UTF-8''%e2%82%ac%20new.txt", "€ new.txt"),
         ("\"old.txt\"; filename*=KOI8-R''%ff", "old.txt"),
         ('""', ""),
+        ('"a.txt" ; x; ;=y;', "a.txt"),
+        ('"a.txt"; filename="b.txt"', "a.txt"),
+        ('"a"b.txt"', 'a"b.txt'),
     ],
 )
 def test_the_name_of_a_file_is_read_as_clients_write_it(written: str, filename: str) -> None:
     head = f'\r\nContent-Disposition: form-data; name="file"; filename={written}\r\n\r\n'
     assert headers_to_start(head.encode()).filename == filename
+
+
+@pytest.mark.parametrize("unit", [';a="\\', ';a="', ';a="x";', ";a=", ";a \t", ';a="x" y'])
+@pytest.mark.parametrize("last", ["", '"'])
+def test_the_time_to_read_headers_grows_with_their_length_alone(unit: str, last: str) -> None:
+    head = ('Content-Disposition: form-data; name="x"' + unit * (4 * MOST_HEADERS // len(unit)) + last).encode()
+    began = time.thread_time()
+    with contextlib.suppress(InvalidRequest):
+        headers_to_start(head)
+    # If it grew with the square of the length, this would be several seconds.
+    assert time.thread_time() - began < 0.5
 
 
 def test_a_field_has_no_filename_and_the_names_of_headers_may_be_in_any_case() -> None:

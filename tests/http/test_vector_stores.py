@@ -196,6 +196,23 @@ async def test_chunks_have_the_size_that_was_asked_for(gateway: GatewayUnderTest
         assert max(map(len, texts)) <= 400
 
 
+@pytest.mark.parametrize("sentences", [0, 1, 5000])
+async def test_the_content_of_a_file_is_sent_as_it_is_read(gateway: GatewayUnderTest, sentences: int) -> None:
+    client = client_of(gateway)
+    id = await upload(client, "long.txt", "".join(f"Sentence {number}, in words. " for number in range(sentences)) or " ")
+    store = (await client.vector_stores.create(file_ids=[id], chunking_strategy=STATIC)).id
+    await client.vector_stores.files.poll(id, vector_store_id=store)
+    path = f"/v1/vector_stores/{store}/files/{id}/content"
+    status, page = await gateway.get(path)
+    assert (status, page["object"], page["has_more"]) == (200, "vector_store.file_content.page", False)
+    whole = "".join(each["text"] for each in page["data"])
+    assert [number for number in range(sentences) if f"Sentence {number}," not in whole] == []
+    async with gateway.client.head(gateway.url + path) as answer:
+        assert (answer.status, answer.content_type, await answer.read()) == (200, "application/json", b"")
+    async with gateway.client.get(gateway.url + path) as answer:
+        assert "Content-Length" not in answer.headers
+
+
 @pytest.mark.parametrize("kind", ["stores", "files", "batch"])
 async def test_lists_come_page_by_page_in_both_orders(kind: str, gateway: GatewayUnderTest) -> None:
     client = client_of(gateway)
@@ -222,6 +239,34 @@ async def test_lists_come_page_by_page_in_both_orders(kind: str, gateway: Gatewa
     assert await page("limit=2") == ([2, 1], True)
     assert await page(f"limit=2&order=desc&before={ids[0]}") == ([2, 1], False)
     assert await page(f"limit=1&order=desc&before={ids[0]}") == ([1], True)
+
+
+@pytest.mark.parametrize("order", ["asc", "desc"])
+async def test_what_is_listed_may_be_deleted_meanwhile(everywhere: GatewayUnderTest, order: Any) -> None:
+    client = client_of(everywhere)
+    files = [await upload(client, "moon.txt") for _ in range(5)]
+    store = (await client.vector_stores.create()).id
+    # Not in the order in which they were uploaded.
+    for id in (files[3], files[0]):
+        await client.vector_stores.files.create_and_poll(id, vector_store_id=store)
+    await client.vector_stores.file_batches.create_and_poll(store, file_ids=files)
+    async for file in client.vector_stores.files.list(store, limit=2, order=order):
+        await client.vector_stores.files.delete(file.id, vector_store_id=store)
+    assert (await client.vector_stores.files.list(store)).data == []
+    for _ in range(4):
+        await client.vector_stores.create()
+    async for each in client.vector_stores.list(limit=2, order=order):
+        await client.vector_stores.delete(each.id)
+    assert (await client.vector_stores.list()).data == []
+
+
+async def test_a_list_goes_on_where_a_store_was_that_is_gone(gateway: GatewayUnderTest) -> None:
+    client = client_of(gateway)
+    ids = [(await client.vector_stores.create()).id for _ in range(3)]
+    await client.vector_stores.delete(ids[1])
+    for query, found in (("after", ids[0]), ("before", ids[2])):
+        _, answer = await gateway.get(f"/v1/vector_stores?{query}={ids[1]}")
+        assert [each["id"] for each in answer["data"]] == [found]
 
 
 async def test_a_list_without_anything_in_it_is_empty(gateway: GatewayUnderTest) -> None:
@@ -326,6 +371,11 @@ async def test_the_answer_of_a_search_is_a_page(gateway: GatewayUnderTest) -> No
         ("/file_batches", {"files": [{"file_id": "a", "colour": "red"}]}, "files[0].colour"),
         ("/search", {"query": "x", "ranking_options": {"hybrid": {}}}, "ranking_options.hybrid"),
         ("", {"chunking_strategy": {"type": "auto", "static": {}}}, "chunking_strategy.static"),
+        (
+            "/search",
+            {"query": "x", "ranking_options": {"hybrid_search": {"embedding_weight": 0, "text_weight": 0}}},
+            "ranking_options.hybrid_search",
+        ),
         ("/search", {}, "query"),
         ("/search", {"query": []}, "query"),
         ("/search", {"query": "x", "max_num_results": 51}, "max_num_results"),

@@ -83,8 +83,8 @@ class SimpleIndex:
     async def count(self, store: str, file: str) -> int:
         return len(self.chunks.get((store, file), {}))
 
-    async def texts(self, store: str, file: str) -> list[str]:
-        return [text for _, text in sorted(self.chunks.get((store, file), {}).items())]
+    async def texts(self, store: str, file: str) -> AsyncIterator[list[str]]:
+        yield [text for _, text in sorted(self.chunks.get((store, file), {}).items())]
 
     async def embed_later(self) -> int:
         made, self.without_vector = min(1, self.without_vector), max(0, self.without_vector - 1)
@@ -119,11 +119,20 @@ class SimpleVectorStores:
         self.files: SimpleFiles = parts.get("files") or SimpleFiles()
         self.texts: SimpleTexts = parts.get("texts") or SimpleTexts()
         self.index: SimpleIndex = parts.get("index") or SimpleIndex()
-        self.stores = VectorStores(self.stored, self.files, self.index, limits or VectorStoreLimits(), new_id)
+        limits = limits or VectorStoreLimits()
+        self.stores = VectorStores(self.stored, self.files, self.index, limits, new_id)
         self.store_files = StoreFiles(self.stores, self.index, self.stored.database, new_id)
         name = new_id("indexer")
         self.indexer = Indexer(
-            IndexerParts(name, self.stored, self.files, self.texts, self.index, options or IndexerOptions(retry_interval=0))
+            IndexerParts(
+                name,
+                self.stored,
+                self.files,
+                self.texts,
+                self.index,
+                options or IndexerOptions(retry_interval=0),
+                limits.room,
+            )
         )
 
     @classmethod
@@ -134,6 +143,9 @@ class SimpleVectorStores:
     async def file(self, id: str, text: str = "some words", owner: str = "ada") -> str:
         await self.texts.set(**{id: text})
         return self.files.put(id, owner)
+
+    async def content(self, store: str, file: str) -> list[str]:
+        return [text async for some in await self.store_files.content("ada", store, file) for text in some]
 
     async def status(self, store: str, file: str, owner: str = "ada") -> str:
         return (await self.store_files.get(owner, store, file)).status

@@ -139,6 +139,16 @@ async def test_several_stores_are_searched_together(index: ChunkIndex) -> None:
     assert [(each.store, each.file) for each in found] == [("vs_2", "file-1"), ("vs_1", "file-1")]
 
 
+async def test_in_many_stores_only_the_first_words_of_long_queries_count(index: ChunkIndex) -> None:
+    stores = [f"vs_{number}" for number in range(60)]
+    for store in stores:
+        await index.add(store, "file-1", ["the harbour", "the mill"])
+    query = "harbour " + " ".join(f"word{number}" for number in range(100)) + " mill"
+    assert places(await index.search(["vs_0"], [query], WORDS)) == [("file-1", 0), ("file-1", 1)]
+    found = await index.search(stores, [query] * 10, WORDS)
+    assert {each.number for each in found} == {0}
+
+
 # ---- meaning, and both -----------------------------------------------------------------------------------------------
 
 
@@ -280,7 +290,7 @@ async def test_indexing_goes_on_where_it_was_killed_and_writes_nothing_twice(ind
     assert done == 120
     await index.add("vs_1", "file-1", texts[done:], first=done)
     await index.add("vs_1", "file-1", texts[200:], first=200)
-    assert await index.texts("vs_1", "file-1") == texts
+    assert [text async for some in index.texts("vs_1", "file-1") for text in some] == texts
     assert len(await index.search(["vs_1"], ["chunk 240"], Wanted(most=1, embedding_weight=0))) == 1
 
 

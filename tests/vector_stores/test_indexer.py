@@ -59,7 +59,7 @@ async def test_a_file_is_indexed_and_found(working: SimpleVectorStores) -> None:
     await working.file("one", LONG)
     store = await make(working, "one")
     assert await working.ended(store, "one") == ["completed"]
-    texts = await working.store_files.content("ada", store, "one")
+    texts = await working.content(store, "one")
     assert len(texts) == 200
     record = await working.store_files.get("ada", store, "one")
     assert record.usage_bytes == sum(len(text) for text in texts)
@@ -151,7 +151,7 @@ async def test_a_gateway_that_stops_gives_its_files_back_and_another_goes_on(sim
     async with indexed(SimpleVectorStores.beside(simple)) as other:
         assert await other.ended(store, "one") == ["completed"]
     assert begun == [100]
-    assert len(await simple.store_files.content("ada", store, "one")) == 200
+    assert len(await simple.content(store, "one")) == 200
 
 
 async def claim(simple: SimpleVectorStores, name: str, clock: Clock, served: str | None = None) -> str | None:
@@ -342,7 +342,7 @@ async def test_a_file_that_is_to_be_divided_in_another_way_is_indexed_anew(halfw
     await simple.store_files.add("ada", store, CreateStoreFile("one", chunking_strategy=other))
     assert await simple.ended(store, "one") == ["completed"]
     await until(lambda: len(simple.index.chunks) == 1)
-    assert len(await simple.store_files.content("ada", store, "one")) < 10
+    assert len(await simple.content(store, "one")) < 10
 
 
 async def test_what_is_not_indexed_yet_takes_no_place_among_the_results(halfway: Halfway) -> None:
@@ -513,5 +513,5 @@ async def test_changes_at_the_same_time_leave_the_chunks_of_completed_files_and_
         for file in (await simple.store_files.list_files("ada", store, RowPage(limit=100), None)).files:
             assert file.status in ("completed", "cancelled")
             if file.status == "completed":
-                texts = await simple.store_files.content("ada", store, file.id)
+                texts = await simple.content(store, file.id)
                 assert file.usage_bytes == sum(map(len, texts))

@@ -196,6 +196,55 @@ async def test_a_store_has_a_limited_number_of_files(store: Store) -> None:
     assert (await simple.stores.get("ada", id)).file_counts.total == 2
 
 
+@pytest.mark.parametrize("limits", [VectorStoreLimits(key_bytes=25), VectorStoreLimits(bytes=25)])
+async def test_the_texts_of_an_owner_and_of_everybody_have_a_limited_size(store: Store, limits: VectorStoreLimits) -> None:
+    simple = SimpleVectorStores(store, limits=limits)
+    simple.indexer.start()
+    for id in ("one", "two", "three"):
+        await simple.file(id, "x" * 10)
+    await simple.file("large", "x" * 26)
+    # The same file counts in each store.
+    first, second = [(await make(simple, "one", "two")).id, (await make(simple)).id]
+    assert await simple.ended(first, "one", "two") == ["completed", "completed"]
+    for id in ("three", "large"):
+        await simple.store_files.add("ada", second, CreateStoreFile(id))
+        assert await simple.ended(second, id) == ["failed"]
+        error = (await simple.store_files.get("ada", second, id)).last_error
+        assert error is not None
+        assert "no room" in error.message
+    # What failed takes no room, and what was removed gives it back.
+    assert (await simple.stores.get("ada", second)).usage_bytes == 0
+    await simple.store_files.remove("ada", first, "two")
+    await simple.store_files.add("ada", second, CreateStoreFile("one"))
+    assert await simple.ended(second, "one") == ["completed"]
+    await simple.file("rest", "xxxxx")
+    await simple.store_files.add("ada", second, CreateStoreFile("rest"))
+    assert await simple.ended(second, "rest") == ["completed"]
+    with pytest.raises(InvalidRequest, match="no room") as refused:
+        await simple.store_files.add("ada", second, CreateStoreFile("two"))
+    assert refused.value.code == "vector_store_bytes_exceeded"
+    await simple.file("of bob", "xxxxx", "bob")
+    if limits.key_bytes is not None:
+        of_bob = (await make(simple, "of bob", owner="bob")).id
+        assert await simple.ended(of_bob, "of bob", owner="bob") == ["completed"]
+    await simple.indexer.close()
+
+
+async def test_a_store_remembers_a_limited_number_of_batches(store: Store) -> None:
+    simple = SimpleVectorStores(store, limits=VectorStoreLimits(batches=2))
+    simple.files.put("one")
+    id, other = (await make(simple)).id, (await make(simple)).id
+    of_other = await simple.store_files.create_batch("ada", other, CreateFileBatch(file_ids=["one"]))
+    body = CreateFileBatch(file_ids=["one"])
+    first, *rest = [(await simple.store_files.create_batch("ada", id, body)).id for _ in range(3)]
+    with pytest.raises(NotFound):
+        await simple.store_files.get_batch("ada", id, first)
+    for batch in rest:
+        assert (await simple.store_files.get_batch("ada", id, batch)).file_counts.total == 1
+    assert (await simple.store_files.get_batch("ada", other, of_other.id)).file_counts.total == 1
+    assert (await simple.stores.get("ada", id)).file_counts.total == 1
+
+
 async def test_an_overlap_is_at_most_half_of_a_chunk(simple: SimpleVectorStores) -> None:
     simple.files.put("one")
     wrong, right = StaticChunking(ChunkSizes(100, 51)), StaticChunking(ChunkSizes(100, 50))
@@ -238,12 +287,15 @@ async def test_an_expired_store_is_shown_as_such_and_cannot_be_used(working: Sim
         working.stores.check("ada", [id]),
         working.stores.update("ada", id, UpdateVectorStore(name="x")),
         working.store_files.add("ada", id, CreateStoreFile("one")),
+        working.store_files.update("ada", id, "one", {"a": 1}),
         working.store_files.create_batch("ada", id, CreateFileBatch(file_ids=["one"])),
     ):
         with pytest.raises(InvalidRequest, match="has expired"):
             await attempt
     assert await working.stores.sweep() == 0
     assert (await working.stores.list_stores("ada", RowPage())).stores[0].status == "expired"
+    # What is in it may be removed.
+    await working.store_files.remove("ada", id, "one")
     await working.stores.delete("ada", id)
 
 

@@ -27,6 +27,9 @@ LONGEST_QUERY = 8_000
 MOST_WORDS = 128
 # Longer ones are no words: keys, images as text.
 LONGEST_WORD = 64
+# What is made of so many words is cached, if they are not longer: in scripts without spaces a "word" may be a whole chunk.
+MOST_CACHED = 16_384
+LONGEST_CACHED = 16
 
 # They say nothing about what is asked for. In the chunks they are indexed like others: some queries have no other words.
 COMMON = frozenset(
@@ -45,7 +48,7 @@ _ACCENTED = regex.compile(r"[\p{Latin}\p{Greek}\p{Cyrillic}]")
 
 def words_of_text(text: str) -> list[str]:
     """As they are indexed. In scripts without spaces: each character, and each pair of them."""
-    return [plain for word in _found(text) for plain in _indexed(word)]
+    return [plain for word in _found(text) for plain in (_cached(word) if len(word) <= LONGEST_CACHED else _indexed(word))]
 
 
 def words_of_query(query: str) -> list[str]:
@@ -60,10 +63,12 @@ def _found(text: str) -> Iterator[str]:
     return (match.group() for match in _WORD.finditer(whole))
 
 
-# The chunks of a file have most words in common.
-@lru_cache(maxsize=16384)
 def _indexed(word: str) -> tuple[str, ...]:
     return tuple(plain for part in _parts(word) for plain in _spellings(part, singles=True))
+
+
+# The chunks of a file have most words in common.
+_cached = lru_cache(maxsize=MOST_CACHED)(_indexed)
 
 
 def _asked(word: str) -> Iterable[str]:

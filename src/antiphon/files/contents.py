@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import os
-import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
@@ -13,6 +12,7 @@ from typing import BinaryIO, Protocol, TypeVar
 from antiphon.errors import StoreUnavailable
 from antiphon.store.sql import files
 from antiphon.store.sql.database import Database
+from antiphon.store.temporary_folders import TemporaryFolder, remove_leftovers
 
 T = TypeVar("T")
 
@@ -20,6 +20,8 @@ T = TypeVar("T")
 PIECE = 256 * 1024
 # How many contents without a file are removed at a time.
 MOST_LOST = 100
+# Of the folder for the copy of a file that is in the database.
+LOCAL_COPY = "antiphon-file-"
 
 NOT_WRITTEN = "The file could not be stored: {reason}."
 GONE = "The contents of the file are not all there: it is being deleted."
@@ -166,6 +168,7 @@ class FolderWriter:
 
 class DatabaseContents:
     def __init__(self, database: Database) -> None:
+        remove_leftovers(LOCAL_COPY)
         self._database = database
 
     async def begin(self, id: str) -> ContentWriter:
@@ -179,12 +182,15 @@ class DatabaseContents:
 
     @contextlib.asynccontextmanager
     async def local_copy(self, id: str) -> AsyncIterator[Path]:
-        with tempfile.TemporaryDirectory(prefix="antiphon-file-") as folder:
-            path = Path(folder) / id
+        folder = TemporaryFolder(LOCAL_COPY)
+        try:
+            path = folder.path / id
             with path.open("wb", buffering=0) as copy:
                 async for piece in self.read(id):
                     await in_thread(lambda piece=piece: copy.write(piece))  # type: ignore[misc]
             yield path
+        finally:
+            folder.remove()
 
     async def remove(self, id: str) -> None:
         while await self._database.write(files.remove_parts(id)):

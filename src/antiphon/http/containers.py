@@ -20,7 +20,8 @@ from antiphon.http.app_keys import CONTAINERS, GATEWAY
 from antiphon.http.files import BYTES, GUARDED, SAFE_TYPES, disposition_of
 from antiphon.http.middlewares import OWNER
 from antiphon.http.multipart import form_parts
-from antiphon.http.pages import cut, query_to_page, to_list
+from antiphon.http.pages import cut_by_id, query_to_page, to_list
+from antiphon.http.paths import is_form
 from antiphon.wire.containers import (
     AddFile,
     ContainerFileObject,
@@ -62,7 +63,7 @@ async def list_all(request: web.Request) -> web.Response:
     containers, page = await _containers(request), query_to_page(request.query)
     objects = [msgspec.to_builtins(_to_object(each)) for each in containers.of_owner(request[OWNER])]
     name = request.query.get("name")
-    return to_json(to_list(cut([each for each in objects if name in (None, each["name"])], page), page))
+    return to_json(to_list(cut_by_id([each for each in objects if name in (None, each["name"])], page), page))
 
 
 async def retrieve(request: web.Request) -> web.Response:
@@ -94,7 +95,7 @@ async def create_file(request: web.Request) -> web.Response:
 
 
 async def _add_file(request: web.Request, containers: Containers, container: Container) -> ContainerFile:
-    if request.content_type != "multipart/form-data":
+    if not is_form(request):
         body = body_to_struct(await request.read() or b"{}", AddFile, request.app[GATEWAY].environment.limits)
         return await _copy(request, containers, container, body.file_id)
     async for part in form_parts(request):
@@ -118,10 +119,8 @@ async def _copy(request: web.Request, containers: Containers, container: Contain
 
 async def list_files(request: web.Request) -> web.Response:
     (_, container), page = await _container(request), query_to_page(request.query)
-    # Ids sort in the order in which they were made.
-    files = sorted(container.files.values(), key=lambda file: file.id)
-    objects = [msgspec.to_builtins(_file_to_object(container, file)) for file in files]
-    return to_json(to_list(cut(objects, page), page))
+    objects = [msgspec.to_builtins(_file_to_object(container, file)) for file in container.files.values()]
+    return to_json(to_list(cut_by_id(objects, page), page))
 
 
 async def retrieve_file(request: web.Request) -> web.Response:

@@ -132,13 +132,9 @@ class FormReader:
 
 # ---- headers ---------------------------------------------------------------------------------------------------------
 
-# NAME="VALUE" or NAME=VALUE. A value may end with a backslash that means nothing, or contain quotation marks that do.
-_PARAMETER = re.compile(
-    r"""; [ \t]* (?P<name>[!#$%&'*+.^_`|~0-9A-Za-z-]+) = (?:
-        "(?P<quoted>(?:[^"\\]|\\.)*)" (?=[ \t]*(?:;|$)) | "(?P<rest>.*)" (?=[ \t]*$) | (?P<plain>[^;"]*)
-    )""",
-    re.VERBOSE | re.DOTALL,
-)
+_NAME = re.compile(r"[ \t]*([!#$%&'*+.^_`|~0-9A-Za-z-]+)=")
+# Up to the first quotation mark that is not escaped and ends the parameter.
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"[ \t]*(?=;|$)', re.DOTALL)
 # RFC 8187: CHARSET'LANGUAGE'PERCENT-ENCODED.
 _EXTENDED = re.compile(r"(utf-8|iso-8859-1)'[^']*'(.*)", re.IGNORECASE | re.DOTALL)
 
@@ -157,13 +153,31 @@ def headers_to_start(head: bytes) -> PartStart:
 
 
 def _parameters(disposition: str) -> dict[str, str]:
+    """The first of each name. It goes only forward: clients decide how long a header is."""
     found: dict[str, str] = {}
-    for each in _PARAMETER.finditer(disposition):
-        if (value := each["quoted"]) is not None:
-            value = re.sub(r'\\(["\\])', r"\1", value)
-        value = value if value is not None else each["rest"] if each["rest"] is not None else each["plain"].strip()
-        found.setdefault(each["name"].lower(), _ESCAPED.sub(lambda escaped: chr(int(escaped[0][1:], 16)), value))
+    at = disposition.find(";")
+    while at >= 0:
+        end = at + 1
+        if (name := _NAME.match(disposition, end)) is not None:
+            value, end = _value(disposition, name.end())
+            found.setdefault(name[1].lower(), _ESCAPED.sub(lambda escaped: chr(int(escaped[0][1:], 16)), value))
+        at = disposition.find(";", end)
     return found
+
+
+def _value(disposition: str, start: int) -> tuple[str, int]:
+    """Of "VALUE" or VALUE: what it says, and where it ends."""
+    if not disposition.startswith('"', start):
+        end = disposition.find(";", start)
+        end = len(disposition) if end < 0 else end
+        return disposition[start:end].strip(), end
+    if (quoted := _QUOTED.match(disposition, start)) is not None:
+        return re.sub(r'\\(["\\])', r"\1", quoted[1]), quoted.end()
+    # It may end with a backslash that means nothing, or contain quotation marks that do: then it is all that is left.
+    rest = disposition[start + 1 :].rstrip()
+    if not rest.endswith('"'):
+        raise wrong_form("a quoted value in a `Content-Disposition` has no end")
+    return rest[:-1], len(disposition)
 
 
 def _extended(value: str | None) -> str | None:

@@ -1,12 +1,14 @@
 """Lists as the API shows them, a page at a time."""
 
 from collections.abc import Mapping
+from operator import itemgetter
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
 from antiphon.core.validation import convert_strings
 from antiphon.errors import InvalidRequest, quoted
+from antiphon.store.sql.listed_rows import may_have_been
 
 Item = dict[str, Any]
 
@@ -44,6 +46,14 @@ def cut(items: list[Item], page: Page) -> list[Item]:
         end = _index(ids, page.before, "before")
         start = max(start, end - page.limit)
     return ordered[start : min(end, start + page.limit + 1)]
+
+
+def cut_by_id(items: list[Item], page: Page) -> list[Item]:
+    """The same in the order of the ids, which is that in which they were made. The item that the page begins or ends at may be
+    gone: clients delete what they list."""
+    place = page.before if page.after is None else page.after
+    is_gone = place is not None and may_have_been(place) and all(item["id"] != place for item in items)
+    return cut(sorted([*items, {"id": place}] if is_gone else items, key=itemgetter("id")), page)
 
 
 def _index(ids: list[str], id: str, name: str) -> int:

@@ -54,3 +54,12 @@ _UPLOAD = re.compile("|".join(path.replace("{id}", "[^/]+") for upload in UPLOAD
 
 def is_upload(method: str, path: str) -> bool:
     return method == "POST" and _UPLOAD.fullmatch(path.removesuffix("/")) is not None
+
+
+def is_uploaded_form(request: web.BaseRequest) -> bool:
+    """Its handler reads it piece by piece. Other bodies are read whole, wherever they are sent."""
+    return is_upload(request.method, request.path) and is_form(request)
+
+
+def is_form(request: web.BaseRequest) -> bool:
+    return request.content_type == "multipart/form-data"

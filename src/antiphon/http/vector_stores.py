@@ -1,6 +1,5 @@
 """Vector stores: created, listed, changed, deleted and searched; their files, and batches of files."""
 
-import asyncio
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -9,6 +8,7 @@ from aiohttp import web
 from msgspec import Struct
 
 from antiphon.core.validation import convert_strings, read_struct
+from antiphon.errors import InvalidRequest
 from antiphon.http.answers import JSON, notice_header, to_json
 from antiphon.http.app_keys import GATEWAY, STORE_FILES, VECTOR_STORES
 from antiphon.http.keyring import ADMIN
@@ -89,6 +89,9 @@ def _options(body: SearchVectorStore) -> SearchOptions:
         return SearchOptions(most, body.filters)
     hybrid = ranking.hybrid_search
     weights = (None, None) if hybrid is None else (hybrid.embedding_weight, hybrid.text_weight)
+    if weights == (0, 0):
+        place = "ranking_options.hybrid_search"
+        raise InvalidRequest(f"Invalid `{place}`: one of its weights must be above 0.", param=place, code="invalid_value")
     return SearchOptions(most, body.filters, ranking.ranker, ranking.score_threshold, *weights)
 
 
@@ -135,12 +138,23 @@ async def delete_file(request: web.Request) -> web.Response:
     return to_json({"id": file, "object": "vector_store.file.deleted", "deleted": True})
 
 
-async def file_content(request: web.Request) -> web.Response:
+async def file_content(request: web.Request) -> web.StreamResponse:
+    """Sent as it is read: it may be a whole book, and its reader slow."""
     id, file = request.match_info["id"], request.match_info["file_id"]
     texts = await request.app[STORE_FILES].content(await _owner_seen(request), id, file)
-    # A whole book takes a while.
-    body = await asyncio.to_thread(lambda: msgspec.json.encode(FileContentPage(data=[TextContent(text) for text in texts])))
-    return web.Response(body=body, content_type=JSON)
+    some: list[str] = await anext(texts, [])
+    head, tail = msgspec.json.encode(FileContentPage(data=[])).split(b"]")
+    answer = web.StreamResponse()
+    answer.content_type = JSON
+    await answer.prepare(request)
+    if request.method == "HEAD":
+        return answer
+    while some:
+        # Without the brackets of the list.
+        await answer.write(head + msgspec.json.encode([TextContent(text) for text in some])[1:-1])
+        head, some = b",", await anext(texts, [])
+    await answer.write_eof(head.removesuffix(b",") + b"]" + tail)
+    return answer
 
 
 # ---- batches ---------------------------------------------------------------------------------------------------------

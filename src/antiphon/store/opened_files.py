@@ -1,7 +1,6 @@
 """The files beside a store: in a temporary folder, or beside a SQLite file."""
 
 import contextlib
-import tempfile
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -11,22 +10,26 @@ from antiphon.store.lazy_database import LazyDatabase
 from antiphon.store.sql.database import Database
 from antiphon.store.sql.file_schema import FILE_MIGRATIONS
 from antiphon.store.sqlite import open_sqlite
+from antiphon.store.temporary_folders import TemporaryFolder, remove_leftovers
 from antiphon.store.wakeups import Wakeups
 
 # In the folder of the files.
 DATABASE = "files.db"
+# Of the folder beside a store in memory.
+IN_MEMORY = "antiphon-files-"
 # Of the folder beside a SQLite file.
 FILES_SUFFIX = ".files"
 
 
 def files_in_memory(clock: Callable[[], float] = time.time, wakeups: Wakeups | None = None) -> FileStore:
     """Beside a store in memory: in a folder that is removed at the end."""
-    made: list[tempfile.TemporaryDirectory[str]] = []
+    remove_leftovers(IN_MEMORY)
+    made: list[TemporaryFolder] = []
 
     def folder() -> Path:
         if not made:
-            made.append(tempfile.TemporaryDirectory(prefix="antiphon-files-"))
-        return Path(made[0].name)
+            made.append(TemporaryFolder(IN_MEMORY))
+        return made[0].path
 
     woken = wakeups or Wakeups()
 
@@ -34,7 +37,7 @@ def files_in_memory(clock: Callable[[], float] = time.time, wakeups: Wakeups | N
     async def open() -> AsyncIterator[Database]:
         async with open_sqlite(str(folder() / DATABASE), woken, clock, migrations=FILE_MIGRATIONS) as database:
             yield database
-        made.pop().cleanup()
+        made.pop().remove()
 
     database = LazyDatabase(open, woken, clock)
     return FileStore(database, folder, lambda: bool(made), database.close)

@@ -100,8 +100,8 @@ class ConnectionOptions(NamedTuple):
     # A whole answer, as bytes, for a client that has sent only a part of its first request's headers in time.
     too_slow: bytes
     linger: float = LINGER
-    # Whether a request with this method and path may have a body of any size, for its handler reads it piece by piece.
-    takes_any_size: Callable[[str, str], bool] = lambda method, path: False
+    # Whether this request may have a body of any size, for its handler reads it piece by piece.
+    takes_any_size: Callable[[web.BaseRequest], bool] = lambda request: False
 
 
 class Runner(web.AppRunner):
@@ -128,8 +128,7 @@ class Server(web.Server):
     def _make_request(self, message: Any, *more: Any) -> web.BaseRequest:
         if message.version in SPOKEN:
             request = self._factory(message, *more)
-            any_size = self._options.takes_any_size(request.method, request.path)
-            return request.clone(client_max_size=0) if any_size else request
+            return request.clone(client_max_size=0) if self._options.takes_any_size(request) else request
         # The answer has the version of its request.
         request = self._factory(message._replace(version=HttpVersion11), *more)
         request[UNKNOWN_VERSION] = True

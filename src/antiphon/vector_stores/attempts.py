@@ -15,8 +15,10 @@ from antiphon.store.file_records import FileRecord, IndexingJob
 from antiphon.store.file_store import FileStore
 from antiphon.store.sql import indexing
 from antiphon.store.sql.operations import Operation
-from antiphon.store.sql.vector_stores import owner_of
+from antiphon.store.sql.vector_store_files import NO_ROOM
+from antiphon.store.sql.vector_stores import Room, owner_of
 from antiphon.vector_stores.interfaces import Files, Index, Texts
+from antiphon.vector_stores.limits import VectorStoreLimits
 
 NOT_READ = "The file could not be read: {reason}."
 BUG = "The file could not be indexed because of an error in the gateway. Its log has the details."
@@ -47,6 +49,7 @@ class IndexerParts(Struct, frozen=True):
     texts: Texts
     index: Index
     options: IndexerOptions = DEFAULT_INDEXING
+    room: Room = VectorStoreLimits().room
 
 
 class IndexingAttempt:
@@ -86,9 +89,11 @@ class IndexingAttempt:
             await self._fail("server_error", message)
             return
         texts = await self._texts()
-        if await self._add(texts):
-            size = await asyncio.to_thread(_bytes_of, texts)
-            await self._keep(indexing.finish(self._parts.name, self.record, size))
+        size = await asyncio.to_thread(_bytes_of, texts)
+        if not await self._database.write(indexing.reserve(self._parts.name, self.record, size, self._parts.room)):
+            await self._fail("server_error", NO_ROOM)
+        elif await self._add(texts):
+            await self._keep(indexing.finish(self._parts.name, self.record))
 
     async def _texts(self) -> list[str]:
         file = await self._file()

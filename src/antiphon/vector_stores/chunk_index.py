@@ -7,7 +7,7 @@ that of the query. So a threshold means the same in every search.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -40,6 +40,9 @@ CANDIDATES = 20
 # How many places in the index one ranking by words may read: of a store with many chunks, the words that most of them have are
 # then passed over. They say little.
 MOST_PLACES = 200_000
+# How often one search looks a word up in a store. With many queries and stores, only the first words of each query count.
+MOST_LOOKUPS = 4_096
+FEWEST_WORDS = 8
 # Seconds until a model that could not make vectors is asked again for those that are missing.
 EMBED_AGAIN = 60.0
 # The memory for vectors, in bytes.
@@ -141,13 +144,12 @@ class ChunkIndex:
         """How many chunks there are already. They are the first ones."""
         return await self._database.read(chunks.count(store, file))
 
-    async def texts(self, store: str, file: str) -> list[str]:
-        texts: list[str] = []
+    async def texts(self, store: str, file: str) -> AsyncIterator[list[str]]:
+        """Some at a time."""
         after = -1
         while some := await self._database.read(chunks.texts(store, file, after, AT_ONCE)):
-            texts += [text for _, text in some]
+            yield [text for _, text in some]
             after = some[-1][0]
-        return texts
 
     # ---- searching ---------------------------------------------------------------------------------------------------
 
@@ -158,7 +160,8 @@ class ChunkIndex:
             return []
         by_words, by_meaning = _weights(wanted)
         asked = await self._ask(states, queries) if by_meaning else []
-        read = [await self._query(states, text) for text in queries] if by_words or not asked else []
+        most_words = max(FEWEST_WORDS, MOST_LOOKUPS // (len(states) * len(queries)))
+        read = [await self._query(states, text, most_words) for text in queries] if by_words or not asked else []
         depth = max(DEPTH, 2 * wanted.most)
         rankings = [Ranking(await self._by_words(query, Ranked(depth, wanted.files)), by_words or 1.0) for query in read]
         for each in asked:
@@ -171,9 +174,9 @@ class ChunkIndex:
         )
         return [each for each in found if each.score >= wanted.threshold][: wanted.most]
 
-    async def _query(self, states: Mapping[str, StoreState], text: str) -> Query:
+    async def _query(self, states: Mapping[str, StoreState], text: str, most_words: int) -> Query:
         """What the words of a query weigh in these stores together."""
-        words = await asyncio.to_thread(words_of_query, text)
+        words = (await asyncio.to_thread(words_of_query, text))[:most_words]
         terms = {term: word for word in words for store in states for term in terms_of_word(store, word)}
         counts = await self._database.read(chunks.count_terms(list(terms))) if terms else {}
         having = dict.fromkeys(words, 0)

@@ -1,6 +1,6 @@
 """What vector stores need of files, their texts, and the index of chunks."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Protocol
@@ -29,7 +29,8 @@ class Index(Protocol):
 
     async def count(self, store: str, file: str) -> int: ...
 
-    async def texts(self, store: str, file: str) -> list[str]: ...
+    def texts(self, store: str, file: str) -> AsyncIterator[list[str]]:
+        """Some at a time."""
 
     async def embed_later(self) -> int:
         """Make some of the vectors that could not be made before. How many; 0: none is missing, or it still cannot be done."""

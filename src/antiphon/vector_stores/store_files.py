@@ -1,6 +1,6 @@
 """The files of vector stores, and the batches in which they are added."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, NamedTuple
 
 from antiphon.store.file_records import AddedFile, Status, StoreFileRecord
@@ -70,10 +70,14 @@ class StoreFiles:
         return file_not_found(store, file) if is_there else store_not_found(store)
 
     async def update(self, owner: str, store: str, file: str, attributes: dict[str, Any]) -> StoreFile:
-        record = await self._database.write(operations.set_attributes(owner, store, file, attributes))
+        record = await self._database.write(self._updated(owner, store, file, attributes))
         if record is None:
-            raise await self._not_found(owner, store, file)
+            raise file_not_found(store, file)
         return file_to_object(record)
+
+    def _updated(self, owner: str, store: str, file: str, attributes: dict[str, Any]) -> Operation[StoreFileRecord | None]:
+        yield from self._stores.usable(owner, store, self._database.clock())
+        return (yield from operations.set_attributes(owner, store, file, attributes))
 
     async def list_files(self, owner: str, store: str, page: RowPage, status: Status | None) -> ListedFiles:
         listed = await self._database.read(operations.list_files(owner, store, page, status))
@@ -86,10 +90,10 @@ class StoreFiles:
         if not await self._database.write(operations.remove(owner, store, file)):
             raise await self._not_found(owner, store, file)
 
-    async def content(self, owner: str, store: str, file: str) -> list[str]:
-        """Its chunks, as far as they are there."""
+    async def content(self, owner: str, store: str, file: str) -> AsyncIterator[list[str]]:
+        """Its chunks, as far as they are there, some at a time."""
         record = await self._get(owner, store, file)
-        return await self._index.texts(store, record.document)
+        return self._index.texts(store, record.document)
 
     # ---- batches -----------------------------------------------------------------------------------------------------
 

@@ -126,7 +126,7 @@ class VectorStores:
             raise files_not_found(missing, param)
 
     def addition(self, files: Sequence[AddedFile], batch: str | None = None) -> Addition:
-        return Addition(files, self.limits.files, lambda: self._new_id("vsdoc"), batch)
+        return Addition(files, self.limits.files, self.limits.room, lambda: self._new_id("vsdoc"), batch, self.limits.batches)
 
     def usable(self, owner: str, id: str, now: float) -> Operation[VectorStoreRecord]:
         """The store, locked. Raises if it is not there, or has expired."""

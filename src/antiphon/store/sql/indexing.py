@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from antiphon.store.file_records import IndexingJob, StoreFileRecord
 from antiphon.store.sql.operations import Change, Operation, Statement, Wake, placeholders
 from antiphon.store.sql.vector_store_files import COLUMNS, row_to_record
-from antiphon.store.sql.vector_stores import DISCARD, INDEXING, cancel_files
+from antiphon.store.sql.vector_stores import DISCARD, INDEXING, Room, cancel_files, room_left
 
 _NEXT = """
 SELECT store, file FROM vector_store_files
@@ -71,16 +71,23 @@ def report(worker: str, file: StoreFileRecord, lease: float, now: float) -> Oper
     return bool((yield Change(text, (*_held(file, worker), now + lease)))[0][0])
 
 
-def finish(worker: str, file: StoreFileRecord, size: int) -> Operation[bool]:
-    text = f"UPDATE vector_store_files SET status = 'completed', holder = NULL, size = $5 WHERE {_HELD}"
-    return bool((yield Change(text, (*_held(file, worker), size)))[0][0])
+def reserve(worker: str, file: StoreFileRecord, size: int, room: Room) -> Operation[bool]:
+    """Counts the text of a file's chunks before they are added. False: there is no room for it."""
+    # Others wait, so that two do not take the same room.
+    yield Statement("SELECT id FROM file_room WHERE id = 1 FOR UPDATE")
+    yield Statement(f"UPDATE vector_store_files SET size = $5 WHERE {_HELD}", (*_held(file, worker), size))
+    return (yield from room_left(file.owner, room)) >= 0
+
+
+def finish(worker: str, file: StoreFileRecord) -> Operation[bool]:
+    text = f"UPDATE vector_store_files SET status = 'completed', holder = NULL WHERE {_HELD}"
+    return bool((yield Change(text, _held(file, worker)))[0][0])
 
 
 def fail(worker: str, file: StoreFileRecord, code: str, message: str) -> Operation[bool]:
     """What there is of it is discarded."""
-    text = (
-        f"""UPDATE vector_store_files SET status = 'failed', holder = NULL, error_code = $5, error_message = $6 WHERE {_HELD}"""
-    )
+    text = f"""UPDATE vector_store_files SET status = 'failed', holder = NULL, size = 0, error_code = $5, error_message = $6
+        WHERE {_HELD}"""
     if not (yield Change(text, (*_held(file, worker), code, message)))[0][0]:
         return False
     yield Statement(DISCARD, (file.store, file.document))

@@ -13,7 +13,7 @@ from antiphon.store.file_records import AddedFile, BatchRecord, Chunking, FileCo
 from antiphon.store.sql import vector_stores
 from antiphon.store.sql.listed_rows import RowList, RowPage, list_rows
 from antiphon.store.sql.operations import Many, Operation, Row, Statement, Wake, in_groups, placeholders
-from antiphon.store.sql.vector_stores import DISCARD, INDEXING, LOCK
+from antiphon.store.sql.vector_stores import DISCARD, INDEXING, LOCK, Room
 
 COLUMNS = "store, file, owner, created_at, status, document, size, error_code, error_message, attributes, chunking"
 _INSERT = """
@@ -31,7 +31,12 @@ _DISCARD_UNFINISHED = f"""
 INSERT INTO discarded_documents (store, document)
 SELECT store, document FROM vector_store_files WHERE {_OF_BATCH} AND status = 'in_progress'
 ON CONFLICT (store, document) DO NOTHING"""
-_CANCEL = f"UPDATE vector_store_files SET status = 'cancelled', holder = NULL WHERE {_OF_BATCH} AND status = 'in_progress'"
+_CANCEL = (
+    f"UPDATE vector_store_files SET status = 'cancelled', holder = NULL, size = 0 WHERE {_OF_BATCH} AND status = 'in_progress'"
+)
+
+
+NO_ROOM = "There is no room for more text in vector stores (`key_bytes`, `max_bytes`). Remove files from them, or delete some."
 
 
 class FilePage(NamedTuple):
@@ -50,9 +55,12 @@ class Addition(NamedTuple):
     files: Sequence[AddedFile]
     # Those that may be in one store.
     most: int
+    room: Room
     new_document: Callable[[], str]
     # The batch to make of them, if there is to be one.
     batch: str | None = None
+    # Those that a store remembers.
+    most_batches: int = 1_000
 
 
 def add(owner: str, store: str, addition: Addition, now: float) -> Operation[None]:
@@ -61,6 +69,8 @@ def add(owner: str, store: str, addition: Addition, now: float) -> Operation[Non
     files = {each.file: each for each in addition.files}
     there = yield from _some(store, list(files))
     yield from _check_number(store, len(files) - len(there), addition.most)
+    if files and (yield from vector_stores.room_left(owner, addition.room)) <= 0:
+        raise InvalidRequest(NO_ROOM, code="vector_store_bytes_exceeded")
     new = [each for id, each in files.items() if id not in there]
     yield Many(_INSERT, [_new_row(owner, store, each, addition.new_document(), now) for each in new])
     for record in there.values():
@@ -69,7 +79,15 @@ def add(owner: str, store: str, addition: Addition, now: float) -> Operation[Non
         text = "INSERT INTO file_batches (id, store, created_at) VALUES ($1, $2, $3)"
         yield Statement(text, (addition.batch, store, int(now)))
         yield Many(_ADD_TO_BATCH, [(addition.batch, id) for id in files])
+        yield from _remove_old_batches(store, addition.most_batches)
     yield Wake(INDEXING)
+
+
+def _remove_old_batches(store: str, most: int) -> Operation[None]:
+    """Their files stay. Nobody asks for a batch long after it was made, and otherwise they would be endless."""
+    text = "SELECT id FROM file_batches WHERE store = $1 ORDER BY created_at DESC, id DESC LIMIT $2 OFFSET $3"
+    rows = yield Statement(text, (store, vector_stores.MOST_REMOVED, most))
+    yield from vector_stores.remove_batches([row[0] for row in rows])
 
 
 def _some(store: str, ids: Sequence[str]) -> Operation[dict[str, StoreFileRecord]]:
@@ -118,7 +136,9 @@ def list_files(
     if batch is not None and (yield from _batch(store, batch)) is None:
         return None
     condition, values = ("store = $1", [store]) if batch is None else (_OF_BATCH, [store, batch])
-    listed = yield from list_rows(RowList("vector_store_files", COLUMNS, "file", condition, values), page, status)
+    # An old file may be added after a new one.
+    rows = RowList("vector_store_files", COLUMNS, "file", condition, values, ordered_by_id=False)
+    listed = yield from list_rows(rows, page, status)
     return FilePage([row_to_record(row) for row in listed.rows], listed.has_more)
 
 

@@ -38,7 +38,8 @@ VECTOR_STORES = (
     "CREATE INDEX vector_store_files_by_file ON vector_store_files (file, store)",
     # Whose turn it is, and which of its files has waited longest.
     "CREATE INDEX vector_store_files_to_index ON vector_store_files (owner, held_until) WHERE status = 'in_progress'",
-    "CREATE INDEX vector_store_files_by_owner ON vector_store_files (owner)",
+    # How much text an owner has, and everybody, is read from this index alone.
+    "CREATE INDEX vector_store_files_by_owner ON vector_store_files (owner, size)",
     """CREATE TABLE file_batches (
         id text PRIMARY KEY,
         store text NOT NULL,

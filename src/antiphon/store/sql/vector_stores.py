@@ -22,7 +22,9 @@ SELECT store, status, count(*), CAST(sum(size) AS bigint) FROM vector_store_file
 WHERE store IN ({ids}) GROUP BY store, status"""
 # Whoever changes several files of a store locks them in this order: otherwise Postgres could deadlock.
 LOCK = "SELECT 1 FROM vector_store_files WHERE {condition} ORDER BY store, file FOR UPDATE"
-_CANCEL = "UPDATE vector_store_files SET status = 'cancelled', holder = NULL WHERE store = $1 AND status = 'in_progress'"
+_CANCEL = (
+    "UPDATE vector_store_files SET status = 'cancelled', holder = NULL, size = 0 WHERE store = $1 AND status = 'in_progress'"
+)
 DISCARD = "INSERT INTO discarded_documents (store, document) VALUES ($1, $2) ON CONFLICT (store, document) DO NOTHING"
 # Stores whose rows were removed in one transaction, and rows of their files.
 MOST_REMOVED = 500
@@ -38,6 +40,13 @@ class Details(msgspec.Struct, omit_defaults=True):
 class Counted(NamedTuple):
     record: VectorStoreRecord
     counts: FileCounts
+
+
+class Room(NamedTuple):
+    """How many bytes of text there may be in the chunks of one owner, and of everybody."""
+
+    owned: int | None
+    all: int
 
 
 class CountedPage(NamedTuple):
@@ -82,6 +91,16 @@ def _count(stores: Sequence[str]) -> Operation[dict[str, FileCounts]]:
 def rows_to_counts(rows: Sequence[Row]) -> FileCounts:
     """Of rows with a status, its number of files, and their size."""
     return FileCounts(**{status: number for status, number, _ in rows}, size=sum(size for _, _, size in rows))
+
+
+def room_left(owner: str, room: Room) -> Operation[int]:
+    """Below 0: more is used. What is being indexed counts as soon as its size is known."""
+    total = yield Statement("SELECT CAST(coalesce(sum(size), 0) AS bigint) FROM vector_store_files")
+    if room.owned is None:
+        return room.all - int(total[0][0])
+    text = "SELECT CAST(coalesce(sum(size), 0) AS bigint) FROM vector_store_files WHERE owner = $1"
+    owned = yield Statement(text, (owner,))
+    return min(room.all - int(total[0][0]), room.owned - int(owned[0][0]))
 
 
 def list_stores(owner: str, page: RowPage) -> Operation[CountedPage]:
@@ -157,7 +176,7 @@ def remove_some(store: str) -> Operation[bool]:
     ):
         ids = [row[0] for row in (yield Statement(text, (store, MOST_REMOVED)))]
         if ids and batches:
-            yield from _remove_batches(ids)
+            yield from remove_batches(ids)
         elif ids:
             names = placeholders(2, len(ids))
             yield Statement(f"DELETE FROM vector_store_files WHERE store = $1 AND file IN ({names})", (store, *ids))
@@ -166,7 +185,7 @@ def remove_some(store: str) -> Operation[bool]:
     return False
 
 
-def _remove_batches(ids: Sequence[str]) -> Operation[None]:
+def remove_batches(ids: Sequence[str]) -> Operation[None]:
     for group in in_groups(ids):
         names = placeholders(1, len(group))
         yield Statement(f"DELETE FROM batch_files WHERE batch IN ({names})", group)
