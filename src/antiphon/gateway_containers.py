@@ -8,7 +8,7 @@ from antiphon.containers.kernels import Kernels
 from antiphon.containers.sandbox_kernels import SandboxKernels
 from antiphon.gateway.ids import new_id
 from antiphon.sandbox.limits import SandboxLimits
-from antiphon.settings import Settings, cache_directory
+from antiphon.settings import Settings, cache_directory, data_directory
 
 
 def make_containers(settings: Settings, uploads: Uploads, kernels: Kernels | None = None) -> Containers | None:
@@ -21,5 +21,7 @@ def make_containers(settings: Settings, uploads: Uploads, kernels: Kernels | Non
     )
     folder = Path(chosen.folder) if chosen.folder else cache_directory(settings) / "containers"
     bounds = SandboxLimits(disk=limits.disk, seconds=limits.seconds)
-    sandbox = kernels or SandboxKernels(bounds, packages=Path(chosen.packages) if chosen.packages else None)
+    packages = Path(chosen.packages) if chosen.packages else None
+    private = [data_directory(settings), cache_directory(settings), folder]
+    sandbox = kernels or SandboxKernels(bounds, packages=packages, private=private)
     return Containers(sandbox, limits, folder, new_id, uploads)

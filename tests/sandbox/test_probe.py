@@ -14,7 +14,10 @@ import msgspec
 import pytest
 import uvloop
 from support.bubblewrap import bubblewrap
+from support.engine import MockEngine
+from support.kernels import interpreting
 
+from antiphon.container_settings import ContainerSettings
 from antiphon.sandbox import probe as probes
 from antiphon.sandbox.cgroups import Cgroup, Cgroups, find_cgroups
 from antiphon.sandbox.limits import GIB, SandboxLimits
@@ -188,3 +191,11 @@ async def test_a_python_that_would_show_more_than_itself_is_refused(tmp_path: Pa
     shutil.copy("/bin/true", python)
     with pytest.raises(NoSandbox, match="Code cannot be run here: "):
         await open_sandbox(python=str(python))
+
+
+async def test_data_of_the_gateway_in_a_folder_that_code_can_read_is_refused(engine: MockEngine, tmp_path: Path) -> None:
+    bubblewrap()
+    async with interpreting(engine, None, tmp_path / "cache", ContainerSettings(packages=str(tmp_path))) as gateway:
+        status, body = await gateway.get("/v1/containers")
+    assert (status, body["error"]["code"]) == (400, "containers_unavailable")
+    assert "cache_dir or the folder of [containers] is inside a folder that code can read" in body["error"]["message"]

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import structs
@@ -19,10 +20,12 @@ FAILED = "The sandbox could not be probed: {reason}"
 class SandboxKernels:
     """Follows `Kernels`."""
 
-    def __init__(self, limits: SandboxLimits, *, packages: Path | None = None) -> None:
-        """`packages`: a folder with Python packages for code, in place of the gateway's own."""
+    def __init__(self, limits: SandboxLimits, *, packages: Path | None = None, private: Sequence[Path] = ()) -> None:
+        """`packages`: a folder with Python packages for code, in place of the gateway's own. `private`: what code must not
+        see."""
         self._limits = limits
         self._packages = packages
+        self._private = private
         self._sandbox: Sandbox | None = None
         self._probing: asyncio.Task[str | None] | None = None
 
@@ -40,7 +43,9 @@ class SandboxKernels:
     async def _probe(self) -> str | None:
         reason = None
         try:
-            self._sandbox = await open_sandbox(packages=None if self._packages is None else [self._packages])
+            self._sandbox = await open_sandbox(
+                packages=None if self._packages is None else [self._packages], private=self._private
+            )
         except NoSandbox as missing:
             reason = str(missing)
         except Exception as failed:

@@ -139,9 +139,11 @@ FAILURES = (
 )
 
 
-async def open_sandbox(python: str | None = None, packages: Sequence[Path] | None = None) -> Sandbox:
-    """A sandbox that holds. Raises NoSandbox, with the reason."""
-    sandbox = await asyncio.to_thread(_made, python, packages)
+async def open_sandbox(
+    python: str | None = None, packages: Sequence[Path] | None = None, private: Sequence[Path] = ()
+) -> Sandbox:
+    """A sandbox that holds, and does not show what is private. Raises NoSandbox, with the reason."""
+    sandbox = await asyncio.to_thread(_made, python, packages, private)
     if (reason := await probe(sandbox)) is not None:
         raise NoSandbox(reason)
     return sandbox
@@ -200,7 +202,7 @@ def _outside() -> Path:
     return outside
 
 
-def _made(python: str | None, packages: Sequence[Path] | None) -> Sandbox:
+def _made(python: str | None, packages: Sequence[Path] | None, private: Sequence[Path]) -> Sandbox:
     if sys.platform != "linux":
         raise NoSandbox(
             "Code can be run on Linux only: the sandbox needs its namespaces and control groups. "
@@ -213,7 +215,7 @@ def _made(python: str | None, packages: Sequence[Path] | None) -> Sandbox:
     if os.geteuid() == 0 and not os.path.exists("/usr/bin/setpriv"):
         raise NoSandbox("setpriv is not installed. Install the package `util-linux`.")
     try:
-        return Sandbox(find_cgroups(), python=python, packages=packages)
+        return Sandbox(find_cgroups(), python=python, packages=packages, private=private)
     except (NoCgroups, UnusablePython) as failed:
         raise NoSandbox(f"Code cannot be run here: {failed}") from failed
 

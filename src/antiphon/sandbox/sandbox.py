@@ -57,6 +57,12 @@ ENVIRONMENT = {
 }
 
 
+NOT_PRIVATE = (
+    "data_dir, cache_dir or the folder of [containers] is inside a folder that code can read, that of Python, of its packages, "
+    "or /usr. Move it."
+)
+
+
 class UnusablePython(Exception):
     """The interpreter cannot be shown inside without showing more than it."""
 
@@ -87,14 +93,28 @@ class SandboxProcess:
 
 class Sandbox:
     """`python` is an interpreter whose folder is shown inside, with `packages`: folders of packages. Without them, they are the
-    gateway's own."""
+    gateway's own. `private`: what must not be in any folder that is shown inside."""
 
-    def __init__(self, cgroups: Cgroups, *, python: str | None = None, packages: Sequence[Path] | None = None) -> None:
+    def __init__(
+        self,
+        cgroups: Cgroups,
+        *,
+        python: str | None = None,
+        packages: Sequence[Path] | None = None,
+        private: Sequence[Path] = (),
+    ) -> None:
         self.cgroups = cgroups
         self._bwrap = shutil.which("bwrap") or "bwrap"
         self._interpreter = _checked(Path(os.path.realpath(python or sys.executable)))
         self._packages = list(_own_packages() if packages is None else packages)
+        self._check_private(private)
         self._system = [*_system_folders(), *_etc(), *self._python()]
+
+    def _check_private(self, private: Sequence[Path]) -> None:
+        shown = [Path("/usr"), self._interpreter.parent.parent, *(Path(os.path.realpath(each)) for each in self._packages)]
+        for path in (Path(os.path.realpath(each)) for each in private):
+            if any(path.is_relative_to(folder) for folder in shown):
+                raise UnusablePython(NOT_PRIVATE)
 
     async def start(
         self,
