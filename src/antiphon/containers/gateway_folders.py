@@ -16,7 +16,7 @@ MAKING_TIME = 60.0
 
 
 def make_own_folder(folder: Path) -> tuple[Path, BinaryIO]:
-    """A new one, with a lock that is held as long as the gateway lives."""
+    """A new one, with a lock that lasts as long as the gateway lives."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     own = Path(tempfile.mkdtemp(prefix="gateway-", dir=folder))
     lock = (own / LOCK).open("wb")

@@ -37,7 +37,7 @@ class DocumentWork(Struct, frozen=True, tag="document"):
 
 
 class FileWork(Struct, frozen=True, tag="file"):
-    """What is the text of a file on the disk? Whoever runs this must be able to open it: `run_check()` is not."""
+    """What is the text of a file on the disk? Its caller must be able to open it: `run_check()` is not."""
 
     path: str
     filename: str = ""
@@ -47,7 +47,7 @@ class FileWork(Struct, frozen=True, tag="file"):
 
 
 class StoredFileWork(Struct, frozen=True, tag="stored_file"):
-    """What is in an uploaded file: its text, or the image that it is? Whoever runs this must know the files of the request's
+    """What is in an uploaded file: its text, or the image that it is? Its caller must know the files of the request's
     owner: `run_check()` does not."""
 
     id: str

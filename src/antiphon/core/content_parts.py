@@ -34,7 +34,7 @@ def image_part(part: Part, where: str, read: ReadDocument) -> list[Part]:
     if given == "file_id":
         outcome = read(StoredFileWork(image.file_id or "", is_image=True), f"{where}.file_id")
         if not outcome.images:
-            # It was not read yet; or it cannot be, and the model is told why.
+            # It was not read yet; or it cannot be, and the model reads why.
             return [{"type": "text", "text": outcome.text}]
     url: Part = {"url": image.image_url if given == "image_url" else outcome.images[0]}
     # "original" exists only in the Responses API, and "auto" is what engines do without it.

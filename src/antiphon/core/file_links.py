@@ -15,7 +15,7 @@ from msgspec import Struct
 from antiphon.core.code_results import LINK
 from antiphon.core.deltas import CitedDelta, TextDelta
 
-# What goes on with a name after it: `plot.png` is not meant in `plot.png.bak`.
+# What continues a name: `plot.png` is not meant in `plot.png.bak`.
 _GOES_ON = regex.compile(r"[\p{L}\p{N}_-]|\.[\p{L}\p{N}_-]")
 # Bytes. A path that is longer is not linked.
 LONGEST_NAME = 255
@@ -61,7 +61,7 @@ class _Targets:
         after = bisect_right(self._sorted, rest)
         if after < len(self._sorted) and self._sorted[after].startswith(rest):
             return True
-        # One character more says whether the name goes on, and after a dot it takes another one.
+        # One character more says whether the name continues, and after a dot it takes another one.
         target = self.longest(text, at)
         return target is not None and rest[len(target) :] in ("", ".")
 

@@ -27,7 +27,7 @@ PNG = b"\x89PNG\r\n\x1a\n"
 
 # Seconds. Packages are not imported before code asks for them, so a start is quick on a machine that is not overloaded.
 START_TIME = 20.0
-# How long code may go on after it was interrupted, and a command after its time.
+# How long code may run after it was interrupted, and a command after its time.
 GRACE = 2.0
 MOST_IN_PIPE = MIB
 # Before the end of a run. Each image is one.

@@ -18,7 +18,7 @@ ERROR = 0x00050000
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 # Calls of the x32 ABI come as those of x86_64, with this bit.
 X32 = 0x40000000
-# Later ones are unknown to this table, so code is told that the kernel does not have them.
+# Later ones are unknown to this table, so code gets the answer of a kernel that does not have them.
 LAST_KNOWN = 462
 
 NEW_NAMESPACES = 0x7E020000  # CLONE_NEW*: cgroup, uts, ipc, user, pid, net, mount

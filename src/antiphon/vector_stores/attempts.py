@@ -133,7 +133,7 @@ class IndexingAttempt:
         return False
 
     async def _leave(self) -> None:
-        """Somebody else may go on with it, unless it is not wanted any more."""
+        """Another gateway may continue with it, unless it is not wanted any more."""
         if self.is_lost:
             await self._database.write(indexing.discard(self.record))
         else:

@@ -1,6 +1,6 @@
 """The files of vector stores are indexed in the background: claimed with a lease, several at once, their owners in turn.
 
-A gateway that dies leaves its files to the next one, which goes on behind the last chunk that was written. Beside that, what
+A gateway that dies leaves its files to the next one, which continues behind the last chunk that was written. Beside that, what
 was deleted is removed, part by part.
 """
 

@@ -83,7 +83,7 @@ def expired(now: int, limit: int) -> Operation[list[FileRecord]]:
 
 
 def existing(ids: Sequence[str]) -> Operation[set[str]]:
-    """Those of these files that have a row, whoever owns them, expired or not."""
+    """Those of these files that have a row, of any owner, expired or not."""
     found: set[str] = set()
     for group in in_groups(ids):
         rows = yield Statement(f"SELECT id FROM files WHERE id IN ({placeholders(1, len(group))})", group)

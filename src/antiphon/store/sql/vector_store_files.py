@@ -1,6 +1,6 @@
 """Operations on the files of vector stores, and on the batches in which they were added.
 
-Each of them is told the owner of the store, and does nothing for anybody else.
+Each of them gets the owner of the store, and does nothing for anybody else.
 """
 
 from collections.abc import Callable, Collection, Sequence

@@ -20,7 +20,7 @@ _UPDATE = "UPDATE vector_stores SET expires_at = $3, last_active_at = $4, detail
 _COUNTS = """
 SELECT store, status, count(*), CAST(sum(size) AS bigint) FROM vector_store_files
 WHERE store IN ({ids}) GROUP BY store, status"""
-# Whoever changes several files of a store locks them in this order: otherwise Postgres could deadlock.
+# Several files of a store are always locked in this order: otherwise Postgres could deadlock.
 LOCK = "SELECT 1 FROM vector_store_files WHERE {condition} ORDER BY store, file FOR UPDATE"
 _CANCEL = (
     "UPDATE vector_store_files SET status = 'cancelled', holder = NULL, size = 0 WHERE store = $1 AND status = 'in_progress'"
