@@ -59,7 +59,7 @@ BAD_ITEMS: list[tuple[Any, str]] = [
     ({"role": "user"}, "content"),
     ({"role": "user", "content": [{"type": "input_text"}]}, "content[0].text"),
     ({"role": "user", "content": [{"type": "input_video"}]}, "content[0].type"),
-    ({"role": "user", "content": [{"type": "input_file", "file_data": "/wA="}]}, "content[0].file_data"),
+    ({"role": "user", "content": [{"type": "input_file", "file_data": "?"}]}, "content[0].file_data"),
     ({"type": "function_call", "name": "f", "arguments": "{}"}, "call_id"),
     (OUTPUT, "call_id"),
     ({"type": "function_call_output", "output": "done"}, "call_id"),

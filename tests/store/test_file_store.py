@@ -35,6 +35,14 @@ async def test_what_is_written_can_be_read(store: Store) -> None:
     assert await store.files.database.read(names()) == ["a.txt"]
 
 
+async def test_the_folder_beside_a_store_in_memory_is_removed_also_if_nothing_was_written(clock: Clock) -> None:
+    async with open_store("memory:", clock) as store:
+        folder = store.files.folder()
+        assert folder is not None
+        assert folder.exists()
+    assert not folder.exists()
+
+
 async def test_nothing_is_made_before_it_is_used(tmp_path: Path, clock: Clock) -> None:
     async with open_store(f"sqlite:{tmp_path / 'responses.db'}", clock) as store:
         assert not store.files.is_used()

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 from transcripts.differences import Body
 
-# The folder that a task is done in.
-FOLDER = re.compile(re.escape(tempfile.gettempdir()) + r"/antiphon-task-\w+")
+# The folder that a task is done in: here, or where it was recorded.
+FOLDER = re.compile(rf"(?:/tmp|{re.escape(tempfile.gettempdir())})/antiphon-task-\w+")
 # Ids of the gateway (they sort by time), UUIDs of Codex, and ids of llama.cpp.
 IDS = re.compile(
     r"\b(?P<gateway>[a-z]+)_[0-9a-f]{48}\b"

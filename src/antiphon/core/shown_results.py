@@ -101,8 +101,14 @@ def files_shown(items: Iterable[Item]) -> list[FileSource]:
 
 def ids_without_results(items: Iterable[Item]) -> list[str]:
     """Of calls whose stored items may have what the model read, each once."""
-    ids = (item.get("id") for item in items if item.get("type") in MEMBERS and MEMBER not in item)
+    ids = (item.get("id") for item in items if _has_result(item) and MEMBER not in item)
     return list(dict.fromkeys(id for id in ids if isinstance(id, str) and id))
+
+
+def _has_result(item: Item) -> bool:
+    # Items come here before anybody has checked them.
+    kind = item.get("type")
+    return isinstance(kind, str) and kind in MEMBERS
 
 
 def with_results(items: Sequence[Item], found: Mapping[str, Item]) -> list[Item]:
@@ -111,11 +117,11 @@ def with_results(items: Sequence[Item], found: Mapping[str, Item]) -> list[Item]
 
 
 def _with_result(item: Item, found: Mapping[str, Item]) -> Item:
-    kind, id = item.get("type"), item.get("id")
-    if not isinstance(kind, str) or kind not in MEMBERS or not isinstance(id, str) or MEMBER in item:
+    id = item.get("id")
+    if not _has_result(item) or not isinstance(id, str) or MEMBER in item:
         return item
     stored = found.get(id, {})
-    written, included = MEMBERS[kind]
-    is_same = stored.get("type") == kind and stored.get(written) == item.get(written)
+    written, included = MEMBERS[item["type"]]
+    is_same = stored.get("type") == item["type"] and stored.get(written) == item.get(written)
     is_same = is_same and (not item.get(included) or item[included] == stored.get(included))
     return {**item, MEMBER: stored[MEMBER]} if is_same and MEMBER in stored else item

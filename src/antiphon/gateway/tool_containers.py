@@ -16,11 +16,13 @@ async def tool_containers(
     """By the types of the tools. The items of calls name them from their first event on, so they are chosen before the exchange
     begins. Raises InvalidRequest for one that is not there."""
     found: dict[str, str] = {}
-    for kind in dict.fromkeys(tool.get("type") for tool in request.tools or ()):
-        choose = getattr(tools.get(kind), "container_for", None) if isinstance(kind, str) else None
+    # Nobody has checked the tools yet.
+    kinds = [kind for tool in request.tools or () if isinstance(kind := tool.get("type"), str)]
+    for kind in dict.fromkeys(kinds):
+        choose = getattr(tools.get(kind), "container_for", None)
         other = next(iter(found.values()), None)
         if choose is not None and (id := await choose(request, history, owner, other)) is not None:
-            found[str(kind)] = id
+            found[kind] = id
     return found
 
 

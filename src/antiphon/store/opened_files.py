@@ -1,5 +1,6 @@
 """The files beside a store: in a temporary folder, or beside a SQLite file."""
 
+import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable
@@ -37,10 +38,16 @@ def files_in_memory(clock: Callable[[], float] = time.time, wakeups: Wakeups | N
     async def open() -> AsyncIterator[Database]:
         async with open_sqlite(str(folder() / DATABASE), woken, clock, migrations=FILE_MIGRATIONS) as database:
             yield database
-        made.pop().remove()
 
     database = LazyDatabase(open, woken, clock)
-    return FileStore(database, folder, lambda: bool(made), database.close)
+
+    async def close() -> None:
+        await database.close()
+        # It may be there without the database: an upload has begun, and was refused.
+        if made:
+            await asyncio.to_thread(made.pop().remove)
+
+    return FileStore(database, folder, lambda: bool(made), close)
 
 
 def files_beside(path: str, wakeups: Wakeups, clock: Callable[[], float] | None) -> FileStore:
