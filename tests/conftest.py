@@ -15,6 +15,9 @@ from support.engine import MockEngine
 from support.gateway import DEFAULTS, GatewayUnderTest, running_gateway
 from support.memory_folder import write_to_memory
 from support.postgres import NoPostgres, PostgresServer
+from support.stores import Clock
+
+from antiphon.store import Store, open_store
 
 # Machines differ in speed; no test depends on timing.
 settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
@@ -77,6 +80,31 @@ def postgres() -> Iterator[PostgresServer]:
     server.start()
     yield server
     server.remove()
+
+
+# ---- every kind of store ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The URL of a store. A test that wants it runs with every kind of store."""
+    if request.param == "postgres":
+        server: PostgresServer = request.getfixturevalue("postgres")
+        with server.shared_database() as database:
+            yield database
+    else:
+        yield f"sqlite:{tmp_path / 'responses.db'}" if request.param == "sqlite" else "memory:"
+
+
+@pytest_asyncio.fixture
+async def store(url: str, clock: Clock) -> AsyncIterator[Store]:
+    async with open_store(url, clock) as opened:
+        yield opened
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -2,8 +2,7 @@
 
 import base64
 import threading
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -14,7 +13,6 @@ from support.gateway import GatewayUnderTest, running_gateway
 from support.inspector import opened
 from support.office_files import make_docx, make_pptx, make_xlsx
 from support.pdfs import make_pdf, make_scan
-from support.postgres import PostgresServer
 from support.sockets import connected
 
 from antiphon.core.check_work import CheckOutcome
@@ -27,19 +25,9 @@ SHOWN = '<file name="a.txt">\nHello from a file\n</file>'
 NOTE = '<file name="file">\n(This file cannot be read: there is no such file.)\n</file>'
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
-def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    if request.param == "postgres":
-        server: PostgresServer = request.getfixturevalue("postgres")
-        with server.shared_database() as database:
-            yield database
-    else:
-        yield f"sqlite:{tmp_path / 'responses.db'}" if request.param == "sqlite" else "memory:"
-
-
 @pytest_asyncio.fixture
-async def stored(engine: MockEngine, store_url: str) -> AsyncIterator[GatewayUnderTest]:
-    async with running_gateway(engine, store=store_url) as gateway:
+async def stored(engine: MockEngine, url: str) -> AsyncIterator[GatewayUnderTest]:
+    async with running_gateway(engine, store=url) as gateway:
         yield gateway
 
 

@@ -1,7 +1,7 @@
 """/v1/files with the openai SDK and by hand: uploads, lists, contents, deletions, and whose they are."""
 
 import io
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +21,9 @@ from antiphon.store.sql.operations import Change, Operation
 NAMES = ["plain.txt", "with space; and=.txt", 'quo"ted\\.txt', "Übergröße 文書 🦊.txt", "per%20cent%.txt", "'", "-rf"]
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
-def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    if request.param == "postgres":
-        server: PostgresServer = request.getfixturevalue("postgres")
-        with server.shared_database() as database:
-            yield database
-    else:
-        yield f"sqlite:{tmp_path / 'responses.db'}" if request.param == "sqlite" else "memory:"
-
-
 @pytest_asyncio.fixture
-async def stored(store_url: str) -> AsyncIterator[GatewayUnderTest]:
-    async with running_gateway(store=store_url) as gateway:
+async def stored(url: str) -> AsyncIterator[GatewayUnderTest]:
+    async with running_gateway(store=url) as gateway:
         yield gateway
 
 

@@ -1,7 +1,6 @@
 """The inspector lists uploaded files and vector stores: of a key its own, for the admin key all of them."""
 
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -9,7 +8,6 @@ import pytest_asyncio
 from openai import AsyncOpenAI
 from support.engine import MockEngine
 from support.gateway import GatewayUnderTest, running_gateway
-from support.postgres import PostgresServer
 
 from antiphon.store import search_bounds
 from antiphon.store.file_records import AddedFile, FileRecord, VectorStoreRecord
@@ -21,16 +19,6 @@ from antiphon.store.sql.vector_store_files import Addition
 FILES = "/inspector/stored/files"
 STORES = "/inspector/stored/vector_stores"
 KEYS: dict[str, Any] = {"keys": {"ada": ("key-of-ada",), "bob": ("key-of-bob",)}, "admin_key": ("key-of-admin",)}
-
-
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    if request.param == "postgres":
-        server: PostgresServer = request.getfixturevalue("postgres")
-        with server.shared_database() as database:
-            yield database
-    else:
-        yield f"sqlite:{tmp_path / 'responses.db'}" if request.param == "sqlite" else "memory:"
 
 
 @pytest_asyncio.fixture

@@ -1,7 +1,6 @@
 """Vector stores over HTTP, with the openai SDK."""
 
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator
 from typing import Any
 
 import openai
@@ -9,7 +8,6 @@ import pytest
 import pytest_asyncio
 from support.engine import MockEngine
 from support.gateway import GatewayUnderTest, running_gateway
-from support.postgres import PostgresServer
 
 from antiphon.app import RETRIEVAL
 
@@ -21,20 +19,10 @@ TEXTS = {
 CLIENTS: list[openai.AsyncOpenAI] = []
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
-def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    if request.param == "postgres":
-        server: PostgresServer = request.getfixturevalue("postgres")
-        with server.shared_database() as database:
-            yield database
-    else:
-        yield f"sqlite:{tmp_path / 'responses.db'}" if request.param == "sqlite" else "memory:"
-
-
 @pytest_asyncio.fixture
-async def everywhere(engine: MockEngine, store_url: str) -> AsyncIterator[GatewayUnderTest]:
+async def everywhere(engine: MockEngine, url: str) -> AsyncIterator[GatewayUnderTest]:
     """With each kind of store."""
-    async with running_gateway(engine, store=store_url) as running:
+    async with running_gateway(engine, store=url) as running:
         yield running
 
 

@@ -1,36 +1,11 @@
 """Vector stores beside every kind of store."""
 
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator
 
-import pytest
 import pytest_asyncio
-from support.postgres import PostgresServer
-from support.stores import Clock
 from support.vector_stores import SimpleVectorStores, indexed
 
-from antiphon.store import Store, open_store
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    if request.param == "postgres":
-        server: PostgresServer = request.getfixturevalue("postgres")
-        with server.shared_database() as database:
-            yield database
-    else:
-        yield f"sqlite:{tmp_path / 'responses.db'}" if request.param == "sqlite" else "memory:"
-
-
-@pytest_asyncio.fixture
-async def store(url: str, clock: Clock) -> AsyncIterator[Store]:
-    async with open_store(url, clock) as opened:
-        yield opened
+from antiphon.store import Store
 
 
 @pytest_asyncio.fixture
