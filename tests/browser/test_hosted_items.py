@@ -279,7 +279,8 @@ async def test_the_gist_of_an_event_names_the_server_the_tool_and_the_query(page
 
 async def test_an_answer_shows_that_a_tool_runs_and_then_what_came_of_it(page: Page) -> None:
     await page.goto("/")
-    for item, head in (ITEMS[at][:2] for at in (1, 5, 7, 10)):
+    firsts = {item["type"]: (item, head) for item, head, _ in reversed(ITEMS)}
+    for item, head in (firsts[f"{kind}_call"] for kind in ("mcp", "web_search", "file_search", "image_generation")):
         begun = {**item, "status": "in_progress", "arguments": "", "output": None}
         events = [
             {"type": "response.output_item.added", "output_index": 0, "item": begun},

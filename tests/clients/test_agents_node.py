@@ -104,4 +104,7 @@ async def test_code_is_run_and_the_next_run_finds_its_container(
     assert seen["texts"] == [linked, "Again."]
     assert seen["items"] == ["code_interpreter_call", "message_output_item"]
     assert [kernel.runs for kernel in kernels.started] == [["plot()", "plot()"]]
-    assert [each["content"] for each in messages(engine.requests[2]) if each["role"] == "tool"] == ["42"]
+    # What the model read then, also the link that the item does not have.
+    link = "[plot.csv](sandbox:/mnt/data/plot.csv)"
+    shown = f"42\n\nFiles that were written. Link one in your answer like this: {link}\n- plot.csv"
+    assert [each["content"] for each in messages(engine.requests[2]) if each["role"] == "tool"] == [shown]
