@@ -11,7 +11,7 @@ RELEASE := .venv-release
 RELEASE_TOOLS := build hatchling cyclonedx-bom pip-audit
 ARGS ?=
 # How many processes run the tests of `make test`. 0: none but pytest itself, as a debugger needs it.
-WORKERS ?= 2
+WORKERS ?= 3
 
 .DEFAULT_GOAL := help
 .PHONY: help setup serve test test-models test-clients test-browser screenshot check lint types bench bench-models fuzz soak golden transcripts release audit clean

@@ -89,6 +89,7 @@ async def test_a_long_answer_takes_a_few_times_its_size(engine: MockEngine, tmp_
         assert gateway.taken < MOST
 
 
+@pytest.mark.slow
 async def test_clients_that_read_slowly_take_no_more(engine: MockEngine, tmp_path: Path) -> None:
     async with running(engine, tmp_path) as gateway:
         engine.will(long_answer)

@@ -96,7 +96,7 @@ async def cell(**settings: Any) -> AsyncIterator[Cell]:
         yield Cell(gateway, engine, socket)
 
 
-@pytest.mark.parametrize("transport", ON_TRANSPORT)
+@pytest.mark.parametrize("transport", ["fast", pytest.param("plain", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("row", ROWS, ids=[row.name for row in ROWS])
 async def test_a_fault_ends_once_as_it_should_and_leaves_nothing(row: Row, transport: str) -> None:
     ways = ON_TRANSPORT[transport]

@@ -430,7 +430,8 @@ asyncio.run(main())
     while not (folder / ("paused" if then is LEFT_BEHIND else "begun")).exists():
         assert process.returncode is None
         await asyncio.sleep(0.02)
-    groups = list(Path("/sys/fs/cgroup").rglob(f"antiphon-sandbox-{process.pid}-*"))
+    found = (Path(folder, name) for folder, names, _ in os.walk("/sys/fs/cgroup") for name in names)
+    groups = [path for path in found if path.name.startswith(f"antiphon-sandbox-{process.pid}-")]
     assert groups
     process.kill()
     await process.wait()

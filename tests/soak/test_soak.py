@@ -12,6 +12,7 @@ from soak.flaky_store import flaky
 from soak.page import Figures, page
 
 
+@pytest.mark.slow
 def test_a_few_seconds_of_it_lose_nothing() -> None:
     found = soak(minutes=0.05, streams=20, interval_ms=5)
     assert faults(found) == []
