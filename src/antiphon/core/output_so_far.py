@@ -39,7 +39,6 @@ DELTAS: dict[type[Event], Callable[[Any], Path]] = {
     events.FunctionCallArgumentsDelta: lambda event: ("arguments",),
     events.McpCallArgumentsDelta: lambda event: ("arguments",),
     events.CustomToolCallInputDelta: lambda event: ("input",),
-    events.McpCallArgumentsDelta: lambda event: ("arguments",),
     events.ShellCallCommandDelta: lambda event: ("action", "commands", event.command_index),
     events.CodeInterpreterCallCodeDelta: lambda event: ("code",),
 }

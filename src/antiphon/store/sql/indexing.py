@@ -102,7 +102,7 @@ def give_back(worker: str, file: StoreFileRecord, available_at: float, *, is_los
 
 
 def discard(file: StoreFileRecord) -> Operation[None]:
-    """What was made of it, if nobody has it or goes on with it."""
+    """Marks the document for removal, unless the file in the store still names it."""
     text = """SELECT 1 FROM vector_store_files
         WHERE store = $1 AND file = $2 AND document = $3 AND status IN ('in_progress', 'completed')"""
     if not (yield Statement(text, (file.store, file.file, file.document))):
