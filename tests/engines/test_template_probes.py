@@ -1,7 +1,7 @@
 """What the probes learn from real chat templates, on real llama.cpp: each demand from a template that has it, and from one that
 has not. Nothing is generated for it."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from support.tiny_model import write_tiny_model
 
 from antiphon.core.template_demands import REMEDIES
 from antiphon.dialects import LLAMACPP, SGLANG, VLLM
+from antiphon.engines.affinity import NO_ROUTING
 from antiphon.engines.prober import PROBES, findings_of, learned, probe
 from antiphon.engines.probes.findings import Finding, NoAnswer, Verdict
 from antiphon.engines.token_counts import count_by_template
@@ -220,7 +221,7 @@ async def test_nothing_is_generated_where_prompts_are_shown(model: Path, monkeyp
         paths: list[str] = []
         post = engine.post
 
-        async def recorded(path: str, body: bytes, headers: dict[str, str] | None = None) -> Any:
+        async def recorded(path: str, body: bytes, headers: Mapping[str, str] = NO_ROUTING) -> Any:
             paths.append(path)
             return await post(path, body, headers)
 

@@ -64,7 +64,7 @@ class ScriptedEngine:
         # The replies come at once.
         self.answers = True
 
-    async def open_chat(self, chat: object) -> ScriptedReply:
+    async def open_chat(self, chat: object, headers: object) -> ScriptedReply:
         self.asked += 1
         if not self.answers:
             await asyncio.Event().wait()

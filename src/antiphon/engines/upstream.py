@@ -17,6 +17,7 @@ from antiphon.core.request import chat_to_bytes
 from antiphon.core.retry_advice import headers_to_advice
 from antiphon.dialects import BY_NAME, PLAIN
 from antiphon.engines.addresses import location_to_words, split_credentials
+from antiphon.engines.affinity import NO_ROUTING
 from antiphon.engines.bodies import LimitedReceiver, TooLarge, read_document, read_error
 from antiphon.engines.detection import MODELS, EngineDocuments, detect, list_models
 from antiphon.engines.trace_context import trace_headers
@@ -270,11 +271,12 @@ class Engine:
 
     # ---- asking it ---------------------------------------------------------------------------------------------------
 
-    async def open_chat(self, chat: ChatRequest) -> Reply:
-        """Posts a chat request and waits for its status. Tried again only before the first byte of an answer."""
+    async def open_chat(self, chat: ChatRequest, headers: Mapping[str, str] = NO_ROUTING) -> Reply:
+        """Posts a chat request and waits for its status. Tried again only before the first byte of an answer.
+        `headers`: beside the engine's own."""
         for attempt in itertools.count():
             try:
-                return await self._try_chat(chat)
+                return await self._try_chat(chat, headers)
             except Refused as refused:
                 wait = refused.retry_after if refused.retry_after is not None else _back_off(attempt)
                 if not refused.may_pass or wait > LONGEST_RETRY_WAIT or attempt >= self._options.retries:
@@ -282,9 +284,9 @@ class Engine:
             await asyncio.sleep(wait)
         raise AssertionError("unreachable")
 
-    async def _try_chat(self, chat: ChatRequest) -> Reply:
+    async def _try_chat(self, chat: ChatRequest, headers: Mapping[str, str]) -> Reply:
         try:
-            answer = await self.post("/v1/chat/completions", chat_to_bytes(chat))
+            answer = await self.post("/v1/chat/completions", chat_to_bytes(chat), headers)
         except EngineUnavailable as unavailable:
             self.lost()
             raise Refused(unavailable, may_pass=True) from unavailable
@@ -295,15 +297,15 @@ class Engine:
         may_pass = answer.status in RETRIED if advice.wanted is None else advice.wanted
         raise Refused(error, may_pass=may_pass, retry_after=advice.after)
 
-    async def post(self, path: str, body: bytes, headers: dict[str, str] | None = None) -> aiohttp.ClientResponse:
+    async def post(self, path: str, body: bytes, headers: Mapping[str, str] = NO_ROUTING) -> aiohttp.ClientResponse:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=self._options.connect_timeout)
         if not self.dialect.keeps_connections:
-            headers = CLOSE_CONNECTION | (headers or {})
+            headers = {**CLOSE_CONNECTION, **headers}
         async with ours(self.root), asyncio.timeout(self._options.first_byte_timeout):
             answer = await self._session.post(
                 self.root + path,
                 data=body,
-                headers={**self._headers, **trace_headers(), **(headers or {})},
+                headers={**self._headers, **trace_headers(), **headers},
                 timeout=timeout,
                 allow_redirects=False,
             )

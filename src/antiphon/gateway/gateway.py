@@ -19,6 +19,7 @@ from antiphon.core.sealed_text import Sealer
 from antiphon.core.steps import Check
 from antiphon.core.tools import Tool
 from antiphon.dialects import PLAIN
+from antiphon.engines.affinity import affinity_key, routing_headers
 from antiphon.engines.pool import Pool
 from antiphon.engines.upstream import Engine
 from antiphon.errors import ApiError, EngineUnavailable, InvalidRequest
@@ -201,7 +202,6 @@ class Gateway:
         )
 
     async def prepare(self, read: ReadRequest, recorder: ResponseRecorder, *, compact: bool = False) -> ResponseRun:
-        chosen = await self.pool.choose(read.request.model, read.request.prompt_cache_key)
         given = read.request.input
         history = await recorder.read(request_to_items(read.request))
         large = read.is_large(history)
@@ -213,6 +213,8 @@ class Gateway:
         elif self._may_record is not None:
             arrival = arrival._replace(is_recorded=False)
         try:
+            key = affinity_key(read.request, [*history, *request_to_items(read.request)])
+            chosen = await self.pool.choose(read.request.model, key)
             # A summary is made without tools.
             containers = {} if compact else await tool_containers(self.equipment.tools, read.request, history, recorder.owner)
             make_exchange = partial(
@@ -247,6 +249,7 @@ class Gateway:
                 observers=observers,
                 large=large,
                 arrival=arrival,
+                routing=routing_headers(key),
             )
         except BaseException:
             await recorder.unlock()

@@ -6,7 +6,7 @@ one go, without a task that wakes for each of them.
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,6 +14,7 @@ from antiphon.core.exchange import Exchange
 from antiphon.core.fast_path import AnyEvent
 from antiphon.core.steps import Ask, Check, Compact, Count, Done, Estimate, ListTools, RunTools, Step, ToolCall
 from antiphon.core.tools import ToolResult
+from antiphon.engines.affinity import NO_ROUTING
 from antiphon.engines.estimates import count_prompt, estimate_usage
 from antiphon.engines.upstream import Engine, Reply
 from antiphon.errors import ApiError, EngineError, EngineStalled
@@ -53,12 +54,15 @@ class ResponseRun:
         observers: Sequence[Observer] = (),
         large: bool = False,
         arrival: Arrival | None = None,
+        routing: Mapping[str, str] = NO_ROUTING,
     ) -> None:
         """`seat`: its place at an engine, which it takes when it asks one. `large`: the request is converted in a thread.
-        `arrival`: of its request; without one, it is a part of another request, which comes now."""
+        `arrival`: of its request; without one, it is a part of another request, which comes now.
+        `routing`: headers by which a router in front of several engines knows the conversation."""
         self._exchange = exchange
         self._large = large
         self._engines = engines
+        self._routing = routing
         self.recorder = recorder
         self._equipment = equipment
         self._seat = seat
@@ -363,7 +367,7 @@ class ResponseRun:
             await self._seat.take(engine, self._engines[step.engine + 1 :])
             self._observers.ask(step.reason, step.chat, engine.root)
             asked = True
-            return await engine.open_chat(step.chat)
+            return await engine.open_chat(step.chat, self._routing)
         except ApiError as error:
             if asked:
                 self._observers.answered(error)
@@ -382,6 +386,7 @@ class ResponseRun:
             BorrowedSeat(self._seat),
             observers=self._observers.engine_only,
             large=self._large,
+            routing=self._routing,
         )
         try:
             await run.run(NoSink())
