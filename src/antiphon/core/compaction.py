@@ -22,6 +22,8 @@ Item = dict[str, Any]
 
 COMPACTIONS = frozenset({"compaction", "context_compaction"})
 TRIGGER = "compaction_trigger"
+# The types of items that change which others the prompt is made of.
+CHANGE_THE_WINDOW = (*COMPACTIONS, TRIGGER)
 INSTRUCTIONS = frozenset({"system", "developer"})
 # Items that offer tools, which are offered whether the item is shown or not.
 TOOL_ITEMS = frozenset({"additional_tools", "tool_search_output"})
@@ -82,7 +84,7 @@ def items_to_window(
     size_of: SizeOf = size_of,
 ) -> Window:
     """`earlier`: how many of the items were stored. `sent`: the index of the first item that the client sent itself."""
-    if not any(item_kind(item) in COMPACTIONS or item_kind(item) == TRIGGER for item in items):
+    if not any(item.get("type") in CHANGE_THE_WINDOW for item in items):
         return Window(items, size_of=size_of)
     items = _without_old_triggers(items, earlier)
     at, opened = _newest_compaction(items, open_sealed)

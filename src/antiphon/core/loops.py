@@ -117,15 +117,15 @@ class _DeadEnd:
 
     def add(self, calls: Sequence[Call], *, helped: bool) -> None:
         """The calls of one turn."""
-        outputs = {_failure(call, helped=helped) for call in calls}
-        output = outputs.pop() if len(outputs) == 1 else None
-        if output is None:
+        output = _failure(calls[0], helped=helped) if calls else None
+        if output is None or any(_failure(call, helped=helped) != output for call in calls[1:]):
+            self.turns, self.output, self.names = 0, None, {}
             self.withheld.clear()
-        if output is None or output != self.output:
+            return
+        if output != self.output:
             self.turns, self.output, self.names = 0, output, {}
-        if output is not None:
-            self.turns += 1
-            self.names.update(dict.fromkeys(call.name for call in calls))
+        self.turns += 1
+        self.names.update(dict.fromkeys(call.name for call in calls))
         if self.turns >= DEAD_END_AT:
             self.withheld.update(dict.fromkeys(self.names, HAVE_ALL_FAILED.format(count=self.turns)))
 
@@ -145,7 +145,8 @@ class _Reader:
         self.withheld.clear()
         self._runs.clear()
         self._before = frozenset()
-        self._dead_end = _DeadEnd()
+        if self._dead_end.turns or self._dead_end.withheld:
+            self._dead_end = _DeadEnd()
 
     def turn(self, turn: AssistantTurn) -> None:
         self.withheld.clear()

@@ -17,10 +17,15 @@ Item = dict[str, Any]
 
 # Where the text of a reasoning item can be.
 THOUGHT = ("content", "encrypted_content", "summary")
+# The types of items that may stand for another one. Items of all other types stand for themselves.
+STAND_INS = frozenset({"item_reference", "reasoning", "image_generation_call"})
 
 
 def stands_for(item: Item) -> str | None:
     """The id of the item that this one stands for. None: it stands for itself."""
+    kind = item.get("type")
+    if isinstance(kind, str) and kind not in STAND_INS:
+        return None
     id = item.get("id")
     is_meant = is_reference(item) or _is_empty_thought(item) or _is_bare_image(item)
     return id if isinstance(id, str) and is_meant else None
@@ -62,9 +67,10 @@ def resolved(history: Sequence[Item], own: Sequence[Item], found: Mapping[str, I
     known: set[str] | None = None
     items: list[Item] = []
     for at, item in enumerate(own):
-        if is_reference(item):
+        if (id := stands_for(item)) is None and is_reference(item):
+            # Its id is no string.
             convert(item, InputItemReference, f"input[{at}]")
-        if (id := stands_for(item)) is not None:
+        if id is not None:
             known = whole_ids(history, own) if known is None else known
             item = _resolved(id, item, known, found or {}, f"input[{at}].id")
         items.append(item)

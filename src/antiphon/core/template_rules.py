@@ -146,11 +146,12 @@ def _with_texts_before_calls(messages: Messages, dialect: Dialect) -> Messages:
 
 
 def _without_empty_texts(messages: Messages, dialect: Dialect) -> Messages:
-    return [structs.replace(each, content=NOTHING) if _says_nothing(each) else each for each in messages]
-
-
-def _says_nothing(message: ChatMessage) -> bool:
-    return message.role == "assistant" and not message.content and not message.tool_calls
+    return [
+        structs.replace(each, content=NOTHING)
+        if not each.content and each.role == "assistant" and not each.tool_calls
+        else each
+        for each in messages
+    ]
 
 
 def _with_system_in_user(messages: Messages, dialect: Dialect) -> Messages:
