@@ -255,7 +255,7 @@ async def test_an_engine_that_is_paused_for_a_thread_is_not_given_up(gate: Any, 
 async def test_an_answer_that_begins_as_the_response_is_aborted_is_not_read(late: OutOfTime) -> None:
     running = Running()
     # The answer is there, and the run has not seen it yet.
-    running.engine.when_asked = partial(asyncio.get_running_loop().call_soon, running.run.abort, late)
+    running.engine.when_asked = partial(running.run.abort, late)
     running.begin()
     await running.end()
     assert running.run.error is late

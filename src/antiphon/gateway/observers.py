@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from antiphon.core.fast_path import AnyEvent
 from antiphon.core.recording import Recording
@@ -48,6 +48,13 @@ class Observer:
     The last call is `ended` or `dropped`.
     """
 
+    # The methods that its class overrides. The others are not called.
+    wanted: ClassVar[frozenset[str]] = frozenset()
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.wanted = frozenset(name for name in CALLS if getattr(cls, name) is not getattr(Observer, name))
+
     def recorded(self, recording: Recording) -> None:
         """The inputs of the exchange, if the gateway records them. It grows until the end."""
 
@@ -86,6 +93,8 @@ class Observer:
         """There is no terminal event: the request was refused with this error; None: its client is gone."""
 
 
+CALLS = tuple(name for name in vars(Observer) if not name.startswith("_") and name != "wanted")
+
 # The events before the first one of the output, and after the last.
 WITHOUT_OUTPUT = (
     events.ResponseCreated,
@@ -101,9 +110,9 @@ def has_output(emitted: Sequence[AnyEvent]) -> bool:
     return not all(isinstance(event, WITHOUT_OUTPUT) for event in emitted)
 
 
-def overriding(observers: Sequence[Observer], name: str) -> list[Observer]:
+def wanting(observers: Sequence[Observer], name: str) -> list[Observer]:
     """Those that want this call: the others shall cost nothing where it is made for every delta."""
-    return [observer for observer in observers if getattr(type(observer), name) is not getattr(Observer, name)]
+    return [observer for observer in observers if name in observer.wanted]
 
 
 class RunObservers:
@@ -112,18 +121,20 @@ class RunObservers:
     One that raises is a bug, which goes to the log. The response goes on without it.
     """
 
+    __slots__ = ("_all", "_is_asking", "_receivers", "_tools", "_watchers", "first_output", "look", "receivers")
+
     def __init__(self, observers: Sequence[Observer]) -> None:
         self._all = list(observers)
         # Who gets every piece of the engine's body, and who wants every event.
         self._receivers: dict[Observer, Receiver] = {}
-        for observer in overriding(observers, "receiver"):
+        for observer in wanting(observers, "receiver"):
             try:
                 if (receiver := observer.receiver()) is not None:
                     self._receivers[observer] = receiver
             except Exception as bug:
                 log_bug(observer, bug)
         self.receivers = list(self._receivers.values())
-        self._watchers = overriding(observers, "events")
+        self._watchers = wanting(observers, "events")
         # By the loop's clock: when there was the first of the output.
         self.first_output: float | None = None
         # Somebody has to see the next events: most runs have nobody after the first of the output.
@@ -226,6 +237,8 @@ def tell(
 ) -> None:
     """Calls this method of each. By its name: a function for each call would cost more than most observers do."""
     for observer in tuple(observers):
+        if what not in observer.wanted:
+            continue
         try:
             getattr(observer, what)(*arguments)
         except Exception as bug:

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import cached_property, partial
 from typing import TypeVar
 
@@ -49,7 +49,7 @@ NOT_STORED = ["compaction_trigger"]
 
 
 class ResponseRecorder:
-    """Of one response: `read()` what it continues, be `locked()` while it runs, `record()` it before its last event."""
+    """Of one response: `read()` what it continues, `keep_lock()` while it runs, `record()` it before its last event."""
 
     def __init__(
         self,
@@ -73,6 +73,7 @@ class ResponseRecorder:
         self._conversation = conversation_of(request)
         self._own: Sequence[Item] = ()
         self._has_lock = False
+        self._renewing: asyncio.Task[None] | None = None
         self._histories = histories
         self._history: Sequence[bytes] = ()
         # The stored responses that it continues.
@@ -199,19 +200,16 @@ class ResponseRecorder:
 
     # ---- while it runs -----------------------------------------------------------------------------------------------
 
-    @contextlib.asynccontextmanager
-    async def locked(self) -> AsyncIterator[None]:
-        """Keeps the lock of its conversation, and releases it however the response ends."""
-        renewing = asyncio.create_task(self._renew()) if self._has_lock else None
-        try:
-            yield
-        finally:
-            if renewing is not None:
-                renewing.cancel()
-            await self.unlock()
+    def keep_lock(self) -> None:
+        """Of its conversation, until `unlock()`, which has to follow however the response ends."""
+        if self._has_lock:
+            self._renewing = asyncio.create_task(self._renew())
 
     async def unlock(self) -> None:
         """Done even if its caller is cancelled meanwhile."""
+        if self._renewing is not None:
+            self._renewing.cancel()
+            self._renewing = None
         if self._has_lock and self._conversation is not None:
             self._has_lock = False
             await asyncio.shield(self._store.unlock_conversation(self._owner, self._conversation, self.response_id))
@@ -319,9 +317,9 @@ class NoRecorder:
 
     async def record(self, response: Response, last: Sequence[AnyEvent]) -> None: ...
 
-    @contextlib.asynccontextmanager
-    async def locked(self) -> AsyncIterator[None]:
-        yield
+    def keep_lock(self) -> None: ...
+
+    async def unlock(self) -> None: ...
 
 
 def items_to_keep(items: Iterable[Item]) -> list[Item]:

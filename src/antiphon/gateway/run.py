@@ -25,6 +25,7 @@ from antiphon.gateway.deadlines import Deadline
 from antiphon.gateway.engine_flow import EngineFlow
 from antiphon.gateway.equipment import Equipment
 from antiphon.gateway.exchange_calls import ExchangeCalls
+from antiphon.gateway.interruptible import Interruptible
 from antiphon.gateway.large_requests import is_large
 from antiphon.gateway.observers import Arrival, Channel, Observer, RunObservers
 from antiphon.gateway.outbox import Outbox
@@ -76,8 +77,10 @@ class ResponseRun:
         self._aborted: ApiError | None = None
         # An abort that waits until the exchange may be called again.
         self._late_abort: ApiError | None = None
-        # The engine's next answer.
+        # What leads to the engine's next answer; a task, where the response may have to begin before that; the answer.
+        self._steps = Interruptible()
         self._opening: asyncio.Task[Reply | None] | None = None
+        self._opened: Reply | None = None
         self._watch = EngineWatch(equipment.timeouts)
         self._observers = RunObservers(observers)
         self._calls = ExchangeCalls(exchange)
@@ -151,14 +154,18 @@ class ResponseRun:
         After that the response can be run: an engine that is still silent may be reading a long prompt.
         """
         self._deadline.start(self.abort)
-        self._opening = asyncio.create_task(self._open())
-        await asyncio.wait({self._opening}, timeout=patience)
+        if patience is None:
+            self._opened = await self._steps.run(self._open())
+        else:
+            self._opening = asyncio.create_task(self._open())
+            await asyncio.wait({self._opening}, timeout=patience)
         if self._aborted is not None:
             raise self._aborted
-        if self._opening.done() and (bug := self._opening.exception()) is not None:
+        if self._opening is not None and not self._opening.done():
+            return
+        if self._opening is not None and (bug := self._opening.exception()) is not None:
             raise bug
-        error = self.error if self._opening.done() else None
-        if error is not None and not (self.streams and error.streams):
+        if (error := self.error) is not None and not (self.streams and error.streams):
             raise error
 
     async def run(self, sink: Sink) -> None:
@@ -185,18 +192,24 @@ class ResponseRun:
     async def _drive(self) -> None:
         """Takes every step of the exchange, until it is done."""
         while not isinstance(self._exchange.step, Done):
-            self._opening = self._opening or asyncio.create_task(self._open())
+            if (reply := await self._next_answer()) is not None:
+                await self._receive_all(reply)
+
+    async def _next_answer(self) -> Reply | None:
+        """None: there is none to come, or it was aborted. The usage may still have to be estimated."""
+        if (reply := self._opened) is not None:
+            self._opened = None
+        elif (opening := self._opening) is None:
+            reply = await self._steps.run(self._open())
+        else:
             try:
-                reply = await self._opening
+                reply = await opening
             except asyncio.CancelledError:
                 task = asyncio.current_task()
                 if self._aborted is None or (task is not None and task.cancelling()):
                     raise
-                # What was being opened is not wanted any more. The usage may still have to be estimated.
-                reply = None
             self._opening = None
-            if reply is not None:
-                await self._receive_all(reply)
+        return reply
 
     async def _receive_all(self, reply: Reply) -> None:
         if self._aborted is not None:
@@ -223,6 +236,8 @@ class ResponseRun:
 
     async def _drain(self) -> None:
         """A client that does not read gets no more time than others. Raises ConnectionResetError: it has to be left."""
+        if isinstance(self._outbox.sink, NoSink):
+            return
         deadline = self._deadline.at
         try:
             async with asyncio.timeout_at(deadline + self._equipment.timeouts.heartbeat if deadline is not None else None):
@@ -244,6 +259,7 @@ class ResponseRun:
         else:
             self._outbox.add(self._exchange.abort(error))
             self._checks.cancel()
+            self._steps.interrupt()
             if self._opening is not None:
                 self._opening.cancel()
 
@@ -260,9 +276,10 @@ class ResponseRun:
         self._deadline.cancel()
         self._checks.cancel()
         self._outbox.close()
-        opening = self._opening
-        has_result = opening is not None and not opening.cancel() and not opening.cancelled() and opening.exception() is None
-        if opening is not None and has_result and (opened := opening.result()) is not None:
+        opening, opened = self._opening, self._opened
+        if opening is not None and not opening.cancel() and not opening.cancelled() and opening.exception() is None:
+            opened = opening.result()
+        if opened is not None:
             # Nobody is going to read it.
             opened.close()
         leaving = self._body.close()
@@ -318,8 +335,10 @@ class ResponseRun:
     async def _report(self, call: Callable[[], list[AnyEvent]], *, large: bool = False) -> None:
         """Reports something to the exchange that may make it convert its request anew, or that is `large` itself."""
         # A check that runs may report its outcome at any time. Until then there is nothing to convert.
-        in_thread = (large or self._large) and self._checks.running is None
-        self._outbox.add(await self._calls.make(call, in_thread=in_thread))
+        if (large or self._large) and self._checks.running is None:
+            self._outbox.add(await self._calls.make(call, in_thread=True))
+        else:
+            self._outbox.add(call())
         self._abort_late()
 
     async def _list_tools(self, step: ListTools) -> None:

@@ -6,12 +6,12 @@ from antiphon.gateway.run import ResponseRun
 
 
 def run_summary(run: ResponseRun) -> dict[str, Any]:
-    response = run.response
+    response, engine = run.response, run.engine
     members: dict[str, Any] = {
         "response_id": response.id,
         "model": response.model,
-        "engine": run.engine.root,
-        "dialect": run.engine.dialect.name,
+        "engine": engine.root,
+        "dialect": engine.dialect.name,
         "stream": run.streams,
         "outcome": response.status,
     }
@@ -21,6 +21,6 @@ def run_summary(run: ResponseRun) -> dict[str, Any]:
         members["first_output_seconds"] = round(run.first_output - run.arrived, 4)
     if run.error is not None:
         members["error"] = run.error.code or run.error.kind
-    if run.notices:
-        members["notices"] = run.notices
+    if notices := run.notices:
+        members["notices"] = notices
     return members

@@ -28,10 +28,19 @@ def measured_responses(
     instruments: Instruments, loop_time: Callable[[], float], is_listed: Callable[[str], bool]
 ) -> Callable[[Arrival], Observer]:
     """`loop_time`: the clock that arrivals are timed by. `is_listed`: an engine lists this model, or the settings name it."""
-    models = ModelValues(is_listed)
-    # Looked up once: the library takes longer for that than for counting. There are as many as there are labels.
-    series_of = cache(lambda channel, model, key: ResponseSeries(instruments, channel, model, key))
-    return lambda arrival: MeasuredResponse(instruments, models, series_of, arrival, loop_time() - arrival.at)
+    known = KnownSeries(instruments, ModelValues(is_listed))
+    return lambda arrival: MeasuredResponse(known, arrival, loop_time() - arrival.at)
+
+
+class KnownSeries:
+    """Each is looked up once: the library takes longer for that than for counting. There are as many as there are labels."""
+
+    def __init__(self, instruments: Instruments, models: ModelValues) -> None:
+        self.instruments = instruments
+        self.models = models
+        self.of = cache(lambda channel, model, key: ResponseSeries(instruments, channel, model, key))
+        self.running = cache(lambda channel, streams: instruments.running.labels(channel, "true" if streams else "false"))
+        self.engine_answers = cache(instruments.engine_answers.labels)
 
 
 class ResponseSeries:
@@ -72,18 +81,10 @@ class MeasuredResponse(Observer):
     """It overrides nothing that is called for each delta. The clock is read at the beginning, the first output and each end: it
     is not the loop's own, which may know no more than milliseconds."""
 
-    def __init__(
-        self,
-        instruments: Instruments,
-        models: ModelValues,
-        series_of: Callable[[str, str, str], ResponseSeries],
-        arrival: Arrival,
-        waited: float,
-    ) -> None:
+    def __init__(self, known: KnownSeries, arrival: Arrival, waited: float) -> None:
         """`waited`: the seconds since it arrived."""
-        self._instruments = instruments
-        self._models = models
-        self._series_of = series_of
+        self._known = known
+        self._instruments = instruments = known.instruments
         self._channel, self._began_at = arrival.channel, perf_counter() - waited
         self._key = instruments.keys.of(owner_to_label(arrival.owner))
         self._running: Gauge | None = None
@@ -96,7 +97,7 @@ class MeasuredResponse(Observer):
         self._tools: dict[str, float] = {}
 
     def request(self, response_id: str, request: CreateResponse) -> None:
-        self._running = self._instruments.running.labels(self._channel, "true" if request.stream else "false")
+        self._running = self._known.running(self._channel, bool(request.stream))
         self._running.inc()
 
     def asks(self, reason: AskReason) -> None:
@@ -104,12 +105,12 @@ class MeasuredResponse(Observer):
             self._instruments.asked_again.labels(reason).inc()
 
     def chat(self, chat: ChatRequest, engine: str) -> None:
-        self._model = self._models.of(chat.model)
+        self._model = self._known.models.of(chat.model)
         self._engine = self._instruments.engines.of(engine)
 
     def answered(self, error: ApiError | None) -> None:
         outcome = OK if error is None else self._instruments.codes.of(error.code or error.kind)
-        self._instruments.engine_answers.labels(self._engine, outcome).inc()
+        self._known.engine_answers(self._engine, outcome).inc()
         self._last_at = perf_counter()
 
     def tool_started(self, call: ToolCall) -> None:
@@ -124,7 +125,7 @@ class MeasuredResponse(Observer):
         self._first_at = perf_counter()
 
     def ended(self, response: Response) -> None:
-        self._model = self._models.of(response.model, answered=response.status == "completed")
+        self._model = self._known.models.of(response.model, answered=response.status == "completed")
         series = self._end(response.status, response.error.code if response.error is not None else None)
         usage = response.usage
         tokens = usage.output_tokens if usage is not None else 0
@@ -139,7 +140,7 @@ class MeasuredResponse(Observer):
             self._end(REFUSED, error.code or error.kind)
 
     def _end(self, outcome: str, code: str | None) -> ResponseSeries:
-        instruments, series = self._instruments, self._series_of(self._channel, self._model, self._key)
+        instruments, series = self._instruments, self._known.of(self._channel, self._model, self._key)
         if self._running is not None:
             self._running.dec()
         series.ended(outcome).inc()
