@@ -7,10 +7,11 @@ from contextlib import asynccontextmanager
 
 import aiohttp
 import pytest
-from support.raw_server import CHUNKED, Answer, RawServer, chunked, raw_server, read_by_others, sized, write_in_pieces
+from support.raw_server import CHUNKED, RawServer, chunked, raw_server, read_by_others, sized, write_in_pieces
+from support.raw_server import Answer as Answering
 
 from antiphon.settings import TransportName
-from antiphon.transport import Body, Transport, choose, make_session
+from antiphon.transport import Answer, EndpointOptions, Transport, choose, make_session
 
 PIECES = [b'data: {"piece": %d}\n\n' % number for number in range(30)]
 TEXT = b"".join(PIECES)
@@ -44,11 +45,10 @@ class Collected:
 class Client:
     def __init__(self, server: RawServer, session: aiohttp.ClientSession, transport: Transport) -> None:
         self.server = server
-        self._session = session
-        self._transport = transport
+        self._endpoint = transport.open_endpoint(session, EndpointOptions(server.url + "/v1/chat/completions", {}, 5, 30))
 
-    async def ask(self) -> Body:
-        return self._transport.open_body(await self._session.post(self.server.url + "/v1/chat/completions", data=b"{}"))
+    async def ask(self) -> Answer:
+        return await self._endpoint.post(b"{}", {})
 
     async def read(self) -> Collected:
         """A whole body, its connection kept where that can be done."""
@@ -60,14 +60,14 @@ class Client:
 
 
 @asynccontextmanager
-async def client_of(name: TransportName, transport: Transport, answer: Answer) -> AsyncIterator[Client]:
+async def client_of(name: TransportName, transport: Transport, answer: Answering) -> AsyncIterator[Client]:
     async with raw_server(lambda head: answer) as server, make_session(name) as session:
         yield Client(server, session, transport)
     left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
     assert not left, "a task is left behind"
 
 
-def written(*data: bytes) -> Answer:
+def written(*data: bytes) -> Answering:
     """An answer that is written so, each piece to be read by itself."""
 
     async def answer(writer: asyncio.StreamWriter) -> None:

@@ -8,7 +8,7 @@ import aiohttp
 
 from antiphon.core.quantities import counted
 from antiphon.errors import EngineDisagrees
-from antiphon.transport import Receiver
+from antiphon.transport import Answer, Receiver
 
 # Of an error, only the beginning is shown. An engine that does not send it in time has said enough by its status.
 LARGEST_ERROR = 64 * 1024
@@ -35,6 +35,38 @@ async def read_error(answer: aiohttp.ClientResponse, within: float = ERROR_TIMEO
     finally:
         answer.close()
     return bytes(body[:LARGEST_ERROR])
+
+
+async def read_refusal(answer: Answer, within: float = ERROR_TIMEOUT) -> bytes:
+    """The same, of an answer that is pushed."""
+    beginning = Beginning(LARGEST_ERROR)
+    answer.push(beginning)
+    try:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within):
+                await beginning.complete
+    finally:
+        answer.close()
+    return bytes(beginning.data[:LARGEST_ERROR])
+
+
+class Beginning:
+    """Receives as much of a body as is wanted."""
+
+    def __init__(self, wanted: int) -> None:
+        self.data = bytearray()
+        self.complete = asyncio.get_running_loop().create_future()
+        self._wanted = wanted
+
+    def receive(self, data: bytes) -> None:
+        if len(self.data) < self._wanted:
+            self.data += data
+        if len(self.data) >= self._wanted:
+            self.ended(None)
+
+    def ended(self, error: BaseException | None) -> None:
+        if not self.complete.done():
+            self.complete.set_result(None)
 
 
 async def read_document(answer: aiohttp.ClientResponse, largest: int = LARGEST_DOCUMENT) -> bytes:

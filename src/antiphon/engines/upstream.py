@@ -18,11 +18,21 @@ from antiphon.core.retry_advice import headers_to_advice
 from antiphon.dialects import BY_NAME, PLAIN
 from antiphon.engines.addresses import location_to_words, split_credentials
 from antiphon.engines.affinity import NO_ROUTING
-from antiphon.engines.bodies import LimitedReceiver, TooLarge, read_document, read_error
+from antiphon.engines.bodies import LimitedReceiver, TooLarge, read_document, read_refusal
 from antiphon.engines.detection import MODELS, EngineDocuments, detect, list_models
 from antiphon.engines.trace_context import trace_headers
 from antiphon.errors import ApiError, EngineDisagrees, EngineError, EngineStalled, EngineUnavailable
-from antiphon.transport import NotHttp, Receiver, next_piece, transport_of
+from antiphon.transport import (
+    Answer,
+    Endpoint,
+    EndpointOptions,
+    NotHttp,
+    NotReachable,
+    Receiver,
+    Stale,
+    next_piece,
+    transport_of,
+)
 from antiphon.wire import UNREADABLE
 from antiphon.wire.chat import ChatRequest
 
@@ -38,6 +48,7 @@ TAIL = 0.25
 FOREIGN: tuple[tuple[type[Exception], type[EngineError], str], ...] = (
     (aiohttp.ConnectionTimeoutError, EngineUnavailable, "The engine at {root} did not answer in time."),
     (aiohttp.ServerDisconnectedError, EngineUnavailable, "The engine at {root} closed the connection."),
+    (NotReachable, EngineUnavailable, "The engine at {root} is not reachable."),
     (aiohttp.ClientConnectorError, EngineUnavailable, "The engine at {root} is not reachable."),
     (NotHttp, EngineDisagrees, "The engine at {root} did not answer as an HTTP server does."),
     (TooLarge, EngineDisagrees, "The compressed answer of the engine at {root} is too large."),
@@ -50,6 +61,7 @@ FOREIGN: tuple[tuple[type[Exception], type[EngineError], str], ...] = (
     # What aiohttp raises for a read on a connection that has just been closed.
     (RuntimeError, EngineError, "The connection to the engine was cut."),
 )
+FOREIGN_KINDS = (aiohttp.ClientError, OSError, ValueError, RuntimeError)
 # Those of them that no other attempt can do anything about.
 FUTILE = (aiohttp.InvalidURL, TooLarge)
 
@@ -71,7 +83,7 @@ async def ours(root: str) -> AsyncIterator[None]:
     """Everything that can go wrong on the connection to an engine, as one of our errors."""
     try:
         yield
-    except (aiohttp.ClientError, OSError, ValueError, RuntimeError) as foreign:
+    except FOREIGN_KINDS as foreign:
         raise connection_to_error(foreign, root) from foreign
 
 
@@ -87,7 +99,7 @@ def is_redirect(status: int) -> bool:
     return 300 <= status < 400
 
 
-def redirect_to_error(root: str, answer: aiohttp.ClientResponse) -> EngineError:
+def redirect_to_error(root: str, answer: aiohttp.ClientResponse | Answer) -> EngineError:
     location = location_to_words(answer.headers.get("Location", ""))
     words = REDIRECTS.format(location=location, status=answer.status)
     return EngineError(f"The engine at {root} {words}", code=REDIRECT_CODE, may_pass=False)
@@ -96,15 +108,16 @@ def redirect_to_error(root: str, answer: aiohttp.ClientResponse) -> EngineError:
 class Reply:
     """An engine's answer, its status known to be good, its body still to be read."""
 
-    def __init__(self, engine: "Engine", answer: aiohttp.ClientResponse) -> None:
+    __slots__ = ("_answer", "_engine", "_given_up")
+
+    def __init__(self, engine: "Engine", answer: Answer) -> None:
         self._engine = engine
         self._answer = answer
-        self._body = engine.open_body(answer)
         self._given_up = False
 
     def push(self, receiver: Receiver) -> None:
         compressed = "Content-Encoding" in self._answer.headers
-        self._body.push(LimitedReceiver(receiver, self._body.pause) if compressed else receiver)
+        self._answer.push(LimitedReceiver(receiver, self._answer.pause) if compressed else receiver)
 
     def error(self, foreign: BaseException) -> ApiError:
         """What ended the body, as one of our errors."""
@@ -113,15 +126,15 @@ class Reply:
         return connection_to_error(foreign, self._engine.root)
 
     def pause(self) -> None:
-        self._body.pause()
+        self._answer.pause()
 
     def resume(self) -> None:
-        self._body.resume()
+        self._answer.resume()
 
     def close(self) -> None:
         """Ends the engine's work at once."""
         self._given_up = True
-        self._body.close()
+        self._answer.close()
 
     def release(self) -> bool:
         """Keeps the connection for the next request if the body has ended, or closes it if the engine does not keep it.
@@ -129,11 +142,11 @@ class Reply:
         if not self._engine.dialect.keeps_connections:
             self.close()
             return True
-        return self._body.release()
+        return self._answer.release()
 
     async def finish(self) -> None:
         """Keeps the connection for the next request if the body ends in a moment."""
-        await self._body.finish(TAIL)
+        await self._answer.finish(TAIL)
 
 
 class Refused(Exception):
@@ -190,13 +203,13 @@ class Engine:
         self.redirects = False
         self._away = True
         self._session = session
-        self.open_body = transport_of(session).open_body
         self._options = options
         self._headers = {"Content-Type": "application/json"}
         # The key is for all engines, credentials in an address are for this one.
         self.authorization = credentials or (f"Bearer {options.key}" if options.key else None)
         if self.authorization:
             self._headers["Authorization"] = self.authorization
+        self._chat = self._open_chat_endpoint()
         self._detecting: asyncio.Task[None] | None = None
 
     # ---- what it is --------------------------------------------------------------------------------------------------
@@ -261,6 +274,7 @@ class Engine:
 
     def moved(self, url: str) -> None:
         self.root = self.knowledge.name = url
+        self._chat = self._open_chat_endpoint()
         self.lost()
 
     async def close(self) -> None:
@@ -285,17 +299,36 @@ class Engine:
         raise AssertionError("unreachable")
 
     async def _try_chat(self, chat: ChatRequest, headers: Mapping[str, str]) -> Reply:
-        try:
-            answer = await self.post("/v1/chat/completions", chat_to_bytes(chat), headers)
-        except EngineUnavailable as unavailable:
-            self.lost()
-            raise Refused(unavailable, may_pass=True) from unavailable
+        answer = await self._post_chat(chat_to_bytes(chat), {**trace_headers(), **headers})
         if answer.status == 200:
             return Reply(self, answer)
+        if is_redirect(answer.status):
+            answer.close()
+            raise redirect_to_error(self.root, answer)
         advice = headers_to_advice(answer.headers, time.time())
-        error = http_answer_to_error(answer.status, await read_error(answer), advice.after, should_retry=advice.wanted)
+        error = http_answer_to_error(answer.status, await read_refusal(answer), advice.after, should_retry=advice.wanted)
         may_pass = answer.status in RETRIED if advice.wanted is None else advice.wanted
         raise Refused(error, may_pass=may_pass, retry_after=advice.after)
+
+    async def _post_chat(self, body: bytes, headers: Mapping[str, str]) -> Answer:
+        try:
+            return await self._chat.post(body, headers, keep=self.dialect.keeps_connections)
+        except Stale as stale:
+            # It says nothing about the engine. On a new connection it is asked at once.
+            raise Refused(connection_to_error(stale, self.root), may_pass=True, retry_after=0.0) from stale
+        except FOREIGN_KINDS as foreign:
+            error = connection_to_error(foreign, self.root)
+            if not isinstance(error, EngineUnavailable):
+                raise error from foreign
+            self.lost()
+            raise Refused(error, may_pass=True) from foreign
+
+    def _open_chat_endpoint(self) -> Endpoint:
+        options = self._options
+        chosen = EndpointOptions(
+            self.root + "/v1/chat/completions", self._headers, options.connect_timeout, options.first_byte_timeout
+        )
+        return transport_of(self._session).open_endpoint(self._session, chosen)
 
     async def post(self, path: str, body: bytes, headers: Mapping[str, str] = NO_ROUTING) -> aiohttp.ClientResponse:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=self._options.connect_timeout)

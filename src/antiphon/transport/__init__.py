@@ -1,8 +1,8 @@
 """HTTP in both directions, and the only package that uses aiohttp internals.
 
-Two implementations do the same: `fast` pushes engine bodies from the parser and writes events straight to the sockets; `plain`
-uses aiohttp's public API only. `make_session` chooses, and everything else follows the session. Both share the connections of
-clients (`connections`).
+Two implementations do the same: `fast` asks engines by a client of its own, which pushes their answers, and writes events
+straight to the sockets; `plain` uses aiohttp's public API only. `make_session` chooses, and everything else follows the
+session. Both share the connections of clients (`connections`).
 """
 
 from antiphon.transport.choice import choose, make_session, transport_of
@@ -17,25 +17,42 @@ from antiphon.transport.connections import (
     SlowBody,
     cut_off,
 )
-from antiphon.transport.interfaces import Body, EventStream, MessageStream, NotHttp, Receiver, Transport
+from antiphon.transport.interfaces import (
+    Answer,
+    Body,
+    Endpoint,
+    EndpointOptions,
+    EventStream,
+    MessageStream,
+    NotHttp,
+    NotReachable,
+    Receiver,
+    Stale,
+    Transport,
+)
 from antiphon.transport.plain.client import next_piece
 from antiphon.transport.websocket import Socket
 
 __all__ = [
     "LINGER",
+    "Answer",
     "AnswerError",
     "BadBody",
     "BadRequest",
     "Body",
     "ConnectionOptions",
+    "Endpoint",
+    "EndpointOptions",
     "EventStream",
     "LongHeader",
     "MessageStream",
     "NotHttp",
+    "NotReachable",
     "Receiver",
     "Runner",
     "SlowBody",
     "Socket",
+    "Stale",
     "Transport",
     "choose",
     "cut_off",

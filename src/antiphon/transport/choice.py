@@ -7,7 +7,7 @@ import aiohttp
 
 from antiphon.logs import log
 from antiphon.settings import SettingsError, TransportName
-from antiphon.transport.interfaces import Transport
+from antiphon.transport.interfaces import IDLE_LIMIT, REQUEST_HEADERS, Transport
 from antiphon.transport.internals import find_missing
 from antiphon.transport.plain import PLAIN
 
@@ -36,17 +36,16 @@ def choose(setting: TransportName, find_missing: FindMissing = find_missing) -> 
 def make_session(setting: TransportName = "auto", find_missing: FindMissing = find_missing) -> aiohttp.ClientSession:
     """The session for all engines. No limit on connections: the engine itself knows how many requests it can take."""
     return aiohttp.ClientSession(
-        connector=choose(setting, find_missing).connector(limit=0, keepalive_timeout=60),
+        connector=choose(setting, find_missing).connector(limit=0, keepalive_timeout=IDLE_LIMIT),
         auto_decompress=True,
         read_bufsize=64 * 1024,
-        # Compressing a stream of deltas costs more than it saves, and delays them.
-        headers={"User-Agent": "antiphon", "Accept-Encoding": "identity"},
+        headers=REQUEST_HEADERS,
         cookie_jar=aiohttp.DummyCookieJar(),
     )
 
 
 def transport_of(session: aiohttp.ClientSession) -> Transport:
-    """The transport that the session was made for: only its own connections can push a body."""
+    """The transport that the session was made for."""
     transport = getattr(session.connector, "transport", PLAIN)
     assert isinstance(transport, Transport)
     return transport

@@ -1,9 +1,9 @@
 """What both transports offer."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import aiohttp
 from aiohttp import web
@@ -12,6 +12,10 @@ from antiphon.transport.websocket import Socket
 
 # Above this many buffered bytes the engine should pause. It is asyncio's own limit for a socket.
 HIGH_WATER = 64 * 1024
+# Seconds that an idle connection to an engine is kept.
+IDLE_LIMIT = 60.0
+# Of every request to an engine. Compressing a stream of deltas costs more than it saves, and delays them.
+REQUEST_HEADERS: Mapping[str, str] = {"User-Agent": "antiphon", "Accept-Encoding": "identity"}
 
 
 class Receiver(Protocol):
@@ -23,10 +27,19 @@ class Receiver(Protocol):
 
 
 class NotHttp(aiohttp.ClientPayloadError):
-    """The middle of a body is not HTTP. aiohttp closes such a connection, and forgets those who wait for its body."""
+    """What was sent, or the rest of it, is not HTTP."""
 
     def __init__(self) -> None:
-        super().__init__("The body is not HTTP.")
+        super().__init__("The answer is not HTTP.")
+
+
+class NotReachable(aiohttp.ClientConnectionError):
+    """No connection can be made."""
+
+
+class Stale(aiohttp.ServerDisconnectedError):
+    """A connection that was kept from an earlier request was lost before a byte of the answer came: most likely the engine had
+    closed it before it got this request."""
 
 
 class NoReceiver:
@@ -58,6 +71,37 @@ class Body(Protocol):
         """Keeps the connection for the next request if the body ends within so many seconds. Closes it otherwise."""
 
 
+class Answer(Body, Protocol):
+    """The answer to a request: its head, and the body that is still to be pushed."""
+
+    @property
+    def status(self) -> int: ...
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Looked up in any case."""
+
+
+class EndpointOptions(NamedTuple):
+    # http or https.
+    url: str
+    # Of every request.
+    headers: Mapping[str, str]
+    # Seconds to connect, and from a request to the end of its answer's head.
+    connect_timeout: float
+    first_byte_timeout: float
+    # An IP address to connect to, in place of those of the URL's host, whose name is still the one that is sent and verified.
+    address: str | None = None
+
+
+class Endpoint(Protocol):
+    """One URL of an engine, to which requests are posted."""
+
+    async def post(self, body: bytes, headers: Mapping[str, str], *, keep: bool = True) -> Answer:
+        """Sends a request, and waits for the head of its answer. `headers`: beside those of every request. `keep`: whether the
+        connection may be used again. Raises aiohttp's errors, OSError, and ValueError for headers that cannot be sent."""
+
+
 class EventStream(Protocol):
     """The client's side of a stream of server-sent events. One event is never split over two HTTP chunks."""
 
@@ -85,6 +129,6 @@ class Transport:
 
     name: str
     connector: type[aiohttp.TCPConnector]
-    open_body: Callable[[aiohttp.ClientResponse], Body]
+    open_endpoint: Callable[[aiohttp.ClientSession, EndpointOptions], Endpoint]
     open_events: Callable[[web.Request, web.StreamResponse], AbstractAsyncContextManager[EventStream]]
     open_messages: Callable[[web.Request, Socket], AbstractAsyncContextManager[MessageStream]]

@@ -6,49 +6,17 @@ from typing import Any
 
 # Class → the attributes used. An aiohttp without one of them is used by its public API only.
 NEEDED: Mapping[str, Sequence[str]] = {
-    "aiohttp.client_proto.ResponseHandler": (
-        "data_received",
-        "connection_lost",
-        "connected",
-        "exception",
-        "pause_reading",
-        "resume_reading",
-    ),
-    "aiohttp.connector.Connection": ("protocol",),
-    "aiohttp.connector.TCPConnector": (),
-    "aiohttp.streams.StreamReader": (
-        "_http_chunk_splits",
-        "_protocol",
-        "begin_http_chunk_receiving",
-        "end_http_chunk_receiving",
-        "feed_data",
-        "feed_eof",
-        "set_exception",
-        "exception",
-        "read_nowait",
-        "is_eof",
-        "wait_eof",
-    ),
+    "aiohttp.http_parser.DeflateBuffer": ("feed_data", "feed_eof"),
     "aiohttp.http_writer.StreamWriter": ("transport", "chunked", "send_headers", "drain"),
 }
-# Attributes that only instances have: they are looked for in the code of `__init__`.
-NEEDED_OF_INSTANCES: Mapping[str, Sequence[str]] = {
-    "aiohttp.client_proto.ResponseHandler": ("_payload",),
-    "aiohttp.connector.BaseConnector": ("_factory", "_loop"),
-}
 
 
-def find_missing(
-    needed: Mapping[str, Sequence[str]] = NEEDED, of_instances: Mapping[str, Sequence[str]] = NEEDED_OF_INSTANCES
-) -> list[str]:
+def find_missing(needed: Mapping[str, Sequence[str]] = NEEDED) -> list[str]:
     """The names of those that are not there."""
     missing = []
     for path, names in needed.items():
         found = _find(path)
         missing += [path] if found is None else [f"{path}.{name}" for name in names if not hasattr(found, name)]
-    for path, names in of_instances.items():
-        code = getattr(getattr(_find(path), "__init__", None), "__code__", None)
-        missing += [f"{path}().{name}" for name in names if code is None or name not in code.co_names]
     return missing
 
 

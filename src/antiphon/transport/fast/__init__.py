@@ -1,8 +1,8 @@
-"""Engine bodies pushed from the parser, and events written straight to the sockets, without a task that wakes for each."""
+"""Engine bodies pushed from their sockets, and events written straight to the sockets, without a task that wakes for each."""
 
-from antiphon.transport.fast.client import PushedBody, PushingConnector
+from antiphon.transport.fast.client import FastConnector, open_endpoint
 from antiphon.transport.fast.server import open_events, open_messages
 from antiphon.transport.interfaces import Transport
 
-FAST = Transport("fast", PushingConnector, PushedBody, open_events, open_messages)
-PushingConnector.transport = FAST
+FAST = Transport("fast", FastConnector, open_endpoint, open_events, open_messages)
+FastConnector.transport = FAST

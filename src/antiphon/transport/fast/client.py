@@ -1,173 +1,187 @@
-"""An engine's body pushed to its receiver, instead of pulled by a task that sleeps and wakes for every piece.
+"""Requests to an engine over connections of our own.
 
-At a thousand streams the waking is most of what a delta costs. aiohttp has no public way to push a client's body, but its
-parser only knows the reader's `feed_data`: a reader of our class, put in place of its own, hands each piece on at once. And
-where one read is exactly one HTTP chunk, as nearly every delta's is, the parser has nothing to find out, and is passed by.
+aiohttp's client costs about a tenth of a short request: sessions, cookies, timeouts, a parser and two readers for each. An
+engine needs none of that: one URL, one method, and an answer in one of three framings (`answers`).
 """
 
 import asyncio
 import functools
-from contextlib import suppress
+import re
+import socket
+import ssl
+from collections import deque
+from collections.abc import Coroutine, Mapping
 from typing import Any, ClassVar
+from weakref import WeakSet
 
 import aiohttp
-from aiohttp import StreamReader
-from aiohttp.client_proto import ResponseHandler
+from aiohappyeyeballs import start_connection
+from yarl import URL
 
-from antiphon.transport.interfaces import NO_RECEIVER, NotHttp, Receiver, Transport
+from antiphon.transport.fast.connection import CLOSED, EngineConnection, PushedAnswer
+from antiphon.transport.interfaces import IDLE_LIMIT, REQUEST_HEADERS, EndpointOptions, NotReachable, Stale, Transport
 
-# The hexadecimal size of a chunk and its line end take at most so many bytes.
-LONGEST_SIZE = 10
+# Seconds after which another address of a host is tried beside the first.
+NEXT_ADDRESS = 0.25
+# aiohttp rejects the same ones: a line end would begin another header, or another request.
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
-class PushingConnection(ResponseHandler):
-    """A connection that can skip its parser while that is between two chunks of a pushed body."""
+class FastEndpoint:
+    """One URL of an engine, and the connections to it."""
 
-    between: Receiver | None = None
+    def __init__(self, options: EndpointOptions) -> None:
+        self._options = options
+        self._open: set[EngineConnection] = set()
+        # Those that have been idle for longest come first.
+        self._idle: deque[EngineConnection] = deque()
+        self._expiry: asyncio.TimerHandle | None = None
+        self._closed = False
 
-    def data_received(self, data: bytes) -> None:
-        receiver = self.between
-        if receiver is not None:
-            end = data.find(b"\r\n", 0, LONGEST_SIZE)
-            size = data[:end]
-            try:
-                is_one_chunk = size.isalnum() and data.endswith(b"\r\n") and int(size, 16) == len(data) - end - 4 > 0
-            except ValueError:
-                # Not a size: the parser reports it.
-                is_one_chunk = False
-            if is_one_chunk:
-                receiver.receive(data[end + 2 : -2])
+    async def post(self, body: bytes, headers: Mapping[str, str], *, keep: bool = True) -> PushedAnswer:
+        if self._closed:
+            raise aiohttp.ClientConnectionError(CLOSED)
+        head = self._head + _header_lines(headers) + (b"" if keep else b"Connection: close\r\n")
+        request = (head + b"Content-Length: %d\r\n\r\n" % len(body), body)
+        connection = self._take_idle() or await self._connect()
+        try:
+            return await connection.ask(request, self._options.first_byte_timeout, keep=keep)
+        except Stale:
+            # The others are as old: the engine has closed them, too, or is another one by now.
+            self._close_idle()
+            raise
+
+    # ---- connections that are kept -----------------------------------------------------------------------------------
+
+    def keep(self, connection: EngineConnection) -> None:
+        loop = asyncio.get_running_loop()
+        connection.idle_since = loop.time()
+        self._idle.append(connection)
+        if self._expiry is None:
+            self._expiry = loop.call_later(IDLE_LIMIT, self._expire)
+
+    def opened(self, connection: EngineConnection) -> None:
+        self._open.add(connection)
+
+    def lost(self, connection: EngineConnection) -> None:
+        self._open.discard(connection)
+        if connection in self._idle:
+            self._idle.remove(connection)
+
+    def close(self) -> None:
+        self._closed = True
+        self._close_idle()
+        for connection in tuple(self._open):
+            connection.close()
+        if self._expiry is not None:
+            self._expiry.cancel()
+
+    def _take_idle(self) -> EngineConnection | None:
+        """The one that was used last: the others may expire."""
+        while self._idle:
+            if (connection := self._idle.pop()).is_open:
+                return connection
+        return None
+
+    def _close_idle(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
+
+    def _expire(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._expiry = None
+        while self._idle:
+            expires_at = self._idle[0].idle_since + IDLE_LIMIT
+            if expires_at > loop.time():
+                self._expiry = loop.call_at(expires_at, self._expire)
                 return
-            self.between = None
-        super().data_received(data)
-        if isinstance(self._payload, PushingReader) and not self._reading_paused and self.exception() is None:
-            # A parser that was paused between two chunks notices it in the next one, and keeps back what follows. aiohttp's own
-            # reader would ask for that when it is read from; nobody reads from a pushed one.
-            super().data_received(b"")
-        if self.exception() is not None:
-            self._fail_body()
-        # A piece of the next chunk's size may have been read already.
-        if self.between is not None and not data.endswith(b"\r\n"):
-            self.between = None
+            self._idle.popleft().close()
 
-    def _fail_body(self) -> None:
-        """aiohttp has given the connection up."""
-        body = self._payload
-        if body is not None and not body.is_eof() and body.exception() is None:
-            body.set_exception(NotHttp())
+    # ---- new connections ---------------------------------------------------------------------------------------------
 
-    def connection_lost(self, exc: BaseException | None) -> None:
-        self.between = None
-        super().connection_lost(exc)
+    async def _connect(self) -> EngineConnection:
+        options = self._options
+        try:
+            async with asyncio.timeout(min(options.connect_timeout, options.first_byte_timeout)):
+                return await self._open_connection()
+        except OSError as error:
+            if isinstance(error, TimeoutError) and error.errno is None:
+                raise aiohttp.ConnectionTimeoutError("The connection was not made in time.") from error
+            raise NotReachable(str(error)) from error
+
+    async def _open_connection(self) -> EngineConnection:
+        loop, url = asyncio.get_running_loop(), self._url
+        addresses = await loop.getaddrinfo(self._options.address or url.raw_host, url.port, type=socket.SOCK_STREAM)
+        connected = await start_connection(addresses, happy_eyeballs_delay=NEXT_ADDRESS, interleave=1, loop=loop)
+        try:
+            # One write is one request: there is nothing to collect more of.
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            is_secure = url.scheme == "https"
+            _, connection = await loop.create_connection(
+                functools.partial(EngineConnection, self),
+                sock=connected,
+                ssl=_ssl_context() if is_secure else None,
+                server_hostname=url.raw_host if is_secure else None,
+            )
+        except BaseException:
+            connected.close()
+            raise
+        return connection
+
+    # ---- what every request has --------------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def _url(self) -> URL:
+        try:
+            url = URL(self._options.url)
+        except ValueError as wrong:
+            raise aiohttp.InvalidURL(self._options.url) from wrong
+        if url.scheme not in ("http", "https") or not url.raw_host:
+            raise aiohttp.InvalidURL(self._options.url)
+        return url
+
+    @functools.cached_property
+    def _head(self) -> bytes:
+        """The head of a request, up to the headers that differ."""
+        url = self._url
+        every = {"Host": url.host_port_subcomponent or "", **REQUEST_HEADERS, "Accept": "*/*", **self._options.headers}
+        return f"POST {url.raw_path_qs} HTTP/1.1\r\n".encode() + _header_lines(every)
 
 
-class PushingConnector(aiohttp.TCPConnector):
-    """Makes such connections. aiohttp has no option for it."""
+def _header_lines(headers: Mapping[str, str]) -> bytes:
+    lines = [f"{name}: {value}\r\n" for name, value in headers.items()]
+    for line in lines:
+        if _CONTROL.search(line, 0, len(line) - 2) is not None:
+            raise ValueError("A header has a control character.")
+    return "".join(lines).encode()
+
+
+@functools.cache
+def _ssl_context() -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+class FastConnector(aiohttp.TCPConnector):
+    """Of a session, for all that is not posted to an endpoint. The endpoints are closed with it."""
 
     # Sessions know their transport by their connector.
     transport: ClassVar[Transport]
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self._factory = functools.partial(PushingConnection, loop=self._loop)  # type: ignore[assignment]
+        # An engine that is used no more is not kept here.
+        self.endpoints: WeakSet[FastEndpoint] = WeakSet()
+
+    def close(self, **how: Any) -> Coroutine[Any, Any, None]:
+        for endpoint in self.endpoints:
+            endpoint.close()
+        return super().close(**how)
 
 
-class PushingReader(StreamReader):
-    __slots__ = ()
-
-    # The layout must stay StreamReader's, so there is no slot of our own; this one is only read by `readchunk()`.
-    @property
-    def receiver(self) -> Any:
-        return self._http_chunk_splits
-
-    def feed_data(self, data: bytes, size: int = 0) -> bool:
-        self.receiver.receive(data)
-        return False
-
-    def begin_http_chunk_receiving(self) -> None:
-        self._protocol.between = None  # type: ignore[attr-defined]
-
-    def end_http_chunk_receiving(self) -> None:
-        self._protocol.between = self.receiver  # type: ignore[attr-defined]
-
-    def feed_eof(self) -> None:
-        self._protocol.between = None  # type: ignore[attr-defined]
-        super().feed_eof()
-        self._let_go(None)
-
-    def set_exception(self, exc: BaseException, *cause: BaseException) -> None:
-        super().set_exception(exc, *cause)
-        self._let_go(exc)
-
-    def _let_go(self, error: BaseException | None) -> None:
-        """A connection keeps its last body until it has another, and a receiver refers to all that its request was made of."""
-        receiver, self._http_chunk_splits = self.receiver, NO_RECEIVER  # type: ignore[assignment]
-        receiver.ended(error)
-
-
-class PushingDecompressedReader(PushingReader):
-    """What it is fed has been decompressed on the way: its chunks cannot be taken straight from the socket."""
-
-    __slots__ = ()
-
-    def end_http_chunk_receiving(self) -> None:
-        self._protocol.between = None  # type: ignore[attr-defined]
-
-
-class PushedBody:
-    def __init__(self, answer: aiohttp.ClientResponse) -> None:
-        self._answer = answer
-
-    def push(self, receiver: Receiver) -> None:
-        push(self._answer.content, receiver, compressed="Content-Encoding" in self._answer.headers)
-
-    def pause(self) -> None:
-        if (connection := self._open_connection) is not None:
-            connection.pause_reading()
-
-    def resume(self) -> None:
-        if (connection := self._open_connection) is not None:
-            connection.resume_reading()
-
-    @property
-    def _open_connection(self) -> ResponseHandler | None:
-        """None: it was given back, or is lost. One that is lost has no parser left that could be paused."""
-        connection = self._answer.connection
-        protocol = connection.protocol if connection is not None else None
-        return protocol if protocol is not None and protocol.connected else None
-
-    def close(self) -> None:
-        self._answer.close()
-
-    def release(self) -> bool:
-        ended = self._answer.content.is_eof()
-        if ended:
-            self._answer.release()
-        return ended
-
-    async def finish(self, within: float) -> None:
-        try:
-            with suppress(TimeoutError, aiohttp.ClientError):
-                async with asyncio.timeout(within):
-                    await self._answer.content.wait_eof()
-        finally:
-            if not self.release():
-                self._answer.close()
-
-
-def push(body: StreamReader, receiver: Receiver, *, compressed: bool = False) -> None:
-    error = body.exception()
-    arrived = []
-    # Reading what has arrived lets in more that aiohttp kept back, into a buffer that is not read again.
-    while error is None and not body.at_eof() and (piece := body.read_nowait(-1)):
-        arrived.append(piece)
-        error = body.exception()
-    # An answer without a body has a reader that all such answers share.
-    pushed = type(body) is StreamReader and not body.is_eof() and error is None
-    if pushed:
-        body._http_chunk_splits = receiver  # type: ignore[assignment]
-        body.__class__ = PushingDecompressedReader if compressed else PushingReader
-    if arrived:
-        receiver.receive(b"".join(arrived))
-    if not pushed:
-        receiver.ended(error)
+def open_endpoint(session: aiohttp.ClientSession, options: EndpointOptions) -> FastEndpoint:
+    assert isinstance(session.connector, FastConnector)
+    endpoint = FastEndpoint(options)
+    session.connector.endpoints.add(endpoint)
+    return endpoint

@@ -3,7 +3,7 @@
 import aiohttp
 
 from antiphon.transport.interfaces import Transport
-from antiphon.transport.plain.client import PulledBody
+from antiphon.transport.plain.client import open_endpoint
 from antiphon.transport.plain.server import open_events, open_messages
 
-PLAIN = Transport("plain", aiohttp.TCPConnector, PulledBody, open_events, open_messages)
+PLAIN = Transport("plain", aiohttp.TCPConnector, open_endpoint, open_events, open_messages)

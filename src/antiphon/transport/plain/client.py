@@ -2,10 +2,12 @@
 
 import asyncio
 import math
+from collections.abc import Mapping
 
 import aiohttp
+from yarl import URL
 
-from antiphon.transport.interfaces import NO_RECEIVER, NotHttp, Receiver
+from antiphon.transport.interfaces import NO_RECEIVER, EndpointOptions, NotHttp, Receiver
 
 # Seconds without a byte after which it is looked whether there is a connection at all.
 LOOK_INTERVAL = 0.5
@@ -29,8 +31,10 @@ async def next_piece(answer: aiohttp.ClientResponse, within: float = math.inf) -
             was_closed = is_closed
 
 
-class PulledBody:
+class PulledAnswer:
     def __init__(self, answer: aiohttp.ClientResponse) -> None:
+        self.status = answer.status
+        self.headers: Mapping[str, str] = answer.headers
         self._answer = answer
         self._receiver: Receiver = NO_RECEIVER
         self._pulling: asyncio.Task[None] | None = None
@@ -84,3 +88,31 @@ class PulledBody:
         """A connection may keep its last body, and a receiver all that its request was made of: they are parted here."""
         receiver, self._receiver = self._receiver, NO_RECEIVER
         receiver.ended(error)
+
+
+class PlainEndpoint:
+    def __init__(self, session: aiohttp.ClientSession, options: EndpointOptions) -> None:
+        self._session = session
+        self._options = options
+
+    async def post(self, body: bytes, headers: Mapping[str, str], *, keep: bool = True) -> PulledAnswer:
+        options = self._options
+        to: dict[str, str] = {} if keep else {"Connection": "close"}
+        url, server_hostname = URL(options.url), None
+        if options.address is not None:
+            to["Host"], server_hostname = url.host_port_subcomponent or "", url.host
+            url = url.with_host(options.address)
+        async with asyncio.timeout(options.first_byte_timeout):
+            answer = await self._session.post(
+                url,
+                data=body,
+                headers={**options.headers, **to, **headers},
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=options.connect_timeout),
+                allow_redirects=False,
+                server_hostname=server_hostname,
+            )
+        return PulledAnswer(answer)
+
+
+def open_endpoint(session: aiohttp.ClientSession, options: EndpointOptions) -> PlainEndpoint:
+    return PlainEndpoint(session, options)
