@@ -21,3 +21,11 @@ def test_the_version_is_shown_without_the_server() -> None:
 
 def test_options_are_read_without_pydantic() -> None:
     assert "pydantic" not in imported("from antiphon.cli.commands import app; app(['key', 'new', 'somebody', '--hashed'])")
+
+
+# What a gateway uses for some requests only, or never.
+UNUSED = set("asyncpg cryptography huggingface_hub jsonschema_rs lark mcp numpy pydantic pypdf trafilatura".split())
+
+
+def test_a_gateway_starts_without_what_few_requests_need() -> None:
+    assert imported("import antiphon.cli.serve, antiphon.transport.fast") & UNUSED == set()

@@ -1,5 +1,8 @@
 """The commands and their flags."""
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -9,7 +12,7 @@ import typer
 from antiphon import __version__
 from antiphon.cli import options
 from antiphon.cli.codex_arguments import split_arguments
-from antiphon.cli.option_values import Command
+from antiphon.cli.option_values import Command, Group
 from antiphon.setting_errors import SettingsError
 
 if TYPE_CHECKING:
@@ -19,13 +22,14 @@ if TYPE_CHECKING:
 # What a command needs is imported when it runs: with all of them, `antiphon --version` would take a second.
 
 app = typer.Typer(
+    cls=Group,
     help="OpenAI's Responses API in front of any Chat Completions engine.",
     no_args_is_help=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-key = typer.Typer(help="Keys of clients.", no_args_is_help=True)
+key = typer.Typer(cls=Group, help="Keys of clients.", no_args_is_help=True)
 app.add_typer(key, name="key")
 
 
@@ -50,6 +54,16 @@ def _load(flags: dict[str, Any], config: Path | None) -> "Settings":
         return load_settings(flags, config)
     except SettingsError as invalid:
         _fail(str(invalid))
+
+
+@contextmanager
+def _without_gc() -> Iterator[None]:
+    """Modules are no garbage: without a search for it, they are imported an eighth faster."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 @app.callback()
@@ -86,11 +100,12 @@ def serve(
 ) -> None:
     """Serve the Responses API, as `antiphon` alone does. Each flag can also be set as ANTIPHON_… in the environment or as a key
     in antiphon.toml."""
-    from antiphon.cli.serve import NoEngine, serve_forever
-    from antiphon.cli.taken_port import CannotListen
-    from antiphon.embedded import CannotEmbed
-    from antiphon.reload import load_settings
-    from antiphon.store import CannotOpen
+    with _without_gc():
+        from antiphon.cli.serve import NoEngine, serve_forever
+        from antiphon.cli.taken_port import CannotListen
+        from antiphon.embedded import CannotEmbed
+        from antiphon.reload import load_settings
+        from antiphon.store import CannotOpen
 
     flags: dict[str, Any] = {
         "host": host,

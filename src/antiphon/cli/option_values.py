@@ -5,18 +5,29 @@ invalid is still left to it, with its messages.
 """
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 
 class Command(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        for param in self.params:
-            # Not public. In a typer that has another name for it, this has no effect, and pydantic is used.
-            param._runtime_param = PlainValue()  # type: ignore[attr-defined]
+        _read_plainly(self.get_params(ctx))
         return super().parse_args(ctx, args)
+
+
+class Group(TyperGroup):
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        _read_plainly(self.get_params(ctx))
+        return super().parse_args(ctx, args)
+
+
+def _read_plainly(params: Iterable[Any]) -> None:
+    for param in params:
+        # Not public. In a typer that has another name for it, this has no effect, and pydantic is used.
+        param._runtime_param = PlainValue()
 
 
 class PlainValue:
