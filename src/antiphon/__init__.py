@@ -4,28 +4,14 @@ As a program it is a server: `antiphon serve`. As a library it is the `Exchange`
 named in `__all__` is the library; everything else may change.
 """
 
+# ruff: noqa: F405 (the names of the star import)
+
 __version__ = "0.1.0"
 
-from antiphon import dialects, errors
-from antiphon.core.check_work import CheckOutcome, CheckWork, run_check
-from antiphon.core.dialect import Dialect
-from antiphon.core.environment import Environment
-from antiphon.core.exchange import Exchange
-from antiphon.core.failures import http_answer_to_error
-from antiphon.core.fast_path import AnyEvent, PlainDelta, expand
-from antiphon.core.knowledge import EngineKnowledge, Model
-from antiphon.core.request import chat_to_bytes
-from antiphon.core.sealed_text import Sealer
-from antiphon.core.sse import MessageEncoder, SseEncoder
-from antiphon.core.steps import Ask, Check, Compact, Count, Done, Estimate, RunTools, Step, ToolCall
-from antiphon.core.sync_run import run_exchange
-from antiphon.core.tools import ToolResult
-from antiphon.core.usage import Uncounted
-from antiphon.core.validation import body_to_request
-from antiphon.gateway.ids import new_id
-from antiphon.wire import events
-from antiphon.wire.chat import ChatRequest
-from antiphon.wire.responses import CreateResponse, Response, Usage
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from antiphon.library import *  # noqa: F403
 
 __all__ = [
     "AnyEvent",
@@ -66,3 +52,12 @@ __all__ = [
     "run_check",
     "run_exchange",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Not imported before: a command such as `antiphon ps` does not need the translation, which takes half of its time."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from antiphon import library
+
+    return getattr(library, name)

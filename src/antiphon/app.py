@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import aiohttp
 from aiohttp import web
@@ -21,7 +22,6 @@ from antiphon.core.event_style import PADDED_TO, REASONING_EVENTS
 from antiphon.core.knowledge import Model
 from antiphon.core.limits import RequestLimits
 from antiphon.core.model_names import ModelNames
-from antiphon.embedded.process import EngineProcess
 from antiphon.embedding_models import EmbeddingModels
 from antiphon.engines.examiner import DEFAULT_TIMES, Examiner, ProbeTimes
 from antiphon.engines.pool import ENGINE_RETRY_INTERVAL, Pool
@@ -99,6 +99,9 @@ from antiphon.tools.runner import ToolRunner
 from antiphon.transport import LINGER, ConnectionOptions, Runner, transport_of
 from antiphon.vector_stores.attempts import DEFAULT_INDEXING, IndexerOptions
 
+if TYPE_CHECKING:
+    from antiphon.embedded.process import EngineProcess
+
 DAY = 24 * 60 * 60
 EXAMINER = web.AppKey("examiner", Examiner)
 WORKERS = web.AppKey("workers", Workers)
@@ -168,7 +171,7 @@ def make_app(
     settings: Settings,
     session: aiohttp.ClientSession,
     store: Store,
-    embedded: EngineProcess | None = None,
+    embedded: "EngineProcess | None" = None,
     extensions: Extensions = NO_EXTENSIONS,
 ) -> web.Application:
     checker, intervals = extensions.checker or Checker(settings.check_timeout), extensions.intervals
@@ -311,7 +314,7 @@ ROUTES = [
 # ---- its parts, each with the few settings that it needs -------------------------------------------------------------
 
 
-def _make_engines(settings: Settings, session: aiohttp.ClientSession, embedded: EngineProcess | None) -> list[Engine]:
+def _make_engines(settings: Settings, session: aiohttp.ClientSession, embedded: "EngineProcess | None") -> list[Engine]:
     engines = [Engine(url, session, engine_options(settings)) for url in settings.upstream]
     if embedded is not None:
         engines.append(_embedded_engine(embedded, session, settings))
@@ -433,7 +436,7 @@ def make_environment(settings: Settings, tools: Mapping[str, ToolRunner]) -> Env
     )
 
 
-def _embedded_engine(process: EngineProcess, session: aiohttp.ClientSession, settings: Settings) -> Engine:
+def _embedded_engine(process: "EngineProcess", session: aiohttp.ClientSession, settings: Settings) -> Engine:
     """An engine like any other, whose process reports when it is gone."""
     engine = Engine(process.url, session, replace(engine_options(settings), key=process.key, dialect=None))
     engine.is_embedded = True

@@ -20,8 +20,8 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[Choice]:
         seen.append(choice)
         return 0
 
-    monkeypatch.setattr("antiphon.cli.commands.run_codex", run_codex)
-    monkeypatch.setattr("antiphon.cli.commands.print_configuration", run_codex)
+    monkeypatch.setattr("antiphon.cli.codex.run_codex", run_codex)
+    monkeypatch.setattr("antiphon.cli.codex.print_configuration", run_codex)
     return seen
 
 

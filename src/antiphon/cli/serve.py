@@ -6,6 +6,7 @@ import gc
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
 import aiohttp
 import msgspec
@@ -16,12 +17,10 @@ from antiphon import __version__, logs, running_gateways
 from antiphon.app import make_app, make_runner
 from antiphon.cli.banner import Address, Banner
 from antiphon.cli.hangup import reload_at_hangup
-from antiphon.cli.models import better_model, this_machine
 from antiphon.cli.stop_signals import end_at_once, stop_signals
 from antiphon.cli.taken_port import cannot_listen
 from antiphon.client_keys import is_loopback, needs_key
 from antiphon.embedded import CannotEmbed
-from antiphon.embedded.process import EngineProcess, ModelOptions, can_embed
 from antiphon.engines.detection import WELL_KNOWN_PORTS, find_local_engines
 from antiphon.http.app_keys import GATEWAY
 from antiphon.http.inspector import INSPECTOR
@@ -30,6 +29,9 @@ from antiphon.reload import Reloader, Running
 from antiphon.settings import Settings, SettingsError, data_directory, models_directory
 from antiphon.store import default_url, open_store
 from antiphon.transport import make_session
+
+if TYPE_CHECKING:
+    from antiphon.embedded.process import EngineProcess, ModelOptions
 
 
 class NoEngine(Exception):
@@ -95,7 +97,7 @@ async def _serve(given: Settings, load: Callable[[], Settings]) -> None:
         running: asyncio.Task[None] | None = None
         try:
             address = await _listen(runner, settings)
-            better = better_model(settings, embedded.alias) if embedded is not None else None
+            better = _better_model(settings, embedded) if embedded is not None else None
             showing = asyncio.create_task(
                 Banner(address, has_inspector=app[INSPECTOR].recordings is not None, advice=better).show(app)
             )
@@ -123,7 +125,26 @@ async def _listen(runner: web.AppRunner, settings: Settings) -> Address:
     return Address(settings.host, runner.addresses[0][1])
 
 
-def model_options(settings: Settings) -> ModelOptions:
+async def choose_engines(
+    settings: Settings, session: aiohttp.ClientSession, ports: Mapping[int, str] = WELL_KNOWN_PORTS
+) -> "tuple[Settings, EngineProcess | None]":
+    """The engines that are named; else those found on this machine; else the embedded one, with the best pulled model."""
+    if settings.model is not None:
+        return settings, _embedded(settings, settings.model)
+    if settings.upstream:
+        return settings, None
+    found = await find_local_engines(session, {}, own_port=settings.port, ports=ports)
+    if found:
+        return msgspec.structs.replace(settings, upstream=tuple(found)), None
+    return settings, _embedded_default(settings, ports)
+
+
+# ---- the embedded engine, without whose modules a gateway in front of other engines starts faster --------------------
+
+
+def model_options(settings: Settings) -> "ModelOptions":
+    from antiphon.embedded.process import ModelOptions
+
     return ModelOptions(
         folder=models_directory(settings),
         context=settings.model_context,
@@ -134,20 +155,28 @@ def model_options(settings: Settings) -> ModelOptions:
     )
 
 
-async def choose_engines(
-    settings: Settings, session: aiohttp.ClientSession, ports: Mapping[int, str] = WELL_KNOWN_PORTS
-) -> tuple[Settings, EngineProcess | None]:
-    """The engines that are named; else those found on this machine; else the embedded one, with the best pulled model."""
-    if settings.model is not None:
-        return settings, EngineProcess(settings.model, model_options(settings))
-    if settings.upstream:
-        return settings, None
-    found = await find_local_engines(session, {}, own_port=settings.port, ports=ports)
-    if found:
-        return msgspec.structs.replace(settings, upstream=tuple(found)), None
+def _embedded(settings: Settings, model: str) -> "EngineProcess":
+    from antiphon.embedded.process import EngineProcess
+
+    return EngineProcess(model, model_options(settings))
+
+
+def _embedded_default(settings: Settings, ports: Mapping[int, str]) -> "EngineProcess":
+    from antiphon.cli.models import this_machine
+    from antiphon.embedded.process import can_embed
+
     if not can_embed():
         raise no_engine_found(ports)
-    return settings, EngineProcess(this_machine(settings).default().name, model_options(settings))
+    return _embedded(settings, this_machine(settings).default().name)
+
+
+def _better_model(settings: Settings, embedded: "EngineProcess") -> str | None:
+    from antiphon.cli.models import better_model
+
+    return better_model(settings, embedded.alias)
+
+
+# ---- until it is stopped ---------------------------------------------------------------------------------------------
 
 
 async def _until_stopped(running: asyncio.Task[None] | None, reload: Callable[[], Awaitable[None]]) -> None:

@@ -1,0 +1,31 @@
+"""What a command imports: what it does not use costs memory and time at each start."""
+
+import subprocess
+import sys
+
+from support.commands import bare_environment
+
+# Only for some commands, or for what some requests ask for.
+HEAVY = set("aiohttp asyncio cryptography jsonschema_rs lark prometheus_client pydantic regex rich uvloop".split())
+
+
+def imported(program: str) -> set[str]:
+    source = f"import sys\ntry:\n    {program}\nfinally:\n    print(*sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, env=bare_environment())
+    return set(ran.stdout.split("\n")[-2].split())
+
+
+def test_the_version_is_shown_without_the_server() -> None:
+    assert imported("from antiphon.cli.commands import app; app(['--version'])") & HEAVY == set()
+
+
+def test_options_are_read_without_pydantic() -> None:
+    assert "pydantic" not in imported("from antiphon.cli.commands import app; app(['key', 'new', 'somebody', '--hashed'])")
+
+
+# What a gateway uses for some requests only, or never.
+UNUSED = set("asyncpg cryptography huggingface_hub jsonschema_rs lark mcp numpy pydantic pypdf trafilatura".split())
+
+
+def test_a_gateway_starts_without_what_few_requests_need() -> None:
+    assert imported("import antiphon.cli.serve, antiphon.transport.fast") & UNUSED == set()
