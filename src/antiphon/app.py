@@ -24,6 +24,8 @@ from antiphon.core.model_names import ModelNames
 from antiphon.embedded.process import EngineProcess
 from antiphon.embedding_models import EmbeddingModels
 from antiphon.engines.examiner import DEFAULT_TIMES, Examiner, ProbeTimes
+from antiphon.engines.health import HealthChecks
+from antiphon.engines.placement import PlacementOptions
 from antiphon.engines.pool import ENGINE_RETRY_INTERVAL, Pool
 from antiphon.engines.upstream import Engine, EngineOptions
 from antiphon.files.file_inputs import FileInputs
@@ -175,7 +177,8 @@ def make_app(
     observability = Observability(settings)
     store, checker = observability.measured(store, checker)
     names = ModelNames(settings.model_names, settings.default_model)
-    pool = Pool(_make_engines(settings, session, embedded), intervals.engine_retry, names)
+    engines, health = _make_engines(settings, session, embedded), HealthChecks(settings.health_interval)
+    pool = Pool(engines, intervals.engine_retry, names, placement_options(settings), health)
     own = OwnAddresses()
     mcp = _make_mcp(settings, own)
     library = FileLibrary(store.files, file_limits(settings), new_id)
@@ -415,6 +418,10 @@ def engine_options(settings: Settings) -> EngineOptions:
         retries=settings.retries,
         chat_template=read_chat_template(settings),
     )
+
+
+def placement_options(settings: Settings) -> PlacementOptions:
+    return PlacementOptions(settings.affinity, settings.engine_load_bound, settings.routing_headers)
 
 
 def make_environment(settings: Settings, tools: Mapping[str, ToolRunner]) -> Environment:

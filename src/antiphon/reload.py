@@ -13,7 +13,16 @@ from aiohttp import web
 from msgspec import structs
 
 from antiphon import logs, settings
-from antiphon.app import EXAMINER, MCP, OWN_ADDRESSES, admission_limits, engine_options, file_limits, request_limits
+from antiphon.app import (
+    EXAMINER,
+    MCP,
+    OWN_ADDRESSES,
+    admission_limits,
+    engine_options,
+    file_limits,
+    placement_options,
+    request_limits,
+)
 from antiphon.client_keys import earlier_owners, key_owners, metrics_readers
 from antiphon.core.limits import RequestLimits
 from antiphon.dialects import BY_NAME
@@ -93,6 +102,11 @@ async def _use_engines(running: Running, old: Settings, new: Settings) -> None:
         await gone.close()
 
 
+async def _use_placement(running: Running, old: Settings, new: Settings) -> None:
+    pool = running.app[GATEWAY].pool
+    pool.placement, pool.health.interval = placement_options(new), new.health_interval
+
+
 async def _use_limits(running: Running, old: Settings, new: Settings) -> None:
     """For the requests from now on."""
     gateway = running.app[GATEWAY]
@@ -128,6 +142,7 @@ REQUEST_LIMITS = frozenset(f"max_{name}" for name in RequestLimits.__struct_fiel
 PARTS = (
     Part(frozenset({"api_key", "keys", "admin_key", "metrics_key"}), _use_keys),
     Part(ENGINE_OPTIONS | {"upstream"}, _use_engines),
+    Part(frozenset({"affinity", "engine_load_bound", "routing_headers", "health_interval"}), _use_placement),
     Part(ADMISSION_LIMITS | REQUEST_LIMITS, _use_limits),
     Part(frozenset({"mcp", "tool_timeout"}), _use_tools),
     Part(frozenset({"files"}), _use_files),

@@ -19,7 +19,7 @@ from antiphon.dialects import BY_NAME, PLAIN
 from antiphon.engines.addresses import location_to_words, split_credentials
 from antiphon.engines.affinity import NO_ROUTING
 from antiphon.engines.bodies import LimitedReceiver, TooLarge, read_document, read_error
-from antiphon.engines.detection import MODELS, EngineDocuments, detect, list_models
+from antiphon.engines.detection import LARGEST_DESCRIPTION, MODELS, EngineDocuments, detect, list_models
 from antiphon.engines.trace_context import trace_headers
 from antiphon.errors import ApiError, EngineDisagrees, EngineError, EngineStalled, EngineUnavailable
 from antiphon.transport import NotHttp, Receiver, next_piece, transport_of
@@ -163,7 +163,7 @@ class EngineOptions:
     chat_template: str | None = None
 
 
-async def _nothing_to_ask(*_: object) -> None:
+async def _nothing_to_ask(engine: "Engine") -> None:
     """For an engine that nobody examines."""
 
 
@@ -178,12 +178,14 @@ class Engine:
         self.ready = False
         # Awaited when the engine has been found, before it is ready: at the start, and when it comes back, or is another one.
         self.when_found: Callable[[Engine], Awaitable[None]] = _nothing_to_ask
-        # Awaited before a request for this model is made for it.
-        self.when_asked_for: Callable[[Engine, str], Awaitable[None]] = _nothing_to_ask
+        # Called before a request for this model is made for it. What it returns has to be awaited first.
+        self.when_asked_for: Callable[[Engine, str], Awaitable[object] | None] = lambda engine, model: None
         # A server answers there, but cannot be used: the reason, as the rest of a sentence.
         self.unusable: str | None = None
         # No server answers there: the reason, in a few words.
         self.silence: str | None = None
+        # It accepts connections, but does not answer when it is asked how it is: the reason. It is asked last.
+        self.unhealthy: str | None = None
         # It runs in a process of this gateway, which reports for itself how its start goes.
         self.is_embedded = False
         # It answers with redirects: only other settings can help.
@@ -231,7 +233,7 @@ class Engine:
             self.silence = documents.silence if self.unusable is None else None
             self.redirects = documents.location(MODELS) is not None
             return
-        self.unusable, self.silence, self.redirects = None, None, False
+        self.unusable, self.silence, self.redirects, self.unhealthy = None, None, False, None
         known = {model.id for model in self.models}
         # After a lost connection it may be the same engine as before.
         is_new = self._away or known != {model.id for model in found.models}
@@ -251,6 +253,18 @@ class Engine:
         listed = await list_models(self.documents())
         if listed is not None and {model["id"] for _, model in listed} != {model.id for model in self.models}:
             await self._detect()
+
+    @property
+    def up(self) -> bool:
+        return self.ready and self.unhealthy is None
+
+    async def look(self, path: str, within: float, *, method: str = "GET") -> tuple[int, bytes]:
+        """The status of a small document, and its body. Raises what the connection does, or TimeoutError."""
+        timeout = aiohttp.ClientTimeout(total=within, sock_connect=within / 2)
+        async with self._session.request(
+            method, self.root + path, headers=self._headers, timeout=timeout, allow_redirects=False
+        ) as answer:
+            return answer.status, await read_document(answer, LARGEST_DESCRIPTION)
 
     def documents(self) -> EngineDocuments:
         return EngineDocuments(self._session, self.root, self._headers)
