@@ -23,6 +23,7 @@ from antiphon.core.limits import RequestLimits
 from antiphon.core.model_names import ModelNames
 from antiphon.embedded.process import EngineProcess
 from antiphon.embedding_models import EmbeddingModels
+from antiphon.engines.discovery import Discovery, is_name
 from antiphon.engines.examiner import DEFAULT_TIMES, Examiner, ProbeTimes
 from antiphon.engines.health import HealthChecks
 from antiphon.engines.placement import PlacementOptions
@@ -103,6 +104,7 @@ from antiphon.vector_stores.attempts import DEFAULT_INDEXING, IndexerOptions
 
 DAY = 24 * 60 * 60
 EXAMINER = web.AppKey("examiner", Examiner)
+DISCOVERY = web.AppKey("discovery", Discovery)
 WORKERS = web.AppKey("workers", Workers)
 RETRIEVAL = web.AppKey("retrieval", Retrieval)
 CONNECTION_OPTIONS = web.AppKey("connection_options", ConnectionOptions)
@@ -211,6 +213,7 @@ def make_app(
     app.on_response_prepare.append(protect)
     app[READINESS] = Readiness(store, lifetime=intervals.readiness)
     app[GATEWAY] = gateway
+    app[DISCOVERY] = Discovery(pool, session, settings.upstream, engine_options(settings))
     app[OWN_ADDRESSES] = own
     app[MCP] = mcp
     app[INSPECTOR] = app_inspector
@@ -315,7 +318,7 @@ ROUTES = [
 
 
 def _make_engines(settings: Settings, session: aiohttp.ClientSession, embedded: EngineProcess | None) -> list[Engine]:
-    engines = [Engine(url, session, engine_options(settings)) for url in settings.upstream]
+    engines = [Engine(url, session, engine_options(settings)) for url in settings.upstream if not is_name(url)]
     if embedded is not None:
         engines.append(_embedded_engine(embedded, session, settings))
     return engines
@@ -457,11 +460,13 @@ def _embedded_engine(process: EngineProcess, session: aiohttp.ClientSession, set
 
 
 async def _watch(app: web.Application, store_max_bytes: int) -> AsyncIterator[None]:
-    gateway, examiner = app[GATEWAY], app[EXAMINER]
+    gateway, examiner, discovery = app[GATEWAY], app[EXAMINER], app[DISCOVERY]
+    discovery.when_made = examiner.examine
     for engine in gateway.pool.engines:
-        engine.when_found, engine.when_asked_for = examiner.found, examiner.asked_for
+        examiner.examine(engine)
     tasks = [
         asyncio.create_task(gateway.pool.watch()),
+        asyncio.create_task(discovery.watch()),
         asyncio.create_task(sweep_store(gateway.store, store_max_bytes)),
         asyncio.create_task(sweep_files(app[FILES])),
         asyncio.create_task(sweep_files(app[VECTOR_STORES], kind="vector_stores")),

@@ -1,6 +1,5 @@
 """New settings for a gateway that is running. Some take effect at once; the others are reported, and need a restart."""
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
@@ -14,7 +13,7 @@ from msgspec import structs
 
 from antiphon import logs, settings
 from antiphon.app import (
-    EXAMINER,
+    DISCOVERY,
     MCP,
     OWN_ADDRESSES,
     admission_limits,
@@ -84,22 +83,10 @@ async def _use_keys(running: Running, old: Settings, new: Settings) -> None:
 
 
 async def _use_engines(running: Running, old: Settings, new: Settings) -> None:
-    """An engine that stays keeps what is known of it. One that goes finishes what it answers."""
-    app, pool = running.app, running.app[GATEWAY].pool
-    present = [engine for engine in pool.engines if engine is not running.embedded]
-    options = engine_options(new)
+    """One that goes finishes what it answers. Without any in the file, those that were found at the start stay."""
+    present = [engine.root for engine in running.app[GATEWAY].pool.engines if not engine.is_embedded]
     same_options = all(getattr(old, name) == getattr(new, name) for name in ENGINE_OPTIONS)
-    # An address with other credentials is another engine: they are for one account there.
-    kept = {(engine.root, engine.authorization): engine for engine in present} if same_options else {}
-    # Without any in the file, those that were found at the start stay.
-    made = [Engine(url, running.session, options) for url in new.upstream or [engine.root for engine in present]]
-    engines = [kept.get((engine.root, engine.authorization), engine) for engine in made]
-    for engine in engines:
-        engine.when_found, engine.when_asked_for = app[EXAMINER].found, app[EXAMINER].asked_for
-    # Before a request can need them: until then, their models are unknown.
-    await asyncio.gather(*(engine.identify() for engine in engines))
-    for gone in pool.replace([*engines, *([running.embedded] if running.embedded is not None else [])]):
-        await gone.close()
+    await running.app[DISCOVERY].use(new.upstream or present, engine_options(new), same_options=same_options)
 
 
 async def _use_placement(running: Running, old: Settings, new: Settings) -> None:

@@ -112,7 +112,8 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     # ---- the engines ----
 
-    # Base URLs of engines, with or without /v1. Empty: the well-known ports of this machine are searched.
+    # Base URLs of engines, with or without /v1. dns+http://NAME:PORT is one engine for each address that the name has, which
+    # is looked up again every few seconds. Empty: the well-known ports of this machine are searched.
     upstream: tuple[str, ...] = ()
     # The API key that is sent to the engines. None: no key is sent.
     upstream_key: str | None = None

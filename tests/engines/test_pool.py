@@ -64,8 +64,8 @@ async def test_a_hot_key_does_not_drown_its_engine(engines: list[MockEngine]) ->
             await all_asked.wait()
         await write(text("Hello"))
 
-    for engine in engines:
-        engine.otherwise = lambda body: answers
+    for mock in engines:
+        mock.otherwise = lambda body: answers
     async with running_gateway(*engines) as gateway:
         for engine in gateway.gateway.pool.engines:
             await engine.identify()

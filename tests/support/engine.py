@@ -157,7 +157,7 @@ class MockEngine:
     def will(self, *answers: Answer) -> None:
         self.answers += answers
 
-    async def start(self, port: int = 0) -> None:
+    async def start(self, port: int = 0, host: str = "127.0.0.1") -> None:
         app = web.Application(client_max_size=64 * 1024 * 1024)
         app.add_routes(
             [
@@ -168,8 +168,8 @@ class MockEngine:
         )
         self._runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", port).start()
-        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
+        await web.TCPSite(self._runner, host, port).start()
+        self.url = f"http://{host}:{self._runner.addresses[0][1]}"
 
     async def stop(self) -> None:
         if self._runner is not None:

@@ -82,6 +82,10 @@ class Examiner:
         self._examinations: dict[tuple[Engine, str], Examination] = {}
         self._probing: dict[Engine, asyncio.Task[None]] = {}
 
+    def examine(self, engine: Engine) -> None:
+        """From now on: when it is found, and when it is asked for a model."""
+        engine.when_found, engine.when_asked_for = self.found, self.asked_for
+
     async def found(self, engine: Engine) -> None:
         """Returns when the engine may be used: what it can do is known, or the safe way is taken until it is."""
         self._forget(engine)

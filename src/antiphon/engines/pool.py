@@ -149,6 +149,8 @@ class Pool:
     def unavailable(self, engines: Iterable[Engine]) -> EngineError:
         """Says of each engine why it cannot be used."""
         engines = list(engines)
+        if not engines:
+            return EngineUnavailable("No engine is known yet.", retry_after=self._retry_interval)
         reasons = [f"The engine at {engine.root} {engine.unusable}" for engine in engines if engine.unusable is not None]
         if silent := [engine.root for engine in engines if engine.unusable is None]:
             reasons.append(f"No engine answers at {', '.join(silent)} yet.")

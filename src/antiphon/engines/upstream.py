@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
@@ -170,7 +171,15 @@ async def _nothing_to_ask(engine: "Engine") -> None:
 class Engine:
     """One engine: what is known of it, and how it is asked."""
 
-    def __init__(self, url: str, session: aiohttp.ClientSession, options: EngineOptions = EngineOptions()) -> None:  # noqa: B008
+    def __init__(
+        self,
+        url: str,
+        session: aiohttp.ClientSession,
+        options: EngineOptions = EngineOptions(),  # noqa: B008
+        *,
+        host: str | None = None,
+    ) -> None:
+        """`host`: the name, and the port, that the engine is asked by, where the URL has one of several addresses of it."""
         # As it is shown, too: without the credentials that the address may have.
         self.root, credentials = split_credentials(url.rstrip("/").removesuffix("/v1"))
         self.knowledge = EngineKnowledge(BY_NAME[options.dialect] if options.dialect else PLAIN, name=self.root)
@@ -199,6 +208,11 @@ class Engine:
         self.authorization = credentials or (f"Bearer {options.key}" if options.key else None)
         if self.authorization:
             self._headers["Authorization"] = self.authorization
+        self.host = host
+        if host is not None:
+            self._headers["Host"] = host
+        # For TLS, where it is not that of the URL.
+        self.server_name = urlsplit(f"//{host}").hostname if host is not None and self.root.startswith("https:") else None
         self._detecting: asyncio.Task[None] | None = None
 
     # ---- what it is --------------------------------------------------------------------------------------------------
@@ -262,12 +276,17 @@ class Engine:
         """The status of a small document, and its body. Raises what the connection does, or TimeoutError."""
         timeout = aiohttp.ClientTimeout(total=within, sock_connect=within / 2)
         async with self._session.request(
-            method, self.root + path, headers=self._headers, timeout=timeout, allow_redirects=False
+            method,
+            self.root + path,
+            headers=self._headers,
+            timeout=timeout,
+            allow_redirects=False,
+            server_hostname=self.server_name,
         ) as answer:
             return answer.status, await read_document(answer, LARGEST_DESCRIPTION)
 
     def documents(self) -> EngineDocuments:
-        return EngineDocuments(self._session, self.root, self._headers)
+        return EngineDocuments(self._session, self.root, self._headers, self.server_name)
 
     def lost(self) -> None:
         """It broke off or is gone: it is identified again before it is used."""
@@ -322,6 +341,7 @@ class Engine:
                 headers={**self._headers, **trace_headers(), **headers},
                 timeout=timeout,
                 allow_redirects=False,
+                server_hostname=self.server_name,
             )
         if is_redirect(answer.status):
             answer.close()
