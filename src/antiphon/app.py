@@ -23,7 +23,10 @@ from antiphon.core.knowledge import Model
 from antiphon.core.limits import RequestLimits
 from antiphon.core.model_names import ModelNames
 from antiphon.embedding_models import EmbeddingModels
+from antiphon.engines.discovery import Discovery, is_name
 from antiphon.engines.examiner import DEFAULT_TIMES, Examiner, ProbeTimes
+from antiphon.engines.health import HealthChecks
+from antiphon.engines.placement import PlacementOptions
 from antiphon.engines.pool import ENGINE_RETRY_INTERVAL, Pool
 from antiphon.engines.upstream import Engine, EngineOptions
 from antiphon.files.file_inputs import FileInputs
@@ -104,6 +107,7 @@ if TYPE_CHECKING:
 
 DAY = 24 * 60 * 60
 EXAMINER = web.AppKey("examiner", Examiner)
+DISCOVERY = web.AppKey("discovery", Discovery)
 WORKERS = web.AppKey("workers", Workers)
 RETRIEVAL = web.AppKey("retrieval", Retrieval)
 CONNECTION_OPTIONS = web.AppKey("connection_options", ConnectionOptions)
@@ -178,7 +182,8 @@ def make_app(
     observability = Observability(settings)
     store, checker = observability.measured(store, checker)
     names = ModelNames(settings.model_names, settings.default_model)
-    pool = Pool(_make_engines(settings, session, embedded), intervals.engine_retry, names)
+    engines, health = _make_engines(settings, session, embedded), HealthChecks(settings.health_interval)
+    pool = Pool(engines, intervals.engine_retry, names, placement_options(settings), health)
     own = OwnAddresses()
     mcp = _make_mcp(settings, own)
     library = FileLibrary(store.files, file_limits(settings), new_id)
@@ -211,6 +216,7 @@ def make_app(
     app.on_response_prepare.append(protect)
     app[READINESS] = Readiness(store, lifetime=intervals.readiness)
     app[GATEWAY] = gateway
+    app[DISCOVERY] = Discovery(pool, session, settings.upstream, engine_options(settings))
     app[OWN_ADDRESSES] = own
     app[MCP] = mcp
     app[INSPECTOR] = app_inspector
@@ -315,7 +321,7 @@ ROUTES = [
 
 
 def _make_engines(settings: Settings, session: aiohttp.ClientSession, embedded: "EngineProcess | None") -> list[Engine]:
-    engines = [Engine(url, session, engine_options(settings)) for url in settings.upstream]
+    engines = [Engine(url, session, engine_options(settings)) for url in settings.upstream if not is_name(url)]
     if embedded is not None:
         engines.append(_embedded_engine(embedded, session, settings))
     return engines
@@ -420,6 +426,10 @@ def engine_options(settings: Settings) -> EngineOptions:
     )
 
 
+def placement_options(settings: Settings) -> PlacementOptions:
+    return PlacementOptions(settings.affinity, settings.engine_load_bound, settings.routing_headers)
+
+
 def make_environment(settings: Settings, tools: Mapping[str, ToolRunner]) -> Environment:
     return Environment(
         new_id=new_id,
@@ -453,11 +463,13 @@ def _embedded_engine(process: "EngineProcess", session: aiohttp.ClientSession, s
 
 
 async def _watch(app: web.Application, store_max_bytes: int) -> AsyncIterator[None]:
-    gateway, examiner = app[GATEWAY], app[EXAMINER]
+    gateway, examiner, discovery = app[GATEWAY], app[EXAMINER], app[DISCOVERY]
+    discovery.when_made = examiner.examine
     for engine in gateway.pool.engines:
-        engine.when_found, engine.when_asked_for = examiner.found, examiner.asked_for
+        examiner.examine(engine)
     tasks = [
         asyncio.create_task(gateway.pool.watch()),
+        asyncio.create_task(discovery.watch()),
         asyncio.create_task(sweep_store(gateway.store, store_max_bytes)),
         asyncio.create_task(sweep_files(app[FILES])),
         asyncio.create_task(sweep_files(app[VECTOR_STORES], kind="vector_stores")),

@@ -1,6 +1,5 @@
 """New settings for a gateway that is running. Some take effect at once; the others are reported, and need a restart."""
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
@@ -13,7 +12,16 @@ from aiohttp import web
 from msgspec import structs
 
 from antiphon import logs, settings
-from antiphon.app import EXAMINER, MCP, OWN_ADDRESSES, admission_limits, engine_options, file_limits, request_limits
+from antiphon.app import (
+    DISCOVERY,
+    MCP,
+    OWN_ADDRESSES,
+    admission_limits,
+    engine_options,
+    file_limits,
+    placement_options,
+    request_limits,
+)
 from antiphon.client_keys import earlier_owners, key_owners, metrics_readers
 from antiphon.core.limits import RequestLimits
 from antiphon.dialects import BY_NAME
@@ -75,22 +83,15 @@ async def _use_keys(running: Running, old: Settings, new: Settings) -> None:
 
 
 async def _use_engines(running: Running, old: Settings, new: Settings) -> None:
-    """An engine that stays keeps what is known of it. One that goes finishes what it answers."""
-    app, pool = running.app, running.app[GATEWAY].pool
-    present = [engine for engine in pool.engines if engine is not running.embedded]
-    options = engine_options(new)
+    """One that goes finishes what it answers. Without any in the file, those that were found at the start stay."""
+    present = [engine.root for engine in running.app[GATEWAY].pool.engines if not engine.is_embedded]
     same_options = all(getattr(old, name) == getattr(new, name) for name in ENGINE_OPTIONS)
-    # An address with other credentials is another engine: they are for one account there.
-    kept = {(engine.root, engine.authorization): engine for engine in present} if same_options else {}
-    # Without any in the file, those that were found at the start stay.
-    made = [Engine(url, running.session, options) for url in new.upstream or [engine.root for engine in present]]
-    engines = [kept.get((engine.root, engine.authorization), engine) for engine in made]
-    for engine in engines:
-        engine.when_found, engine.when_asked_for = app[EXAMINER].found, app[EXAMINER].asked_for
-    # Before a request can need them: until then, their models are unknown.
-    await asyncio.gather(*(engine.identify() for engine in engines))
-    for gone in pool.replace([*engines, *([running.embedded] if running.embedded is not None else [])]):
-        await gone.close()
+    await running.app[DISCOVERY].use(new.upstream or present, engine_options(new), same_options=same_options)
+
+
+async def _use_placement(running: Running, old: Settings, new: Settings) -> None:
+    pool = running.app[GATEWAY].pool
+    pool.placement, pool.health.interval = placement_options(new), new.health_interval
 
 
 async def _use_limits(running: Running, old: Settings, new: Settings) -> None:
@@ -128,6 +129,7 @@ REQUEST_LIMITS = frozenset(f"max_{name}" for name in RequestLimits.__struct_fiel
 PARTS = (
     Part(frozenset({"api_key", "keys", "admin_key", "metrics_key"}), _use_keys),
     Part(ENGINE_OPTIONS | {"upstream"}, _use_engines),
+    Part(frozenset({"affinity", "engine_load_bound", "routing_headers", "health_interval"}), _use_placement),
     Part(ADMISSION_LIMITS | REQUEST_LIMITS, _use_limits),
     Part(frozenset({"mcp", "tool_timeout"}), _use_tools),
     Part(frozenset({"files"}), _use_files),

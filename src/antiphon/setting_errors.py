@@ -81,9 +81,9 @@ class WrongAddress(NamedTuple):
 
 
 def wrong_address(url: str) -> WrongAddress | None:
-    """None: it can be one."""
+    """None: it can be one. `dns+` before it makes an engine of each address of its name."""
     try:
-        parts = urlsplit(url)
+        parts = urlsplit(url.removeprefix("dns+"))
         host = parts.hostname
     except ValueError:
         return WrongAddress(f"{ADDRESS}; an IPv6 address stands in brackets")

@@ -112,7 +112,8 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     # ---- the engines ----
 
-    # Base URLs of engines, with or without /v1. Empty: the well-known ports of this machine are searched.
+    # Base URLs of engines, with or without /v1. dns+http://NAME:PORT is one engine for each address that the name has, which
+    # is looked up again every few seconds. Empty: the well-known ports of this machine are searched.
     upstream: tuple[str, ...] = ()
     # The API key that is sent to the engines. None: no key is sent.
     upstream_key: str | None = None
@@ -137,6 +138,14 @@ class Settings(Struct, frozen=True, kw_only=True):
     idle_timeout: Seconds = 300.0
     # How often a failed request is sent again, as long as the engine has not sent the first byte of its answer. 0: never.
     retries: Annotated[int, Meta(ge=0, le=10)] = 2
+    # Send the requests of a conversation to one engine of several, whose cache has its beginning. False: to the least busy one.
+    affinity: bool = True
+    # How many times its share of the requests an engine may have before those of its conversations are sent to another one.
+    engine_load_bound: Annotated[float, Meta(ge=1)] = 1.25
+    # Send the key of a conversation, a digest, to the engine: in the headers that routers in front of several engines read.
+    routing_headers: bool = True
+    # Seconds between two questions to each engine whether it is still there. 0: none is asked, and a request finds out.
+    health_interval: Annotated[float, Meta(ge=0)] = 5.0
     # The context window, in tokens, that Codex gets for a model whose engine does not report one.
     context_window: Annotated[int, Meta(gt=0)] = 32768
     # The help that small models get: easier tools, calls held to a form, an end to loops, and a lean Codex. "auto": by what is
@@ -200,8 +209,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     # How many such requests one key may send in a minute, background responses included: as many at once, then one whenever
     # its share of the minute has passed. One more gets a 429 that says when. None: no limit.
     key_requests_per_minute: Annotated[int, Meta(ge=1)] | None = None
-    # How many requests one engine gets at once. Further ones wait, the keys in turn. None: no limit.
-    engine_requests: Annotated[int, Meta(ge=1)] | None = None
+    # How many requests one engine gets at once. Further ones wait here, the keys in turn. "auto": as many as the engine says
+    # that it processes at once (llama.cpp: its slots); one that does not say has no limit. None: no limit.
+    engine_requests: Annotated[int, Meta(ge=1)] | Literal["auto"] | None = None
     # How many requests may wait for one engine. One more gets a 503, or takes the place of one of a key that has more of them
     # there. Background responses always wait.
     engine_queue: Annotated[int, Meta(ge=0)] = 1000

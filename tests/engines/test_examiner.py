@@ -50,6 +50,12 @@ def hold_back(mock: MockEngine, is_held: Callable[[Body], bool]) -> tuple[asynci
     return asked, go_on
 
 
+async def ask_for(examiner: Examiner, engine: Engine, model: str) -> None:
+    """As the pool does it for a request."""
+    if (examining := examiner.asked_for(engine, model)) is not None:
+        await examining
+
+
 @asynccontextmanager
 async def examined_by(examiner: Examiner, mock: MockEngine) -> AsyncIterator[Engine]:
     """An engine that this examiner examines when it is found."""
@@ -205,9 +211,9 @@ async def test_a_model_that_was_not_examined_at_the_start_is_when_it_is_asked_fo
         await engine.identify()
         assert sorted(rendered(mock)) == ["model-0", "model-1", "model-2", "model-3"]
         assert engine.knowledge.dialect_for("model-5").shows_tools
-        await asyncio.gather(examiner.asked_for(engine, "model-5"), examiner.asked_for(engine, "model-5"))
-        await examiner.asked_for(engine, "model-5")
-        await examiner.asked_for(engine, "model-0")
+        await asyncio.gather(ask_for(examiner, engine, "model-5"), ask_for(examiner, engine, "model-5"))
+        await ask_for(examiner, engine, "model-5")
+        await ask_for(examiner, engine, "model-0")
         assert engine.knowledge.dialect_for("model-5").shows_tools is False
     assert rendered(mock) == {f"model-{at}": 1 for at in (0, 1, 2, 3, 5)}
 
@@ -238,7 +244,7 @@ async def test_a_model_is_not_loaded_to_be_examined() -> None:
         await engine.identify()
         await examiner.wait()
         assert rendered(mock) == {"loaded": 1}
-        await examiner.asked_for(engine, "unloaded")
+        await ask_for(examiner, engine, "unloaded")
         assert rendered(mock) == {"loaded": 1, "unloaded": 1}, "a client asks for it, and it is loaded anyway"
         assert engine.knowledge.dialect_for("unloaded").shows_tools is False
 
@@ -259,11 +265,11 @@ async def test_a_model_that_did_not_answer_in_time_is_examined_again_a_few_times
     async with examined_by(examiner, mock) as engine:
         await engine.identify()
         for _ in range(5):
-            await examiner.asked_for(engine, "loading")
+            await ask_for(examiner, engine, "loading")
         assert attempts == ["loading", "loading"]
         assert engine.knowledge.dialect_for("loading").shows_tools is False
         for _ in range(5):
-            await examiner.asked_for(engine, "slow")
+            await ask_for(examiner, engine, "slow")
         assert attempts[2:] == ["slow"] * 3
 
 
@@ -274,7 +280,7 @@ async def test_examined_names_do_not_pile_up() -> None:
     async with examined_by(examiner, mock) as engine:
         engine.knowledge.dialect = LLAMACPP
         for at in range(300):
-            await examiner.asked_for(engine, f"name-{at}")
+            await ask_for(examiner, engine, f"name-{at}")
         assert len(examiner._examinations) <= 257
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from support.background import Background, held_back
-from support.engine import MockEngine
+from support.engine import OWN_FIELDS, MockEngine
 from support.gateway import GatewayUnderTest, running_gateway, started
 from support.ways_in import ADA, BOB, KEYS, WAYS_IN, Turns, every_way_in, left, posted, streamed, until, whole
 
@@ -36,6 +36,35 @@ async def test_an_engine_gets_so_many_requests_at_once_and_the_others_wait(engin
         assert {status for status, _, _ in await asyncio.gather(*requests)} == {200}
         assert turns.most == 2
         await left(gateway)
+
+
+async def test_an_engine_gets_as_many_requests_as_it_says_that_it_processes() -> None:
+    """llama.cpp would let them wait in the order of their arrival; here, the keys take turns."""
+    props = {"total_slots": 2, "default_generation_settings": {"n_ctx": 4096}}
+    engine = MockEngine(owned_by="llamacpp", own_fields=OWN_FIELDS["llamacpp"], paths={"/props": props})
+    turns = Turns(engine)
+    async with started(engine), running_gateway(engine, engine_requests="auto") as gateway:
+        requests = [asyncio.create_task(whole(gateway, {})) for _ in range(5)]
+        await waiting(gateway, 3)
+        await turns.begun.acquire()
+        await turns.begun.acquire()
+        for _ in requests:
+            turns.go_on.release()
+        assert {status for status, _, _ in await asyncio.gather(*requests)} == {200}
+        assert turns.most == 2
+        _, shown = await gateway.get("/inspector/engines")
+        assert shown["engines"][0]["limit"] == 2
+
+
+async def test_an_engine_that_does_not_say_it_gets_any_number_of_requests(engine: MockEngine) -> None:
+    turns = Turns(engine)
+    async with running_gateway(engine, engine_requests="auto") as gateway:
+        requests = [asyncio.create_task(whole(gateway, {})) for _ in range(5)]
+        for _ in requests:
+            await turns.begun.acquire()
+        for _ in requests:
+            turns.go_on.release()
+        assert {status for status, _, _ in await asyncio.gather(*requests)} == {200}
 
 
 async def test_one_more_than_may_wait_is_refused(engine: MockEngine) -> None:

@@ -14,7 +14,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "operating.md"
 HEAD = "| metric | type | labels | what it says |\n| --- | --- | --- | --- |\n"
 TABLE = re.compile(re.escape(HEAD) + r"(\|.*\n)+")
 # A gateway that has something to say of everything.
-STATE = GatewayState("1.0", (EngineState("http://engine", "plain", "1", True, 0, 0),), jobs=JobCounts(0, 0))
+STATE = GatewayState("1.0", (EngineState("http://engine", "plain", "1", True, 0, 0, 0, 0, 0.0),), jobs=JobCounts(0, 0))
 
 
 def metrics() -> Iterator[tuple[str, str, tuple[str, ...], str]]:

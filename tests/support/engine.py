@@ -91,7 +91,7 @@ def _message_objection(messages: list[Body]) -> str | None:
 @dataclass(frozen=True)
 class Refusal:
     status: int
-    body: Any
+    body: Any = None
     headers: dict[str, str] = field(default_factory=dict)
 
 
@@ -146,7 +146,8 @@ class MockEngine:
         self._owned_by = owned_by
         self._models: dict[str, Any] = {"object": "list", "data": []}
         self.lists("mock")
-        self._paths = paths or {}
+        # What else it answers, by path: JSON, or what a function makes of the body, bytes, a refusal; nothing before an event.
+        self.paths = paths or {}
         self._runner: web.AppRunner | None = None
 
     @property
@@ -156,7 +157,7 @@ class MockEngine:
     def will(self, *answers: Answer) -> None:
         self.answers += answers
 
-    async def start(self, port: int = 0) -> None:
+    async def start(self, port: int = 0, host: str = "127.0.0.1") -> None:
         app = web.Application(client_max_size=64 * 1024 * 1024)
         app.add_routes(
             [
@@ -167,8 +168,8 @@ class MockEngine:
         )
         self._runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", port).start()
-        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
+        await web.TCPSite(self._runner, host, port).start()
+        self.url = f"http://{host}:{self._runner.addresses[0][1]}"
 
     async def stop(self) -> None:
         if self._runner is not None:
@@ -190,9 +191,16 @@ class MockEngine:
         return web.json_response(self._models)
 
     async def _other(self, request: web.Request) -> web.Response:
-        found = self._paths.get(request.path)
+        found = self.paths.get(request.path)
         if found is None:
             return web.json_response({"error": {"message": "Not Found", "code": 404}}, status=404)
+        if isinstance(found, Refusal):
+            return web.json_response(found.body, status=found.status, headers=found.headers)
+        if isinstance(found, bytes):
+            return web.Response(body=found)
+        if isinstance(found, asyncio.Event):
+            await found.wait()
+            return web.Response()
         return web.json_response(found(await request.json()) if callable(found) else found)
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:

@@ -97,7 +97,8 @@ async def make_reports(
 ) -> list[Report]:
     """Of the engines that the settings name; else of those of the gateway that is running; else of those that are found."""
     async with make_session(settings.transport) as session:
-        roots = settings.upstream or gateway.upstream
+        # Of a name with several addresses, the first one that answers.
+        roots = [url.removeprefix("dns+") for url in settings.upstream or gateway.upstream]
         if not roots and not gateway.engines:
             roots = await find_local_engines(session, {}, own_port=settings.port, ports=ports)
         if not roots and not gateway.engines:

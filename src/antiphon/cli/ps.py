@@ -114,13 +114,25 @@ def _engine(engine: Mapping[str, Any]) -> Iterator[str]:
     if not engine["ready"]:
         yield f"{kind} at {engine['url']}: not ready, {engine['why_not']}"
         return
-    yield f"{kind} at {engine['url']}: {engine['running']} running, {engine['waiting']} waiting"
+    yield f"{kind} at {engine['url']}: {', '.join(_business(engine))}"
     models = engine["models"]
     yield from (INDENT + line for line in _columns([_model(model) for model in models[:MAX_MODELS_SHOWN]]))
     if len(models) > MAX_MODELS_SHOWN:
         yield f"{INDENT}and {len(models) - MAX_MODELS_SHOWN} more models"
     if engine["any_model"]:
         yield f"{INDENT}any model that a request names"
+
+
+def _business(engine: Mapping[str, Any]) -> Iterator[str]:
+    """An older gateway reports neither its health nor what it says of itself."""
+    yield f"{engine['running']} running"
+    yield f"{engine['waiting']} waiting"
+    if (reported := engine.get("reported")) is not None:
+        yield f"by its own count {reported['running']} running and {reported['waiting']} waiting"
+        if reported["cache_usage"] is not None:
+            yield f"{reported['cache_usage']:.0%} of its cache in use"
+    if engine.get("unhealthy"):
+        yield f"not healthy: {engine['unhealthy']}"
 
 
 def _model(model: Mapping[str, Any]) -> list[str]:

@@ -56,6 +56,21 @@ class Template:
 
 
 @dataclass(frozen=True, slots=True)
+class LoadSource:
+    """Where an engine reports how busy it is: in the answer to GET `path`, metrics of Prometheus by their names. Of one that
+    several models or ranks have, the sum counts."""
+
+    path: str
+    # How many requests it processes, and how many wait in it.
+    running: str
+    waiting: str | None = None
+    # The share of its cache that is in use, by the names that it has had.
+    cache_usage: tuple[str, ...] = ()
+    # It is a list in JSON instead: the members count whose `running` is true.
+    is_list: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Dialect:
     """One engine's facts. The defaults are the plain dialect: what servers of the Chat Completions API commonly accept."""
 
@@ -180,6 +195,10 @@ class Dialect:
     # Where the number of its parameters is.
     parameters: tuple[Lookup, ...] = ()
     version: tuple[Lookup, ...] = ()
+    # What it is asked for to see whether it is still there: a small document. None: the head of its list of models.
+    health: str | None = None
+    # Where it reports how busy it is, the better source first.
+    load: tuple[LoadSource, ...] = ()
     # Where the text of the chat template is.
     template_text: tuple[Lookup, ...] = ()
     # For probes: where the prompt is shown, the field for a GBNF grammar, and where the engine itself reports whether the

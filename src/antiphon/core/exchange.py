@@ -86,11 +86,18 @@ from antiphon.errors import (
     EngineError,
     EngineUnavailable,
     ExternalConnectorError,
+    RateLimited,
 )
 from antiphon.wire.chat import ChatRequest
 from antiphon.wire.responses import Compaction, CreateResponse, OutputItem, Response, Usage
 
 Item = dict[str, Any]
+CUT_SHORT = "The engine's stream ended before the answer did."
+
+
+def _is_engines_own(error: ApiError) -> bool:
+    """The engine failed, or has too much to do: another one may answer the same request."""
+    return isinstance(error, EngineError | RateLimited)
 
 
 class Phase(Enum):
@@ -355,16 +362,28 @@ class Exchange:
     def _question_after(self, error: ApiError) -> None:
         question = self._question
         if isinstance(error, EngineUnavailable) and question.has_another_engine:
-            self._reason = "next_engine"
-            self._use_next_engine()
+            self._give_way(error)
         elif isinstance(error, ContextLengthExceeded) and question.may_truncate:
             self._reason = "truncation"
             question.truncate(error)
         elif question.learn_from(error):
             self._reason = "lesson"
+        elif _is_engines_own(error) and question.has_another_engine:
+            self._give_way(error)
         else:
             raise error
         self._ask()
+
+    def _give_way(self, error: ApiError) -> None:
+        """The engine has failed before it began to answer: the next one is asked."""
+        self._environment.report("another engine is asked", engine=self._question.knowledge.name, reason=error.code)
+        self._reason = "next_engine"
+        self._use_next_engine()
+
+    @property
+    def may_give_way(self) -> bool:
+        """Nothing has come of the answer yet, and there is another engine."""
+        return isinstance(self.step, Ask) and self._asks_again and not self._output.round and self._question.has_another_engine
 
     def _use_next_engine(self) -> None:
         self._question.use_next_engine()
@@ -540,6 +559,13 @@ class Exchange:
             self._reason = "lesson"
             self._ask()
             return False
+        if not self._is_whole() and self.may_give_way and (sequence.error is None or _is_engines_own(sequence.error)):
+            error = sequence.error or EngineDisagrees(CUT_SHORT)
+            self._count_answer()
+            output.start_over()
+            self._give_way(error)
+            self._ask()
+            return False
         if self._thought_too_long():
             self._count_answer()
             sequence.close_unchecked()
@@ -554,7 +580,7 @@ class Exchange:
             return False
         enforcement.stop_rejecting()
         if not self._is_whole():
-            output.fail(EngineDisagrees("The engine's stream ended before the answer did."))
+            output.fail(EngineDisagrees(CUT_SHORT))
         self._close_items()
         return True
 

@@ -31,7 +31,7 @@ class QueueFull(Exception):
 class FairQueue(Generic[T]):
     def __init__(self, places: int | None, most_waiting: int, own_places: int | None = None) -> None:
         """`places`: None for any number. `own_places`: how many of them one owner may have at once, None for all of them."""
-        self._places = places
+        self.places = places
         self._own_places = own_places
         self._most_waiting = most_waiting
         # Whose each one is that has a place, and since when it has it.
@@ -57,7 +57,7 @@ class FairQueue(Generic[T]):
     @property
     def is_full(self) -> bool:
         """The next one would have to wait, or be refused."""
-        return self._places is not None and len(self._running) >= self._places
+        return self.places is not None and len(self._running) >= self.places
 
     def runs(self, ticket: T) -> bool:
         return ticket in self._running
@@ -118,7 +118,7 @@ class FairQueue(Generic[T]):
 
     def resize(self, places: int | None, most_waiting: int, now: float) -> list[T]:
         """From now on. Nobody who has a place loses it. Returns the tickets that have got one by this."""
-        self._places, self._most_waiting = places, most_waiting
+        self.places, self._most_waiting = places, most_waiting
         return self._fill(now)
 
     def _fill(self, now: float) -> list[T]:

@@ -6,7 +6,7 @@ Ollama fb30760) and from recorded streams.
 
 from dataclasses import replace
 
-from antiphon.core.dialect import Detokenizer, Dialect, Lookup, Sign, Template, Tokenizer
+from antiphon.core.dialect import Detokenizer, Dialect, LoadSource, Lookup, Sign, Template, Tokenizer
 from antiphon.core.efforts import EFFORTS
 
 PLAIN = Dialect(name="plain")
@@ -53,6 +53,13 @@ LLAMACPP = replace(
     # Without -m it is a router, which loads a model for any request that names it, even to render a prompt.
     loading_state=(Lookup("/v1/models", "data/{at}/status/value"),),
     version=(Lookup("/props", "build_info"),),
+    # 503 while it loads a model.
+    health="/health",
+    # The first with --metrics only, the second unless it was started with --no-slots.
+    load=(
+        LoadSource("/metrics", "llamacpp:requests_processing", "llamacpp:requests_deferred"),
+        LoadSource("/slots", "is_processing", is_list=True),
+    ),
     template=Template("/apply-template", "prompt"),
     template_text=(Lookup("/props", "chat_template"),),
     grammar_member="grammar",
@@ -93,6 +100,17 @@ VLLM = replace(
     tokenizer=Tokenizer("/tokenize", "prompt", "tokens"),
     window=(Lookup("/v1/models", "data/{at}/max_model_len"),),
     version=(Lookup("/version", "version"),),
+    # 503 once its engine process is dead.
+    health="/health",
+    # The second name of the cache's is that before 0.10.
+    load=(
+        LoadSource(
+            "/metrics",
+            "vllm:num_requests_running",
+            "vllm:num_requests_waiting",
+            ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"),
+        ),
+    ),
     # It takes messages too, and then applies the template. A tool_choice that chat requests are rejected for is ignored.
     template=Template("/tokenize", "tokens", Detokenizer("/detokenize", "prompt"), reads_all_fields=False),
     advice={
@@ -118,6 +136,7 @@ LMDEPLOY = replace(
     constrains_json=True,
     tokenizer=Tokenizer("/v1/encode", "input", "input_ids"),
     window=(Lookup("/v1/models", "data/{at}/max_model_len"),),
+    health="/health",
     advice={
         "tools": "--tool-call-parser NAME",
         "tool calls": "--tool-call-parser NAME",
@@ -143,6 +162,10 @@ SGLANG = replace(
     cache_key_member="prompt_cache_key",
     window=(Lookup("/v1/models", "data/{at}/max_model_len"), Lookup("/get_model_info", "max_total_num_tokens")),
     version=(Lookup("/get_server_info", "version"),),
+    # Not /health: it generates a token.
+    health="/v1/models",
+    # With --enable-metrics only.
+    load=(LoadSource("/metrics", "sglang:num_running_reqs", "sglang:num_queue_reqs", ("sglang:token_usage",)),),
     advice={
         **_with_template("--chat-template FILE"),
         "tool calls": "--tool-call-parser NAME",
@@ -167,6 +190,7 @@ OLLAMA = replace(
     parameters=(Lookup("/api/show", "model_info/general.parameter_count", asks="model"),),
     vision=(Lookup("/api/show", "capabilities/vision", asks="model"),),
     version=(Lookup("/api/version", "version"),),
+    health="/api/version",
     reported_tools=(Lookup("/api/show", "capabilities/tools", asks="model"),),
     reported_reasoning=(Lookup("/api/show", "capabilities/thinking", asks="model"),),
     advice={

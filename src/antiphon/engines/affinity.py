@@ -1,33 +1,76 @@
-"""Which requests belong together: those of a conversation are sent to one engine, whose prompt cache has its beginning."""
+"""Which requests belong together: those of a conversation are sent to one engine, whose prompt cache has its beginning.
+
+A request is known by its `prompt_cache_key`; else by its conversation; else by how it begins, up to the first message of the
+user: that is the same in every later turn, stored or sent again. The key is a digest of that and of the owner. So it shows
+nothing of a client to a router, it fits into a header, and nobody gets beside another owner by choosing a key.
+"""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, islice
 from types import MappingProxyType
 from typing import Any
 
-import msgspec
-
-from antiphon.core.request_fields import conversation_of
+from antiphon.core.request_fields import conversation_of, request_to_items
 from antiphon.wire.responses import CreateResponse
 
 # In which routers in front of several engines look for the key of a conversation.
 ROUTING_HEADERS = ("x-session-id", "X-SMG-Routing-Key", "X-Dynamo-Session-ID")
 NO_ROUTING: Mapping[str, str] = MappingProxyType({})
-# A conversation is known by so many of its first items, and by so many bytes of each: the rest of it changes.
-LEADING_ITEMS = 2
-LEADING_BYTES = 4096
+# How much of a beginning counts: items, and characters of each.
+LEADING_ITEMS = 4
+LEADING_LENGTH = 4096
 
 
-def affinity_key(request: CreateResponse, items: Sequence[Mapping[str, Any]]) -> str:
-    """The same for every request of a conversation. `items`: all of them, with the history before the request's own."""
-    return request.prompt_cache_key or conversation_of(request) or _leading(request, items)
-
-
-def _leading(request: CreateResponse, items: Sequence[Mapping[str, Any]]) -> str:
-    digest = hashlib.blake2b((request.instructions or "")[:LEADING_BYTES].encode(errors="surrogatepass"), digest_size=16)
-    for item in items[:LEADING_ITEMS]:
-        digest.update(msgspec.json.encode([item.get("role"), item.get("content")])[:LEADING_BYTES])
+def affinity_key(request: CreateResponse, history: Sequence[Mapping[str, Any]], owner: str) -> str:
+    """The same for every request of a conversation. `history`: the stored items before the request's own."""
+    digest = hashlib.blake2b(_to_bytes(owner), digest_size=16)
+    for part in _parts(request, history):
+        digest.update(b"\0")
+        digest.update(_to_bytes(part))
     return digest.hexdigest()
+
+
+def _parts(request: CreateResponse, history: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    if request.prompt_cache_key:
+        yield from ("key", request.prompt_cache_key)
+    elif (conversation := conversation_of(request)) is not None:
+        yield from ("conversation", conversation)
+    else:
+        yield from ("beginning", (request.instructions or "")[:LEADING_LENGTH])
+        yield from _beginning(history, request)
+
+
+def _beginning(history: Sequence[Mapping[str, Any]], request: CreateResponse) -> Iterator[str]:
+    """Nothing of an answer: the first turn has none yet."""
+    for at, item in enumerate(islice(chain(history, request_to_items(request)), LEADING_ITEMS)):
+        role = item.get("role")
+        if role in ("system", "developer"):
+            yield _text(item)
+            continue
+        # Without a message before it, a history begins with something else, such as a compaction.
+        if role == "user" or not at:
+            yield _text(item)
+        return
+
+
+def _text(item: Mapping[str, Any]) -> str:
+    """The beginning of a content, which may be a text in one turn and a list of parts in the next."""
+    content = item.get("content") or item.get("encrypted_content") or ""
+    if isinstance(content, str):
+        return content[:LEADING_LENGTH]
+    parts = islice(content, LEADING_ITEMS) if isinstance(content, list) else ()
+    return "".join(str(_part_value(part))[:LEADING_LENGTH] for part in parts)[:LEADING_LENGTH]
+
+
+def _part_value(part: Any) -> Any:
+    if not isinstance(part, dict):
+        return ""
+    return next((part[name] for name in ("text", "image_url", "file_id", "file_url", "file_data") if part.get(name)), "")
+
+
+def _to_bytes(text: str) -> bytes:
+    return text.encode(errors="surrogatepass")
 
 
 def routing_headers(key: str) -> Mapping[str, str]:

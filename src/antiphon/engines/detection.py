@@ -54,8 +54,12 @@ class DetectedEngine:
 class EngineDocuments:
     """The JSON documents that one engine serves. Each is fetched at most once."""
 
-    def __init__(self, session: aiohttp.ClientSession, root: str, headers: dict[str, str]) -> None:
+    def __init__(
+        self, session: aiohttp.ClientSession, root: str, headers: dict[str, str], server_name: str | None = None
+    ) -> None:
+        """`server_name`: for TLS, where it is not that of the root."""
         self._session = session
+        self._server_name = server_name
         self._root = root
         self._headers = headers
         self._documents: dict[str, Any] = {}
@@ -101,6 +105,7 @@ class EngineDocuments:
             timeout=DETECTION_TIMEOUT,
             # The key is for this engine alone.
             allow_redirects=False,
+            server_hostname=self._server_name,
         )
         try:
             async with request as response:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -82,6 +82,10 @@ class Examiner:
         self._examinations: dict[tuple[Engine, str], Examination] = {}
         self._probing: dict[Engine, asyncio.Task[None]] = {}
 
+    def examine(self, engine: Engine) -> None:
+        """From now on: when it is found, and when it is asked for a model."""
+        engine.when_found, engine.when_asked_for = self.found, self.asked_for
+
     async def found(self, engine: Engine) -> None:
         """Returns when the engine may be used: what it can do is known, or the safe way is taken until it is."""
         self._forget(engine)
@@ -95,15 +99,15 @@ class Examiner:
         if examinations:
             await asyncio.wait(examinations)
 
-    async def asked_for(self, engine: Engine, model: str) -> None:
-        """Returns when all is known of the model that can be known without a generation."""
+    def asked_for(self, engine: Engine, model: str) -> Awaitable[object] | None:
+        """What ends when all is known of the model that can be known without a generation. None: it is known already."""
         model = engine.knowledge.served(model)
         task = self._examinations.get((engine, model))
         late = task.result().late if task is not None and task.done() else 0
         if task is None or 0 < late < MOST_LATE:
             task = self._examine(engine, model, late)
-        if task is not None and not task.done():
-            await asyncio.wait({task})
+        # Not the task itself: a caller that is cancelled must not cancel it.
+        return None if task is None or task.done() else asyncio.wait({task})
 
     async def wait(self) -> None:
         """Returns when the probes that are running now have ended."""

@@ -1,10 +1,9 @@
 """Several engines as one: a conversation goes to the same engine each time, so that its prefix cache is warm there."""
 
 import asyncio
-import hashlib
 import itertools
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -12,6 +11,10 @@ from antiphon import logs
 from antiphon.core.knowledge import ANY_MODEL
 from antiphon.core.model_names import ModelChoice, ModelNames
 from antiphon.dialects import PLAIN
+from antiphon.engines.affinity import NO_ROUTING, routing_headers
+from antiphon.engines.health import HealthChecks
+from antiphon.engines.load import EngineLoads
+from antiphon.engines.placement import DEFAULT_PLACEMENT, PlacementOptions, least_busy, order_of
 from antiphon.engines.upstream import REDIRECT_CODE, Engine
 from antiphon.errors import EngineError, EngineUnavailable, NotFound
 
@@ -36,14 +39,18 @@ class Pool:
         engines: Sequence[Engine],
         retry_interval: float = ENGINE_RETRY_INTERVAL,
         names: ModelNames = ModelNames(),  # noqa: B008
+        placement: PlacementOptions = DEFAULT_PLACEMENT,
+        health: HealthChecks | None = None,
     ) -> None:
         self.engines = list(engines)
         self.names = names
+        self.placement = placement
         self._retry_interval = retry_interval
         # Set when the first engine is ready.
         self.ready_event = asyncio.Event()
         # Whether a request for this engine would have to wait. Those that are free are tried first.
         self.is_full: Callable[[Engine], bool] = lambda engine: False
+        self.loads, self.health = EngineLoads(), health or HealthChecks()
         self._round_robin = itertools.count()
         # Why each engine could not be used when that was last logged.
         self._logged: dict[Engine, str | None] = {}
@@ -79,7 +86,8 @@ class Pool:
         return [engine for engine in self.engines if engine.ready]
 
     async def choose(self, model: str | None, key: str | None) -> Choice:
-        """The engines that serve the model, ordered by the cache key, and the model that answers for this name."""
+        """The engines that serve the model, the best for this key first, and the model that answers for this name. `key`: of
+        the conversation (affinity.py); None: the request belongs to none."""
         chosen = await self.choose_model(model)
         if not self.serving(chosen.model):
             await self.identify()
@@ -87,9 +95,14 @@ class Pool:
         serving = self.serving(chosen.model)
         if not serving:
             raise self.unavailable(self._candidates(chosen.model))
-        # All at once: those that do not answer keep the request waiting only once.
-        asked = (engine.when_asked_for(engine, chosen.model or engine.knowledge.default_model) for engine in serving)
-        await asyncio.gather(*asked)
+        # All at once: those that do not answer keep the request waiting only once. Mostly there is nothing to wait for.
+        examining = [
+            awaitable
+            for engine in serving
+            if (awaitable := engine.when_asked_for(engine, chosen.model or engine.knowledge.default_model)) is not None
+        ]
+        if examining:
+            await asyncio.gather(*examining)
         return Choice(self._ordered(serving, key), chosen.model, [chosen.notice] if chosen.notice else [])
 
     async def choose_model(self, asked: str | None) -> ModelChoice:
@@ -136,6 +149,8 @@ class Pool:
     def unavailable(self, engines: Iterable[Engine]) -> EngineError:
         """Says of each engine why it cannot be used."""
         engines = list(engines)
+        if not engines:
+            return EngineUnavailable("No engine is known yet.", retry_after=self._retry_interval)
         reasons = [f"The engine at {engine.root} {engine.unusable}" for engine in engines if engine.unusable is not None]
         if silent := [engine.root for engine in engines if engine.unusable is None]:
             reasons.append(f"No engine answers at {', '.join(silent)} yet.")
@@ -144,12 +159,18 @@ class Pool:
         return EngineUnavailable(" ".join(reasons), retry_after=self._retry_interval)
 
     def _ordered(self, engines: list[Engine], key: str | None) -> list[Engine]:
-        if key is None:
-            first = next(self._round_robin) % len(engines)
-            ordered = engines[first:] + engines[:first]
+        if len(engines) == 1:
+            return engines
+        loads = [self.loads.load_of(engine) for engine in engines]
+        if key is not None and self.placement.affinity:
+            order = order_of(key, [engine.root for engine in engines], loads, self.placement.load_bound)
         else:
-            ordered = sorted(engines, key=lambda engine: _rendezvous(key, engine.root), reverse=True)
-        return sorted(ordered, key=self.is_full)
+            order = least_busy(loads, next(self._round_robin))
+        return sorted((engines[at] for at in order), key=lambda engine: (engine.unhealthy is not None, self.is_full(engine)))
+
+    def routing(self, key: str) -> Mapping[str, str]:
+        """The headers in which the key of a conversation is sent to the engine."""
+        return routing_headers(key) if self.placement.sends_key else NO_ROUTING
 
     def _candidates(self, model: str | None) -> list[Engine]:
         """The engines that list the model, even while they are away; else those that list none; else all."""
@@ -180,7 +201,14 @@ class Pool:
         return next((engine.dialect.name for engine in self.engines if engine.root == root), PLAIN.name)
 
     async def watch(self) -> None:
-        """Keeps trying the engines that are away, so that readiness is known before a request needs it."""
+        """Keeps looking at the engines, so that what they are, how they are and how busy they are is known before a request
+        needs it."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._watch_absent())
+            group.create_task(self.health.watch(lambda: self.engines))
+            group.create_task(self.loads.watch(lambda: self.engines))
+
+    async def _watch_absent(self) -> None:
         while True:
             await self.identify()
             if self.ready:
@@ -194,7 +222,3 @@ class Pool:
             await asyncio.wait({self._reading})
         for engine in self.engines:
             await engine.close()
-
-
-def _rendezvous(key: str, root: str) -> bytes:
-    return hashlib.blake2b(f"{key}\0{root}".encode(), digest_size=8).digest()

@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
@@ -19,7 +20,7 @@ from antiphon.dialects import BY_NAME, PLAIN
 from antiphon.engines.addresses import location_to_words, split_credentials
 from antiphon.engines.affinity import NO_ROUTING
 from antiphon.engines.bodies import LimitedReceiver, TooLarge, read_document, read_refusal
-from antiphon.engines.detection import MODELS, EngineDocuments, detect, list_models
+from antiphon.engines.detection import LARGEST_DESCRIPTION, MODELS, EngineDocuments, detect, list_models
 from antiphon.engines.trace_context import trace_headers
 from antiphon.errors import ApiError, EngineDisagrees, EngineError, EngineStalled, EngineUnavailable
 from antiphon.transport import (
@@ -176,14 +177,22 @@ class EngineOptions:
     chat_template: str | None = None
 
 
-async def _nothing_to_ask(*_: object) -> None:
+async def _nothing_to_ask(engine: "Engine") -> None:
     """For an engine that nobody examines."""
 
 
 class Engine:
     """One engine: what is known of it, and how it is asked."""
 
-    def __init__(self, url: str, session: aiohttp.ClientSession, options: EngineOptions = EngineOptions()) -> None:  # noqa: B008
+    def __init__(
+        self,
+        url: str,
+        session: aiohttp.ClientSession,
+        options: EngineOptions = EngineOptions(),  # noqa: B008
+        *,
+        host: str | None = None,
+    ) -> None:
+        """`host`: the name, and the port, that the engine is asked by, where the URL has one of several addresses of it."""
         # As it is shown, too: without the credentials that the address may have.
         self.root, credentials = split_credentials(url.rstrip("/").removesuffix("/v1"))
         self.knowledge = EngineKnowledge(BY_NAME[options.dialect] if options.dialect else PLAIN, name=self.root)
@@ -191,12 +200,14 @@ class Engine:
         self.ready = False
         # Awaited when the engine has been found, before it is ready: at the start, and when it comes back, or is another one.
         self.when_found: Callable[[Engine], Awaitable[None]] = _nothing_to_ask
-        # Awaited before a request for this model is made for it.
-        self.when_asked_for: Callable[[Engine, str], Awaitable[None]] = _nothing_to_ask
+        # Called before a request for this model is made for it. What it returns has to be awaited first.
+        self.when_asked_for: Callable[[Engine, str], Awaitable[object] | None] = lambda engine, model: None
         # A server answers there, but cannot be used: the reason, as the rest of a sentence.
         self.unusable: str | None = None
         # No server answers there: the reason, in a few words.
         self.silence: str | None = None
+        # It accepts connections, but does not answer when it is asked how it is: the reason. It is asked last.
+        self.unhealthy: str | None = None
         # It runs in a process of this gateway, which reports for itself how its start goes.
         self.is_embedded = False
         # It answers with redirects: only other settings can help.
@@ -209,6 +220,11 @@ class Engine:
         self.authorization = credentials or (f"Bearer {options.key}" if options.key else None)
         if self.authorization:
             self._headers["Authorization"] = self.authorization
+        self.host = host
+        if host is not None:
+            self._headers["Host"] = host
+        # For TLS, where it is not that of the URL.
+        self.server_name = urlsplit(f"//{host}").hostname if host is not None and self.root.startswith("https:") else None
         self._chat = self._open_chat_endpoint()
         self._detecting: asyncio.Task[None] | None = None
 
@@ -244,7 +260,7 @@ class Engine:
             self.silence = documents.silence if self.unusable is None else None
             self.redirects = documents.location(MODELS) is not None
             return
-        self.unusable, self.silence, self.redirects = None, None, False
+        self.unusable, self.silence, self.redirects, self.unhealthy = None, None, False, None
         known = {model.id for model in self.models}
         # After a lost connection it may be the same engine as before.
         is_new = self._away or known != {model.id for model in found.models}
@@ -265,8 +281,25 @@ class Engine:
         if listed is not None and {model["id"] for _, model in listed} != {model.id for model in self.models}:
             await self._detect()
 
+    @property
+    def up(self) -> bool:
+        return self.ready and self.unhealthy is None
+
+    async def look(self, path: str, within: float, *, method: str = "GET") -> tuple[int, bytes]:
+        """The status of a small document, and its body. Raises what the connection does, or TimeoutError."""
+        timeout = aiohttp.ClientTimeout(total=within, sock_connect=within / 2)
+        async with self._session.request(
+            method,
+            self.root + path,
+            headers=self._headers,
+            timeout=timeout,
+            allow_redirects=False,
+            server_hostname=self.server_name,
+        ) as answer:
+            return answer.status, await read_document(answer, LARGEST_DESCRIPTION)
+
     def documents(self) -> EngineDocuments:
-        return EngineDocuments(self._session, self.root, self._headers)
+        return EngineDocuments(self._session, self.root, self._headers, self.server_name)
 
     def lost(self) -> None:
         """It broke off or is gone: it is identified again before it is used."""
@@ -324,9 +357,14 @@ class Engine:
             raise Refused(error, may_pass=True) from foreign
 
     def _open_chat_endpoint(self) -> Endpoint:
-        options = self._options
+        options, root = self._options, urlsplit(self.root)
+        named = root if self.host is None else root._replace(netloc=self.host)
         chosen = EndpointOptions(
-            self.root + "/v1/chat/completions", self._headers, options.connect_timeout, options.first_byte_timeout
+            named.geturl() + "/v1/chat/completions",
+            self._headers,
+            options.connect_timeout,
+            options.first_byte_timeout,
+            address=None if self.host is None else root.hostname,
         )
         return transport_of(self._session).open_endpoint(self._session, chosen)
 
@@ -341,6 +379,7 @@ class Engine:
                 headers={**self._headers, **trace_headers(), **headers},
                 timeout=timeout,
                 allow_redirects=False,
+                server_hostname=self.server_name,
             )
         if is_redirect(answer.status):
             answer.close()

@@ -8,7 +8,7 @@ import math
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 from weakref import WeakKeyDictionary
 
 from antiphon.core.fair_queue import FairQueue, QueueFull
@@ -32,12 +32,15 @@ class AdmissionLimits:
     # Of each key: responses that run at once, and requests in a minute.
     responses: int | None = None
     requests_per_minute: int | None = None
-    # Of each engine: requests that it gets at once, requests that wait for that, and for how many seconds each of them does.
-    engine_requests: int | None = None
+    # Of each engine: requests that it gets at once ("auto": as many as it says that it processes), requests that wait for
+    # that, and for how many seconds each of them does.
+    engine_requests: int | Literal["auto"] | None = None
     engine_queue: int = 1000
     queue_timeout: float = 60.0
 
 
+# As many requests as the engine says that it processes at once.
+AUTO = "auto"
 NO_LIMITS = AdmissionLimits()
 # How many large requests may wait to be read or converted. Owners take turns, so nobody waits for all of another's.
 MOST_LARGE = 200
@@ -160,12 +163,25 @@ class EngineSeat:
         self._is_ahead = False
         # The engine that it returns to.
         self._paused_at: Engine | None = None
+        # The engine that was chosen for it, until it is asked.
+        self._intended: Engine | None = None
 
     @property
     def waits(self) -> bool:
         return self._place is not None and self._place.waits
 
+    def intend(self, engine: Engine) -> None:
+        """Counts at once where it is going to ask: many requests may be chosen for before the first of them has asked."""
+        self._intended = engine
+        self._admission.engine_queue(engine).intended += 1
+
+    def _drop_intention(self) -> None:
+        engine, self._intended = self._intended, None
+        if engine is not None:
+            self._admission.engine_queue(engine).intended -= 1
+
     async def take(self, engine: Engine, others: Sequence[Engine] = ()) -> None:
+        self._drop_intention()
         if self._engine is engine:
             self._is_ahead = False
             return
@@ -212,6 +228,7 @@ class EngineSeat:
         self._paused_at = engine
 
     def leave(self) -> None:
+        self._drop_intention()
         self._is_ahead, self._paused_at = False, None
         place, self._engine, self._place = self._place, None, None
         if place is not None:
@@ -252,7 +269,7 @@ class Admission:
         self._names: Mapping[str, str] = {}
         self._rates = RequestRates(limits.requests_per_minute)
         self._owners: dict[str, FairQueue[QueuePlace]] = {}
-        self._engines: WeakKeyDictionary[Engine, FairQueue[QueuePlace]] = WeakKeyDictionary()
+        self._engines: WeakKeyDictionary[Engine, EngineQueue] = WeakKeyDictionary()
         self._large: FairQueue[QueuePlace] = FairQueue(THREADS, MOST_LARGE)
         self._loop = asyncio.get_running_loop()
         self.now: Clock = now or self._loop.time
@@ -267,8 +284,8 @@ class Admission:
         self._rates.per_minute = limits.requests_per_minute
         for queue in self._owners.values():
             begin(queue.resize(limits.responses, 0, now))
-        for queue in self._engines.values():
-            begin(queue.resize(limits.engine_requests, limits.engine_queue, now))
+        for engine, engine_queue in self._engines.items():
+            begin(engine_queue.resize(self._places_at(engine), limits.engine_queue, now))
         self.when_freed()
 
     # ---- keys --------------------------------------------------------------------------------------------------------
@@ -357,14 +374,39 @@ class Admission:
 
     # ---- engines -----------------------------------------------------------------------------------------------------
 
-    def engine_queue(self, engine: Engine) -> FairQueue[QueuePlace]:
-        if engine not in self._engines:
-            self._engines[engine] = FairQueue(self.limits.engine_requests, self.limits.engine_queue)
-        return self._engines[engine]
+    def engine_queue(self, engine: Engine) -> "EngineQueue":
+        queue = self._engines.get(engine)
+        if queue is None:
+            queue = self._engines[engine] = EngineQueue(self._places_at(engine), self.limits.engine_queue)
+        elif self.limits.engine_requests == AUTO and queue.places != (places := self._places_at(engine)):
+            # It was not known yet, or the engine was started again with other flags.
+            begin(queue.resize(places, self.limits.engine_queue, self.now()))
+        return queue
+
+    def _places_at(self, engine: Engine) -> int | None:
+        """How many requests the engine gets at once."""
+        most = self.limits.engine_requests
+        return most if not isinstance(most, str) else slots_of(engine)
 
     def is_full(self, engine: Engine) -> bool:
         """The next request for this engine would have to wait."""
         return self.engine_queue(engine).is_full
+
+    def in_flight(self, engine: Engine) -> int:
+        """The requests of this gateway that the engine has, those that wait for it here, and those that are about to."""
+        queue = self.engine_queue(engine)
+        return queue.running + queue.waiting + queue.intended
+
+
+def slots_of(engine: Engine) -> int | None:
+    """How many requests the engine processes at once, by what it reports; None: it does not say, or takes any number."""
+    return max((model.slots for model in engine.models if model.slots is not None), default=None)
+
+
+class EngineQueue(FairQueue[QueuePlace]):
+    """`intended`: how many requests are about to ask the engine, and have no place yet."""
+
+    intended = 0
 
 
 class OwnerPlace(QueuePlace):

@@ -148,6 +148,13 @@ class BodyReader:
         if not self._read.done():
             self._read.set_result(None)
 
+    def break_off(self, error: ApiError) -> bool:
+        """Ends this answer with an error, as if the engine had sent it. False: none is being read."""
+        if self._reply is None or self._read.done():
+            return False
+        self._read.set_exception(error)
+        return True
+
     def leave(self) -> Coroutine[Any, Any, None] | None:
         """Gives the engine's connection back, or closes it. What it returns is still to be awaited."""
         reply, self._reply = self._reply, None

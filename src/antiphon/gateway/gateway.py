@@ -19,7 +19,7 @@ from antiphon.core.sealed_text import Sealer
 from antiphon.core.steps import Check
 from antiphon.core.tools import Tool
 from antiphon.dialects import PLAIN
-from antiphon.engines.affinity import affinity_key, routing_headers
+from antiphon.engines.affinity import affinity_key
 from antiphon.engines.pool import Pool
 from antiphon.engines.upstream import Engine
 from antiphon.errors import ApiError, EngineUnavailable, InvalidRequest
@@ -83,7 +83,7 @@ class Gateway:
         self._make_sealer = make_sealer
         self.equipment = equipment
         self.admission = admission
-        pool.is_full = admission.is_full
+        pool.is_full, pool.loads.in_flight = admission.is_full, admission.in_flight
         self.retention = retention
         self._observers = observers
         self._may_record = may_record
@@ -210,9 +210,11 @@ class Gateway:
             recording = self._make_recording(read, is_as_sent=is_as_sent)
         elif self._may_record is not None:
             arrival = arrival._replace(is_recorded=False)
+        seat = EngineSeat(self.admission, recorder.owner, patient=bool(read.request.background))
         try:
-            key = affinity_key(read.request, [*history, *request_to_items(read.request)])
+            key = affinity_key(read.request, history, recorder.owner)
             chosen = await self.pool.choose(read.request.model, key)
+            seat.intend(chosen.engines[0])
             # A summary is made without tools.
             containers = {} if compact else await tool_containers(self.equipment.tools, read.request, history, recorder.owner)
             make_exchange = partial(
@@ -237,7 +239,6 @@ class Gateway:
             observers = make_observers(self._observers, arrival)
             if recording is not None:
                 tell(observers, "recorded", recording)
-            seat = EngineSeat(self.admission, recorder.owner, patient=exchange.response.background)
             return ResponseRun(
                 exchange,
                 chosen.engines,
@@ -247,9 +248,10 @@ class Gateway:
                 observers=observers,
                 large=large,
                 arrival=arrival,
-                routing=routing_headers(key),
+                routing=self.pool.routing(key),
             )
         except BaseException:
+            seat.leave()
             await recorder.unlock()
             raise
 

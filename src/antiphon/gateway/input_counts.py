@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from antiphon.core.exchange import Exchange
 from antiphon.core.request_fields import request_to_items
+from antiphon.engines.affinity import affinity_key
 from antiphon.engines.token_counts import count_by_template
 from antiphon.engines.upstream import Engine
 from antiphon.errors import EngineError
@@ -37,9 +38,10 @@ async def count_input(gateway: Gateway, body: bytes, owner: str) -> TokenCount:
 async def _count_input(gateway: Gateway, body: bytes, owner: str, seat: Seat) -> TokenCount:
     read = await gateway.read(arrive(body, owner, "http"))
     request, named = read.request, read.request.model
-    engines, request.model, notices = await gateway.pool.choose(named, request.prompt_cache_key)
     recorder = gateway.recorder_of(request, owner)
     history = await recorder.read(request_to_items(request), locks=False)
+    key = affinity_key(request, history, recorder.owner)
+    engines, request.model, notices = await gateway.pool.choose(named, key)
     # Where nothing else counts the prompt, the engine is asked for one token.
     request.max_output_tokens, request.stream, request.background, request.generate = 1, False, None, None
     # The prompt is counted as it is.

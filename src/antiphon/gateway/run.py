@@ -386,6 +386,8 @@ class ResponseRun:
             await self._seat.take(engine, self._engines[step.engine + 1 :])
             self._observers.ask(step.reason, step.chat, engine.root)
             asked = True
+            if step.reason == "next_engine" and self._begun:
+                self._watch.restart(self)
             return await engine.open_chat(step.chat, self._routing)
         except ApiError as error:
             if asked:
@@ -447,4 +449,9 @@ class ResponseRun:
             self._outbox.flush()
 
     def when_stalled(self) -> None:
-        self.abort(EngineStalled("The engine said nothing for too long.", retry_after=1))
+        error = EngineStalled("The engine said nothing for too long.", retry_after=1)
+        if not self._exchange.may_give_way:
+            self.abort(error)
+        elif not self._body.break_off(error):
+            # It is still being asked. What asks it has the same patience, and lets another one be asked.
+            self._watch.restart(self)

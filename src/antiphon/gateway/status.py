@@ -6,6 +6,7 @@ from typing import Any
 
 from antiphon.core.knowledge import Model
 from antiphon.core.steps import Ask, Check, Compact, Count, Done, Estimate, RunTools, Step
+from antiphon.engines.load import LoadReport
 from antiphon.engines.upstream import Engine
 from antiphon.gateway.gateway import Gateway
 from antiphon.gateway.owners import shown_owner
@@ -44,12 +45,23 @@ def _engine(gateway: Gateway, engine: Engine) -> dict[str, Any]:
         "embedded": engine.is_embedded,
         "ready": engine.ready,
         "why_not": None if engine.ready else why_not_ready(engine),
+        # It is ready, but does not answer when it is asked how it is.
+        "unhealthy": engine.unhealthy if engine.ready else None,
         "running": queue.running,
         "waiting": queue.waiting,
+        "limit": queue.places,
+        "reported": _report(gateway.pool.loads.report_of(engine)),
         # It lists none, and serves any that a request names.
         "any_model": engine.knowledge.takes_any_model,
         "models": [_model(gateway, engine, model) for model in models],
     }
+
+
+def _report(report: LoadReport | None) -> dict[str, Any] | None:
+    """How busy the engine says that it is, with the requests of others."""
+    if report is None:
+        return None
+    return {"running": report.running, "waiting": report.waiting, "cache_usage": report.cache_usage}
 
 
 def why_not_ready(engine: Engine) -> str:

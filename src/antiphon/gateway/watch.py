@@ -54,6 +54,12 @@ class EngineWatch:
         # Only the timer refers to what is watched: nothing is left of it when that is cancelled.
         self._timer = self._loop.call_later(pause, self._look, watched, self.reads, silent + pause, limit)
 
+    def restart(self, watched: Watched) -> None:
+        """Another engine is asked: the silence of the one before it does not count."""
+        self.stop()
+        self.begin_answer()
+        self.start(watched)
+
     def stop(self) -> None:
         if self._timer is not None:
             self._timer.cancel()

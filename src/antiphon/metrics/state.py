@@ -18,6 +18,10 @@ class EngineState(NamedTuple):
     up: bool
     running: int
     waiting: int
+    # What the engine reports of itself; None: it does not.
+    own_running: int | None = None
+    own_waiting: int | None = None
+    cache_usage: float | None = None
 
 
 class GatewayState(NamedTuple):
@@ -37,14 +41,19 @@ def engine_states(gateway: Gateway) -> tuple[EngineState, ...]:
 def _state(engine: Engine, gateway: Gateway) -> EngineState:
     queue = gateway.admission.engine_queue(engine)
     version = engine.version or ""
-    return EngineState(engine.root, engine.dialect.name, version, engine.ready, queue.running, queue.waiting)
+    report = gateway.pool.loads.report_of(engine)
+    own = (report.running, report.waiting, report.cache_usage) if report is not None else (None, None, None)
+    return EngineState(engine.root, engine.dialect.name, version, engine.up, queue.running, queue.waiting, *own)
 
 
 # The metric, what it says, and the member of the state.
 OF_ENGINES = (
     ("up", "Whether the engine answers: 1 or 0.", "up"),
-    ("running", "Requests that the engine has now.", "running"),
+    ("running", "Requests of this gateway that the engine has now.", "running"),
     ("waiting", "Requests that wait for the engine, without those of background responses.", "waiting"),
+    ("reported_running", "Requests that the engine processes, from anybody, by its own count.", "own_running"),
+    ("reported_waiting", "Requests that wait in the engine, from anybody, by its own count.", "own_waiting"),
+    ("reported_cache_usage", "The share of its cache that the engine uses, by its own count: 0 to 1.", "cache_usage"),
 )
 
 
@@ -64,7 +73,8 @@ class StateCollector(Collector):
             [((engine.url, engine.dialect, engine.version), 1) for engine in engines],
         )
         for name, help, member in OF_ENGINES:
-            samples = [((engine.url,), getattr(engine, member)) for engine in engines]
+            values = ((engine.url, getattr(engine, member)) for engine in engines)
+            samples = [((url,), value) for url, value in values if value is not None]
             yield _gauge(f"engine_{name}", help, ("engine",), samples)
         yield _gauge("websockets_open", "WebSockets that clients have open.", (), [((), state.websockets)])
         yield _gauge("store_up", "Whether the store answers: 1 or 0.", (), [((), state.store_up)])

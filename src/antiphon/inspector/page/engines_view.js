@@ -76,6 +76,15 @@ function gateway(about) {
 const mark = (ready, why) =>
   make("span.status", { "data-status": ready ? "ready" : "unavailable" }, ready ? "ready" : (why ?? "not ready"));
 
+/** The requests of this gateway, and what the engine says of itself, with those of others. */
+function load(engine) {
+  const own = `${count(engine.running ?? 0)} running, ${count(engine.waiting ?? 0)} waiting`;
+  const reported = engine.reported;
+  if (!reported) return own;
+  const cache = reported.cache_usage === null ? "" : `, ${Math.round(100 * reported.cache_usage)} % of its cache`;
+  return `${own} (by its own count ${count(reported.running)} running, ${count(reported.waiting)} waiting${cache})`;
+}
+
 function engineSection(engine, open) {
   const kind = [engine.dialect, engine.version, engine.embedded ? "(embedded)" : null].filter(Boolean).join(" ");
   return make(
@@ -85,9 +94,9 @@ function engineSection(engine, open) {
       "header",
       {},
       make("h2", {}, host(engine.url)),
-      mark(engine.ready, engine.why_not),
+      mark(engine.ready && !engine.unhealthy, engine.why_not ?? (engine.unhealthy ? `not healthy: ${engine.unhealthy}` : null)),
       make("span.dim", {}, kind),
-      make("span.load", {}, `${count(engine.running ?? 0)} running, ${count(engine.waiting ?? 0)} waiting`),
+      make("span.load", {}, load(engine)),
     ),
     engine.models.length
       ? engine.models.map((model) => modelPart(engine, model, open))
