@@ -20,7 +20,9 @@ from antiphon.cli.keys import key_lines
 from antiphon.cli.mcp import WrongCall, run_mcp
 from antiphon.cli.models import run_models, run_pull
 from antiphon.cli.ps import run_ps
+from antiphon.cli.restart import run_restart
 from antiphon.cli.serve import NoEngine, serve_forever
+from antiphon.cli.supervise import supervise_forever, worker_count
 from antiphon.cli.taken_port import CannotListen
 from antiphon.core.recording_file import NotARecording, file_to_recording, is_recording
 from antiphon.core.replay import replay as replay_stream
@@ -31,6 +33,7 @@ from antiphon.embedded import CannotEmbed
 from antiphon.reload import load_settings
 from antiphon.setting_sources import unknown_variables
 from antiphon.store import CannotOpen
+from antiphon.worker_processes.supervisor import CannotServe
 
 app = typer.Typer(
     help="OpenAI's Responses API in front of any Chat Completions engine.",
@@ -74,6 +77,7 @@ def root(
 def serve(
     host: options.Host = None,
     port: options.Port = None,
+    workers: options.Workers = None,
     upstream: options.Upstream = None,
     upstream_key: options.UpstreamKey = None,
     dialect: options.Dialect = None,
@@ -100,6 +104,7 @@ def serve(
     flags: dict[str, Any] = {
         "host": host,
         "port": port,
+        "workers": workers,
         "upstream": upstream,
         "upstream_key": upstream_key,
         "dialect": dialect,
@@ -122,8 +127,11 @@ def serve(
     }
     chosen = _load(flags, config)
     try:
-        serve_forever(chosen, partial(load_settings, flags, config))
-    except (NoEngine, CannotEmbed, CannotListen, CannotOpen, settings.SettingsError) as reason:
+        if worker_count(chosen) > 1:
+            supervise_forever(chosen, flags, config)
+        else:
+            serve_forever(chosen, partial(load_settings, flags, config))
+    except (NoEngine, CannotEmbed, CannotListen, CannotOpen, CannotServe, settings.SettingsError) as reason:
         _fail(str(reason))
     except OSError as failed:
         _fail(str(failed))
@@ -206,6 +214,21 @@ def ps(
         raise typer.Exit(run_ps(chosen, url, watch=watch, as_json=as_json))
     except settings.SettingsError as reason:
         _fail(str(reason))
+
+
+@app.command()
+def restart(
+    url: options.Url = None,
+    config: options.Config = None,
+) -> None:
+    """Replace the worker processes of a running gateway one after another, with new code and settings. No response is lost."""
+    chosen = _load({}, config)
+    try:
+        raise typer.Exit(run_restart(chosen, url))
+    except (settings.SettingsError, GatewayFailed) as reason:
+        _fail(str(reason))
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
 
 
 @app.command()
